@@ -134,7 +134,7 @@ std::string as_text(const Job& job, const LaunchPlan& plan, const Settings& sett
     for (const auto& [name, value] : worker.environment)
       out += fmt::format(" {}={}", name, printable(shell_quote(value)));
     out += fmt::format(" {}\n", printable(shell_quote(worker.argv)));
-    if (!worker.bound.empty()) out += fmt::format("    {}\n", printable(worker.bound));
+    if (!worker.near.text.empty()) out += fmt::format("    {}\n", printable(worker.near.text));
   }
   return out + needs(topology, plan);
 }
@@ -170,7 +170,7 @@ std::string as_json(const Job& job, const LaunchPlan& plan, const Settings& sett
     for (const auto& [name, value] : worker.environment) own.text(name, value);
     workers.emplace_back();
     workers.back().object("environment", own).texts("command", worker.argv);
-    if (!worker.bound.empty()) workers.back().text("bound", worker.bound);
+    if (!worker.near.text.empty()) workers.back().text("bound", worker.near.text);
   }
   if (!workers.empty()) object.objects("workers", workers);
   return object.texts("warnings", warnings).lines();

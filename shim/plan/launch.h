@@ -11,6 +11,7 @@
 
 #include "base/fault.h"
 #include "node/node.h"
+#include "node/numa.h"
 #include "plan/environment_change.h"
 #include "plan/until.h"
 #include "settings/settings.h"
@@ -58,7 +59,7 @@ struct LaunchInput {
 struct WorkerPlan {
   Variables environment;  ///< its own variables, besides those that all have in common
   std::vector<std::string> argv;
-  std::string bound;  ///< with --bind, the CPUs and the memory that it gets, or why none
+  NearAccelerator near;  ///< with --bind, the CPUs and the memory that it gets, or why none
 };
 
 using Launcher = std::variant<NoLauncher, TorchrunLauncher, NativeLauncher, FilledLauncher>;

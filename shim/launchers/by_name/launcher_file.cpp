@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <type_traits>
 
 #include "base/files.h"
 #include "base/text.h"
@@ -38,16 +39,15 @@ class LauncherFileReader : public TomlDocument {
 
   void read(const toml::table& top, LauncherFile& file) {
     reject_unknown(top, keys);
-    each(top, "starts", [&](const toml::node&, const std::string& text) { file.starts.push_back(text); });
-    each(top, "hostfile", [&](const toml::node&, const std::string& text) { file.hostfile = text; });
-    each(top, "warning", [&](const toml::node&, const std::string& text) { file.warning = text; });
-    read_flags(top, "unless", file.unless);
-    read_flags(top, "flags", file.flags);
-    read_flags(top, "first", file.first);
-    read_flags(top, "others", file.others);
+    read_texts(top, "starts", file.starts);
+    read_texts(top, "unless", file.unless);
+    read_texts(top, "flags", file.flags);
+    read_texts(top, "first", file.first);
+    read_texts(top, "others", file.others);
+    file.hostfile = read_text(top, "hostfile");
+    file.warning = read_text(top, "warning");
     if (const auto* variables = get<toml::table>(top, "set", "a table")) {
-      for (const auto& [name, value] : *variables)
-        see(value, [&](const auto&, const auto& text) { file.set.emplace_back(name.str(), text); });
+      for (const auto& [name, value] : *variables) file.set.emplace_back(name.str(), checked(value));
     }
     if (const auto* elastic = get<toml::value<bool>>(top, "elastic", "true or false"))
       file.elastic = elastic->get();
@@ -56,36 +56,41 @@ class LauncherFileReader : public TomlDocument {
   }
 
  private:
-  void read_flags(const toml::table& top, std::string_view key, std::vector<DescribedFlag>& flags) {
-    each(top, key, [&](const toml::node& node, const std::string& text) {
-      if (text[0] != '-') fault(node, text + " is not a flag", "begin it with - or --");
-      flags.emplace_back(text);
-    });
-  }
-
-  template <class Take>
-  void each(const toml::table& top, std::string_view key, const Take& take) {
+  template <class Text>
+  void read_texts(const toml::table& top, std::string_view key, std::vector<Text>& texts) {
     const toml::node* node = top.get(key);
     if (node == nullptr) return;
+    const auto take = [&](const toml::node& one) {
+      const std::string text = checked(one);
+      if (std::is_same_v<Text, DescribedFlag> && !text.starts_with('-'))
+        fault(one, text + " is not a flag", "begin it with - or --");
+      texts.emplace_back(text);
+    };
     if (const auto* array = node->as_array()) {
-      for (const toml::node& one : *array) see(one, take);
+      for (const toml::node& one : *array) take(one);
     } else {
-      see(*node, take);
+      take(*node);
     }
   }
 
-  template <class Take>
-  void see(const toml::node& node, const Take& take) {
+  std::string read_text(const toml::table& top, std::string_view key) {
+    std::vector<std::string> texts;
+    read_texts(top, key, texts);
+    return joined(texts, " ");
+  }
+
+  /// A text of one line, in which every name in braces is a placeholder.
+  std::string checked(const toml::node& node) {
     const auto* value = node.as_string();
-    if (value == nullptr || value->get().empty() || value->get().find('\n') != std::string::npos)
-      return fault(node, "this is no text of one line", "write a string");
-    const std::string& text = value->get();
+    std::string text = value != nullptr ? value->get() : std::string();
+    if (text.empty() || text.find('\n') != std::string::npos)
+      fault(node, "this is no text of one line", "write a string");
     for (auto brace = text.find('{'); brace != std::string::npos; brace = text.find('{', brace + 1)) {
       const auto name = std::string_view(text).substr(brace + 1, text.find('}', brace) - brace - 1);
       if (std::ranges::find(placeholders, name) == placeholders.end())
         fault(node, "there is no {" + std::string(name) + "}", "use one of " + joined(placeholders));
     }
-    take(node, text);
+    return text;
   }
 };
 

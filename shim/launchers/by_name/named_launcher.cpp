@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "base/text.h"
@@ -36,92 +35,82 @@ bool is_assignment(std::string_view word) {
   return equals != 0 && equals != std::string_view::npos && !word.starts_with('-');
 }
 
-/// Looks for a launcher in commands. A built-in file is read once, and only if it mentions a command's name.
-class Finder {
- public:
-  Finder(std::vector<LauncherFile> users, NamedLauncher& found) : files_(std::move(users)), found_(found) {}
-
-  /// Looks at the command and what it executes, behind any number of programs that execute another one.
-  bool find(const std::vector<std::string>& command) {
-    bool wrapped = false, value = false;
-    for (std::size_t at = 0; at < command.size(); ++at) {
-      if (is_launcher(command, at)) return true;
-      const std::string_view word = command[at], name = base_name(word);
-      if (is_shell(name)) return find_in_shell(command, at);
-      // Each executes what follows its options and at most one argument (`conda run`, `gosu USER`).
-      constexpr std::string_view wrappers =
-          "env nohup nice ionice chrt taskset timeout time setsid gosu su-exec setpriv sudo tini catatonit "
-          "dumb-init uv numactl nsys ncu strace conda mamba micromamba stdbuf";
-      if (has_part(wrappers, name, " ")) {
-        wrapped = value = true;
-        continue;
-      }
-      const bool option = wrapped && word.starts_with('-');
-      const bool number = wrapped && !word.empty() && is_digit(word[0]);
-      if (!value && !option && !number && !is_assignment(word) &&
-          !has_part("exec then do else if !", name, " "))
-        return false;
-      value = option && word.find('=') == std::string_view::npos;
+/// The launcher whose own words begin at `at`. A built-in file is read once, and only if it mentions a
+/// command's name.
+std::optional<NamedLauncher> launcher_at(const std::vector<std::string>& command, std::size_t at,
+                                         std::vector<LauncherFile>& files) {
+  const auto python = read_python({command.begin() + static_cast<std::ptrdiff_t>(at), command.end()});
+  const std::string_view name = base_name(python ? std::string_view(python->what) : command[at]);
+  if (name.empty()) return std::nullopt;
+  add_builtin_launchers(name, files);
+  for (const LauncherFile& file : files) {
+    for (const std::string& start : file.starts) {
+      if (const auto flags_at = end_of_words(command, at, python, start); flags_at != 0)
+        return NamedLauncher{file, start.substr(start.starts_with("-m ") ? 3 : 0), command, flags_at};
     }
-    return false;
   }
+  return std::nullopt;
+}
 
- private:
-  bool is_launcher(const std::vector<std::string>& command, std::size_t at) {
-    const auto python = read_python({command.begin() + static_cast<std::ptrdiff_t>(at), command.end()});
-    const std::string_view name = base_name(python ? std::string_view(python->what) : command[at]);
-    if (name.empty()) return false;
-    add_builtin_launchers(name, files_);
-    for (LauncherFile& file : files_) {
-      for (const std::string& start : file.starts) {
-        found_.flags_at = end_of_words(command, at, python, start);
-        if (found_.flags_at == 0) continue;
-        found_.name = start.substr(start.starts_with("-m ") ? 3 : 0);
-        found_.words = command;
-        found_.file = std::move(file);
-        return true;
-      }
+std::optional<NamedLauncher> launcher_in_shell(std::string_view text, std::vector<LauncherFile>& files);
+
+/// The launcher that the command is, or that it executes behind any number of programs. `files` has the
+/// users' first.
+std::optional<NamedLauncher> launcher_in(const std::vector<std::string>& command,
+                                         std::vector<LauncherFile>& files) {
+  // Each executes what follows its options and at most one argument (`conda run`, `gosu USER`).
+  constexpr std::string_view wrappers =
+      "env nohup nice ionice chrt taskset timeout time setsid gosu su-exec setpriv sudo tini catatonit "
+      "dumb-init uv numactl nsys ncu strace conda mamba micromamba stdbuf";
+  bool wrapped = false, value = false;
+  for (std::size_t at = 0; at < command.size(); ++at) {
+    if (auto found = launcher_at(command, at, files)) return found;
+    const std::string_view word = command[at], name = base_name(word);
+    if (is_shell(name)) {
+      const auto option =
+          std::find_if(command.begin() + static_cast<std::ptrdiff_t>(at), command.end(),
+                       [](const std::string& one) { return one.starts_with('-') && one.ends_with('c'); });
+      if (command.end() - option < 2) return std::nullopt;
+      return launcher_in_shell(option[1], files);
     }
-    return false;
+    if (has_part(wrappers, name, " ")) {
+      wrapped = value = true;
+      continue;
+    }
+    const bool option = wrapped && word.starts_with('-');
+    const bool number = wrapped && !word.empty() && is_digit(word[0]);
+    if (!value && !option && !number && !is_assignment(word) &&
+        !has_part("exec then do else if !", name, " "))
+      return std::nullopt;
+    value = option && word.find('=') == std::string_view::npos;
   }
+  return std::nullopt;
+}
 
-  /// The same for the text of `bash -c`, `cd /x && accelerate launch …`. Quotes are ignored, because only a
-  /// shell could interpret them.
-  bool find_in_shell(const std::vector<std::string>& command, std::size_t at) {
-    while (at < command.size() && !(command[at].starts_with('-') && command[at].ends_with('c'))) ++at;
-    if (at + 1 >= command.size()) return false;
+/// The same for the text of `bash -c`, `cd /x && accelerate launch …`. Quotes are ignored, because only a
+/// shell could interpret them.
+std::optional<NamedLauncher> launcher_in_shell(std::string_view text, std::vector<LauncherFile>& files) {
+  while (!text.empty()) {
+    const auto end = std::min(text.find_first_of(";&|(){}\n"), text.size());
+    std::string part(text.substr(0, end));
+    std::erase_if(part, [](char c) { return c == '"' || c == '\''; });
     std::vector<std::string> words;
-    std::string word;
-    for (const char c : command[at + 1] + ';') {
-      const bool between = std::string_view(";&|(){}\n").find(c) != std::string_view::npos;
-      if (c == '"' || c == '\'') continue;
-      if (c != ' ' && c != '\t' && !between) {
-        word += c;
-        continue;
-      }
-      if (!word.empty()) words.push_back(std::exchange(word, {}));
-      if (!between) continue;
-      if (find(words)) return found_.in_shell = true;
-      words.clear();
+    std::string_view rest = part;
+    for (auto word = take_word(rest); !word.empty(); word = take_word(rest)) words.emplace_back(word);
+    if (auto found = launcher_in(words, files)) {
+      found->in_shell = true;
+      return found;
     }
-    return false;
+    text.remove_prefix(std::min(end + 1, text.size()));
   }
-
-  std::vector<LauncherFile> files_;  // the users' first
-  NamedLauncher& found_;
-};
+  return std::nullopt;
+}
 
 /// Fills in a launcher's file, together with what the user gave.
 class Filler {
  public:
   Filler(LaunchChoice& choice, const LaunchInput& input, const NamedLauncher& launcher)
-      : choice_(choice),
-        input_(input),
-        launcher_(launcher),
-        file_(*launcher.file),
-        values_(native::placeholders_of(native::static_job(input.topology, input.settings))) {
-    values_["master"] = host_port(values_["master_addr"], values_["master_port"]);
-  }
+      : choice_(choice), input_(input), launcher_(launcher), file_(launcher.file), values_(values_with({})) {}
 
   void fill() {
     if (has_one_of(file_.unless)) return;
@@ -174,24 +163,28 @@ class Filler {
     return false;
   }
 
-  /// What the user gave replaces the platform's value, also in other flags.
-  void take_given() {
-    Values given;
-    for (const auto* flags : {&file_.flags, &file_.first, &file_.others})
-      for (const DescribedFlag& flag : *flags) take_given(flag, given);
-    if (given.empty()) return;
-    for (const auto& [name, text] : given) values_[name] = text;
-    const auto follows = [&](std::string_view name, std::string text) {
-      if (!given.contains(name)) values_[name] = std::move(text);
-    };
-    const unsigned workers = number("local_world_size");
-    follows("rank", std::to_string(number("node_rank") * workers));
-    follows("world_size", std::to_string(number("nnodes") * workers));
-    follows("master", host_port(values_["master_addr"], values_["master_port"]));
+  /// The given values, the platform's where there are none, and what follows from these.
+  [[nodiscard]] Values values_with(Values given) const {
+    Values values = native::placeholders_of(native::static_job(input_.topology, input_.settings));
+    for (const auto& [name, value] : given) values[name] = value;
+    const unsigned workers = number(values, "local_world_size");
+    given.try_emplace("rank", std::to_string(number(values, "node_rank") * workers));
+    given.try_emplace("world_size", std::to_string(number(values, "nnodes") * workers));
+    given.try_emplace("master", host_port(values["master_addr"], values["master_port"]));
+    given.merge(values);
+    return given;
   }
 
-  [[nodiscard]] unsigned number(std::string_view name) const {
-    return parse_count(values_.at(name)).value_or(0);
+  [[nodiscard]] static unsigned number(const Values& values, std::string_view name) {
+    return parse_count(values.at(name)).value_or(0);
+  }
+
+  /// What the user gave replaces the platform's value, also in other flags.
+  void take_given() {
+    Values all;
+    for (const auto* flags : {&file_.flags, &file_.first, &file_.others})
+      for (const DescribedFlag& flag : *flags) take_given(flag, all);
+    values_ = values_with(std::move(all));
   }
 
   void take_given(const DescribedFlag& flag, Values& all) const {
@@ -223,7 +216,7 @@ class Filler {
   }
 
   void add_flags() {
-    const bool first = number("node_rank") == 0;
+    const bool first = number(values_, "node_rank") == 0;
     const auto& own_role = first ? file_.first : file_.others;
     const auto& other_role = first ? file_.others : file_.first;
     std::vector<std::string> added;
@@ -253,7 +246,7 @@ class Filler {
   /// One line for each node.
   void write_hostfile() {
     Values other = values_;
-    for (unsigned node = 0; node < number("nnodes"); ++node) {
+    for (unsigned node = 0; node < number(values_, "nnodes"); ++node) {
       other["node_rank"] = std::to_string(node);
       (filled_.hostfile += filled_in(file_.hostfile, other)) += '\n';
     }
@@ -269,12 +262,10 @@ class Filler {
 
 }  // namespace
 
-NamedLauncher find_launcher(const LaunchInput& input, Faults& faults) {
-  NamedLauncher found;
-  if (input.settings.text(Option::launcher) != "auto") return found;
-  Finder(users_launchers(input.settings.text(Option::profile), input.node, faults), found)
-      .find(input.command);
-  return found;
+std::optional<NamedLauncher> find_launcher(const LaunchInput& input, Faults& faults) {
+  if (input.settings.text(Option::launcher) != "auto") return std::nullopt;
+  auto files = users_launchers(input.settings.text(Option::profile), input.node, faults);
+  return launcher_in(input.command, files);
 }
 
 void choose_for_launcher(LaunchChoice& choice, const LaunchInput& input, const NamedLauncher& launcher) {

@@ -28,24 +28,25 @@ StaticNode static_node(const Topology& topology) {
 std::string filled_in(std::string_view word, const Placeholders& placeholders) {
   std::string out;
   for (auto brace = word.find('{'); brace != std::string_view::npos; brace = word.find('{')) {
-    const std::string_view rest = word.substr(brace + 1);
-    const bool doubled = rest.starts_with('{');
-    const std::string_view end = doubled ? "}}" : "}";
-    const auto at = rest.find(end, doubled ? 1 : 0);
-    const std::string_view name = at == std::string_view::npos
-                                      ? std::string_view()
-                                      : rest.substr(doubled ? 1 : 0, at - (doubled ? 1 : 0));
-    const auto found = placeholders.find(name);
-    const bool of_shell = brace > 0 && word[brace - 1] == '$';
-    const bool macro = of_shell && !doubled && name == "local_rank";
-    out += word.substr(0, macro ? brace - 1 : brace);
-    if (found == placeholders.end() || (of_shell && !macro)) {
-      out += '{';
-      word = rest;
-      continue;
+    out += word.substr(0, brace);
+    word.remove_prefix(brace + 1);
+    const bool of_shell = out.ends_with('$');
+    std::string text = "{";
+    for (const auto& [name, value] : placeholders) {
+      const std::string single = fmt::format("{}}}", name), doubled = fmt::format("{{{}}}}}", name);
+      if (word.starts_with(doubled) && !of_shell) {
+        text = doubled.substr(0, doubled.size() - 1);
+        word.remove_prefix(doubled.size());
+      } else if (word.starts_with(single) && (!of_shell || name == "local_rank")) {
+        if (of_shell) out.pop_back();
+        text = value;
+        word.remove_prefix(single.size());
+      } else {
+        continue;
+      }
+      break;
     }
-    out += doubled ? "{" + std::string(name) + "}" : found->second;
-    word = rest.substr(at + end.size());
+    out += text;
   }
   return out += word;
 }
@@ -74,19 +75,20 @@ std::string worker_folder(const std::string& folder, unsigned attempt, unsigned 
   return folder + "/attempt_" + text(attempt) + "/" + text(local_rank);
 }
 
-std::string error_file(const std::string& worker_folder) { return worker_folder + "/error.json"; }
-
-Variables worker_variables(const StaticJob& job, unsigned local_rank, const std::string& error_file) {
+WorkerPlan plan_worker(const StaticJob& job, unsigned local_rank, const std::vector<std::string>& argv,
+                       const Environment& common, const Node& node, const std::string& folder) {
   const std::string rank = text(job.node.first_rank() + local_rank);
   EnvironmentChange own{.set = {{"RANK", rank},
                                 {"LOCAL_RANK", text(local_rank)},
                                 {"ROLE_RANK", rank},
                                 {"TORCHELASTIC_RESTART_COUNT", text(job.attempt)}},
                         .unset = {}};
-  if (!error_file.empty()) own.set.emplace_back("TORCHELASTIC_ERROR_FILE", error_file);
+  if (!folder.empty()) own.set.emplace_back("TORCHELASTIC_ERROR_FILE", folder + "/error.json");
   const Placeholders placeholders = placeholders_of(job, local_rank);
   for (const auto& [name, value] : job.variables) own.replace(name, filled_in(value, placeholders));
-  return own.set;
+  NearAccelerator near;
+  if (job.binds) near = near_accelerator(node, own.apply(common), local_rank);
+  return {std::move(own.set), filled_in(argv, placeholders), std::move(near)};
 }
 
 Placeholders placeholders_of(const StaticJob& job, unsigned local_rank) {
@@ -99,36 +101,6 @@ Placeholders placeholders_of(const StaticJob& job, unsigned local_rank) {
           {"master_addr", job.master.host},
           {"master_port", text(job.master.port)},
           {"run_id", job.run_id}};
-}
-
-Faults check(const LaunchInput& input, bool is_torchrun) {
-  const Topology& topology = input.topology;
-  const auto& chosen = *input.settings[Option::launcher];
-  const std::string native = chosen.detail + "=native";
-  const auto fault = [&](std::string what, std::string fix) {
-    return Faults{{Anchor::launcher, std::move(what), {chosen.detail}, std::move(fix)}};
-  };
-  if (topology.is<ElasticNode>()) {
-    return fault(fmt::format("{} starts a fixed number of nodes, but this job is elastic", native),
-                 "leave --launcher (RANKSHIM_LAUNCHER) at auto");
-  }
-  if (is_torchrun) {
-    return fault(fmt::format("{} starts the workers itself, but {} would start workers in each of them",
-                             native, input.command[0]),
-                 "give the script to rankshim instead, or leave --launcher (RANKSHIM_LAUNCHER) at auto");
-  }
-  if (topology.max_restarts() != 0 && !topology.is_alone()) {
-    return fault(
-        fmt::format("{} restarts the workers of one node, and this job has {} nodes, which would not "
-                    "learn of it",
-                    native, topology.facts.text(Fact::nnodes)),
-        "leave --max-restarts (RANKSHIM_MAX_RESTARTS) at 0, or --launcher (RANKSHIM_LAUNCHER) at auto");
-  }
-  if (input.settings.flag(Option::ctty)) {
-    return fault(fmt::format("{} starts several workers, and --ctty gives one command a terminal", native),
-                 "leave --ctty (RANKSHIM_CTTY) off, or --launcher (RANKSHIM_LAUNCHER) at auto");
-  }
-  return {};
 }
 
 void choose_for_workers(LaunchChoice& choice, const LaunchInput& input) {
@@ -166,14 +138,9 @@ std::vector<WorkerPlan> shown_workers(const LaunchPlan& plan, const LaunchChoice
   const StaticJob job = static_job(input.topology, input.settings);
   const std::string jobs = choice.log_dir.empty() ? folder : log_folder_template(choice.log_dir, job.run_id);
   const Environment common = plan.environment.apply(input.node.environment());
-  for (unsigned local_rank = 0; local_rank < job.node.workers; ++local_rank) {
-    WorkerPlan shown{worker_variables(job, local_rank, error_file(worker_folder(jobs, 0, local_rank))),
-                     filled_in(plan.argv, placeholders_of(job, local_rank)),
-                     {}};
-    const Environment environment = EnvironmentChange{shown.environment, {}}.apply(common);
-    if (job.binds) shown.bound = near_accelerator(input.node, environment, local_rank).text;
-    workers.push_back(std::move(shown));
-  }
+  for (unsigned local_rank = 0; local_rank < job.node.workers; ++local_rank)
+    workers.push_back(
+        plan_worker(job, local_rank, plan.argv, common, input.node, worker_folder(jobs, 0, local_rank)));
   return workers;
 }
 

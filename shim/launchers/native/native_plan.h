@@ -5,7 +5,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/fault.h"
 #include "node/environment.h"
 #include "plan/launch.h"
 
@@ -40,24 +39,20 @@ std::string log_folder_template(const std::string& log_dir, std::string_view run
 
 /// A worker's folder in the job's folder. Nothing makes it for torch.
 std::string worker_folder(const std::string& folder, unsigned attempt, unsigned local_rank);
-/// The file there for the worker's exception.
-std::string error_file(const std::string& worker_folder);
 
-/// The variables of each worker besides those that all have in common (change_for_workers). They include the
-/// user's, which replace others. `error_file` is for its exception; empty: none.
-Variables worker_variables(const StaticJob& job, unsigned local_rank, const std::string& error_file);
+/// What a worker gets besides the environment that all have in common (change_for_workers). The user's
+/// variables replace others. In `folder` it writes its exception; empty: nowhere.
+WorkerPlan plan_worker(const StaticJob& job, unsigned local_rank, const std::vector<std::string>& argv,
+                       const Environment& common, const Node& node, const std::string& folder);
 
 /// The placeholders of this worker: {rank}, {world_size}, {local_rank}, {local_world_size}, {node_rank},
 /// {nnodes}, {master_addr}, {master_port}, {run_id}.
 Placeholders placeholders_of(const StaticJob& job, unsigned local_rank = 0);
 
-/// Why rankshim cannot start this job's workers itself; nothing if it can.
-Faults check(const LaunchInput& input, bool is_torchrun);
-
 /// The script's interpreter, chosen as torchrun chooses that of its workers, and the folder for logs.
 void choose_for_workers(LaunchChoice& choice, const LaunchInput& input);
 
-/// The variables that all workers have in common, without those of another launcher. With worker_variables
+/// The variables that all workers have in common, without those of another launcher. With plan_worker
 /// they are those that torchrun sets (torch/distributed/elastic/agent/server/local_elastic_agent.py,
 /// _start_workers), without those about an agent. TORCHELASTIC_USE_AGENT_STORE is not set, so that the worker
 /// of rank 0 hosts the store (torch/distributed/rendezvous.py).

@@ -7,7 +7,6 @@
 #include <deque>
 #include <memory>
 #include <string>
-#include <string_view>
 
 #include "loop/timer.h"
 
@@ -59,8 +58,8 @@ class Relay {
   };
 
   [[nodiscard]] Console& console_of(int target);
-  /// Adds what is read from `descriptor`; returns errno if the loop cannot watch it.
-  int add(int descriptor, bool is_file, int target, const std::string& prefix);
+  /// Adds what is read from `descriptor`. Returns false, with errno, if the loop cannot watch it.
+  bool add(int descriptor, bool is_file, int target, const std::string& prefix);
   /// A handler for the loop, which does nothing once the relay is gone: it may be queued already then.
   template <class Act>
   [[nodiscard]] auto handler(Act act) const {
@@ -73,12 +72,10 @@ class Relay {
   bool wait_for(Console& console);
   void serve();
   void read(Stream& stream);
-  static void add_lines(Stream& stream, std::string_view text);
-  static void end_line(Stream& stream);
+  static void take_lines(Stream& stream, bool last);
   void write(Console& console);
 
   Descriptor inotify_;
-  bool waits_for_files_ = false;
   loop::Timer soon_;
   bool finishing_ = false;
   std::array<Console, 2> consoles_;

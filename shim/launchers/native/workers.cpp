@@ -8,16 +8,13 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <iterator>
 #include <utility>
 
 #include "base/log.h"
-#include "supervise/ending.h"
 
 namespace rankshim::native {
 
 using supervise::Command;
-using supervise::WorkerState;
 
 namespace {
 
@@ -67,26 +64,27 @@ std::vector<Command> Workers::workers_to_start(const Command& command) {
   if (tee_ || prefix_) relay_ = std::make_unique<Relay>(io_, STDOUT_FILENO, STDERR_FILENO);
   const std::string& folder = record_.error_folder;
   bool made = !folder.empty() && mkdir(folder.c_str(), 0700) == 0;
+  Environment common(command.environment);
+  common.set("MASTER_PORT", std::to_string(job_.master.port));
   std::vector<Command> commands;
   std::string bound;
   log::Level level = log::Level::info;
   for (unsigned local_rank = 0; local_rank < job_.node.workers; ++local_rank) {
-    const std::string own = worker_folder(folder_, job_.attempt, local_rank);
+    std::string own = worker_folder(folder_, job_.attempt, local_rank);
     made = made && mkdir(own.c_str(), 0700) == 0;
-    EnvironmentChange change{worker_variables(job_, local_rank, made ? error_file(own) : std::string()), {}};
-    change.set.emplace(change.set.begin(), "MASTER_PORT", std::to_string(job_.master.port));
-    Environment environment = change.apply(Environment(command.environment));
-    NearAccelerator near;
+    if (!made) own.clear();
+    WorkerPlan plan = plan_worker(job_, local_rank, command.argv, common, node_, own);
     if (job_.binds) {
-      near = near_accelerator(node_, environment, local_rank);
-      if (!near.affinity) level = log::Level::warn;
-      bound += fmt::format("{} {}: {}", bound.empty() ? ':' : ';', local_rank, near.text);
+      if (!plan.near.affinity) level = log::Level::warn;
+      bound += fmt::format("{} {}: {}", bound.empty() ? ':' : ';', local_rank, plan.near.text);
     }
-    commands.push_back({.argv = filled_in(command.argv, placeholders_of(job_, local_rank)),
-                        .environment = std::move(environment).entries(),
-                        .affinity = near.affinity,
-                        .open_files = command.open_files});
-    commands.back().output = open_output(made ? own : std::string(), job_.node.first_rank() + local_rank);
+    const unsigned rank = job_.node.first_rank() + local_rank;
+    commands.push_back(
+        {.argv = std::move(plan.argv),
+         .environment = EnvironmentChange{std::move(plan.environment), {}}.apply(common).entries(),
+         .affinity = plan.near.affinity,
+         .open_files = command.open_files});
+    commands.back().output = {open_output(own, STDOUT_FILENO, rank), open_output(own, STDERR_FILENO, rank)};
   }
   if (!made && !folder.empty())
     log::warn("cannot make a folder in {} ({}): the workers' exceptions will not be known", folder_,
@@ -95,43 +93,30 @@ std::vector<Command> Workers::workers_to_start(const Command& command) {
   return commands;
 }
 
-/// Returns the descriptors that become a worker's stdout and stderr; −1, after a warning if that was not
-/// planned: rankshim's own. The files are stdout.log and stderr.log in the worker's folder; empty: none.
-std::array<int, 2> Workers::open_output(const std::string& worker_folder, unsigned rank) {
-  const std::string prefix = prefix_ ? "[" + std::to_string(rank) + "] " : std::string();
-  std::array<int, 2> ends = {-1, -1};
-  if (!worker_folder.empty() && to_files_)
-    ends = {open_file(worker_folder + "/stdout.log", STDOUT_FILENO, prefix),
-            open_file(worker_folder + "/stderr.log", STDERR_FILENO, prefix)};
-  else if (prefix_)
-    ends = {open_pipe(STDOUT_FILENO, prefix), open_pipe(STDERR_FILENO, prefix)};
-  std::ranges::copy_if(ends, std::back_inserter(workers_ends_), [](int end) { return end >= 0; });
-  return ends;
-}
-
-int Workers::open_file(const std::string& path, int target, const std::string& prefix) {
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOCTTY | O_CLOEXEC, 0666);
-  if (file < 0)
-    log::warn("cannot write {} ({}): the worker's output comes here", path, std::strerror(errno));
-  else if (tee_ && !relay_->add_file(path, target, prefix))
-    log::warn("cannot follow {} ({}): what is written there does not come here", path, std::strerror(errno));
-  return file;
-}
-
-int Workers::open_pipe(int target, const std::string& prefix) {
-  const int pipe = relay_->add_pipe(target, prefix);
-  if (pipe < 0) log::warn("cannot put {}before a worker's lines: {}", prefix, std::strerror(errno));
-  return pipe;
-}
-
-void Workers::close_workers_ends() {
-  for (const int end : workers_ends_) close(end);
-  workers_ends_.clear();
+/// Returns the descriptor that becomes a worker's stdout or stderr; −1, after a warning if that was not
+/// planned: rankshim's own. `folder` is the worker's; empty: it has none.
+int Workers::open_output(const std::string& folder, int target, unsigned rank) {
+  const std::string prefix = prefix_ ? fmt::format("[{}] ", rank) : std::string();
+  int end = -1;
+  if (to_files_ && !folder.empty()) {
+    const std::string path = folder + (target == STDOUT_FILENO ? "/stdout.log" : "/stderr.log");
+    end = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOCTTY | O_CLOEXEC, 0666);
+    if (end < 0)
+      log::warn("cannot write {} ({}): the worker's output comes here", path, std::strerror(errno));
+    else if (tee_ && !relay_->add_file(path, target, prefix))
+      log::warn("cannot follow {} ({}): what is written there does not come here", path,
+                std::strerror(errno));
+  } else if (prefix_) {
+    end = relay_->add_pipe(target, prefix);
+    if (end < 0) log::warn("cannot put {}before a worker's lines: {}", prefix, std::strerror(errno));
+  }
+  if (end >= 0) workers_ends_.emplace_back(end);
+  return end;
 }
 
 void Workers::started(boost::asio::io_context& /*io*/, const std::vector<pid_t>& processes,
                       Clock::time_point when, const std::vector<std::string>& /*environment*/) {
-  close_workers_ends();
+  workers_ends_.clear();
   if (!record_.first_at) record_.first_at = when;
   for (const pid_t process : processes) {
     const auto local_rank = static_cast<unsigned>(record_.states.size());

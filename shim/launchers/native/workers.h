@@ -2,14 +2,13 @@
 
 #include <sys/types.h>
 
-#include <array>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "base/files.h"
 #include "base/signals.h"
 #include "launchers/native/native_plan.h"
 #include "launchers/native/relay.h"
@@ -31,10 +30,6 @@ class Workers final : public supervise::Launcher {
   Workers(boost::asio::io_context& io, const Topology& topology, const Settings& settings, std::string folder,
           const Node& node, unsigned attempt);
 
-  ~Workers() override { close_workers_ends(); }
-  Workers(const Workers&) = delete;
-  Workers& operator=(const Workers&) = delete;
-
   [[nodiscard]] std::vector<supervise::Command> workers_to_start(const supervise::Command& command) override;
 
   [[nodiscard]] bool is_for_workers(int signal) const override {
@@ -53,10 +48,7 @@ class Workers final : public supervise::Launcher {
   [[nodiscard]] bool has_output() const override { return relay_ && relay_->has_more(); }
 
  private:
-  std::array<int, 2> open_output(const std::string& worker_folder, unsigned rank);
-  int open_file(const std::string& path, int target, const std::string& prefix);
-  int open_pipe(int target, const std::string& prefix);
-  void close_workers_ends();
+  int open_output(const std::string& folder, int target, unsigned rank);
 
   boost::asio::io_context& io_;
   const Settings& settings_;
@@ -64,9 +56,9 @@ class Workers final : public supervise::Launcher {
   StaticJob job_;
   const std::string folder_;
   const bool to_files_;
-  const bool tee_;                 // to rankshim's stdout and stderr too
-  const bool prefix_;              // there, each line begins with the worker's rank
-  std::vector<int> workers_ends_;  // of their stdout and stderr, until they are started
+  const bool tee_;                        // to rankshim's stdout and stderr too
+  const bool prefix_;                     // there, each line begins with the worker's rank
+  std::vector<Descriptor> workers_ends_;  // of their stdout and stderr, until they are started
   std::unique_ptr<Relay> relay_;
 };
 

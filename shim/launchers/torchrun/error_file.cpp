@@ -12,19 +12,13 @@
 namespace rankshim {
 namespace {
 
-/// The text of the first member `name` that has one, as far as an unfinished document has it. What the end
-/// cuts in two (an escape, a character) is left out.
-std::string beginning_of_text(std::string_view document, std::string_view name) {
-  const std::string before = fmt::format("\"{}\": \"", name);
-  const auto found = document.find(before);
-  if (found == std::string_view::npos) return {};
-  const std::string_view text = document.substr(found + before.size());
-  std::size_t end = 0;
-  while (end < text.size() && text[end] != '"') end += text[end] == '\\' ? 2 : 1;
-  end = std::min(end, text.size());
-  constexpr std::size_t longest_escape = 11;  // \ud83d\ude0
-  for (const std::size_t least = end - std::min(end, longest_escape); end > least; --end) {
-    if (auto read = json::field(fmt::format("[\"{}\"]", text.substr(0, end)), "0")) return *std::move(read);
+/// The document, or an unfinished one without what its end cuts in two (an escape, a key) and closed there;
+/// empty if it does not begin as an error file.
+std::string closed(std::string document) {
+  constexpr std::size_t most_cut = 64;  // `", "extraInfo": {"py_callstack": "`, or an escape
+  for (std::size_t cut = 0; cut <= most_cut && !document.empty(); ++cut, document.pop_back()) {
+    for (const char* const end : {"", "\"}", "\"}}", "\"}}}"})
+      if (json::error(document + end).empty()) return document + end;
   }
   return {};
 }
@@ -84,12 +78,10 @@ std::string caught_elsewhere(std::string_view exception) {
 }  // namespace
 
 PythonError read_error_file(const Node& node, const std::string& path) {
-  const std::string document = node.file(path).value_or("");
-  if (!json::error(document).empty())
-    return {beginning_of_text(document, "message"), beginning_of_text(document, "py_callstack")};
-  const auto message = json::field(document, "message.message");
-  return {message ? *message : json::field(document, "message").value_or(""),
-          json::field(document, "message.extraInfo.py_callstack").value_or("")};
+  const std::string document = closed(node.file(path).value_or(""));
+  std::string message = json::field(document, "message").value_or("");
+  if (message.starts_with('{')) message = json::field(document, "message.message").value_or("");
+  return {std::move(message), json::field(document, "message.extraInfo.py_callstack").value_or("")};
 }
 
 std::string_view peer_in(std::string_view exception) {
@@ -147,14 +139,12 @@ bool is_error_of_no_meeting(std::string_view exception) {
 
 std::optional<FailedWorker> read_failure(const Node& node, const std::string& path) {
   const std::string document = node.file(path).value_or("");
-  if (document.empty()) return std::nullopt;
   const auto number = [&](const char* name) {
     return parse_number<int>(json::field(document, name).value_or(""));
   };
   const auto rank = number("rank"), local_rank = number("local_rank"), pid = number("pid");
   const auto exitcode = number("exitcode");
-  if (!rank || !local_rank || !pid || !exitcode || std::min({*rank, *local_rank, *pid}) < 0)
-    return std::nullopt;
+  if (!rank || !local_rank || !pid || !exitcode) return std::nullopt;
   return FailedWorker{static_cast<unsigned>(*rank), static_cast<unsigned>(*local_rank), *pid, *exitcode};
 }
 
