@@ -16,7 +16,7 @@
 #include "base/text.h"
 #include "cli/doctor.h"
 #include "cli/explain.h"
-#include "launchers/by_name/launcher_file.h"
+#include "launchers/by_name/named_launcher.h"
 #include "plan/environment_change.h"
 #include "platform/profiles.h"
 #include "report/redact.h"

@@ -1,6 +1,9 @@
 #include "run/launcher.h"
 
+#include <cerrno>
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <optional>
 #include <system_error>
@@ -87,8 +90,14 @@ std::string make_log_folder(const Job& job, const std::string& temporary) {
               error.message());
     return {};
   }
-  return job.choice.natively() ? native::make_log_folder(folder, job.topology.facts.text(Fact::run_id))
-                               : folder;
+  if (!job.choice.natively()) return folder;
+  std::string own = native::log_folder_template(folder, job.topology.facts.text(Fact::run_id));
+  if (mkdtemp(own.data()) != nullptr) return own;
+  log::warn(
+      "cannot make a folder in {} ({}): the workers' output comes here, and their exceptions will not be "
+      "known",
+      folder, std::strerror(errno));
+  return {};
 }
 
 }  // namespace rankshim

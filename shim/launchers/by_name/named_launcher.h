@@ -3,12 +3,72 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "launchers/by_name/launcher_file.h"
+#include "node/node.h"
 #include "plan/launch.h"
 
+/// Launchers that are known by their names (accelerate, deepspeed, …). A TOML file describes each of them.
 namespace rankshim::by_name {
+
+/// A flag as a launcher's file describes it, "-n|--nproc={local_world_size}".
+struct DescribedFlag {
+  explicit DescribedFlag(std::string_view text);
+  bool operator==(const DescribedFlag&) const = default;
+
+  std::string spellings;  ///< "-n|--nproc"
+  char between = 0;       ///< '=' or ' '; 0 for a switch
+  std::string value;      ///< with placeholders
+
+  /// The last of the spellings, which rankshim writes.
+  [[nodiscard]] std::string_view name() const;
+  /// The name of the placeholder that is all of the value; empty if it is another text.
+  [[nodiscard]] std::string_view placeholder() const;
+
+  /// The flag's value in a launcher's command, the last one if it is given again, and "" for a switch;
+  /// nothing if it is not given. The launcher's flags are the words from `from` up to the script, which is
+  /// the first word NAME.py, -m, --module or --. Dashes and underscores within a name are the same, and so
+  /// are --x=v and
+  /// --x v, -n 4 and -n4.
+  [[nodiscard]] std::optional<std::string_view> given_in(const std::vector<std::string>& words,
+                                                         std::size_t from) const;
+};
+
+// clang-format off
+///     starts   = ["accelerate launch", "-m accelerate.commands.launch"]   required; the program without its folder
+///     unless   = ["-H|--host", "--backend=ray"]   with one of these flags the command stays as it is
+///     flags    = ["-n|--nproc={local_world_size}", "--no_ssh"]   OTHER SPELLINGS|FLAG=VALUE, "FLAG VALUE" or FLAG
+///     first    = ["--head"]                       the same, for node 0 only; the first one marks the role
+///     others   = ["--address={master}"]           the same, for the other nodes
+///     hostfile = "node{node_rank} slots={local_world_size}"   makes the file {hostfile}: such a line for each node
+///     warning  = "…"                              what the launcher cannot do on several nodes
+///     elastic  = true                             its nodes come and go: they are not linked (--link=auto)
+///     [set]                                       variables, unless they are set
+///     A_VARIABLE = "{nnodes}"
+// clang-format on
+struct LauncherFile {
+  std::string path;
+  std::vector<std::string> starts;
+  std::vector<DescribedFlag> unless, flags, first, others;
+  std::string hostfile, warning;
+  bool elastic = false;
+  Variables set;
+  bool operator==(const LauncherFile&) const = default;
+};
+
+/// Reads one document; every fault begins with "PATH:LINE: " and names `path`. A list of one may be a string.
+LauncherFile read_launcher(std::string_view document, const std::string& path, Faults& faults);
+
+/// The same for a file.
+LauncherFile read_launcher_file(const std::string& path, const Node& node, Faults& faults);
+
+/// The users' files: `file` if its name ends as a launcher's, and those of platform::profile_folder.
+std::vector<LauncherFile> users_launchers(std::string_view file, const Node& node, Faults& faults);
+
+/// Adds the files of config/launchers, which are compiled into the binary, as far as their `starts` mentions
+/// `word` and they are not there yet.
+void add_builtin_launchers(std::string_view word, std::vector<LauncherFile>& files);
 
 /// A launcher that a command starts by its own name.
 struct NamedLauncher {

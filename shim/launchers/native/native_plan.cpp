@@ -71,10 +71,6 @@ std::string log_folder_template(const std::string& log_dir, std::string_view run
   return log_dir + "/" + name + "_XXXXXX";
 }
 
-std::string worker_folder(const std::string& folder, unsigned attempt, unsigned local_rank) {
-  return folder + "/attempt_" + text(attempt) + "/" + text(local_rank);
-}
-
 WorkerPlan plan_worker(const StaticJob& job, unsigned local_rank, const std::vector<std::string>& argv,
                        const Environment& common, const Node& node, const std::string& folder) {
   const std::string rank = text(job.node.first_rank() + local_rank);
@@ -139,8 +135,8 @@ std::vector<WorkerPlan> shown_workers(const LaunchPlan& plan, const LaunchChoice
   const std::string jobs = choice.log_dir.empty() ? folder : log_folder_template(choice.log_dir, job.run_id);
   const Environment common = plan.environment.apply(input.node.environment());
   for (unsigned local_rank = 0; local_rank < job.node.workers; ++local_rank)
-    workers.push_back(
-        plan_worker(job, local_rank, plan.argv, common, input.node, worker_folder(jobs, 0, local_rank)));
+    workers.push_back(plan_worker(job, local_rank, plan.argv, common, input.node,
+                                  fmt::format("{}/attempt_0/{}", jobs, local_rank)));
   return workers;
 }
 

@@ -37,9 +37,6 @@ StaticJob static_job(const Topology& topology, const Settings& settings);
 /// its content has torchrun's layout (torch/distributed/elastic/multiprocessing/api.py, DefaultLogsSpecs).
 std::string log_folder_template(const std::string& log_dir, std::string_view run_id);
 
-/// A worker's folder in the job's folder. Nothing makes it for torch.
-std::string worker_folder(const std::string& folder, unsigned attempt, unsigned local_rank);
-
 /// What a worker gets besides the environment that all have in common (change_for_workers). The user's
 /// variables replace others. In `folder` it writes its exception; empty: nowhere.
 WorkerPlan plan_worker(const StaticJob& job, unsigned local_rank, const std::vector<std::string>& argv,

@@ -32,36 +32,19 @@ std::uint16_t port_of_attempt(const StaticJob& job, const Node& node) {
 
 }  // namespace
 
-std::string make_log_folder(const std::string& log_dir, std::string_view run_id) {
-  std::string path = log_folder_template(log_dir, run_id);
-  if (mkdtemp(path.data()) != nullptr) return path;
-  log::warn(
-      "cannot make a folder in {} ({}): the workers' output comes here, and their exceptions will not be "
-      "known",
-      log_dir, std::strerror(errno));
-  return {};
-}
-
 Workers::Workers(boost::asio::io_context& io, const Topology& topology, const Settings& settings,
-                 std::string folder, const Node& node, unsigned attempt)
-    : io_(io),
-      settings_(settings),
-      node_(node),
-      job_(static_job(topology, settings)),
-      folder_(std::move(folder)),
-      to_files_(!settings.text(Option::log_dir).empty()),
-      tee_(settings.flag(Option::tee)),
-      prefix_(settings.flag(Option::prefix)) {
-  record_.followed = true;
+                 const std::string& folder, const Node& node, unsigned attempt)
+    : io_(io), settings_(settings), node_(node), job_(static_job(topology, settings)) {
   job_.attempt = attempt;
   job_.master.port = port_of_attempt(job_, node);
+  record_.followed = true;
+  record_.attempts = attempt + 1;
+  if (!folder.empty()) record_.error_folder = fmt::format("{}/attempt_{}", folder, attempt);
 }
 
 std::vector<Command> Workers::workers_to_start(const Command& command) {
-  record_.attempts = job_.attempt + 1;
-  record_.error_folder =
-      folder_.empty() ? std::string() : folder_ + "/attempt_" + std::to_string(job_.attempt);
-  if (tee_ || prefix_) relay_ = std::make_unique<Relay>(io_, STDOUT_FILENO, STDERR_FILENO);
+  if (settings_.flag(Option::tee) || settings_.flag(Option::prefix))
+    relay_ = std::make_unique<Relay>(io_, STDOUT_FILENO, STDERR_FILENO);
   const std::string& folder = record_.error_folder;
   bool made = !folder.empty() && mkdir(folder.c_str(), 0700) == 0;
   Environment common(command.environment);
@@ -70,7 +53,7 @@ std::vector<Command> Workers::workers_to_start(const Command& command) {
   std::string bound;
   log::Level level = log::Level::info;
   for (unsigned local_rank = 0; local_rank < job_.node.workers; ++local_rank) {
-    std::string own = worker_folder(folder_, job_.attempt, local_rank);
+    std::string own = fmt::format("{}/{}", folder, local_rank);
     made = made && mkdir(own.c_str(), 0700) == 0;
     if (!made) own.clear();
     WorkerPlan plan = plan_worker(job_, local_rank, command.argv, common, node_, own);
@@ -87,7 +70,7 @@ std::vector<Command> Workers::workers_to_start(const Command& command) {
     commands.back().output = {open_output(own, STDOUT_FILENO, rank), open_output(own, STDERR_FILENO, rank)};
   }
   if (!made && !folder.empty())
-    log::warn("cannot make a folder in {} ({}): the workers' exceptions will not be known", folder_,
+    log::warn("cannot make {} or a folder there ({}): the workers' exceptions will not be known", folder,
               std::strerror(errno));
   if (!bound.empty()) log::logger().log(level, "bound, by local rank{}", bound);
   return commands;
@@ -96,17 +79,18 @@ std::vector<Command> Workers::workers_to_start(const Command& command) {
 /// Returns the descriptor that becomes a worker's stdout or stderr; −1, after a warning if that was not
 /// planned: rankshim's own. `folder` is the worker's; empty: it has none.
 int Workers::open_output(const std::string& folder, int target, unsigned rank) {
-  const std::string prefix = prefix_ ? fmt::format("[{}] ", rank) : std::string();
+  const bool has_prefix = settings_.flag(Option::prefix);
+  const std::string prefix = has_prefix ? fmt::format("[{}] ", rank) : std::string();
   int end = -1;
-  if (to_files_ && !folder.empty()) {
+  if (settings_[Option::log_dir] && !folder.empty()) {
     const std::string path = folder + (target == STDOUT_FILENO ? "/stdout.log" : "/stderr.log");
     end = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOCTTY | O_CLOEXEC, 0666);
     if (end < 0)
       log::warn("cannot write {} ({}): the worker's output comes here", path, std::strerror(errno));
-    else if (tee_ && !relay_->add_file(path, target, prefix))
+    else if (settings_.flag(Option::tee) && !relay_->add_file(path, target, prefix))
       log::warn("cannot follow {} ({}): what is written there does not come here", path,
                 std::strerror(errno));
-  } else if (prefix_) {
+  } else if (has_prefix) {
     end = relay_->add_pipe(target, prefix);
     if (end < 0) log::warn("cannot put {}before a worker's lines: {}", prefix, std::strerror(errno));
   }

@@ -5,7 +5,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/files.h"
@@ -17,18 +16,14 @@
 
 namespace rankshim::native {
 
-/// Makes the job's folder in the user's folder for logs, by log_folder_template. Empty if that is refused,
-/// which is a warning.
-std::string make_log_folder(const std::string& log_dir, std::string_view run_id);
-
 /// rankshim itself as the launcher: the workers are its children, so the kernel reports how each ended.
 class Workers final : public supervise::Launcher {
  public:
   /// In `folder`, a worker writes its exception to attempt_N/LOCAL_RANK/error.json, and its output to files
   /// beside it with --log-dir; empty: to no file. Signals for workers go to their processes, and only once
   /// each of them can take it.
-  Workers(boost::asio::io_context& io, const Topology& topology, const Settings& settings, std::string folder,
-          const Node& node, unsigned attempt);
+  Workers(boost::asio::io_context& io, const Topology& topology, const Settings& settings,
+          const std::string& folder, const Node& node, unsigned attempt);
 
   [[nodiscard]] std::vector<supervise::Command> workers_to_start(const supervise::Command& command) override;
 
@@ -54,10 +49,6 @@ class Workers final : public supervise::Launcher {
   const Settings& settings_;
   const Node& node_;
   StaticJob job_;
-  const std::string folder_;
-  const bool to_files_;
-  const bool tee_;                        // to rankshim's stdout and stderr too
-  const bool prefix_;                     // there, each line begins with the worker's rank
   std::vector<Descriptor> workers_ends_;  // of their stdout and stderr, until they are started
   std::unique_ptr<Relay> relay_;
 };

@@ -47,18 +47,12 @@ std::string script_text(const std::vector<std::string>& command, const Node& nod
   return node.file(path).value_or("");
 }
 
-/// Whether the script reads torch.distributed.launch's argument, as far as its text shows it.
-bool reads_local_rank_argument(const std::string& text) {
-  return text.find("--local_rank") != std::string::npos || text.find("--local-rank") != std::string::npos;
-}
-
-/// torch from 2.0 on passes --local-rank, earlier versions --local_rank: the script gets the one that it
-/// reads, or the older one if that is not visible, because most scripts that need the argument are older than
-/// 2.0.
-std::string local_rank_spelling(const std::string& text) {
-  const bool only_dash =
-      text.find("--local-rank") != std::string::npos && text.find("--local_rank") == std::string::npos;
-  return only_dash ? "--local-rank" : "--local_rank";
+/// torch.distributed.launch's argument as a script reads it, as far as its text shows that; empty if it does
+/// not. torch from 2.0 on passes --local-rank, earlier versions --local_rank.
+std::string_view local_rank_argument(const std::string& text) {
+  for (const std::string_view argument : {"--local_rank", "--local-rank"})
+    if (text.find(argument) != std::string::npos) return argument;
+  return {};
 }
 
 /// Whether the command is a program on one of several nodes, so that a torchrun in it has to join the job.
@@ -83,17 +77,6 @@ bool starts_torchrun(std::string_view text) {
          text.find("torch.distributed.launch") != std::string_view::npos;
 }
 
-/// Whether a shell's text reads the variable PORT.
-bool reads_port(const std::string& text) {
-  for (auto at = text.find("PORT"); at != std::string::npos; at = text.find("PORT", at + 1)) {
-    const std::string_view before = std::string_view(text).substr(0, at);
-    const char next = text.c_str()[at + 4];  // 0 at the end
-    if ((before.ends_with('$') || before.ends_with("${")) && next != '_' && !is_letter_or_digit(next))
-      return true;
-  }
-  return false;
-}
-
 /// Whether a torchrun in the command would not load sitecustomize.py and needs the PET_* themselves: there is
 /// none, or the words of the command or its shell script replace PYTHONPATH. A text that says with which
 /// nodes it trains gets none, because a `torchrun --standalone` would wait for the other nodes.
@@ -102,16 +85,6 @@ bool needs_plain_variables(const LaunchInput& input, bool has_site) {
   const auto has = [&text](std::string_view part) { return text.find(part) != std::string::npos; };
   const bool chooses = has("standalone") || has("rdzv") || has("--nnodes") || has("--master");
   return starts_torchrun(text) && !chooses && (!has_site || has("PYTHONPATH=") || has("unset PYTHONPATH"));
-}
-
-void warn_script(LaunchChoice& choice, const TorchrunLauncher& torchrun, const LaunchInput& input) {
-  const std::string& script = input.command[0];
-  if (torchrun.tells_local_rank || script == "-m") return;
-  const std::string source = script_text(input.command, input.node);
-  if (!reads_local_rank_argument(source) || source.find("LOCAL_RANK") != std::string::npos) return;
-  choice.warnings.push_back(fmt::format(
-      "{} mentions --local_rank and not LOCAL_RANK; if it needs the argument, use --launcher=launch",
-      script));
 }
 
 /// A rendezvous' configuration that says whether this node hosts it, unless it does already.
@@ -157,101 +130,86 @@ std::string rendezvous_conf(std::string conf, const Topology& topology, const Se
   return fmt::format("{}{}{}{}", conf, conf.empty() ? "" : ",", key, wanted.count());
 }
 
-/// All flags that give torchrun the job: names and values. Names are full and have underscores, as every
-/// version of torch takes them.
-Variables job_flags(const LaunchChoice& choice, const TorchrunCommand& command, const LaunchInput& input,
-                    const KnownAtStart& known) {
+/// The job as torchrun's flags: names and values, for a static rendezvous and for c10d; empty is what is not
+/// known. Names are full and have underscores, as every version of torch takes them.
+Variables job_flags(const Topology& topology, std::string conf) {
+  const auto text = [&](Fact fact) { return std::string(topology.facts.text(fact)); };
+  const std::string host(without_brackets(topology.facts.text(Fact::master_addr)));
+  return {{"nnodes", text(Fact::nnodes)},
+          {"nproc_per_node", text(Fact::nproc_per_node)},
+          {"rdzv_backend", text(Fact::rdzv_backend)},
+          {"node_rank", text(Fact::node_rank)},
+          {"master_addr", host},
+          {"master_port", text(Fact::master_port)},
+          {"rdzv_endpoint", host_port(host, text(Fact::master_port))},
+          {"rdzv_id", text(topology.is<ElasticNode>() ? Fact::rdzv_id : Fact::run_id)},
+          {"rdzv_conf", std::move(conf)}};
+}
+
+/// The flags that the command gets. Of its own flags two are replaced: an --nproc_per_node without a number,
+/// because torchrun would count the machine's CPUs, and an --rdzv_conf, which is extended.
+Variables missing_flags(const LaunchChoice& choice, const TorchrunCommand& command, const LaunchInput& input,
+                        const KnownAtStart& known) {
   const auto& [topology, settings, words, node] = input;
-  Variables flags;
-  const auto text = [&](Fact fact) { return topology.facts.text(fact); };
-  const auto add = [&](std::string_view name, std::string_view value) { flags.emplace_back(name, value); };
-  const auto* given = command.find("rdzv_conf");
-  std::string conf =
-      rendezvous_conf(given != nullptr ? given->value : std::string(text(Fact::rdzv_conf)), topology, settings);
-  const std::string_view master = without_brackets(text(Fact::master_addr));
+  const Facts& facts = topology.facts;
   const bool elastic = topology.is<ElasticNode>();
-  add("nnodes", text(Fact::nnodes));
-  add("nproc_per_node", text(Fact::nproc_per_node));
-  add("rdzv_backend", elastic ? text(Fact::rdzv_backend) : "static");
-  if (elastic) {
-    add("rdzv_endpoint", host_port(master, text(Fact::master_port)));
-    // Agents that meet at the loopback address are all on this machine, and without ranks each could be the
-    // host. torch lets the first one be it, but only if is_host is not set (c10d_rendezvous_backend.py,
-    // _create_tcp_store).
-    const bool knows_host = topology.facts.has(Fact::node_rank) || !is_loopback(text(Fact::master_addr));
-    if (text(Fact::rdzv_backend) == "c10d" && knows_host)
-      conf = with_host(conf, topology.hosts_master().value_or(false));
-  } else {
-    add("node_rank", text(Fact::node_rank));
-    add("master_addr", master);
-    add("master_port", text(Fact::master_port));
-  }
-  add("rdzv_id", text(elastic ? Fact::rdzv_id : Fact::run_id));
-  if (!conf.empty()) add("rdzv_conf", conf);
+  const auto* given = command.find("rdzv_conf");
+  std::string conf = rendezvous_conf(
+      given != nullptr ? given->value : std::string(facts.text(Fact::rdzv_conf)), topology, settings);
+  // Agents that meet at the loopback address are all on this machine, and without ranks each could be the
+  // host. torch lets the first one be it, but only if is_host is not set (c10d_rendezvous_backend.py,
+  // _create_tcp_store).
+  const bool knows_host = facts.has(Fact::node_rank) || !is_loopback(facts.text(Fact::master_addr));
+  if (elastic && facts.text(Fact::rdzv_backend) == "c10d" && knows_host)
+    conf = with_host(conf, topology.hosts_master().value_or(false));
+  Variables flags = job_flags(topology, std::move(conf));
+  const auto add = [&](std::string_view name, std::string_view value) { flags.emplace_back(name, value); };
   if (elastic) {
     // Without it, two agents that are both PID 1 and share a host name count as one node; and rank 0 gives it
     // to the others as the address to connect to.
+    const std::string master = known.master_address.value_or(std::string(facts.text(Fact::master_addr)));
     const auto chosen = node.environment().get("PET_LOCAL_ADDR");
-    const std::string own = chosen ? std::string(*chosen)
-                                   : node.address_towards(known.master_address.value_or(
-                                                              std::string(text(Fact::master_addr))))
-                                         .value_or("");
-    if (!own.empty()) add("local_addr", own);
+    add("local_addr", chosen ? *chosen : node.address_towards(master).value_or(""));
+  } else {
+    std::ranges::find(flags, "rdzv_backend", &Variables::value_type::first)->second = "static";
   }
-  add("max_restarts", text(Fact::max_restarts));
+  add("max_restarts", facts.text(Fact::max_restarts));
   if (const auto& log_dir = settings[Option::log_dir]) {
     add("log_dir", log_dir->text);
     // 3: stdout and stderr (torch/distributed/elastic/multiprocessing/api.py, Std)
     add(settings.flag(Option::tee) ? "tee" : "redirects", "3");
-  } else if (choice.log_dir.empty() && !known.folder.path.empty()) {
+  } else if (choice.log_dir.empty()) {
     add("log_dir", known.folder.path);
   }
-  return flags;
-}
-
-/// Those of them that the command gets. Of its own flags two are replaced: an --nproc_per_node without a
-/// number, because torchrun would count the machine's CPUs, and an --rdzv_conf, which is extended.
-Variables missing_flags(const LaunchChoice& choice, const TorchrunCommand& command, const LaunchInput& input,
-                        const KnownAtStart& known) {
   // The flags that torch.distributed.launch has had since its beginning.
   constexpr std::string_view of_launch = "nnodes nproc_per_node node_rank master_addr master_port";
   constexpr std::string_view of_one_node = "nproc_per_node max_restarts log_dir redirects tee";
-  const bool meets_itself = has_own_rendezvous(command, input.topology);
-  Variables flags = job_flags(choice, command, input, known);
+  const std::string_view of_others = elastic ? "node_rank master_addr master_port" : "rdzv_endpoint";
+  const bool meets_itself = has_own_rendezvous(command, topology);
   std::erase_if(flags, [&](const auto& flag) {
     const auto& [name, value] = flag;
+    if (value.empty() || has_part(of_others, name, " ")) return true;
     if (known.torch.has_only_launch && !has_part(of_launch, name, " ")) return true;
     if (meets_itself && !has_part(of_one_node, name, " ")) return true;
-    const auto* given = command.find(name);
-    if (given == nullptr) return false;
-    if (name == "nproc_per_node") return parse_count(given->value) || !parse_count(value);
-    return name != "rdzv_conf" || given->value == value;
+    const auto* his = command.find(name);
+    if (his == nullptr) return false;
+    if (name == "nproc_per_node") return parse_count(his->value) || !parse_count(value);
+    return name != "rdzv_conf" || his->value == value;
   });
   return flags;
 }
 
 /// The variables with which a torchrun inside a program joins the job: PET_ and the flag's name
-/// (torch/distributed/argparse_util.py), for a static rendezvous and for c10d, except those in `environment`
-/// and this node's address. The torchrun's command line decides which of them it needs
-/// (python/sitecustomize.py).
+/// (torch/distributed/argparse_util.py), except those in `environment` and this node's address. The
+/// torchrun's command line decides which of them it needs (python/sitecustomize.py).
 Variables torchrun_job(const Topology& topology, const Environment& environment) {
-  const Facts& facts = topology.facts;
   Variables job;
-  const auto set = [&](std::string_view name, std::string_view value) {
-    if (!value.empty() && !environment.get(name)) job.emplace_back(name, value);
-  };
-  const std::string_view host = without_brackets(facts.text(Fact::master_addr));
-  set("PET_NNODES", facts.text(Fact::nnodes));
-  set("PET_NPROC_PER_NODE", facts.text(Fact::nproc_per_node));
-  set("PET_NODE_RANK", facts.text(Fact::node_rank));
-  set("PET_MASTER_ADDR", host);
-  set("PET_MASTER_PORT", facts.text(Fact::master_port));
-  set("PET_RDZV_BACKEND", facts.text(Fact::rdzv_backend));
-  set("PET_RDZV_ENDPOINT", host_port(host, facts.text(Fact::master_port)));
-  set("PET_RDZV_ID", facts.text(topology.is<ElasticNode>() ? Fact::rdzv_id : Fact::run_id));
-  const std::string conf(facts.text(Fact::rdzv_conf));
+  const std::string conf(topology.facts.text(Fact::rdzv_conf));
   const auto hosts = topology.hosts_master();
-  set("PET_RDZV_CONF", hosts ? with_host(conf, *hosts) : conf);
+  for (auto& [flag, value] : job_flags(topology, hosts ? with_host(conf, *hosts) : conf)) {
+    std::string name = "PET_" + upper_case(flag);
+    if (!value.empty() && !environment.get(name)) job.emplace_back(std::move(name), std::move(value));
+  }
   return job;
 }
 
@@ -275,7 +233,14 @@ bool needs_port(const LaunchChoice& choice, const LaunchInput& input) {
   if (!topology.is_alone() || topology.platform == "none" || choice.launches() || topology.is<Idle>())
     return false;
   const std::string text = text_of(input);
-  return starts_torchrun(text) && reads_port(text);
+  if (!starts_torchrun(text)) return false;
+  for (auto at = text.find("PORT"); at != std::string::npos; at = text.find("PORT", at + 1)) {
+    const std::string_view before = std::string_view(text).substr(0, at);
+    const char next = text.c_str()[at + 4];  // 0 at the end
+    const bool is_read = before.ends_with('$') || before.ends_with("${");
+    if (is_read && next != '_' && !is_letter_or_digit(next)) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -314,8 +279,14 @@ void choose_for_torchrun(LaunchChoice& choice, TorchrunLauncher& torchrun, const
   if (!choice.interpreter.empty())
     choice.python = {choice.interpreter, "-u"};
   else if (torchrun.own)
-    choice.python = whole.interpreter.empty() ? interpreter_of(whole.words[0], input.node) : whole.interpreter;
-  if (!torchrun.own && !input.command.empty()) warn_script(choice, torchrun, input);
+    choice.python =
+        whole.interpreter.empty() ? interpreter_of(whole.words[0], input.node) : whole.interpreter;
+  if (torchrun.own || torchrun.tells_local_rank || input.command.empty() || input.command[0] == "-m") return;
+  const std::string text = script_text(input.command, input.node);
+  if (!local_rank_argument(text).empty() && text.find("LOCAL_RANK") == std::string::npos)
+    choice.warnings.push_back(fmt::format(
+        "{} mentions --local_rank and not LOCAL_RANK; if it needs the argument, use --launcher=launch",
+        input.command[0]));
 }
 
 std::optional<PythonSite> plan_site(const LaunchChoice& choice, const LaunchInput& input,
@@ -397,8 +368,9 @@ std::vector<std::string> torchrun_argv(const LaunchChoice& choice, const Torchru
   argv.insert(argv.end(), word(0), word(command.flags_at));
   for (const auto& [name, value] : flags) argv.push_back(fmt::format("--{}={}", name, value));
   const std::string text = torchrun.own ? std::string() : script_text(input.command, input.node);
+  const std::string_view argument = local_rank_argument(text);
   // It passes --local_rank=N to every script, unless it gets --use_env.
-  if (has_only_launch && !torchrun.own && !torchrun.tells_local_rank && !reads_local_rank_argument(text))
+  if (has_only_launch && !torchrun.own && !torchrun.tells_local_rank && argument.empty())
     argv.emplace_back("--use_env");
   std::size_t at = command.flags_at;
   for (const TorchrunCommand::Flag& given : command.flags) {
@@ -408,10 +380,11 @@ std::vector<std::string> torchrun_argv(const LaunchChoice& choice, const Torchru
   }
   argv.insert(argv.end(), word(at), command.words.end());
   // Behind the script, as torch.distributed.launch does it; torchrun replaces the placeholder by the number
-  // (torch/distributed/elastic/utils/api.py, macros).
+  // (torch/distributed/elastic/utils/api.py, macros). Most scripts that need the argument are older than
+  // torch 2.0.
   if (torchrun.tells_local_rank && !torchrun.own && !has_only_launch)
     argv.insert(argv.end() - (command.words.end() - word(command.script_at + 1)),
-                local_rank_spelling(text) + "=${local_rank}");
+                std::string(argument.empty() ? "--local_rank" : argument) + "=${local_rank}");
   return argv;
 }
 
