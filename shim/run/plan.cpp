@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "launchers/by_name/named_launcher.h"
-#include "launchers/native/native_plan.h"
+#include "launchers/native/workers.h"
 #include "launchers/torchrun/temporary_folder.h"
 #include "plan/launch.h"
 #include "platform/profiles.h"

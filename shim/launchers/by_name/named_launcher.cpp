@@ -10,7 +10,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "base/toml.h"
-#include "launchers/native/native_plan.h"
+#include "launchers/native/workers.h"
 #include "node/process.h"
 #include "platform/profiles.h"
 
@@ -126,11 +126,6 @@ std::size_t end_of_words(const std::vector<std::string>& command, std::size_t at
   return at;
 }
 
-bool is_assignment(std::string_view word) {
-  const auto equals = word.find('=');
-  return equals != 0 && equals != std::string_view::npos && !word.starts_with('-');
-}
-
 /// The launcher whose own words begin at `at`. A built-in file is read once, and only if it mentions a
 /// command's name.
 std::optional<NamedLauncher> launcher_at(const std::vector<std::string>& command, std::size_t at,
@@ -175,10 +170,11 @@ std::optional<NamedLauncher> launcher_in(const std::vector<std::string>& command
     }
     const bool option = wrapped && word.starts_with('-');
     const bool number = wrapped && !word.empty() && is_digit(word[0]);
-    if (!value && !option && !number && !is_assignment(word) &&
-        !has_part("exec then do else if !", name, " "))
+    const auto equals = word.find('=');
+    const bool assigns = equals != 0 && equals != std::string_view::npos && !word.starts_with('-');
+    if (!value && !option && !number && !assigns && !has_part("exec then do else if !", name, " "))
       return std::nullopt;
-    value = option && word.find('=') == std::string_view::npos;
+    value = option && equals == std::string_view::npos;
   }
   return std::nullopt;
 }
@@ -277,26 +273,24 @@ class Filler {
 
   /// What the user gave replaces the platform's value, also in other flags.
   void take_given() {
-    Values all;
-    for (const auto* flags : {&file_.flags, &file_.first, &file_.others})
-      for (const DescribedFlag& flag : *flags) take_given(flag, all);
-    values_ = values_with(std::move(all));
-  }
-
-  void take_given(const DescribedFlag& flag, Values& all) const {
-    const auto value = given(flag);
-    const std::string_view name = flag.placeholder();
-    if (!value || flag.value.find('{') == std::string::npos || name == "hostfile") return;
-    const bool counts = !name.empty() && !name.starts_with("master") && name != "run_id";
-    if (counts && !parse_count(*value)) return;  // --devices=auto
-    const std::string expected = filled_in(flag.value, values_);
-    if (*value != expected && !same_host(*value, expected) && !is_guess(flag.value)) {
-      warn(fmt::format(
-          "{}={} contradicts the platform's {} (rankshim explain shows where it is from); the command's "
-          "value is used",
-          flag.name(), *value, expected));
+    std::vector<DescribedFlag> all = file_.flags;
+    for (const auto* more : {&file_.first, &file_.others}) all.insert(all.end(), more->begin(), more->end());
+    Values taken;
+    for (const DescribedFlag& flag : all) {
+      const auto value = given(flag);
+      const std::string_view name = flag.placeholder();
+      if (!value || flag.value.find('{') == std::string::npos || name == "hostfile") continue;
+      const bool counts = !name.empty() && !name.starts_with("master") && name != "run_id";
+      if (counts && !parse_count(*value)) continue;  // --devices=auto
+      const std::string expected = filled_in(flag.value, values_);
+      if (*value != expected && !same_host(*value, expected) && !is_guess(flag.value))
+        warn(
+            fmt::format("{}={} contradicts the platform's {} (rankshim explain shows where it is from); the "
+                        "command's value is used",
+                        flag.name(), *value, expected));
+      if (!name.empty()) taken[name] = *value;
     }
-    if (!name.empty()) all[name] = *value;
+    values_ = values_with(std::move(taken));
   }
 
   /// Whether the value is rankshim's own guess, which may differ from what the user wrote.
@@ -332,20 +326,15 @@ class Filler {
 
   void add_flag(const DescribedFlag& flag, std::vector<std::string>& added) {
     if (given(flag)) return;
-    if (flag.placeholder() == "hostfile") write_hostfile();
+    Values other = values_;
+    for (unsigned node = 0; flag.placeholder() == "hostfile" && node < number(values_, "nnodes"); ++node) {
+      other["node_rank"] = std::to_string(node);
+      (filled_.hostfile += filled_in(file_.hostfile, other)) += '\n';
+    }
     std::string& word = added.emplace_back(flag.name());
     const std::string text = filled_in(flag.value, values_);
     if (flag.between == '=') (word += '=') += text;
     if (flag.between == ' ') added.push_back(text);
-  }
-
-  /// One line for each node.
-  void write_hostfile() {
-    Values other = values_;
-    for (unsigned node = 0; node < number(values_, "nnodes"); ++node) {
-      other["node_rank"] = std::to_string(node);
-      (filled_.hostfile += filled_in(file_.hostfile, other)) += '\n';
-    }
   }
 
   LaunchChoice& choice_;

@@ -1,22 +1,35 @@
 #include "launchers/native/workers.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <utility>
 
 #include "base/log.h"
+#include "base/text.h"
+#include "node/numa.h"
 
 namespace rankshim::native {
 
 using supervise::Command;
 
 namespace {
+
+std::string text(unsigned number) { return std::to_string(number); }
+
+/// A node without numbers of its own is one of an elastic job.
+StaticNode static_node(const Topology& topology) {
+  if (const auto* node = topology.as<StaticNode>()) return *node;
+  return {.nodes = topology.nodes().value_or(0),
+          .rank = topology.node_rank().value_or(0),
+          .workers = topology.workers(),
+          .max_restarts = topology.max_restarts()};
+}
 
 /// Another port for a job on one machine that is started again, so that no worker meets the store of the
 /// attempt before. If the master is not on loopback, the port stays: other nodes may have opened only this
@@ -31,6 +44,121 @@ std::uint16_t port_of_attempt(const StaticJob& job, const Node& node) {
 }
 
 }  // namespace
+
+std::string filled_in(std::string_view word, const Placeholders& placeholders) {
+  std::string out;
+  for (auto brace = word.find('{'); brace != std::string_view::npos; brace = word.find('{')) {
+    out += word.substr(0, brace);
+    word.remove_prefix(brace + 1);
+    const bool of_shell = out.ends_with('$');
+    std::string text = "{";
+    for (const auto& [name, value] : placeholders) {
+      const std::string single = fmt::format("{}}}", name), doubled = fmt::format("{{{}}}}}", name);
+      if (word.starts_with(doubled) && !of_shell) {
+        text = doubled.substr(0, doubled.size() - 1);
+        word.remove_prefix(doubled.size());
+      } else if (word.starts_with(single) && (!of_shell || name == "local_rank")) {
+        if (of_shell) out.pop_back();
+        text = value;
+        word.remove_prefix(single.size());
+      } else {
+        continue;
+      }
+      break;
+    }
+    out += text;
+  }
+  return out += word;
+}
+
+std::vector<std::string> filled_in(std::vector<std::string> words, const Placeholders& placeholders) {
+  for (std::string& word : words) word = filled_in(word, placeholders);
+  return words;
+}
+
+StaticJob static_job(const Topology& topology, const Settings& settings) {
+  const Master* master = topology.master();
+  return {.node = static_node(topology),
+          .master = master != nullptr ? *master : Master{},
+          .run_id = std::string(topology.facts.text(Fact::run_id)),
+          .binds = settings.text(Option::bind) == "numa",
+          .variables = user_variables(settings)};
+}
+
+std::string log_folder_template(const std::string& log_dir, std::string_view run_id) {
+  std::string name(run_id);
+  std::ranges::replace(name, '/', '_');
+  return log_dir + "/" + name + "_XXXXXX";
+}
+
+WorkerPlan plan_worker(const StaticJob& job, unsigned local_rank, const std::vector<std::string>& argv,
+                       const Environment& common, const Node& node, const std::string& folder) {
+  const std::string rank = text(job.node.first_rank() + local_rank);
+  EnvironmentChange own{.set = {{"RANK", rank},
+                                {"LOCAL_RANK", text(local_rank)},
+                                {"ROLE_RANK", rank},
+                                {"TORCHELASTIC_RESTART_COUNT", text(job.attempt)}},
+                        .unset = {}};
+  if (!folder.empty()) own.set.emplace_back("TORCHELASTIC_ERROR_FILE", folder + "/error.json");
+  const Placeholders placeholders = placeholders_of(job, local_rank);
+  for (const auto& [name, value] : job.variables) own.replace(name, filled_in(value, placeholders));
+  NearAccelerator near;
+  if (job.binds) near = near_accelerator(node, own.apply(common), local_rank);
+  return {std::move(own.set), filled_in(argv, placeholders), std::move(near)};
+}
+
+Placeholders placeholders_of(const StaticJob& job, unsigned local_rank) {
+  return {{"rank", text(job.node.first_rank() + local_rank)},
+          {"world_size", text(job.node.world_size())},
+          {"local_rank", text(local_rank)},
+          {"local_world_size", text(job.node.workers)},
+          {"node_rank", text(job.node.rank)},
+          {"nnodes", text(job.node.nodes)},
+          {"master_addr", job.master.host},
+          {"master_port", text(job.master.port)},
+          {"run_id", job.run_id}};
+}
+
+void choose_for_workers(LaunchChoice& choice, const LaunchInput& input) {
+  // torch/distributed/run.py, config_from_args
+  const auto workers_own = input.node.environment().get("PYTHON_EXEC");
+  if (!choice.interpreter.empty() && workers_own) choice.interpreter = *workers_own;
+  choice.log_dir = input.settings.text(Option::log_dir);
+}
+
+void change_for_workers(EnvironmentChange& change, const LaunchInput& input) {
+  const Environment& environment = input.node.environment();
+  const StaticJob job = static_job(input.topology, input.settings);
+  const Variables common = {{"WORLD_SIZE", text(job.node.world_size())},
+                            {"LOCAL_WORLD_SIZE", text(job.node.workers)},
+                            {"GROUP_RANK", text(job.node.rank)},
+                            {"GROUP_WORLD_SIZE", text(job.node.nodes)},
+                            {"ROLE_NAME", std::string(environment.get("PET_ROLE").value_or("default"))},
+                            {"ROLE_WORLD_SIZE", text(job.node.world_size())},
+                            {"MASTER_ADDR", job.master.host},
+                            {"MASTER_PORT", text(job.master.port)},
+                            {"TORCHELASTIC_RUN_ID", job.run_id},
+                            {"TORCHELASTIC_MAX_RESTARTS", text(job.node.max_restarts)}};
+  for (const auto& [name, value] : common) change.replace(name, value);
+  constexpr const char* async_errors = "TORCH_NCCL_ASYNC_ERROR_HANDLING";
+  if (!environment.has(async_errors)) change.replace(async_errors, "1");
+  // Each worker gets a different value of these, or they belong to an agent.
+  for (const char* const name : {"RANK", "LOCAL_RANK", "ROLE_RANK", "TORCHELASTIC_RESTART_COUNT",
+                                 "TORCHELASTIC_ERROR_FILE", "TORCHELASTIC_USE_AGENT_STORE"})
+    change.remove(name, environment);
+}
+
+std::vector<WorkerPlan> shown_workers(const LaunchPlan& plan, const LaunchChoice& choice,
+                                      const LaunchInput& input, const std::string& folder) {
+  std::vector<WorkerPlan> workers;
+  const StaticJob job = static_job(input.topology, input.settings);
+  const std::string jobs = choice.log_dir.empty() ? folder : log_folder_template(choice.log_dir, job.run_id);
+  const Environment common = plan.environment.apply(input.node.environment());
+  for (unsigned local_rank = 0; local_rank < job.node.workers; ++local_rank)
+    workers.push_back(plan_worker(job, local_rank, plan.argv, common, input.node,
+                                  fmt::format("{}/attempt_0/{}", jobs, local_rank)));
+  return workers;
+}
 
 Workers::Workers(boost::asio::io_context& io, const Topology& topology, const Settings& settings,
                  const std::string& folder, const Node& node, unsigned attempt)

@@ -2,19 +2,70 @@
 
 #include <sys/types.h>
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/files.h"
 #include "base/signals.h"
-#include "launchers/native/native_plan.h"
 #include "launchers/native/relay.h"
-#include "node/node.h"
+#include "plan/launch.h"
 #include "supervise/launcher.h"
 
+/// The native launcher: its part of a launch plan, and the workers that rankshim itself starts. All but the
+/// class Workers is pure.
 namespace rankshim::native {
+
+/// Names without braces, and their values.
+using Placeholders = std::map<std::string_view, std::string>;
+
+/// A word of a command with its placeholders filled in: {NAME} becomes the value of that name, and {{NAME}}
+/// the text {NAME}. Everything else is unchanged, other names in braces too, so that JSON and templates
+/// survive. A brace after a `$` belongs to the shell and is unchanged, except ${local_rank}, which torchrun
+/// fills in as well (torch/distributed/elastic/utils/api.py, macros).
+std::string filled_in(std::string_view word, const Placeholders& placeholders);
+std::vector<std::string> filled_in(std::vector<std::string> words, const Placeholders& placeholders);
+
+/// A job whose nodes and ranks are known from the beginning.
+struct StaticJob {
+  StaticNode node;  ///< a node alone is one of one
+  Master master;    ///< empty if the command asks the platform for it
+  std::string run_id;
+  unsigned attempt = 0;  ///< how often this job was started again
+  bool binds = false;    ///< each worker runs near its accelerator
+  Variables variables;   ///< the user's for each worker; their values may have placeholders
+};
+
+StaticJob static_job(const Topology& topology, const Settings& settings);
+
+/// The pattern of the name of a job's folder in the user's folder for logs. It is a new one for each run, and
+/// its content has torchrun's layout (torch/distributed/elastic/multiprocessing/api.py, DefaultLogsSpecs).
+std::string log_folder_template(const std::string& log_dir, std::string_view run_id);
+
+/// What a worker gets besides the environment that all have in common (change_for_workers). The user's
+/// variables replace others. In `folder` it writes its exception; empty: nowhere.
+WorkerPlan plan_worker(const StaticJob& job, unsigned local_rank, const std::vector<std::string>& argv,
+                       const Environment& common, const Node& node, const std::string& folder);
+
+/// The placeholders of this worker: {rank}, {world_size}, {local_rank}, {local_world_size}, {node_rank},
+/// {nnodes}, {master_addr}, {master_port}, {run_id}.
+Placeholders placeholders_of(const StaticJob& job, unsigned local_rank = 0);
+
+/// The script's interpreter, chosen as torchrun chooses that of its workers, and the folder for logs.
+void choose_for_workers(LaunchChoice& choice, const LaunchInput& input);
+
+/// The variables that all workers have in common, without those of another launcher. With plan_worker
+/// they are those that torchrun sets (torch/distributed/elastic/agent/server/local_elastic_agent.py,
+/// _start_workers), without those about an agent. TORCHELASTIC_USE_AGENT_STORE is not set, so that the worker
+/// of rank 0 hosts the store (torch/distributed/rendezvous.py).
+void change_for_workers(EnvironmentChange& change, const LaunchInput& input);
+
+/// The workers of a plan that is only shown. `folder` is rankshim's.
+std::vector<WorkerPlan> shown_workers(const LaunchPlan& plan, const LaunchChoice& choice,
+                                      const LaunchInput& input, const std::string& folder);
 
 /// rankshim itself as the launcher: the workers are its children, so the kernel reports how each ended.
 class Workers final : public supervise::Launcher {

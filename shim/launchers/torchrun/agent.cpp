@@ -32,9 +32,9 @@ constexpr milliseconds time_of_execve{5};               // if a process is in th
 void Agent::started(boost::asio::io_context& io, const std::vector<pid_t>& processes, Clock::time_point when,
                     const std::vector<std::string>& environment) {
   Program::started(io, processes, when, environment);
-  meeting_logged_at_ = when;
+  next_log_ = when + plan_.log_interval;
   if (plan_.meets_at)
-    plan(Task::meet, when + std::min(plan_.log_interval, plan_.limit.value_or(plan_.log_interval)),
+    plan(Task::meet, std::min(next_log_, when + plan_.limit.value_or(plan_.log_interval)),
          [this] { look_at_meeting(); });
   if (!supervise::signal_masks(getpid()))
     log::info(
@@ -147,17 +147,17 @@ void Agent::look_at_meeting() {
     return give({.kind = Order::Kind::kill,
                  .why = fmt::format("the other nodes did not join within {}", seconds(*limit))});
   }
-  if (now >= meeting_logged_at_ + plan_.log_interval) {
-    meeting_logged_at_ += plan_.log_interval;
-    const auto since = seconds(std::chrono::duration_cast<milliseconds>(meeting_logged_at_ - started_at()));
+  if (now >= next_log_) {
+    const auto since = seconds(std::chrono::duration_cast<milliseconds>(next_log_ - started_at()));
     if (meets)
       log::info("waiting for the other nodes: torchrun has no worker yet, {} after its start{}", since,
                 limit ? "; at most " + seconds(*limit) : std::string());
     else
       log::info("torchrun has not reached the master's port yet, {} after its start: it is still importing",
                 since);
+    next_log_ += plan_.log_interval;
   }
-  Clock::time_point next = meeting_logged_at_ + plan_.log_interval;
+  Clock::time_point next = next_log_;
   if (limit && next > started_at() + *limit) next = std::max(started_at() + *limit, now + time_to_import);
   plan(Task::meet, next, [this] { look_at_meeting(); });
 }

@@ -78,8 +78,8 @@ class Agent final : public Program {
 
   const AgentPlan plan_;
   std::optional<WorkerWatch> watch_;
-  Clock::time_point meeting_logged_at_;  // the last log line about it, or the agent's start
-  int stop_signal_ = 0;                  // the one that was passed on
+  Clock::time_point next_log_;  // about the meeting
+  int stop_signal_ = 0;         // the one that was passed on
   std::optional<std::chrono::milliseconds> grace_;
   bool stops_alone_ = false;  // the workers got the stop, and the agent has not got it yet
 };

@@ -109,16 +109,13 @@ std::string in_plain_words(std::string_view exception) {
   text = trimmed(text.substr(0, text.find("GLHF!")));
   std::string plain;
   while (!text.empty()) {
-    std::string_view word = text.substr(0, text.find(' '));
-    text.remove_prefix(std::min(word.size() + 1, text.size()));
-    std::string_view inner = word;
-    if (inner.starts_with('[')) inner.remove_prefix(1);
+    const std::string_view word = take_part(text, " ");
+    std::string_view inner = word.substr(word.starts_with('[') ? 1 : 0);
     while (inner.ends_with(']') || inner.ends_with(',')) inner.remove_suffix(1);
-    if (is_place(inner)) {
-      if (plain.ends_with(" in:")) plain.replace(plain.size() - 4, 4, ":");
-      continue;
-    }
-    plain += (plain.empty() ? "" : " ") + std::string(word);
+    if (!is_place(inner))
+      plain.append(plain.empty() ? "" : " ").append(word);
+    else if (plain.ends_with(" in:"))
+      plain.replace(plain.size() - 4, 4, ":");
   }
   return plain;
 }

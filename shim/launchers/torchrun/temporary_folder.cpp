@@ -37,20 +37,15 @@ std::string python_literal(std::string_view text) {
   return literal + "\"";
 }
 
-std::string_view truth(bool value) { return value ? "True" : "False"; }
-
 /// The text of the module sitecustomize.py.
 std::string python_site_text(const PythonSite& site) {
-  std::string job = "None";
-  if (site.job) {
-    job = "{";
-    for (const auto& [name, value] : *site.job)
-      job += python_literal(name) + ": " + python_literal(value) + ", ";
-    job += "}";
-  }
-  return std::string(module[0].text) + fmt::format("\n\nserve({}, {}, {}, {}, {})\n", truth(site.had_path),
-                                                   job, python_literal(site.master), truth(site.records),
-                                                   getpid());
+  std::string job = site.job ? "{" : "None";
+  for (const auto& [name, value] : site.job.value_or(Variables{}))
+    job += python_literal(name) + ": " + python_literal(value) + ", ";
+  if (site.job) job += "}";
+  const auto truth = [](bool value) { return value ? "True" : "False"; };
+  return fmt::format("{}\n\nserve({}, {}, {}, {}, {})\n", module[0].text, truth(site.had_path), job,
+                     python_literal(site.master), truth(site.records), getpid());
 }
 
 /// Writes a new file into the folder, whatever the umask. The processes of a command that rankshim runs as

@@ -5,7 +5,6 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,7 +12,6 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <iterator>
 #include <utility>
 
 #include "base/files.h"
@@ -21,7 +19,6 @@
 #include "base/text.h"
 #include "loop/loop.h"
 #include "supervise/kernel.h"
-#include "supervise/tree.h"
 
 namespace rankshim::torchrun {
 
@@ -203,18 +200,18 @@ void WorkerWatch::take_numbers(const Candidate& worker) {
   const std::optional<unsigned> nodes = worker.number("GROUP_WORLD_SIZE");
   if (node_rank && nodes) record_.numbers = NodeNumbers{*node_rank, *nodes};
   if (record_.first_at) {
-    std::string what = "torchrun has started new workers";
-    if (restarted_) what += fmt::format(" (restart {})", record_.attempts - 1);
+    std::string what = restarted_ ? fmt::format(" (restart {})", record_.attempts - 1) : "";
     if (record_.numbers && before && record_.numbers->nodes != before->nodes) {
-      what += record_.numbers->nodes < before->nodes  ? ": a node was lost"
-              : record_.numbers->nodes <= most_nodes_ ? ": a node came back"
-                                                      : ": a node has joined";
-      what += fmt::format("; the job has {} now, {} before",
-                          counted(std::to_string(record_.numbers->nodes), "node"), before->nodes);
+      const unsigned now = record_.numbers->nodes;
+      what += fmt::format(": a node {}; the job has {} now, {} before",
+                          now < before->nodes  ? "was lost"
+                          : now <= most_nodes_ ? "came back"
+                                               : "has joined",
+                          counted(std::to_string(now), "node"), before->nodes);
     } else if (!restarted_) {
       what += ": the job's nodes have changed";
     }
-    log::info("{}", what);
+    log::info("torchrun has started new workers{}", what);
   }
   if (record_.numbers) most_nodes_ = std::max(most_nodes_, record_.numbers->nodes);
 }
@@ -233,11 +230,8 @@ void WorkerWatch::look_for_workers() {
   look_is_due_ = false;
   if (!inotify_.is_open()) return;
   ++looks_;
-  if (const std::optional<std::vector<Process>> below = descendants(agent_)) {
-    for (const Process& process : *below) {
-      if (process.parent == agent_ && !known_.contains(process.pid)) add_worker(process);
-    }
-  }
+  for (const Process& process : descendants(agent_).value_or(std::vector<Process>{}))
+    if (process.parent == agent_ && !known_.contains(process.pid)) add_worker(process);
   if (record_.states.size() >= expected_) {
     gap_ = first_gap;  // for the next set
   } else if (steady_clock::now() < begun_ + look_at_most) {
@@ -304,8 +298,7 @@ void WorkerWatch::look() {
 void WorkerWatch::agent_ended() {
   look();
   timer_.cancel();
-  boost::system::error_code ignored;
-  if (inotify_.is_open()) inotify_.close(ignored);
+  if (inotify_.is_open()) inotify_.close();
 }
 
 void WorkerWatch::finish() {

@@ -1,4 +1,4 @@
-#include "launchers/native/native_plan.h"
+#include "launchers/native/workers.h"
 
 #include <catch2/catch.hpp>
 
