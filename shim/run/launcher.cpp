@@ -14,7 +14,6 @@
 #include "base/text.h"
 #include "launchers/native/workers.h"
 #include "launchers/torchrun/agent.h"
-#include "launchers/torchrun/program.h"
 #include "supervise/working_directory.h"
 
 namespace rankshim {

@@ -35,18 +35,7 @@ struct DescribedFlag {
                                                          std::size_t from) const;
 };
 
-// clang-format off
-///     starts   = ["accelerate launch", "-m accelerate.commands.launch"]   required; the program without its folder
-///     unless   = ["-H|--host", "--backend=ray"]   with one of these flags the command stays as it is
-///     flags    = ["-n|--nproc={local_world_size}", "--no_ssh"]   OTHER SPELLINGS|FLAG=VALUE, "FLAG VALUE" or FLAG
-///     first    = ["--head"]                       the same, for node 0 only; the first one marks the role
-///     others   = ["--address={master}"]           the same, for the other nodes
-///     hostfile = "node{node_rank} slots={local_world_size}"   makes the file {hostfile}: such a line for each node
-///     warning  = "…"                              what the launcher cannot do on several nodes
-///     elastic  = true                             its nodes come and go: they are not linked (--link=auto)
-///     [set]                                       variables, unless they are set
-///     A_VARIABLE = "{nnodes}"
-// clang-format on
+/// A launcher's file. Its keys are described in docs/launchers.md ("Writing a launcher's file").
 struct LauncherFile {
   std::string path;
   std::vector<std::string> starts;

@@ -43,6 +43,24 @@ std::uint16_t port_of_attempt(const StaticJob& job, const Node& node) {
   return job.master.port;
 }
 
+/// What a worker gets besides the environment that all have in common (change_for_workers). The user's
+/// variables replace others. In `folder` it writes its exception; empty: nowhere.
+WorkerPlan plan_worker(const StaticJob& job, unsigned local_rank, const std::vector<std::string>& argv,
+                       const Environment& common, const Node& node, const std::string& folder) {
+  const std::string rank = text(job.node.first_rank() + local_rank);
+  EnvironmentChange own{.set = {{"RANK", rank},
+                                {"LOCAL_RANK", text(local_rank)},
+                                {"ROLE_RANK", rank},
+                                {"TORCHELASTIC_RESTART_COUNT", text(job.attempt)}},
+                        .unset = {}};
+  if (!folder.empty()) own.set.emplace_back("TORCHELASTIC_ERROR_FILE", folder + "/error.json");
+  const Placeholders placeholders = placeholders_of(job, local_rank);
+  for (const auto& [name, value] : job.variables) own.replace(name, filled_in(value, placeholders));
+  NearAccelerator near;
+  if (job.binds) near = near_accelerator(node, own.apply(common), local_rank);
+  return {std::move(own.set), filled_in(argv, placeholders), std::move(near)};
+}
+
 }  // namespace
 
 std::string filled_in(std::string_view word, const Placeholders& placeholders) {
@@ -89,22 +107,6 @@ std::string log_folder_template(const std::string& log_dir, std::string_view run
   std::string name(run_id);
   std::ranges::replace(name, '/', '_');
   return log_dir + "/" + name + "_XXXXXX";
-}
-
-WorkerPlan plan_worker(const StaticJob& job, unsigned local_rank, const std::vector<std::string>& argv,
-                       const Environment& common, const Node& node, const std::string& folder) {
-  const std::string rank = text(job.node.first_rank() + local_rank);
-  EnvironmentChange own{.set = {{"RANK", rank},
-                                {"LOCAL_RANK", text(local_rank)},
-                                {"ROLE_RANK", rank},
-                                {"TORCHELASTIC_RESTART_COUNT", text(job.attempt)}},
-                        .unset = {}};
-  if (!folder.empty()) own.set.emplace_back("TORCHELASTIC_ERROR_FILE", folder + "/error.json");
-  const Placeholders placeholders = placeholders_of(job, local_rank);
-  for (const auto& [name, value] : job.variables) own.replace(name, filled_in(value, placeholders));
-  NearAccelerator near;
-  if (job.binds) near = near_accelerator(node, own.apply(common), local_rank);
-  return {std::move(own.set), filled_in(argv, placeholders), std::move(near)};
 }
 
 Placeholders placeholders_of(const StaticJob& job, unsigned local_rank) {

@@ -45,11 +45,6 @@ StaticJob static_job(const Topology& topology, const Settings& settings);
 /// its content has torchrun's layout (torch/distributed/elastic/multiprocessing/api.py, DefaultLogsSpecs).
 std::string log_folder_template(const std::string& log_dir, std::string_view run_id);
 
-/// What a worker gets besides the environment that all have in common (change_for_workers). The user's
-/// variables replace others. In `folder` it writes its exception; empty: nowhere.
-WorkerPlan plan_worker(const StaticJob& job, unsigned local_rank, const std::vector<std::string>& argv,
-                       const Environment& common, const Node& node, const std::string& folder);
-
 /// The placeholders of this worker: {rank}, {world_size}, {local_rank}, {local_world_size}, {node_rank},
 /// {nnodes}, {master_addr}, {master_port}, {run_id}.
 Placeholders placeholders_of(const StaticJob& job, unsigned local_rank = 0);
@@ -57,8 +52,8 @@ Placeholders placeholders_of(const StaticJob& job, unsigned local_rank = 0);
 /// The script's interpreter, chosen as torchrun chooses that of its workers, and the folder for logs.
 void choose_for_workers(LaunchChoice& choice, const LaunchInput& input);
 
-/// The variables that all workers have in common, without those of another launcher. With plan_worker
-/// they are those that torchrun sets (torch/distributed/elastic/agent/server/local_elastic_agent.py,
+/// The variables that all workers have in common, without those of another launcher. With those that
+/// differ they are those that torchrun sets (torch/distributed/elastic/agent/server/local_elastic_agent.py,
 /// _start_workers), without those about an agent. TORCHELASTIC_USE_AGENT_STORE is not set, so that the worker
 /// of rank 0 hosts the store (torch/distributed/rendezvous.py).
 void change_for_workers(EnvironmentChange& change, const LaunchInput& input);
