@@ -184,7 +184,7 @@ std::vector<std::string> command_argv(const LaunchChoice& choice, const LaunchIn
   const bool has_words = filled != nullptr && !filled->command.empty();
   std::vector<std::string> words = has_words ? filled->command : input.command;
   if (filled != nullptr && !filled->hostfile.empty()) {
-    for (std::string& word : words) word = native::filled_in(word, {{"hostfile", hostfile(folder)}});
+    for (std::string& word : words) word = native::filled_in(word, {{"hostfile", folder.hostfile()}});
   }
   if (!choice.interpreter.empty()) words.insert(words.begin(), {choice.interpreter, "-u"});
   return words;

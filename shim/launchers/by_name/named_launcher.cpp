@@ -24,17 +24,6 @@ constexpr EmbeddedFile builtins[] = {
 #include "builtin_launchers.inc"
 };
 
-/// The line with the words that start the launcher.
-constexpr std::string_view line_of_starts(std::string_view document) {
-  while (!document.empty()) {
-    const std::string_view line = take_part(document, "\n");
-    if (line.starts_with("starts")) return line;
-  }
-  return {};
-}
-static_assert(std::ranges::none_of(builtins,
-                                   [](const EmbeddedFile& one) { return line_of_starts(one.text).empty(); }));
-
 constexpr auto keys = std::to_array<std::string_view>(
     {"starts", "unless", "flags", "first", "others", "set", "hostfile", "warning", "elastic"});
 constexpr auto placeholders =
@@ -294,15 +283,13 @@ class Filler {
   }
 
   /// Whether the value is rankshim's own guess, which may differ from what the user wrote.
-  [[nodiscard]] bool is_guess(std::string_view value) const {
-    const auto guessed = [&](Fact fact) {
-      const auto& known = input_.topology.facts[fact];
-      return !known || known->origin >= Origin::devices;
-    };
-    const auto has = [&](std::string_view name) { return value.find(name) != std::string_view::npos; };
+  [[nodiscard]] bool is_guess(const std::string& value) const {
+    const auto has = [&](std::string_view name) { return value.find(name) != std::string::npos; };
     if (has("{run_id}")) return true;
-    if (has("{master}") || has("{master_port}")) return guessed(Fact::master_port);
-    return (has("world_size}") || has("{rank}")) && guessed(Fact::nproc_per_node);
+    const bool of_master = has("{master}") || has("{master_port}");
+    if (!of_master && !has("world_size}") && !has("{rank}")) return false;
+    const auto& known = input_.topology.facts[of_master ? Fact::master_port : Fact::nproc_per_node];
+    return !known || known->origin >= Origin::devices;
   }
 
   void add_flags() {
@@ -408,7 +395,7 @@ std::vector<LauncherFile> users_launchers(std::string_view file, const Node& nod
 void add_builtin_launchers(std::string_view word, std::vector<LauncherFile>& files) {
   Faults none;
   for (const EmbeddedFile& one : builtins) {
-    if (line_of_starts(one.text).find(word) == std::string_view::npos) continue;
+    if (text_after(one.text, "starts").find(word) == std::string_view::npos) continue;
     const std::string path = "built-in " + std::string(one.name) + ".toml";
     if (std::ranges::find(files, path, &LauncherFile::path) == files.end())
       files.push_back(read_launcher(one.text, path, none));

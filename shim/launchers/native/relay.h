@@ -19,8 +19,7 @@ namespace rankshim::native {
 class Relay {
  public:
   static constexpr std::size_t longest_line = std::size_t{64} << 10U;
-  static constexpr std::size_t pipe_size = std::size_t{256}
-                                           << 10U;  ///< of a worker's pipe, if the kernel lets it
+  static constexpr std::size_t pipe_size = 4 * longest_line;  ///< of a worker's pipe, if the kernel lets it
 
   Relay(boost::asio::io_context& io, int out, int error);
 

@@ -45,7 +45,7 @@ std::uint16_t port_of_attempt(const StaticJob& job, const Node& node) {
 
 /// What a worker gets besides the environment that all have in common (change_for_workers). The user's
 /// variables replace others. In `folder` it writes its exception; empty: nowhere.
-WorkerPlan plan_worker(const StaticJob& job, unsigned local_rank, const std::vector<std::string>& argv,
+WorkerPlan plan_worker(const StaticJob& job, unsigned local_rank, std::vector<std::string> argv,
                        const Environment& common, const Node& node, const std::string& folder) {
   const std::string rank = text(job.node.first_rank() + local_rank);
   EnvironmentChange own{.set = {{"RANK", rank},
@@ -58,7 +58,8 @@ WorkerPlan plan_worker(const StaticJob& job, unsigned local_rank, const std::vec
   for (const auto& [name, value] : job.variables) own.replace(name, filled_in(value, placeholders));
   NearAccelerator near;
   if (job.binds) near = near_accelerator(node, own.apply(common), local_rank);
-  return {std::move(own.set), filled_in(argv, placeholders), std::move(near)};
+  for (std::string& word : argv) word = filled_in(word, placeholders);
+  return {std::move(own.set), std::move(argv), std::move(near)};
 }
 
 }  // namespace
@@ -87,11 +88,6 @@ std::string filled_in(std::string_view word, const Placeholders& placeholders) {
     out += text;
   }
   return out += word;
-}
-
-std::vector<std::string> filled_in(std::vector<std::string> words, const Placeholders& placeholders) {
-  for (std::string& word : words) word = filled_in(word, placeholders);
-  return words;
 }
 
 StaticJob static_job(const Topology& topology, const Settings& settings) {

@@ -27,7 +27,6 @@ using Placeholders = std::map<std::string_view, std::string>;
 /// survive. A brace after a `$` belongs to the shell and is unchanged, except ${local_rank}, which torchrun
 /// fills in as well (torch/distributed/elastic/utils/api.py, macros).
 std::string filled_in(std::string_view word, const Placeholders& placeholders);
-std::vector<std::string> filled_in(std::vector<std::string> words, const Placeholders& placeholders);
 
 /// A job whose nodes and ranks are known from the beginning.
 struct StaticJob {

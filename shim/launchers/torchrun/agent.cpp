@@ -130,9 +130,9 @@ void Agent::stop_agent() {
 
 /// The time that it gives its workers after a stop (torch/distributed/launcher/api.py, whole seconds).
 milliseconds Agent::time_of_workers() const {
-  const std::optional<std::string_view> set =
-      Environment(environment()).get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT");
-  return std::chrono::seconds(first_number<unsigned>(set.value_or("")).value_or(30));
+  const Environment known(environment());
+  const std::string_view set = known.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT").value_or("");
+  return std::chrono::seconds(first_number<unsigned>(set).value_or(30));
 }
 
 void Agent::stop_passed_on(int signal, std::optional<milliseconds> grace) {

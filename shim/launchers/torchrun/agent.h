@@ -94,7 +94,7 @@ class Agent final : public Program {
   void started(boost::asio::io_context& io, const std::vector<pid_t>& processes, Clock::time_point when,
                const std::vector<std::string>& environment) override;
   void reaped(pid_t process, int status) override {
-    if (watch_) watch_->on_reaped(process, status);
+    if (watch_) watch_->on_end(process, status);
   }
   void stop_passed_on(int signal, std::optional<std::chrono::milliseconds> grace) override;
   void command_ended() override;

@@ -52,10 +52,9 @@ constexpr std::array<std::string_view, 14> signs = {
 
 /// Whether it ends in the name and line of a C++ file: "…/pair.cc:547".
 bool is_place(std::string_view word) {
-  const auto colon = word.rfind(':');
-  if (colon == std::string_view::npos || !all_digits(word.substr(colon + 1))) return false;
-  const std::string_view file = word.substr(0, colon);
-  return file.ends_with(".cc") || file.ends_with(".cpp") || file.ends_with(".hpp") || file.ends_with(".h");
+  const std::string_view file = take_part(word, ":");
+  return all_digits(word) &&
+         (file.ends_with(".cc") || file.ends_with(".cpp") || file.ends_with(".hpp") || file.ends_with(".h"));
 }
 
 /// What an exception says that torch has caught in another process or thread and raises again, and where that

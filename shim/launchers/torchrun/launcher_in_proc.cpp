@@ -34,19 +34,16 @@ std::string lone_flag(const TorchrunCommand& torchrun, const JobSize& job) {
   return {};
 }
 
-/// "worker 4711 (torchrun, started by run.sh)"
-std::string describe(std::string_view what, const SeenProcess& process, const std::vector<SeenProcess>& all) {
-  const auto parent_of = [&](const SeenProcess& child) {
-    return std::ranges::find(all, child.parent, &SeenProcess::pid);
-  };
-  std::string text = fmt::format("{} {}", what, process.pid);
-  auto parent = parent_of(process);
+/// "worker 4711 (torchrun, started by run.sh)", "torchrun 17 (started by run.sh)"
+std::string describe(const SeenProcess& process, const std::vector<SeenProcess>& all) {
+  const bool is_worker = process.alone_by.empty();
+  std::string text = fmt::format("{} {}", is_worker ? "worker" : "torchrun", process.pid);
+  const auto parent = std::ranges::find(all, process.parent, &SeenProcess::pid);
   if (parent == all.end()) return text;
-  if (process.world_size == 0) return fmt::format("{} (started by {})", text, parent->name);
-  const auto starter = parent_of(*parent);
-  text += " (" + parent->name;
-  if (starter != all.end()) text += ", started by " + starter->name;
-  return text + ")";
+  if (!is_worker) return fmt::format("{} (started by {})", text, parent->name);
+  const auto starter = std::ranges::find(all, parent->parent, &SeenProcess::pid);
+  return fmt::format("{} ({}{})", text, parent->name,
+                     starter == all.end() ? "" : ", started by " + starter->name);
 }
 
 /// One of several processes that their parent started as a whole world (torch.multiprocessing.spawn): the
@@ -77,10 +74,6 @@ unsigned workers_here(const SeenProcess& worker, const std::vector<SeenProcess>&
 }
 
 }  // namespace
-
-std::optional<unsigned> Candidate::number(std::string_view name) const {
-  return first_number<unsigned>(value_in(environment, name));
-}
 
 Candidate look_at(const Process& process) {
   if (!process.alive()) return {};
@@ -192,14 +185,14 @@ std::string lone_training(const std::vector<SeenProcess>& processes, const JobSi
   if (found != nullptr) {
     return fmt::format("{}: {} has WORLD_SIZE={}, {} has {}",
                        met ? "the nodes do not agree on their number" : "this node trains alone",
-                       describe("worker", *found, processes), found->world_size,
-                       met ? "this job" : "but the job", job.nodes * own);
+                       describe(*found, processes), found->world_size, met ? "this job" : "but the job",
+                       job.nodes * own);
   }
   const auto agent =
       std::ranges::find_if(processes, [](const SeenProcess& process) { return !process.alone_by.empty(); });
   if (agent == processes.end()) return {};
   return fmt::format("this node trains alone: {} is limited to this node ({}), but the job has {} nodes",
-                     describe("torchrun", *agent, processes), agent->alone_by, job.nodes);
+                     describe(*agent, processes), agent->alone_by, job.nodes);
 }
 
 SeenProcess seen_by_words(const std::vector<std::string>& words, const JobSize& job) {

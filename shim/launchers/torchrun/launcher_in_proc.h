@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/text.h"
 #include "node/process.h"
 
 /// What /proc shows of a command. A launcher's workers are the descendants whose environment has LOCAL_RANK,
@@ -29,7 +30,9 @@ struct Candidate {
   std::string environment;  ///< as /proc gives it; empty if it is not known
 
   /// The number in a variable that the launcher has set for it.
-  [[nodiscard]] std::optional<unsigned> number(std::string_view name) const;
+  [[nodiscard]] std::optional<unsigned> number(std::string_view name) const {
+    return first_number<unsigned>(value_in(environment, name));
+  }
 };
 Candidate look_at(const Process& process);
 

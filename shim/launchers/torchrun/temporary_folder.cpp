@@ -48,15 +48,15 @@ std::string python_site_text(const PythonSite& site) {
                      python_literal(site.master), truth(site.records), getpid());
 }
 
-/// Writes a new file into the folder, whatever the umask. The processes of a command that rankshim runs as
+/// Writes a new file into its folder, whatever the umask. The processes of a command that rankshim runs as
 /// root may belong to another user (gosu, su): they may read it if it is `shared`.
-bool write_new_file(const std::string& folder, const std::string& path, const std::string& text,
-                    bool shared) {
+bool write_new_file(const std::string& path, const std::string& text, bool shared) {
   const bool for_others = shared && geteuid() == 0;
   const Descriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   return file.number() >= 0 &&
          write(file.number(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-         (!for_others || (fchmod(file.number(), 0644) == 0 && chmod(folder.c_str(), 0755) == 0));
+         (!for_others ||
+          (fchmod(file.number(), 0644) == 0 && chmod(path.substr(0, path.rfind('/')).c_str(), 0755) == 0));
 }
 
 bool write_site(const std::string& folder, const PythonSite& site) {
@@ -66,7 +66,7 @@ bool write_site(const std::string& folder, const PythonSite& site) {
            entry.second != "is_host=false";
   };
   const bool shared = site.job && std::ranges::none_of(*site.job, is_private);
-  return write_new_file(folder, folder + "/sitecustomize.py", python_site_text(site), shared);
+  return write_new_file(folder + "/sitecustomize.py", python_site_text(site), shared);
 }
 
 /// Removes the folders that rankshims of this user made in `parent` and left when they were killed.
@@ -117,7 +117,7 @@ TemporaryFolder::TemporaryFolder(const LaunchChoice& choice, const std::optional
         wanted, std::strerror(errno));
   }
   own_.has_site = made && site && write_site(own_.path, *site);
-  if (hosts && !(made && write_new_file(own_.path, hostfile(own_), filled->hostfile, true)))
+  if (hosts && !(made && write_new_file(own_.hostfile(), filled->hostfile, true)))
     log::warn("cannot write the file of hosts for the launcher ({}); set TMPDIR", std::strerror(errno));
 }
 

@@ -111,19 +111,18 @@ void read_facts(TorchrunCommand& torchrun) {
     if (const auto* flag = torchrun.find(name))
       facts[fact] = Value{flag->value, Origin::option, written(*flag, torchrun)};
   }
-  const auto* standalone = torchrun.find("standalone");
   const auto* endpoint = torchrun.find("rdzv_endpoint");
-  const bool own = endpoint != nullptr && is_own_endpoint(endpoint->value);
+  const auto* alone_by = torchrun.find("standalone");
+  if (alone_by == nullptr && endpoint != nullptr && is_own_endpoint(endpoint->value)) alone_by = endpoint;
   torchrun.given.names_nnodes = facts.has(Fact::nnodes);
-  torchrun.given.meets_itself = standalone != nullptr || own;
-  if (!torchrun.given.meets_itself) return;
+  torchrun.given.meets_itself = alone_by != nullptr;
+  if (alone_by == nullptr) return;
   for (const Fact other : {Fact::node_rank, Fact::master_addr, Fact::master_port, Fact::run_id,
                            Fact::rdzv_backend, Fact::rdzv_endpoint, Fact::rdzv_conf})
     facts[other].reset();
-  if (!facts.has(Fact::nnodes))
-    facts[Fact::nnodes] = Value{"1", Origin::option,
-                                standalone != nullptr ? std::string("torchrun --standalone")
-                                                      : written(*endpoint, torchrun) + "=" + endpoint->value};
+  if (torchrun.given.names_nnodes) return;
+  const std::string value = alone_by->value.empty() ? "" : "=" + alone_by->value;
+  facts[Fact::nnodes] = Value{"1", Origin::option, written(*alone_by, torchrun) + value};
 }
 
 }  // namespace

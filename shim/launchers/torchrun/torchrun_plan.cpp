@@ -18,15 +18,6 @@ namespace {
 /// The file into which a process under torch's @record, such as the agent, writes why it failed.
 constexpr std::string_view agent_error_variable = "TORCHELASTIC_ERROR_FILE";
 
-/// Where Python looks for modules first. For the command it begins with rankshim's folder.
-constexpr std::string_view python_path_variable = "PYTHONPATH";
-
-/// How long torch's rendezvous waits for the other nodes by default: the static one
-/// (torch/distributed/launcher/api.py, LaunchConfig), the others (torch/distributed/elastic/rendezvous/
-/// dynamic_rendezvous.py, RendezvousTimeout).
-constexpr std::chrono::seconds torch_store_timeout{900};
-constexpr std::chrono::seconds torch_join_timeout{600};
-
 /// The interpreter in a torchrun's first line; nothing if that names another program.
 std::vector<std::string> interpreter_of(const std::string& program, const Node& node) {
   const std::string text = node.file(node.find_program(program).value_or("")).value_or("");
@@ -123,7 +114,9 @@ TorchrunCommand whole_command(const TorchrunLauncher& torchrun, const LaunchInpu
 std::string rendezvous_conf(std::string conf, const Topology& topology, const Settings& settings) {
   const auto limit = std::chrono::ceil<std::chrono::seconds>(*settings.time(Option::wait_timeout));
   const bool elastic = topology.is<ElasticNode>();
-  const bool differs = elastic ? limit != torch_join_timeout : limit >= torch_store_timeout;
+  // By default the static rendezvous waits for 900 s (torch/distributed/launcher/api.py, LaunchConfig), the
+  // others for 600 s (torch/distributed/elastic/rendezvous/dynamic_rendezvous.py, RendezvousTimeout).
+  const bool differs = elastic ? limit != std::chrono::seconds(600) : limit >= std::chrono::seconds(900);
   const std::string_view key = elastic ? "join_timeout=" : "timeout=";
   if (topology.is_alone() || !differs || conf.find(key) != std::string::npos) return conf;
   const auto wanted = elastic ? limit : limit + std::chrono::seconds(60);
@@ -302,7 +295,7 @@ std::optional<PythonSite> plan_site(const LaunchChoice& choice, const LaunchInpu
   };
   if (!joins && !(records && (choice.launches() || runs_python()))) return std::nullopt;
   const Environment& environment = input.node.environment();
-  const auto path = environment.get(python_path_variable);
+  const auto path = environment.get("PYTHONPATH");
   // A folder with a colon would be two entries of PYTHONPATH, and with a variable above the kernel's limit
   // the command could not be executed (execve(2), MAX_ARG_STRLEN).
   constexpr std::size_t longest_path = std::size_t{120} << 10U;
@@ -336,15 +329,15 @@ void change_for_torch(EnvironmentChange& change, const LaunchChoice& choice, con
   // A process under @record writes its error into rankshim's folder.
   const bool agent_records = choice.by_torchrun() && choice.log_dir.empty() && !folder.path.empty();
   if (agent_records || (folder.has_site && topology.is<CreatedProcess>()))
-    set(agent_error_variable, agent_error_file(folder.path));
+    set(agent_error_variable, folder.path + "/error.json");
   if (needs_port(choice, input)) set("PORT", topology.facts.text(Fact::master_port));
   if (may_start_torchrun(choice, input) && needs_plain_variables(input, folder.has_site)) {
     for (auto& [name, value] : torchrun_job(topology, change.apply(environment)))
       change.set.emplace_back(name, value);
   }
   if (folder.has_site) {
-    const auto path = environment.get(python_path_variable);
-    change.set.emplace_back(python_path_variable, folder.path + (path ? ":" + std::string(*path) : ""));
+    const auto path = environment.get("PYTHONPATH");
+    change.set.emplace_back("PYTHONPATH", folder.path + (path ? ":" + std::string(*path) : ""));
   }
   share_cpus(change, choice, input);
   // torchrun gives its workers the grace that it gets itself (torch/distributed/launcher/api.py, whole
@@ -388,14 +381,12 @@ std::vector<std::string> torchrun_argv(const LaunchChoice& choice, const Torchru
   return argv;
 }
 
-std::string agent_error_file(const std::string& folder) { return folder + "/error.json"; }
-
 std::string find_agent_error_file(const LaunchChoice& choice, const LaunchPlan& plan, const Node& node,
                                   const OwnFolder& folder) {
   if (choice.natively() || (!choice.launches() && !folder.has_site)) return {};
   const Environment environment = plan.environment.apply(node.environment());
   const std::string path(environment.get(agent_error_variable).value_or(""));
-  return path.empty() && folder.has_site ? agent_error_file(folder.path) : path;
+  return path.empty() && folder.has_site ? folder.path + "/error.json" : path;
 }
 
 }  // namespace rankshim

@@ -37,8 +37,8 @@ class WorkerWatch {
   /// Handles everything that has happened since the last call.
   void look();
 
-  /// A worker that had lost its agent was reaped by rankshim, with this wait status.
-  void on_reaped(pid_t pid, int status) { on_end(pid, status); }
+  /// A worker has ended: one that had lost its agent was reaped by rankshim, with this wait status.
+  void on_end(pid_t pid, std::optional<int> status = std::nullopt);
 
   /// No further attempt is expected; workers that still run are followed to their ends.
   void agent_ended();
@@ -62,7 +62,6 @@ class WorkerWatch {
   void look_for_workers();
   void add_worker(const Process& process);
   void take_ends();
-  void on_end(pid_t pid, std::optional<int> status = std::nullopt);
 
   boost::asio::io_context& io_;
   const pid_t agent_;
