@@ -152,6 +152,7 @@ std::vector<WorkerPlan> shown_workers(const LaunchPlan& plan, const LaunchChoice
   const StaticJob job = static_job(input.topology, input.settings);
   const std::string jobs = choice.log_dir.empty() ? folder : log_folder_template(choice.log_dir, job.run_id);
   const Environment common = plan.environment.apply(input.node.environment());
+  workers.reserve(job.node.workers);
   for (unsigned local_rank = 0; local_rank < job.node.workers; ++local_rank)
     workers.push_back(plan_worker(job, local_rank, plan.argv, common, input.node,
                                   fmt::format("{}/attempt_0/{}", jobs, local_rank)));

@@ -121,11 +121,8 @@ void Agent::stop_agent() {
   drop(Task::stop_agent);
   log::debug("{} is passed on to torchrun itself", supervise::signal_name(stop_signal_));
   supervise::kernel::send(command(), stop_signal_);
-  if (some_run()) {
-    expect_end();
-  } else {
-    expect_end_within(patience_after_workers);
-  }
+  if (some_run()) return expect_end();
+  expect_end_within(patience_after_workers);
 }
 
 /// The time that it gives its workers after a stop (torch/distributed/launcher/api.py, whole seconds).
@@ -140,13 +137,10 @@ void Agent::stop_passed_on(int signal, std::optional<milliseconds> grace) {
   Program::stop_passed_on(signal, grace);
   stop_signal_ = signal;
   grace_ = grace;
-  if (!stops_alone_) {
-    expect_end();
-  } else {
-    const milliseconds patience = std::min(time_of_workers(), grace.value_or(milliseconds::max()));
-    plan(Task::stop_agent, Clock::now() + patience - supervise::time_for_stacks(patience),
-         [this] { stop_agent(); });
-  }
+  if (!stops_alone_) return expect_end();
+  const milliseconds patience = std::min(time_of_workers(), grace.value_or(milliseconds::max()));
+  plan(Task::stop_agent, Clock::now() + patience - supervise::time_for_stacks(patience),
+       [this] { stop_agent(); });
 }
 
 /// An agent that never had a worker has nothing to lose and may ignore the signal. One whose workers have all
