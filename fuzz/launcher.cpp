@@ -1,6 +1,6 @@
 /// A user's file for a launcher: the document, then, behind the first NUL, the words of a command.
 
-#include "launchers/by_name/launcher_file.h"
+#include "launchers/by_name/named_launcher.h"
 #include "target.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,7 +1,6 @@
 /// What /proc shows of processes, whose names and command lines are their own.
 
 #include "launchers/torchrun/launcher_in_proc.h"
-#include "launchers/torchrun/program.h"
 #include "node/process.h"
 #include "target.h"
 

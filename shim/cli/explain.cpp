@@ -129,7 +129,7 @@ std::string as_text(const Job& job, const LaunchPlan& plan, const Settings& sett
     for (const auto& [name, value] : worker.environment)
       out += fmt::format(" {}={}", name, printable(shell_quote(value)));
     out += fmt::format(" {}\n", printable(shell_quote(worker.argv)));
-    if (!worker.bound.empty()) out += fmt::format("    {}\n", printable(worker.bound));
+    if (!worker.near.text.empty()) out += fmt::format("    {}\n", printable(worker.near.text));
   }
   return out + needs(topology, plan);
 }
@@ -144,10 +144,10 @@ std::string as_json(const Job& job, const LaunchPlan& plan, const Settings& sett
   for (const auto& [fact, value] : topology.unused)
     unused.push_back(
         json::Object().text("fact", name(fact)).text("value", value.text).text("source", value.source()));
-  for (const auto& [environment, argv, bound] : plan.workers) {
+  for (const auto& [environment, argv, near] : plan.workers) {
     workers.push_back(
         json::Object().object("environment", json_variables(environment)).texts("command", argv));
-    if (!bound.empty()) workers.back().text("bound", bound);
+    if (!near.text.empty()) workers.back().text("bound", near.text);
   }
   object.text("platform", topology.platform);
   if (!topology.also_matched.empty()) object.texts("also_matched", topology.also_matched);

@@ -20,7 +20,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "launchers/by_name/launcher_file.h"
+#include "launchers/by_name/named_launcher.h"
 #include "platform/profiles.h"
 #include "platform/recognise.h"
 #include "run/status.h"

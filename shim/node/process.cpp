@@ -124,6 +124,17 @@ std::vector<std::string> read_command_line(pid_t pid) {
   return words;
 }
 
+std::string find_open_file(pid_t pid, const std::function<bool(const std::string& file)>& wanted) {
+  const std::string files = fmt::format("/proc/{}/fd", pid);
+  Folder folder(files.c_str());
+  while (const char* descriptor = folder.next()) {
+    std::error_code unknown;
+    std::string file = std::filesystem::read_symlink(files + "/" + descriptor, unknown);
+    if (wanted(file)) return file;
+  }
+  return {};
+}
+
 std::vector<std::string> holders_of_accelerators(bool in_own_cgroup) {
   const pid_t own = getpid();
   const auto cgroup = read_proc(own, "cgroup");
@@ -131,16 +142,10 @@ std::vector<std::string> holders_of_accelerators(bool in_own_cgroup) {
   for (const Process& process : all_processes().value_or(std::vector<Process>{})) {
     if (process.pid == own) continue;
     if (in_own_cgroup && read_proc(process.pid, "cgroup") != cgroup) continue;
-    const std::string files = "/proc/" + std::to_string(process.pid) + "/fd";
-    Folder folder(files.c_str());  // none: it has just ended, or is another user's
-    while (const char* file = folder.next()) {
-      std::error_code unknown;
-      const std::string path = std::filesystem::read_symlink(files + "/" + file, unknown);
-      if (!is_accelerator_file(path)) continue;
-      const std::string name = read_proc(process.pid, "comm").value_or("?");
-      holders.push_back(fmt::format("{}: {} (pid {})", path, trimmed(name), process.pid));
-      break;
-    }
+    const std::string file = find_open_file(process.pid, is_accelerator_file);
+    if (file.empty()) continue;
+    const std::string name = read_proc(process.pid, "comm").value_or("?");
+    holders.push_back(fmt::format("{}: {} (pid {})", file, trimmed(name), process.pid));
   }
   return holders;
 }

@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -42,6 +43,10 @@ std::string_view value_in(std::string_view environment, std::string_view name);
 
 /// The words of the command line that the process was started with; none as for read_proc.
 std::vector<std::string> read_command_line(pid_t pid);
+
+/// What one of the process's open descriptors leads to that is `wanted`, as /proc/PID/fd names it; empty if
+/// there is none, or if it is another user's process.
+std::string find_open_file(pid_t pid, const std::function<bool(const std::string& file)>& wanted);
 
 /// The processes without this one, all or those of its cgroup, that have an accelerator's file open, each as
 /// "/dev/nvidia0: python3 (pid 17)"; as far as /proc shows them.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/fault.h"
+#include "node/accelerators.h"
 #include "node/node.h"
 #include "plan/environment_change.h"
 #include "plan/until.h"
@@ -58,7 +59,7 @@ struct LaunchInput {
 struct WorkerPlan {
   Variables environment;  ///< its own variables, besides those that all have in common
   std::vector<std::string> argv;
-  std::string bound;  ///< with --bind, the CPUs and the memory that it gets, or why none
+  NearAccelerator near;  ///< with --bind, the CPUs and the memory that it gets, or why none
 };
 
 using Launcher = std::variant<NoLauncher, TorchrunLauncher, NativeLauncher, FilledLauncher>;

@@ -17,7 +17,7 @@ std::span<const Profile> builtin_profiles();
 /// The folder of users' profiles, *.toml.
 inline constexpr const char* profile_folder = "/etc/rankshim.d";
 
-/// The end of the name of a file that describes a launcher (launchers/by_name/launcher_file.h), and no
+/// The end of the name of a file that describes a launcher (launchers/by_name/named_launcher.h), and no
 /// platform.
 inline constexpr std::string_view launcher_extension = ".launcher.toml";
 

@@ -15,7 +15,7 @@ namespace {
 
 /// rankshim's folder is new, so it has no such file yet.
 bool is_in(const OwnFolder& folder, const std::string& launchers) {
-  return !folder.path.empty() && launchers == agent_error_file(folder.path);
+  return !folder.path.empty() && launchers == folder.path + "/error.json";
 }
 
 std::string error_file_of(const std::string& folder, unsigned local_rank) {

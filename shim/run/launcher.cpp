@@ -1,6 +1,9 @@
 #include "run/launcher.h"
 
+#include <cerrno>
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <optional>
 #include <system_error>
@@ -11,7 +14,6 @@
 #include "base/text.h"
 #include "launchers/native/workers.h"
 #include "launchers/torchrun/agent.h"
-#include "launchers/torchrun/program.h"
 
 namespace rankshim {
 namespace {
@@ -35,16 +37,6 @@ torchrun::JobSize size_of(const Topology& topology, const Node& node) {
           .workers = topology.workers(),
           .on_loopback = master != nullptr && is_loopback(master->host),
           .own_name = meets_elsewhere(topology, node.host_name()) ? node.host_name() : std::string()};
-}
-
-/// What torchrun waits for before its first worker; nothing on a node that is the whole job.
-std::optional<torchrun::MeetingPlan> plan_meeting(const Job& job, const Settings& settings) {
-  const Topology& topology = job.topology;
-  if (!job.choice.by_torchrun() || !topology.has_other_nodes()) return std::nullopt;
-  torchrun::MeetingPlan meeting;
-  if (const Master* master = topology.master()) meeting.port = master->port;
-  if (topology.is<StaticNode>()) meeting.limit = settings.time(Option::wait_timeout);
-  return meeting;
 }
 
 }  // namespace
@@ -77,7 +69,11 @@ std::shared_ptr<supervise::Launcher> make_launcher(const Run& run, const Job& jo
   torchrun::AgentPlan plan;
   plan.log_folder = log_folder;
   plan.workers = job.topology.workers();
-  plan.meeting = plan_meeting(job, settings);
+  if (job.topology.has_other_nodes()) {
+    const Master* master = job.topology.master();
+    plan.meets_at = master != nullptr ? master->port : std::uint16_t{0};
+    if (job.topology.is<StaticNode>()) plan.limit = settings.time(Option::wait_timeout);
+  }
   return std::make_shared<torchrun::Agent>(std::move(plan), size, strict);
 }
 
@@ -91,8 +87,14 @@ std::string make_log_folder(const Job& job, const std::string& temporary) {
               error.message());
     return {};
   }
-  return job.choice.natively() ? native::make_log_folder(folder, job.topology.facts.text(Fact::run_id))
-                               : folder;
+  if (!job.choice.natively()) return folder;
+  std::string own = native::log_folder_template(folder, job.topology.facts.text(Fact::run_id));
+  if (mkdtemp(own.data()) != nullptr) return own;
+  log::warn(
+      "cannot make a folder in {} ({}): the workers' output comes here, and their exceptions will not be "
+      "known",
+      folder, std::strerror(errno));
+  return {};
 }
 
 }  // namespace rankshim

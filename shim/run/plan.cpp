@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "launchers/by_name/named_launcher.h"
-#include "launchers/native/native_plan.h"
+#include "launchers/native/workers.h"
 #include "launchers/torchrun/temporary_folder.h"
 #include "plan/launch.h"
 #include "platform/profiles.h"
@@ -22,6 +22,30 @@ Faults refused(const Settings& settings, Option option, std::string_view why, st
            fmt::format("{}={}, but {}", value.detail, value.text, why),
            {value.detail},
            std::move(fix)}};
+}
+
+/// Why rankshim cannot start this job's workers itself; nothing if it can.
+Faults check_native(const LaunchInput& input, bool is_torchrun) {
+  const auto& [topology, settings, command, node] = input;
+  const auto refuse = [&](std::string_view why, std::string_view or_fix) {
+    return refused(settings, Option::launcher, why,
+                   fmt::format("{} --launcher (RANKSHIM_LAUNCHER) at auto", or_fix));
+  };
+  if (topology.is<ElasticNode>())
+    return refuse("the number of nodes is not fixed: this job is elastic", "leave");
+  if (is_torchrun)
+    return refuse(fmt::format("{} would start workers in each of its workers", command[0]),
+                  "give the script to rankshim instead, or leave");
+  if (topology.max_restarts() != 0 && !topology.is_alone())
+    return refuse(
+        fmt::format(
+            "it restarts the workers of one node, and this job has {} nodes, which would not learn of it",
+            topology.facts.text(Fact::nnodes)),
+        "leave --max-restarts (RANKSHIM_MAX_RESTARTS) at 0, or");
+  if (settings.flag(Option::ctty))
+    return refuse("--ctty gives one command a terminal, and not several workers",
+                  "leave --ctty (RANKSHIM_CTTY) off, or");
+  return {};
 }
 
 /// Chooses the launcher. There is none if another one has created the processes already, or if the command is
@@ -51,7 +75,7 @@ Faults choose_launcher(LaunchChoice& choice, const LaunchInput& input,
         fmt::format("the platform {} has already started one process per accelerator", topology.platform),
         "leave --launcher (RANKSHIM_LAUNCHER) at auto");
   }
-  if (choice.natively()) return native::check(input, own != nullptr);
+  if (choice.natively()) return check_native(input, own != nullptr);
   if (Faults faults = check_torchrun_args(settings); !faults.empty()) return faults;
   if (!command.empty() && !is_script(command) && !own) {
     return {{Anchor::launcher,
@@ -132,11 +156,11 @@ Faults check_job_restarts(const LaunchInput& input) {
 }
 
 /// The launcher that the command is by another name than torchrun's, if that could make a difference.
-by_name::NamedLauncher find_named(const LaunchInput& input, bool is_torchrun, Faults& faults) {
+std::optional<by_name::NamedLauncher> find_named(const LaunchInput& input, bool is_torchrun, Faults& faults) {
   const auto& [topology, settings, command, node] = input;
   const bool is_module = is_script(command) && command[0] == "-m";
   const bool searches = is_module || (topology.has_other_nodes() && !is_script(command));
-  if (is_torchrun || !searches || topology.is<CreatedProcess>() || topology.is<Idle>()) return {};
+  if (is_torchrun || !searches || topology.is<CreatedProcess>() || topology.is<Idle>()) return std::nullopt;
   return by_name::find_launcher(input, faults);
 }
 
@@ -159,7 +183,7 @@ std::vector<std::string> command_argv(const LaunchChoice& choice, const LaunchIn
   const bool has_words = filled != nullptr && !filled->command.empty();
   std::vector<std::string> words = has_words ? filled->command : input.command;
   if (filled != nullptr && !filled->hostfile.empty()) {
-    for (std::string& word : words) word = native::filled_in(word, {{"hostfile", hostfile(folder)}});
+    for (std::string& word : words) word = native::filled_in(word, {{"hostfile", folder.hostfile()}});
   }
   if (!choice.interpreter.empty()) words.insert(words.begin(), {choice.interpreter, "-u"});
   return words;
@@ -191,8 +215,8 @@ Outcome<LaunchChoice> choose_launch(const LaunchInput& input,
                                     std::shared_ptr<const TorchrunCommand> torchrun) {
   LaunchChoice choice;
   Faults faults;
-  const by_name::NamedLauncher launcher = find_named(input, torchrun != nullptr, faults);
-  for (Fault& fault : choose_launcher(choice, input, torchrun, launcher.file.has_value()))
+  const auto launcher = find_named(input, torchrun != nullptr, faults);
+  for (Fault& fault : choose_launcher(choice, input, torchrun, launcher.has_value()))
     faults.push_back(std::move(fault));
   if (auto fault = check_idle_role(choice, input, is_script(input.command) || torchrun))
     faults.push_back(std::move(*fault));
@@ -205,8 +229,8 @@ Outcome<LaunchChoice> choose_launch(const LaunchInput& input,
   if (auto* by = std::get_if<TorchrunLauncher>(&choice.launcher)) choose_for_torchrun(choice, *by, input);
   if (choice.natively()) native::choose_for_workers(choice, input);
   if (input.command.empty()) return choice;
-  if (launcher.file) {
-    by_name::choose_for_launcher(choice, input, launcher);
+  if (launcher) {
+    by_name::choose_for_launcher(choice, input, *launcher);
   } else if (!choice.launches()) {
     for (std::string& warning : program_warnings(input.topology, input.settings, input.command, input.node))
       choice.warnings.push_back(std::move(warning));

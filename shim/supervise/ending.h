@@ -2,12 +2,14 @@
 
 #include <sys/types.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "node/process.h"
 #include "supervise/spawn.h"
 
 namespace rankshim::supervise {
@@ -49,6 +51,28 @@ struct WorkerRecord {
   std::string trains_alone;   ///< "this node trains alone: worker 12 has WORLD_SIZE=8, but …"; empty if there
                               ///< is no sign
   bool ended_for_it = false;  ///< the command was stopped because of trains_alone
+
+  /// Those of the last set that run, as /proc shows them.
+  [[nodiscard]] std::vector<Process> running() const {
+    std::vector<Process> found;
+    for (const WorkerState& worker : states) {
+      const auto process = worker.ended ? std::nullopt : read_process(worker.pid);
+      if (process && process->alive()) found.push_back(*process);
+    }
+    return found;
+  }
+
+  /// Adds the end of one of the last set, with its wait status if that is known. Null if there is none of
+  /// that number that has not ended.
+  const WorkerEnd* add_end(pid_t pid, std::optional<int> status) {
+    const auto worker =
+        std::ranges::find_if(states, [pid](const WorkerState& one) { return one.pid == pid && !one.ended; });
+    if (worker == states.end()) return nullptr;
+    worker->ended = true;
+    ends.push_back({pid, worker->local_rank, worker->rank, status.value_or(0), status.has_value(),
+                    std::chrono::steady_clock::now()});
+    return &ends.back();
+  }
 };
 
 /// How the command ended.

@@ -1,4 +1,4 @@
-#include "launchers/by_name/launcher_file.h"
+#include "launchers/by_name/named_launcher.h"
 
 #include <catch2/catch.hpp>
 #include <filesystem>

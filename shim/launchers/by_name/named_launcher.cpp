@@ -4,17 +4,101 @@
 
 #include <algorithm>
 #include <array>
+#include <type_traits>
 #include <utility>
 
+#include "base/files.h"
 #include "base/text.h"
-#include "launchers/native/native_plan.h"
+#include "base/toml.h"
+#include "launchers/native/workers.h"
 #include "node/process.h"
+#include "platform/profiles.h"
 
 namespace rankshim::by_name {
 namespace {
 
 using native::filled_in;
 using Values = native::Placeholders;
+
+constexpr EmbeddedFile builtins[] = {
+#include "builtin_launchers.inc"
+};
+
+constexpr auto keys = std::to_array<std::string_view>(
+    {"starts", "unless", "flags", "first", "others", "set", "hostfile", "warning", "elastic"});
+constexpr auto placeholders =
+    std::to_array<std::string_view>({"nnodes", "node_rank", "local_world_size", "world_size", "rank",
+                                     "master_addr", "master_port", "master", "run_id", "hostfile"});
+
+class LauncherFileReader : public TomlDocument {
+ public:
+  using TomlDocument::TomlDocument;
+
+  void read(const toml::table& top, LauncherFile& file) {
+    reject_unknown(top, keys);
+    read_texts(top, "starts", file.starts);
+    read_texts(top, "unless", file.unless);
+    read_texts(top, "flags", file.flags);
+    read_texts(top, "first", file.first);
+    read_texts(top, "others", file.others);
+    file.hostfile = read_text(top, "hostfile");
+    file.warning = read_text(top, "warning");
+    if (const auto* variables = get<toml::table>(top, "set", "a table")) {
+      for (const auto& [name, value] : *variables) file.set.emplace_back(name.str(), checked(value));
+    }
+    if (const auto* elastic = get<toml::value<bool>>(top, "elastic", "true or false"))
+      file.elastic = elastic->get();
+    if (file.starts.empty())
+      fault(1, "'starts' is missing or empty", "write the words that start the launcher");
+  }
+
+ private:
+  template <class Text>
+  void read_texts(const toml::table& top, std::string_view key, std::vector<Text>& texts) {
+    const toml::node* node = top.get(key);
+    if (node == nullptr) return;
+    const auto take = [&](const toml::node& one) {
+      const std::string text = checked(one);
+      if (std::is_same_v<Text, DescribedFlag> && !text.starts_with('-'))
+        fault(one, text + " is not a flag", "begin it with - or --");
+      texts.emplace_back(text);
+    };
+    if (const auto* array = node->as_array()) {
+      for (const toml::node& one : *array) take(one);
+    } else {
+      take(*node);
+    }
+  }
+
+  std::string read_text(const toml::table& top, std::string_view key) {
+    std::vector<std::string> texts;
+    read_texts(top, key, texts);
+    return joined(texts, " ");
+  }
+
+  /// A text of one line, in which every name in braces is a placeholder.
+  std::string checked(const toml::node& node) {
+    const auto* value = node.as_string();
+    std::string text = value != nullptr ? value->get() : std::string();
+    if (text.empty() || text.find('\n') != std::string::npos)
+      fault(node, "this is no text of one line", "write a string");
+    for (auto brace = text.find('{'); brace != std::string::npos; brace = text.find('{', brace + 1)) {
+      const auto name = std::string_view(text).substr(brace + 1, text.find('}', brace) - brace - 1);
+      if (std::ranges::find(placeholders, name) == placeholders.end())
+        fault(node, "there is no {" + std::string(name) + "}", "use one of " + joined(placeholders));
+    }
+    return text;
+  }
+};
+
+bool same_spelling(std::string_view a, std::string_view b) {
+  const auto dash = [](char c) { return c == '_' ? '-' : c; };
+  return std::ranges::equal(a, b, {}, dash, dash);
+}
+
+bool begins_script(std::string_view word) {
+  return word.ends_with(".py") || word == "-m" || word == "--module" || word == "--";
+}
 
 /// The index after the launcher's own words, if they begin at `at`; else 0.
 std::size_t end_of_words(const std::vector<std::string>& command, std::size_t at,
@@ -31,97 +115,83 @@ std::size_t end_of_words(const std::vector<std::string>& command, std::size_t at
   return at;
 }
 
-bool is_assignment(std::string_view word) {
-  const auto equals = word.find('=');
-  return equals != 0 && equals != std::string_view::npos && !word.starts_with('-');
+/// The launcher whose own words begin at `at`. A built-in file is read once, and only if it mentions a
+/// command's name.
+std::optional<NamedLauncher> launcher_at(const std::vector<std::string>& command, std::size_t at,
+                                         std::vector<LauncherFile>& files) {
+  const auto python = read_python({command.begin() + static_cast<std::ptrdiff_t>(at), command.end()});
+  const std::string_view name = base_name(python ? std::string_view(python->what) : command[at]);
+  if (name.empty()) return std::nullopt;
+  add_builtin_launchers(name, files);
+  for (const LauncherFile& file : files) {
+    for (const std::string& start : file.starts) {
+      if (const auto flags_at = end_of_words(command, at, python, start); flags_at != 0)
+        return NamedLauncher{file, start.substr(start.starts_with("-m ") ? 3 : 0), command, flags_at};
+    }
+  }
+  return std::nullopt;
 }
 
-/// Looks for a launcher in commands. A built-in file is read once, and only if it mentions a command's name.
-class Finder {
- public:
-  Finder(std::vector<LauncherFile> users, NamedLauncher& found) : files_(std::move(users)), found_(found) {}
+std::optional<NamedLauncher> launcher_in_shell(std::string_view text, std::vector<LauncherFile>& files);
 
-  /// Looks at the command and what it executes, behind any number of programs that execute another one.
-  bool find(const std::vector<std::string>& command) {
-    bool wrapped = false, value = false;
-    for (std::size_t at = 0; at < command.size(); ++at) {
-      if (is_launcher(command, at)) return true;
-      const std::string_view word = command[at], name = base_name(word);
-      if (is_shell(name)) return find_in_shell(command, at);
-      // Each executes what follows its options and at most one argument (`conda run`, `gosu USER`).
-      constexpr std::string_view wrappers =
-          "env nohup nice ionice chrt taskset timeout time setsid gosu su-exec setpriv sudo tini catatonit "
-          "dumb-init uv numactl nsys ncu strace conda mamba micromamba stdbuf";
-      if (has_part(wrappers, name, " ")) {
-        wrapped = value = true;
-        continue;
-      }
-      const bool option = wrapped && word.starts_with('-');
-      const bool number = wrapped && !word.empty() && is_digit(word[0]);
-      if (!value && !option && !number && !is_assignment(word) &&
-          !has_part("exec then do else if !", name, " "))
-        return false;
-      value = option && word.find('=') == std::string_view::npos;
+/// The launcher that the command is, or that it executes behind any number of programs. `files` has the
+/// users' first.
+std::optional<NamedLauncher> launcher_in(const std::vector<std::string>& command,
+                                         std::vector<LauncherFile>& files) {
+  // Each executes what follows its options and at most one argument (`conda run`, `gosu USER`).
+  constexpr std::string_view wrappers =
+      "env nohup nice ionice chrt taskset timeout time setsid gosu su-exec setpriv sudo tini catatonit "
+      "dumb-init uv numactl nsys ncu strace conda mamba micromamba stdbuf";
+  bool wrapped = false, value = false;
+  for (std::size_t at = 0; at < command.size(); ++at) {
+    if (auto found = launcher_at(command, at, files)) return found;
+    const std::string_view word = command[at], name = base_name(word);
+    if (is_shell(name)) {
+      const auto option =
+          std::find_if(command.begin() + static_cast<std::ptrdiff_t>(at), command.end(),
+                       [](const std::string& one) { return one.starts_with('-') && one.ends_with('c'); });
+      if (command.end() - option < 2) return std::nullopt;
+      return launcher_in_shell(option[1], files);
     }
-    return false;
-  }
-
- private:
-  bool is_launcher(const std::vector<std::string>& command, std::size_t at) {
-    const auto python = read_python({command.begin() + static_cast<std::ptrdiff_t>(at), command.end()});
-    const std::string_view name = base_name(python ? std::string_view(python->what) : command[at]);
-    if (name.empty()) return false;
-    add_builtin_launchers(name, files_);
-    for (LauncherFile& file : files_) {
-      for (const std::string& start : file.starts) {
-        found_.flags_at = end_of_words(command, at, python, start);
-        if (found_.flags_at == 0) continue;
-        found_.name = start.substr(start.starts_with("-m ") ? 3 : 0);
-        found_.words = command;
-        found_.file = std::move(file);
-        return true;
-      }
+    if (has_part(wrappers, name, " ")) {
+      wrapped = value = true;
+      continue;
     }
-    return false;
+    const bool option = wrapped && word.starts_with('-');
+    const bool number = wrapped && !word.empty() && is_digit(word[0]);
+    const auto equals = word.find('=');
+    const bool assigns = equals != 0 && equals != std::string_view::npos && !word.starts_with('-');
+    if (!value && !option && !number && !assigns && !has_part("exec then do else if !", name, " "))
+      return std::nullopt;
+    value = option && equals == std::string_view::npos;
   }
+  return std::nullopt;
+}
 
-  /// The same for the text of `bash -c`, `cd /x && accelerate launch …`. Quotes are ignored, because only a
-  /// shell could interpret them.
-  bool find_in_shell(const std::vector<std::string>& command, std::size_t at) {
-    while (at < command.size() && !(command[at].starts_with('-') && command[at].ends_with('c'))) ++at;
-    if (at + 1 >= command.size()) return false;
+/// The same for the text of `bash -c`, `cd /x && accelerate launch …`. Quotes are ignored, because only a
+/// shell could interpret them.
+std::optional<NamedLauncher> launcher_in_shell(std::string_view text, std::vector<LauncherFile>& files) {
+  while (!text.empty()) {
+    const auto end = std::min(text.find_first_of(";&|(){}\n"), text.size());
+    std::string part(text.substr(0, end));
+    std::erase_if(part, [](char c) { return c == '"' || c == '\''; });
     std::vector<std::string> words;
-    std::string word;
-    for (const char c : command[at + 1] + ';') {
-      const bool between = std::string_view(";&|(){}\n").find(c) != std::string_view::npos;
-      if (c == '"' || c == '\'') continue;
-      if (c != ' ' && c != '\t' && !between) {
-        word += c;
-        continue;
-      }
-      if (!word.empty()) words.push_back(std::exchange(word, {}));
-      if (!between) continue;
-      if (find(words)) return found_.in_shell = true;
-      words.clear();
+    std::string_view rest = part;
+    for (auto word = take_word(rest); !word.empty(); word = take_word(rest)) words.emplace_back(word);
+    if (auto found = launcher_in(words, files)) {
+      found->in_shell = true;
+      return found;
     }
-    return false;
+    text.remove_prefix(std::min(end + 1, text.size()));
   }
-
-  std::vector<LauncherFile> files_;  // the users' first
-  NamedLauncher& found_;
-};
+  return std::nullopt;
+}
 
 /// Fills in a launcher's file, together with what the user gave.
 class Filler {
  public:
   Filler(LaunchChoice& choice, const LaunchInput& input, const NamedLauncher& launcher)
-      : choice_(choice),
-        input_(input),
-        launcher_(launcher),
-        file_(*launcher.file),
-        values_(native::placeholders_of(native::static_job(input.topology, input.settings))) {
-    values_["master"] = host_port(values_["master_addr"], values_["master_port"]);
-  }
+      : choice_(choice), input_(input), launcher_(launcher), file_(launcher.file), values_(values_with({})) {}
 
   void fill() {
     if (has_one_of(file_.unless)) return;
@@ -174,56 +244,56 @@ class Filler {
     return false;
   }
 
+  /// The given values, the platform's where there are none, and what follows from these.
+  [[nodiscard]] Values values_with(Values given) const {
+    Values values = native::placeholders_of(native::static_job(input_.topology, input_.settings));
+    for (const auto& [name, value] : given) values[name] = value;
+    const unsigned workers = number(values, "local_world_size");
+    given.try_emplace("rank", std::to_string(number(values, "node_rank") * workers));
+    given.try_emplace("world_size", std::to_string(number(values, "nnodes") * workers));
+    given.try_emplace("master", host_port(values["master_addr"], values["master_port"]));
+    given.merge(values);
+    return given;
+  }
+
+  [[nodiscard]] static unsigned number(const Values& values, std::string_view name) {
+    return parse_count(values.at(name)).value_or(0);
+  }
+
   /// What the user gave replaces the platform's value, also in other flags.
   void take_given() {
-    Values given;
-    for (const auto* flags : {&file_.flags, &file_.first, &file_.others})
-      for (const DescribedFlag& flag : *flags) take_given(flag, given);
-    if (given.empty()) return;
-    for (const auto& [name, text] : given) values_[name] = text;
-    const auto follows = [&](std::string_view name, std::string text) {
-      if (!given.contains(name)) values_[name] = std::move(text);
-    };
-    const unsigned workers = number("local_world_size");
-    follows("rank", std::to_string(number("node_rank") * workers));
-    follows("world_size", std::to_string(number("nnodes") * workers));
-    follows("master", host_port(values_["master_addr"], values_["master_port"]));
-  }
-
-  [[nodiscard]] unsigned number(std::string_view name) const {
-    return parse_count(values_.at(name)).value_or(0);
-  }
-
-  void take_given(const DescribedFlag& flag, Values& all) const {
-    const auto value = given(flag);
-    const std::string_view name = flag.placeholder();
-    if (!value || flag.value.find('{') == std::string::npos || name == "hostfile") return;
-    const bool counts = !name.empty() && !name.starts_with("master") && name != "run_id";
-    if (counts && !parse_count(*value)) return;  // --devices=auto
-    const std::string expected = filled_in(flag.value, values_);
-    if (*value != expected && !same_host(*value, expected) && !is_guess(flag.value)) {
-      warn(fmt::format(
-          "{}={} contradicts the platform's {} (rankshim explain shows where it is from); the command's "
-          "value is used",
-          flag.name(), *value, expected));
+    std::vector<DescribedFlag> all = file_.flags;
+    for (const auto* more : {&file_.first, &file_.others}) all.insert(all.end(), more->begin(), more->end());
+    Values taken;
+    for (const DescribedFlag& flag : all) {
+      const auto value = given(flag);
+      const std::string_view name = flag.placeholder();
+      if (!value || flag.value.find('{') == std::string::npos || name == "hostfile") continue;
+      const bool counts = !name.empty() && !name.starts_with("master") && name != "run_id";
+      if (counts && !parse_count(*value)) continue;  // --devices=auto
+      const std::string expected = filled_in(flag.value, values_);
+      if (*value != expected && !same_host(*value, expected) && !is_guess(flag.value))
+        warn(
+            fmt::format("{}={} contradicts the platform's {} (rankshim explain shows where it is from); the "
+                        "command's value is used",
+                        flag.name(), *value, expected));
+      if (!name.empty()) taken[name] = *value;
     }
-    if (!name.empty()) all[name] = *value;
+    values_ = values_with(std::move(taken));
   }
 
   /// Whether the value is rankshim's own guess, which may differ from what the user wrote.
-  [[nodiscard]] bool is_guess(std::string_view value) const {
-    const auto guessed = [&](Fact fact) {
-      const auto& known = input_.topology.facts[fact];
-      return !known || known->origin >= Origin::devices;
-    };
-    const auto has = [&](std::string_view name) { return value.find(name) != std::string_view::npos; };
+  [[nodiscard]] bool is_guess(const std::string& value) const {
+    const auto has = [&](std::string_view name) { return value.find(name) != std::string::npos; };
     if (has("{run_id}")) return true;
-    if (has("{master}") || has("{master_port}")) return guessed(Fact::master_port);
-    return (has("world_size}") || has("{rank}")) && guessed(Fact::nproc_per_node);
+    const bool of_master = has("{master}") || has("{master_port}");
+    if (!of_master && !has("world_size}") && !has("{rank}")) return false;
+    const auto& known = input_.topology.facts[of_master ? Fact::master_port : Fact::nproc_per_node];
+    return !known || known->origin >= Origin::devices;
   }
 
   void add_flags() {
-    const bool first = number("node_rank") == 0;
+    const bool first = number(values_, "node_rank") == 0;
     const auto& own_role = first ? file_.first : file_.others;
     const auto& other_role = first ? file_.others : file_.first;
     std::vector<std::string> added;
@@ -243,20 +313,15 @@ class Filler {
 
   void add_flag(const DescribedFlag& flag, std::vector<std::string>& added) {
     if (given(flag)) return;
-    if (flag.placeholder() == "hostfile") write_hostfile();
+    Values other = values_;
+    for (unsigned node = 0; flag.placeholder() == "hostfile" && node < number(values_, "nnodes"); ++node) {
+      other["node_rank"] = std::to_string(node);
+      (filled_.hostfile += filled_in(file_.hostfile, other)) += '\n';
+    }
     std::string& word = added.emplace_back(flag.name());
     const std::string text = filled_in(flag.value, values_);
     if (flag.between == '=') (word += '=') += text;
     if (flag.between == ' ') added.push_back(text);
-  }
-
-  /// One line for each node.
-  void write_hostfile() {
-    Values other = values_;
-    for (unsigned node = 0; node < number("nnodes"); ++node) {
-      other["node_rank"] = std::to_string(node);
-      (filled_.hostfile += filled_in(file_.hostfile, other)) += '\n';
-    }
   }
 
   LaunchChoice& choice_;
@@ -269,12 +334,78 @@ class Filler {
 
 }  // namespace
 
-NamedLauncher find_launcher(const LaunchInput& input, Faults& faults) {
-  NamedLauncher found;
-  if (input.settings.text(Option::launcher) != "auto") return found;
-  Finder(users_launchers(input.settings.text(Option::profile), input.node, faults), found)
-      .find(input.command);
+DescribedFlag::DescribedFlag(std::string_view text) {
+  const auto end = std::min(text.find_first_of("= "), text.size());
+  spellings = text.substr(0, end);
+  if (end == text.size()) return;
+  between = text[end];
+  value = text.substr(end + 1);
+}
+
+std::string_view DescribedFlag::name() const {
+  return std::string_view(spellings).substr(spellings.rfind('|') + 1);
+}
+
+std::string_view DescribedFlag::placeholder() const {
+  const bool whole = value.starts_with('{') && value.find('}') == value.size() - 1;
+  return whole ? std::string_view(value).substr(1, value.size() - 2) : std::string_view();
+}
+
+std::optional<std::string_view> DescribedFlag::given_in(const std::vector<std::string>& words,
+                                                        std::size_t from) const {
+  std::optional<std::string_view> found;
+  for (std::size_t at = from; at < words.size() && !begins_script(words[at]); ++at) {
+    const std::string_view word = words[at];
+    const std::string_view written = word.substr(0, word.find('='));
+    for (std::string_view rest = spellings; !rest.empty();) {
+      const std::string_view spelling = take_part(rest, "|");
+      if (same_spelling(written, spelling)) {
+        const bool is_next = written.size() == word.size() && between != 0 && at + 1 < words.size() &&
+                             !begins_script(words[at + 1]);
+        found = is_next ? std::string_view(words[at + 1])
+                        : word.substr(std::min(written.size() + 1, word.size()));
+      } else if (spelling.size() == 2 && word.starts_with(spelling) && all_digits(word.substr(2))) {
+        found = word.substr(2);
+      }
+    }
+  }
   return found;
+}
+
+LauncherFile read_launcher(std::string_view document, const std::string& path, Faults& faults) {
+  LauncherFileReader reader(path, faults);
+  LauncherFile file{.path = path};
+  if (const auto top = reader.parse(document)) reader.read(*top, file);
+  return file;
+}
+
+LauncherFile read_launcher_file(const std::string& path, const Node& node, Faults& faults) {
+  if (const auto document = node.file(path)) return read_launcher(*document, path, faults);
+  faults.push_back(platform::unreadable_profile(path));
+  return {};
+}
+
+std::vector<LauncherFile> users_launchers(std::string_view file, const Node& node, Faults& faults) {
+  std::vector<LauncherFile> files;
+  for (const std::string& path : platform::users_files(file, true, node))
+    files.push_back(read_launcher_file(path, node, faults));
+  return files;
+}
+
+void add_builtin_launchers(std::string_view word, std::vector<LauncherFile>& files) {
+  Faults none;
+  for (const EmbeddedFile& one : builtins) {
+    if (text_after(one.text, "starts").find(word) == std::string_view::npos) continue;
+    const std::string path = "built-in " + std::string(one.name) + ".toml";
+    if (std::ranges::find(files, path, &LauncherFile::path) == files.end())
+      files.push_back(read_launcher(one.text, path, none));
+  }
+}
+
+std::optional<NamedLauncher> find_launcher(const LaunchInput& input, Faults& faults) {
+  if (input.settings.text(Option::launcher) != "auto") return std::nullopt;
+  auto files = users_launchers(input.settings.text(Option::profile), input.node, faults);
+  return launcher_in(input.command, files);
 }
 
 void choose_for_launcher(LaunchChoice& choice, const LaunchInput& input, const NamedLauncher& launcher) {

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "base/log.h"
@@ -47,11 +48,11 @@ Relay::Console& Relay::console_of(int target) {
   return target == out.descriptor || are_one_file(out.descriptor, target) ? out : error;
 }
 
-int Relay::add(int descriptor, bool is_file, int target, const std::string& prefix) {
+bool Relay::add(int descriptor, bool is_file, int target, const std::string& prefix) {
   streams_.push_back({Descriptor(inotify_.get_executor()), is_file, &console_of(target), prefix, {}});
-  const int error = loop::adopt(streams_.back().descriptor, descriptor);
-  if (error != 0) streams_.pop_back();
-  return error;
+  errno = loop::adopt(streams_.back().descriptor, descriptor);
+  if (errno != 0) streams_.pop_back();
+  return errno == 0;
 }
 
 int Relay::add_pipe(int target, const std::string& prefix) {
@@ -60,12 +61,11 @@ int Relay::add_pipe(int target, const std::string& prefix) {
   // The worker's end waits, as every pipe does; the flag is not shared.
   fcntl(ends[0], F_SETFL, O_NONBLOCK);
   fcntl(ends[0], F_SETPIPE_SZ, static_cast<int>(pipe_size));  // refused, it has the default's size
-  if (const int error = add(ends[0], false, target, prefix)) {
-    close(ends[1]);
-    errno = error;
-    return -1;
+  if (add(ends[0], false, target, prefix)) {
+    wait_for(streams_.back());
+  } else {
+    close(std::exchange(ends[1], -1));
   }
-  wait_for(streams_.back());
   return ends[1];
 }
 
@@ -75,14 +75,11 @@ bool Relay::add_file(const std::string& path, int target, const std::string& pre
     if (descriptor < 0) return false;
     errno = loop::adopt(inotify_, descriptor);
     if (errno != 0) return false;
+    wait_for_files();
   }
   if (inotify_add_watch(inotify_.native_handle(), path.c_str(), IN_MODIFY) < 0) return false;
   const int file = open(path.c_str(), O_RDONLY | O_NOCTTY | O_CLOEXEC);
-  if (file < 0) return false;
-  errno = add(file, true, target, prefix);
-  if (errno != 0) return false;
-  if (!waits_for_files_) wait_for_files();
-  return true;
+  return file >= 0 && add(file, true, target, prefix);
 }
 
 void Relay::wait_for(Stream& pipe) {
@@ -93,9 +90,8 @@ void Relay::wait_for(Stream& pipe) {
 }
 
 void Relay::wait_for_files() {
-  waits_for_files_ = true;
   inotify_.async_wait(Descriptor::wait_read, handler([this] {
-                        waits_for_files_ = false;
+                        wait_for_files();
                         while (::read(inotify_.native_handle(), chunk.data(), chunk.size()) > 0) continue;
                         for (Stream& stream : streams_) stream.due = stream.due || stream.is_file;
                         serve();
@@ -129,39 +125,36 @@ void Relay::serve() {
     soon_.expires_after(pause);
     soon_.async_wait(handler([this] { serve(); }));
   }
-  const auto is_unread = [](const Stream& stream) { return stream.is_file && stream.due; };
-  if (inotify_.is_open() && !waits_for_files_ && std::ranges::none_of(streams_, is_unread)) wait_for_files();
 }
 
 void Relay::read(Stream& stream) {
   const std::size_t room = longest_line - stream.unfinished.size();
   const ssize_t done = ::read(stream.descriptor.native_handle(), chunk.data(), room);
   const std::size_t got = done > 0 ? static_cast<std::size_t>(done) : 0;
-  if (got > 0) add_lines(stream, {chunk.data(), got});
-  if (got == room || got >= several_lines) return;  // more may have gathered by the next time
-  stream.due = false;
+  stream.unfinished.append(chunk.data(), got);
+  stream.due = got == room || got >= several_lines;  // more may have gathered by the next time
   const bool over = !stream.is_file && done == 0;
-  if (over || finishing_) end_line(stream);
+  take_lines(stream, !stream.due && (over || finishing_));
   if (over)
     stream.descriptor.close();
-  else if (!stream.is_file && !finishing_)
+  else if (!stream.due && !stream.is_file && !finishing_)
     wait_for(stream);
 }
 
-void Relay::add_lines(Stream& stream, std::string_view text) {
-  for (auto end = text.find('\n'); end != std::string_view::npos; end = text.find('\n')) {
-    stream.console->text.append(stream.prefix).append(stream.unfinished).append(text.substr(0, end + 1));
-    stream.unfinished.clear();
-    text.remove_prefix(end + 1);
+/// Gives the console the lines that have an end, or are as long as they may be; the rest too if it is the
+/// last one.
+void Relay::take_lines(Stream& stream, bool last) {
+  std::string& out = stream.console->text;
+  std::string_view rest = stream.unfinished;
+  for (auto end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
+    out.append(stream.prefix).append(rest.substr(0, end + 1));
+    rest.remove_prefix(end + 1);
   }
-  stream.unfinished += text;
-  if (stream.unfinished.size() == longest_line) end_line(stream);
-}
-
-void Relay::end_line(Stream& stream) {
-  if (stream.unfinished.empty()) return;
-  stream.console->text.append(stream.prefix).append(stream.unfinished) += '\n';
-  stream.unfinished.clear();
+  if (rest.size() == longest_line || (last && !rest.empty())) {
+    out.append(stream.prefix).append(rest) += '\n';
+    rest = {};
+  }
+  stream.unfinished.erase(0, stream.unfinished.size() - rest.size());
 }
 
 void Relay::write(Console& console) {

@@ -7,7 +7,6 @@
 #include <deque>
 #include <memory>
 #include <string>
-#include <string_view>
 
 #include "loop/loop.h"
 
@@ -20,8 +19,7 @@ namespace rankshim::native {
 class Relay {
  public:
   static constexpr std::size_t longest_line = std::size_t{64} << 10U;
-  static constexpr std::size_t pipe_size = std::size_t{256}
-                                           << 10U;  ///< of a worker's pipe, if the kernel lets it
+  static constexpr std::size_t pipe_size = 4 * longest_line;  ///< of a worker's pipe, if the kernel lets it
 
   Relay(boost::asio::io_context& io, int out, int error);
 
@@ -59,8 +57,8 @@ class Relay {
   };
 
   [[nodiscard]] Console& console_of(int target);
-  /// Adds what is read from `descriptor`; returns errno if the loop cannot watch it.
-  int add(int descriptor, bool is_file, int target, const std::string& prefix);
+  /// Adds what is read from `descriptor`. Returns false, with errno, if the loop cannot watch it.
+  bool add(int descriptor, bool is_file, int target, const std::string& prefix);
   /// A handler for the loop, which does nothing once the relay is gone: it may be queued already then.
   template <class Act>
   [[nodiscard]] auto handler(Act act) const {
@@ -73,12 +71,10 @@ class Relay {
   bool wait_for(Console& console);
   void serve();
   void read(Stream& stream);
-  static void add_lines(Stream& stream, std::string_view text);
-  static void end_line(Stream& stream);
+  static void take_lines(Stream& stream, bool last);
   void write(Console& console);
 
   Descriptor inotify_;
-  bool waits_for_files_ = false;
   loop::Timer soon_;
   bool finishing_ = false;
   std::array<Console, 2> consoles_;

@@ -1,25 +1,35 @@
 #include "launchers/native/workers.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
-#include <iterator>
 #include <utility>
 
 #include "base/log.h"
-#include "supervise/ending.h"
+#include "base/text.h"
+#include "node/accelerators.h"
 
 namespace rankshim::native {
 
 using supervise::Command;
-using supervise::WorkerState;
 
 namespace {
+
+std::string text(unsigned number) { return std::to_string(number); }
+
+/// A node without numbers of its own is one of an elastic job.
+StaticNode static_node(const Topology& topology) {
+  if (const auto* node = topology.as<StaticNode>()) return *node;
+  return {.nodes = topology.nodes().value_or(0),
+          .rank = topology.node_rank().value_or(0),
+          .workers = topology.workers(),
+          .max_restarts = topology.max_restarts()};
+}
 
 /// Another port for a job on one machine that is started again, so that no worker meets the store of the
 /// attempt before. If the master is not on loopback, the port stays: other nodes may have opened only this
@@ -33,119 +43,196 @@ std::uint16_t port_of_attempt(const StaticJob& job, const Node& node) {
   return job.master.port;
 }
 
+/// What a worker gets besides the environment that all have in common (change_for_workers). The user's
+/// variables replace others. In `folder` it writes its exception; empty: nowhere.
+WorkerPlan plan_worker(const StaticJob& job, unsigned local_rank, std::vector<std::string> argv,
+                       const Environment& common, const Node& node, const std::string& folder) {
+  const std::string rank = text(job.node.first_rank() + local_rank);
+  EnvironmentChange own{.set = {{"RANK", rank},
+                                {"LOCAL_RANK", text(local_rank)},
+                                {"ROLE_RANK", rank},
+                                {"TORCHELASTIC_RESTART_COUNT", text(job.attempt)}},
+                        .unset = {}};
+  if (!folder.empty()) own.set.emplace_back("TORCHELASTIC_ERROR_FILE", folder + "/error.json");
+  const Placeholders placeholders = placeholders_of(job, local_rank);
+  for (const auto& [name, value] : job.variables) own.replace(name, filled_in(value, placeholders));
+  NearAccelerator near;
+  if (job.binds) near = near_accelerator(node, own.apply(common), local_rank);
+  for (std::string& word : argv) word = filled_in(word, placeholders);
+  return {std::move(own.set), std::move(argv), std::move(near)};
+}
+
 }  // namespace
 
-std::string make_log_folder(const std::string& log_dir, std::string_view run_id) {
-  std::string path = log_folder_template(log_dir, run_id);
-  if (mkdtemp(path.data()) != nullptr) return path;
-  log::warn(
-      "cannot make a folder in {} ({}): the workers' output comes here, and their exceptions will not be "
-      "known",
-      log_dir, std::strerror(errno));
-  return {};
+std::string filled_in(std::string_view word, const Placeholders& placeholders) {
+  std::string out;
+  for (auto brace = word.find('{'); brace != std::string_view::npos; brace = word.find('{')) {
+    out += word.substr(0, brace);
+    word.remove_prefix(brace + 1);
+    const bool of_shell = out.ends_with('$');
+    std::string text = "{";
+    for (const auto& [name, value] : placeholders) {
+      const std::string single = fmt::format("{}}}", name), doubled = fmt::format("{{{}}}}}", name);
+      if (word.starts_with(doubled) && !of_shell) {
+        text = doubled.substr(0, doubled.size() - 1);
+        word.remove_prefix(doubled.size());
+      } else if (word.starts_with(single) && (!of_shell || name == "local_rank")) {
+        if (of_shell) out.pop_back();
+        text = value;
+        word.remove_prefix(single.size());
+      } else {
+        continue;
+      }
+      break;
+    }
+    out += text;
+  }
+  return out += word;
+}
+
+StaticJob static_job(const Topology& topology, const Settings& settings) {
+  const Master* master = topology.master();
+  return {.node = static_node(topology),
+          .master = master != nullptr ? *master : Master{},
+          .run_id = std::string(topology.facts.text(Fact::run_id)),
+          .binds = settings.text(Option::bind) == "numa",
+          .variables = user_variables(settings)};
+}
+
+std::string log_folder_template(const std::string& log_dir, std::string_view run_id) {
+  std::string name(run_id);
+  std::ranges::replace(name, '/', '_');
+  return log_dir + "/" + name + "_XXXXXX";
+}
+
+Placeholders placeholders_of(const StaticJob& job, unsigned local_rank) {
+  return {{"rank", text(job.node.first_rank() + local_rank)},
+          {"world_size", text(job.node.world_size())},
+          {"local_rank", text(local_rank)},
+          {"local_world_size", text(job.node.workers)},
+          {"node_rank", text(job.node.rank)},
+          {"nnodes", text(job.node.nodes)},
+          {"master_addr", job.master.host},
+          {"master_port", text(job.master.port)},
+          {"run_id", job.run_id}};
+}
+
+void choose_for_workers(LaunchChoice& choice, const LaunchInput& input) {
+  // torch/distributed/run.py, config_from_args
+  const auto workers_own = input.node.environment().get("PYTHON_EXEC");
+  if (!choice.interpreter.empty() && workers_own) choice.interpreter = *workers_own;
+  choice.log_dir = input.settings.text(Option::log_dir);
+}
+
+void change_for_workers(EnvironmentChange& change, const LaunchInput& input) {
+  const Environment& environment = input.node.environment();
+  const StaticJob job = static_job(input.topology, input.settings);
+  const Variables common = {{"WORLD_SIZE", text(job.node.world_size())},
+                            {"LOCAL_WORLD_SIZE", text(job.node.workers)},
+                            {"GROUP_RANK", text(job.node.rank)},
+                            {"GROUP_WORLD_SIZE", text(job.node.nodes)},
+                            {"ROLE_NAME", std::string(environment.get("PET_ROLE").value_or("default"))},
+                            {"ROLE_WORLD_SIZE", text(job.node.world_size())},
+                            {"MASTER_ADDR", job.master.host},
+                            {"MASTER_PORT", text(job.master.port)},
+                            {"TORCHELASTIC_RUN_ID", job.run_id},
+                            {"TORCHELASTIC_MAX_RESTARTS", text(job.node.max_restarts)}};
+  for (const auto& [name, value] : common) change.replace(name, value);
+  constexpr const char* async_errors = "TORCH_NCCL_ASYNC_ERROR_HANDLING";
+  if (!environment.has(async_errors)) change.replace(async_errors, "1");
+  // Each worker gets a different value of these, or they belong to an agent.
+  for (const char* const name : {"RANK", "LOCAL_RANK", "ROLE_RANK", "TORCHELASTIC_RESTART_COUNT",
+                                 "TORCHELASTIC_ERROR_FILE", "TORCHELASTIC_USE_AGENT_STORE"})
+    change.remove(name, environment);
+}
+
+std::vector<WorkerPlan> shown_workers(const LaunchPlan& plan, const LaunchChoice& choice,
+                                      const LaunchInput& input, const std::string& folder) {
+  std::vector<WorkerPlan> workers;
+  const StaticJob job = static_job(input.topology, input.settings);
+  const std::string jobs = choice.log_dir.empty() ? folder : log_folder_template(choice.log_dir, job.run_id);
+  const Environment common = plan.environment.apply(input.node.environment());
+  workers.reserve(job.node.workers);
+  for (unsigned local_rank = 0; local_rank < job.node.workers; ++local_rank)
+    workers.push_back(plan_worker(job, local_rank, plan.argv, common, input.node,
+                                  fmt::format("{}/attempt_0/{}", jobs, local_rank)));
+  return workers;
 }
 
 Workers::Workers(boost::asio::io_context& io, const Topology& topology, const Settings& settings,
-                 std::string folder, const Node& node, unsigned attempt)
-    : io_(io),
-      node_(node),
-      job_(static_job(topology, settings)),
-      folder_(std::move(folder)),
-      to_files_(!settings.text(Option::log_dir).empty()),
-      tee_(settings.flag(Option::tee)),
-      prefix_(settings.flag(Option::prefix)) {
-  record_.followed = true;
+                 const std::string& folder, const Node& node, unsigned attempt)
+    : io_(io), settings_(settings), node_(node), job_(static_job(topology, settings)) {
   job_.attempt = attempt;
   job_.master.port = port_of_attempt(job_, node);
+  record_.followed = true;
+  record_.attempts = attempt + 1;
+  if (!folder.empty()) record_.error_folder = fmt::format("{}/attempt_{}", folder, attempt);
 }
 
 std::vector<Command> Workers::workers_to_start(const Command& command) {
-  record_.attempts = job_.attempt + 1;
-  record_.error_folder =
-      folder_.empty() ? std::string() : folder_ + "/attempt_" + std::to_string(job_.attempt);
-  if (tee_ || prefix_) relay_ = std::make_unique<Relay>(io_, STDOUT_FILENO, STDERR_FILENO);
+  if (settings_.flag(Option::tee) || settings_.flag(Option::prefix))
+    relay_ = std::make_unique<Relay>(io_, STDOUT_FILENO, STDERR_FILENO);
   const std::string& folder = record_.error_folder;
   bool made = !folder.empty() && mkdir(folder.c_str(), 0700) == 0;
+  Environment common(command.environment);
+  common.set("MASTER_PORT", std::to_string(job_.master.port));
   std::vector<Command> commands;
   std::string bound;
   log::Level level = log::Level::info;
   for (unsigned local_rank = 0; local_rank < job_.node.workers; ++local_rank) {
-    const std::string own = worker_folder(folder_, job_.attempt, local_rank);
+    std::string own = fmt::format("{}/{}", folder, local_rank);
     made = made && mkdir(own.c_str(), 0700) == 0;
-    EnvironmentChange change{worker_variables(job_, local_rank, made ? error_file(own) : std::string()), {}};
-    change.set.emplace(change.set.begin(), "MASTER_PORT", std::to_string(job_.master.port));
-    Environment environment = change.apply(Environment(command.environment));
-    NearAccelerator near;
+    if (!made) own.clear();
+    WorkerPlan plan = plan_worker(job_, local_rank, command.argv, common, node_, own);
     if (job_.binds) {
-      near = near_accelerator(node_, environment, local_rank);
-      if (!near.affinity) level = log::Level::warn;
-      bound += fmt::format("{} {}: {}", bound.empty() ? ':' : ';', local_rank, near.text);
+      if (!plan.near.affinity) level = log::Level::warn;
+      bound += fmt::format("{} {}: {}", bound.empty() ? ':' : ';', local_rank, plan.near.text);
     }
-    commands.push_back({.argv = filled_in(command.argv, placeholders_of(job_, local_rank)),
-                        .environment = std::move(environment).entries(),
-                        .affinity = near.affinity,
-                        .open_files = command.open_files});
-    commands.back().output = open_output(made ? own : std::string(), job_.node.first_rank() + local_rank);
+    const unsigned rank = job_.node.first_rank() + local_rank;
+    commands.push_back(
+        {.argv = std::move(plan.argv),
+         .environment = EnvironmentChange{std::move(plan.environment), {}}.apply(common).entries(),
+         .affinity = plan.near.affinity,
+         .open_files = command.open_files});
+    commands.back().output = {open_output(own, STDOUT_FILENO, rank), open_output(own, STDERR_FILENO, rank)};
   }
   if (!made && !folder.empty())
-    log::warn("cannot make a folder in {} ({}): the workers' exceptions will not be known", folder_,
+    log::warn("cannot make {} or a folder there ({}): the workers' exceptions will not be known", folder,
               std::strerror(errno));
   if (!bound.empty()) log::logger().log(level, "bound, by local rank{}", bound);
   return commands;
 }
 
-/// Returns the descriptors that become a worker's stdout and stderr; −1, after a warning if that was not
-/// planned: rankshim's own. The files are stdout.log and stderr.log in the worker's folder; empty: none.
-std::array<int, 2> Workers::open_output(const std::string& worker_folder, unsigned rank) {
-  const std::string prefix = prefix_ ? "[" + std::to_string(rank) + "] " : std::string();
-  std::array<int, 2> ends = {-1, -1};
-  if (!worker_folder.empty() && to_files_)
-    ends = {open_file(worker_folder + "/stdout.log", STDOUT_FILENO, prefix),
-            open_file(worker_folder + "/stderr.log", STDERR_FILENO, prefix)};
-  else if (prefix_)
-    ends = {open_pipe(STDOUT_FILENO, prefix), open_pipe(STDERR_FILENO, prefix)};
-  std::ranges::copy_if(ends, std::back_inserter(workers_ends_), [](int end) { return end >= 0; });
-  return ends;
-}
-
-int Workers::open_file(const std::string& path, int target, const std::string& prefix) {
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOCTTY | O_CLOEXEC, 0666);
-  if (file < 0)
-    log::warn("cannot write {} ({}): the worker's output comes here", path, std::strerror(errno));
-  else if (tee_ && !relay_->add_file(path, target, prefix))
-    log::warn("cannot follow {} ({}): what is written there does not come here", path, std::strerror(errno));
-  return file;
-}
-
-int Workers::open_pipe(int target, const std::string& prefix) {
-  const int pipe = relay_->add_pipe(target, prefix);
-  if (pipe < 0) log::warn("cannot put {}before a worker's lines: {}", prefix, std::strerror(errno));
-  return pipe;
-}
-
-void Workers::close_workers_ends() {
-  for (const int end : workers_ends_) close(end);
-  workers_ends_.clear();
+/// Returns the descriptor that becomes a worker's stdout or stderr; −1, after a warning if that was not
+/// planned: rankshim's own. `folder` is the worker's; empty: it has none.
+int Workers::open_output(const std::string& folder, int target, unsigned rank) {
+  const bool has_prefix = settings_.flag(Option::prefix);
+  const std::string prefix = has_prefix ? fmt::format("[{}] ", rank) : std::string();
+  int end = -1;
+  if (settings_[Option::log_dir] && !folder.empty()) {
+    const std::string path = folder + (target == STDOUT_FILENO ? "/stdout.log" : "/stderr.log");
+    end = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOCTTY | O_CLOEXEC, 0666);
+    if (end < 0)
+      log::warn("cannot write {} ({}): the worker's output comes here", path, std::strerror(errno));
+    else if (settings_.flag(Option::tee) && !relay_->add_file(path, target, prefix))
+      log::warn("cannot follow {} ({}): what is written there does not come here", path,
+                std::strerror(errno));
+  } else if (has_prefix) {
+    end = relay_->add_pipe(target, prefix);
+    if (end < 0) log::warn("cannot put {}before a worker's lines: {}", prefix, std::strerror(errno));
+  }
+  if (end >= 0) workers_ends_.emplace_back(end);
+  return end;
 }
 
 void Workers::started(boost::asio::io_context& /*io*/, const std::vector<pid_t>& processes,
                       Clock::time_point when, const std::vector<std::string>& /*environment*/) {
-  close_workers_ends();
+  workers_ends_.clear();
   if (!record_.first_at) record_.first_at = when;
   for (const pid_t process : processes) {
     const auto local_rank = static_cast<unsigned>(record_.states.size());
     record_.states.push_back({process, local_rank, job_.node.first_rank() + local_rank, false});
   }
-}
-
-void Workers::reaped(pid_t process, int status) {
-  const auto found = std::ranges::find_if(record_.states, [process](const WorkerState& worker) {
-    return worker.pid == process && !worker.ended;
-  });
-  if (found == record_.states.end()) return;
-  found->ended = true;
-  record_.ends.push_back({process, found->local_rank, found->rank, status, true, Clock::now()});
-  tell_end(record_.ends.back());
 }
 
 }  // namespace rankshim::native

@@ -2,61 +2,92 @@
 
 #include <sys/types.h>
 
-#include <array>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
-#include "launchers/native/native_plan.h"
+#include "base/files.h"
 #include "launchers/native/relay.h"
-#include "node/node.h"
+#include "plan/launch.h"
 #include "supervise/supervise.h"
 
+/// The native launcher: its part of a launch plan, and the workers that rankshim itself starts. All but the
+/// class Workers is pure.
 namespace rankshim::native {
 
-/// Makes the job's folder in the user's folder for logs, by log_folder_template. Empty if that is refused,
-/// which is a warning.
-std::string make_log_folder(const std::string& log_dir, std::string_view run_id);
+/// Names without braces, and their values.
+using Placeholders = std::map<std::string_view, std::string>;
+
+/// A word of a command with its placeholders filled in: {NAME} becomes the value of that name, and {{NAME}}
+/// the text {NAME}. Everything else is unchanged, other names in braces too, so that JSON and templates
+/// survive. A brace after a `$` belongs to the shell and is unchanged, except ${local_rank}, which torchrun
+/// fills in as well (torch/distributed/elastic/utils/api.py, macros).
+std::string filled_in(std::string_view word, const Placeholders& placeholders);
+
+/// A job whose nodes and ranks are known from the beginning.
+struct StaticJob {
+  StaticNode node;  ///< a node alone is one of one
+  Master master;    ///< empty if the command asks the platform for it
+  std::string run_id;
+  unsigned attempt = 0;  ///< how often this job was started again
+  bool binds = false;    ///< each worker runs near its accelerator
+  Variables variables;   ///< the user's for each worker; their values may have placeholders
+};
+
+StaticJob static_job(const Topology& topology, const Settings& settings);
+
+/// The pattern of the name of a job's folder in the user's folder for logs. It is a new one for each run, and
+/// its content has torchrun's layout (torch/distributed/elastic/multiprocessing/api.py, DefaultLogsSpecs).
+std::string log_folder_template(const std::string& log_dir, std::string_view run_id);
+
+/// The placeholders of this worker: {rank}, {world_size}, {local_rank}, {local_world_size}, {node_rank},
+/// {nnodes}, {master_addr}, {master_port}, {run_id}.
+Placeholders placeholders_of(const StaticJob& job, unsigned local_rank = 0);
+
+/// The script's interpreter, chosen as torchrun chooses that of its workers, and the folder for logs.
+void choose_for_workers(LaunchChoice& choice, const LaunchInput& input);
+
+/// The variables that all workers have in common, without those of another launcher. With those that
+/// differ they are those that torchrun sets (torch/distributed/elastic/agent/server/local_elastic_agent.py,
+/// _start_workers), without those about an agent. TORCHELASTIC_USE_AGENT_STORE is not set, so that the worker
+/// of rank 0 hosts the store (torch/distributed/rendezvous.py).
+void change_for_workers(EnvironmentChange& change, const LaunchInput& input);
+
+/// The workers of a plan that is only shown. `folder` is rankshim's.
+std::vector<WorkerPlan> shown_workers(const LaunchPlan& plan, const LaunchChoice& choice,
+                                      const LaunchInput& input, const std::string& folder);
 
 /// rankshim itself as the launcher: the workers are its children, so the kernel reports how each ended.
 class Workers final : public supervise::Launcher {
  public:
   /// In `folder`, a worker writes its exception to attempt_N/LOCAL_RANK/error.json, and its output to files
   /// beside it with --log-dir; empty: to no file.
-  Workers(boost::asio::io_context& io, const Topology& topology, const Settings& settings, std::string folder,
-          const Node& node, unsigned attempt);
-
-  ~Workers() override { close_workers_ends(); }
-  Workers(const Workers&) = delete;
-  Workers& operator=(const Workers&) = delete;
+  Workers(boost::asio::io_context& io, const Topology& topology, const Settings& settings,
+          const std::string& folder, const Node& node, unsigned attempt);
 
   [[nodiscard]] std::vector<supervise::Command> workers_to_start(const supervise::Command& command) override;
 
   void started(boost::asio::io_context& io, const std::vector<pid_t>& processes, Clock::time_point when,
                const std::vector<std::string>& environment) override;
-  void reaped(pid_t process, int status) override;
+  void reaped(pid_t process, int status) override {
+    if (const auto* end = record_.add_end(process, status)) tell_end(*end);
+  }
   void finish() override {
     if (relay_) relay_->finish();
   }
   [[nodiscard]] bool has_output() const override { return relay_ && relay_->has_more(); }
 
  private:
-  std::array<int, 2> open_output(const std::string& worker_folder, unsigned rank);
-  int open_file(const std::string& path, int target, const std::string& prefix);
-  int open_pipe(int target, const std::string& prefix);
-  void close_workers_ends();
+  int open_output(const std::string& folder, int target, unsigned rank);
 
   boost::asio::io_context& io_;
+  const Settings& settings_;
   const Node& node_;
   StaticJob job_;
-  const std::string folder_;
-  const bool to_files_;
-  const bool tee_;                 // to rankshim's stdout and stderr too
-  const bool prefix_;              // there, each line begins with the worker's rank
-  std::vector<int> workers_ends_;  // of their stdout and stderr, until they are started
+  std::vector<Descriptor> workers_ends_;  // of their stdout and stderr, until they are started
   std::unique_ptr<Relay> relay_;
 };
 

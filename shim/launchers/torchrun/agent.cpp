@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <string_view>
 #include <utility>
@@ -21,6 +22,10 @@ using supervise::Order;
 
 namespace {
 
+// Most launchers have workers by the first look, slow ones (which import from a network file system) by the
+// last.
+constexpr std::array<milliseconds, 3> looks_after = {milliseconds(5'000), milliseconds(20'000),
+                                                     milliseconds(60'000)};
 constexpr milliseconds patience_without_workers{1000};  // after that it is killed
 constexpr milliseconds patience_after_workers{5000};    // the same, where these have stopped
 constexpr milliseconds time_to_import{1000};            // if the time is over while it still imports
@@ -28,14 +33,47 @@ constexpr milliseconds time_of_execve{5};               // if a process is in th
 
 }  // namespace
 
+void Program::started(boost::asio::io_context& io, const std::vector<pid_t>& processes,
+                      Clock::time_point when, const std::vector<std::string>& environment) {
+  command_ = processes.front();
+  started_ = when;
+  environment_ = &environment;
+  io_ = &io;
+  if (job_.nodes > 1) plan(Task::look, started_ + looks_after.front(), [this] { look(1); });
+}
+
+void Program::command_ended() {
+  io_ = nullptr;
+  timers_.clear();
+}
+
+void Program::plan(Task task, Clock::time_point when, std::function<void()> act) {
+  if (io_ == nullptr) return;
+  loop::Timer& timer = timers_.try_emplace(task, io_->get_executor()).first->second;
+  timer.expires_at(when);
+  timer.async_wait([this, task, act = std::move(act)](const boost::system::error_code& error) {
+    if (!error && timers_.contains(task)) act();
+  });
+}
+
+void Program::look(std::size_t number) {
+  record_.trains_alone = lone_training(see_processes(command_, *environment_, job_), job_);
+  if (!record_.trains_alone.empty()) {
+    log::warn("{}", record_.trains_alone);
+    record_.ended_for_it = strict_;
+    if (strict_) give({.kind = Order::Kind::stop, .why = record_.trains_alone});
+  } else if (number < looks_after.size()) {
+    plan(Task::look, started_ + looks_after.at(number), [this, number] { look(number + 1); });
+  }
+}
+
 void Agent::started(boost::asio::io_context& io, const std::vector<pid_t>& processes, Clock::time_point when,
                     const std::vector<std::string>& environment) {
-  if (const auto& meeting = plan_.meeting) {
-    meeting_logged_at_ = when;
-    plan(Task::meet, when + std::min(meeting->log_interval, meeting->limit.value_or(meeting->log_interval)),
-         [this] { look_at_meeting(); });
-  }
   Program::started(io, processes, when, environment);
+  next_log_ = when + plan_.log_interval;
+  if (plan_.meets_at)
+    plan(Task::meet, std::min(next_log_, when + plan_.limit.value_or(plan_.log_interval)),
+         [this] { look_at_meeting(); });
   if (!supervise::signal_masks(getpid()))
     log::info(
         "this kernel does not show what processes do with signals, nor how they ended (gVisor): a stop goes "
@@ -50,22 +88,15 @@ void Agent::started(boost::asio::io_context& io, const std::vector<pid_t>& proce
 std::vector<Process> Agent::receivers_of_stop(int signal) {
   if (!watch_) return {};
   watch_->look();
-  const std::vector<supervise::WorkerState>& states = record_.states;
-  if (states.size() != plan_.workers || std::ranges::any_of(states, &supervise::WorkerState::ended))
-    return {};
   // By their numbers: the environment of one that waits in the kernel could not be read.
-  std::vector<Process> workers = descendants(command()).value_or(std::vector<Process>{});
-  std::erase_if(workers, [&](const Process& process) {
-    return !process.alive() ||
-           std::ranges::find(states, process.pid, &supervise::WorkerState::pid) == states.end();
-  });
+  std::vector<Process> workers = record_.running();
   const bool handle = std::ranges::all_of(workers, [signal](const Process& worker) {
     const auto masks = supervise::signal_masks(worker.pid);
     return masks && masks->take(signal);
   });
-  if (workers.size() != states.size() || !handle) return {};
+  if (workers.size() != plan_.workers || record_.states.size() != plan_.workers || !handle) return {};
   stops_alone_ = true;
-  passed_on_ = signal;
+  stop_signal_ = signal;
   return workers;
 }
 
@@ -78,8 +109,8 @@ void Agent::on_worker_change(const supervise::WorkerEnd* ended) {
   if (!stops_alone_) return;
   const bool restarted = ended == nullptr;
   if (restarted || (ended->status_known && ended->status != 0)) return stop_agent();
-  if (watch_->some_run()) return;
-  if (plan_.meeting) return stop_agent();
+  if (some_run()) return;
+  if (plan_.meets_at) return stop_agent();
   plan(Task::stop_agent, Clock::now() + to_see_it_itself, [this] { stop_agent(); });
 }
 
@@ -87,24 +118,17 @@ void Agent::on_worker_change(const supervise::WorkerEnd* ended) {
 void Agent::stop_agent() {
   if (!std::exchange(stops_alone_, false)) return;
   drop(Task::stop_agent);
-  log::debug("{} is passed on to torchrun itself", supervise::signal_name(passed_on_));
-  supervise::kernel::send(command(), passed_on_);
-  if (watch_->some_run()) {
-    expect_end();
-  } else {
-    expect_end_within(patience_after_workers);
-  }
-}
-
-void Agent::reaped(pid_t process, int status) {
-  if (watch_) watch_->on_reaped(process, status);
+  log::debug("{} is passed on to torchrun itself", supervise::signal_name(stop_signal_));
+  supervise::kernel::send(command(), stop_signal_);
+  if (some_run()) return expect_end();
+  expect_end_within(patience_after_workers);
 }
 
 /// The time that it gives its workers after a stop (torch/distributed/launcher/api.py, whole seconds).
 milliseconds Agent::time_of_workers() const {
-  const std::optional<std::string_view> set =
-      Environment(environment()).get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT");
-  return std::chrono::seconds(first_number<unsigned>(set.value_or("")).value_or(30));
+  const Environment known(environment());
+  const std::string_view set = known.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT").value_or("");
+  return std::chrono::seconds(first_number<unsigned>(set).value_or(30));
 }
 
 void Agent::stop_passed_on(int signal, std::optional<milliseconds> grace) {
@@ -112,13 +136,10 @@ void Agent::stop_passed_on(int signal, std::optional<milliseconds> grace) {
   Program::stop_passed_on(signal, grace);
   stop_signal_ = signal;
   grace_ = grace;
-  if (!stops_alone_) {
-    expect_end();
-  } else {
-    const milliseconds patience = std::min(time_of_workers(), grace.value_or(milliseconds::max()));
-    plan(Task::stop_agent, Clock::now() + patience - supervise::time_for_stacks(patience),
-         [this] { stop_agent(); });
-  }
+  if (!stops_alone_) return expect_end();
+  const milliseconds patience = std::min(time_of_workers(), grace.value_or(milliseconds::max()));
+  plan(Task::stop_agent, Clock::now() + patience - supervise::time_for_stacks(patience),
+       [this] { stop_agent(); });
 }
 
 /// An agent that never had a worker has nothing to lose and may ignore the signal. One whose workers have all
@@ -128,7 +149,7 @@ void Agent::expect_end() {
     const milliseconds patience = time_of_workers();
     if (!had_workers() || (grace_ && patience >= *grace_)) return;
     plan(Task::name_hanging, Clock::now() + patience - supervise::time_for_stacks(patience), [this] {
-      if (watch_->some_run())
+      if (some_run())
         give({.kind = Order::Kind::name_hanging,
               .why = "; the launcher kills the processes that have not stopped"});
     });
@@ -145,52 +166,45 @@ void Agent::command_ended() {
   if (watch_) watch_->agent_ended();
 }
 
-void Agent::finish() {
-  if (watch_) watch_->finish();
-}
-
 /// Logs what the agent waits for, about which torch logs nothing. It cannot be asked: all that can be seen is
 /// that it runs and has no worker. Its time is never over before it has reached its rendezvous, because on a
 /// cold image importing torch takes minutes.
 void Agent::look_at_meeting() {
   if (had_workers() || (!watch_ && find_worker(command(), environment()) == Presence::some)) return;
-  const auto& [port, limit, log_interval] = *plan_.meeting;
+  const auto& limit = plan_.limit;
   const Clock::time_point now = Clock::now();
-  const bool meets = is_in_rendezvous(command(), port);
+  const bool meets = is_in_rendezvous(command(), *plan_.meets_at);
   if (meets && limit && now >= started_at() + *limit) {
     record_.never_met = true;
     return give({.kind = Order::Kind::kill,
                  .why = fmt::format("the other nodes did not join within {}", seconds(*limit))});
   }
-  if (now >= meeting_logged_at_ + log_interval) {
-    meeting_logged_at_ += log_interval;
-    const auto since = seconds(std::chrono::duration_cast<milliseconds>(meeting_logged_at_ - started_at()));
+  if (now >= next_log_) {
+    const auto since = seconds(std::chrono::duration_cast<milliseconds>(next_log_ - started_at()));
     if (meets)
       log::info("waiting for the other nodes: torchrun has no worker yet, {} after its start{}", since,
                 limit ? "; at most " + seconds(*limit) : std::string());
     else
       log::info("torchrun has not reached the master's port yet, {} after its start: it is still importing",
                 since);
+    next_log_ += plan_.log_interval;
   }
-  Clock::time_point next = meeting_logged_at_ + log_interval;
+  Clock::time_point next = next_log_;
   if (limit && next > started_at() + *limit) next = std::max(started_at() + *limit, now + time_to_import);
   plan(Task::meet, next, [this] { look_at_meeting(); });
 }
 
-void Agent::expect_end_within(milliseconds patience) {
-  plan(Task::end_late, Clock::now() + patience, [this, patience] { end_late(patience); });
-}
-
-/// It has failed to follow the stop.
-void Agent::end_late(milliseconds patience) {
-  const Presence worker = find_worker(command(), environment());
-  if (worker == Presence::perhaps)
-    plan(Task::end_late, Clock::now() + time_of_execve, [this, patience] { end_late(patience); });
-  if (worker != Presence::none) return;
-  give({.kind = Order::Kind::kill,
-        .why = fmt::format("the launcher{} did not follow {} within {}",
-                           had_workers() ? ", whose workers have all ended," : " has no worker yet and",
-                           supervise::signal_name(stop_signal_), seconds(patience))});
+/// An agent that has failed to follow the stop by then is killed.
+void Agent::expect_end_at(Clock::time_point when, milliseconds patience) {
+  plan(Task::end_late, when, [this, patience] {
+    const Presence worker = find_worker(command(), environment());
+    if (worker == Presence::perhaps) expect_end_at(Clock::now() + time_of_execve, patience);
+    if (worker != Presence::none) return;
+    give({.kind = Order::Kind::kill,
+          .why = fmt::format("the launcher{} did not follow {} within {}",
+                             had_workers() ? ", whose workers have all ended," : " has no worker yet and",
+                             supervise::signal_name(stop_signal_), seconds(patience))});
+  });
 }
 
 }  // namespace rankshim::torchrun

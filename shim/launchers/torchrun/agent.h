@@ -1,24 +1,57 @@
 #pragma once
 
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "launchers/torchrun/launcher_in_proc.h"
-#include "launchers/torchrun/program.h"
 #include "launchers/torchrun/worker_watch.h"
+#include "loop/loop.h"
+#include "supervise/supervise.h"
 
 namespace rankshim::torchrun {
 
-/// How an agent waits that starts its workers only when other nodes are there.
-struct MeetingPlan {
-  std::uint16_t port = 0;  ///< of the store where they meet
-  /// The time from the agent's start after which it is killed. Nothing: until the agent gives up, as in an
-  /// elastic job, where only the agent can know whether enough nodes are there.
-  std::optional<std::chrono::milliseconds> limit;
-  std::chrono::milliseconds log_interval{30'000};  ///< the interval of log lines
+/// Any command of a job, for the supervisor. A few looks soon after the start find out whether it trains
+/// alone. That is a warning, and with --strict a stop.
+class Program : public supervise::Launcher {
+ public:
+  Program(const JobSize& job, bool strict) : job_(job), strict_(strict) {}
+
+  void started(boost::asio::io_context& io, const std::vector<pid_t>& processes, Clock::time_point when,
+               const std::vector<std::string>& environment) override;
+  void stop_passed_on(int /*signal*/, std::optional<std::chrono::milliseconds> /*grace*/) override {
+    drop(Task::look);
+  }
+  void command_ended() override;
+
+ protected:
+  /// What is done at a moment while the command runs.
+  enum class Task : std::uint8_t { look, meet, stop_agent, name_hanging, end_late };
+  /// Does it at `when`, and not at the moment that was planned for it before.
+  void plan(Task task, Clock::time_point when, std::function<void()> act);
+  void drop(Task task) { timers_.erase(task); }
+
+  [[nodiscard]] pid_t command() const { return command_; }
+  [[nodiscard]] Clock::time_point started_at() const { return started_; }
+  [[nodiscard]] const std::vector<std::string>& environment() const { return *environment_; }
+
+ private:
+  void look(std::size_t number);
+
+  const JobSize job_;
+  const bool strict_;
+  pid_t command_ = 0;
+  Clock::time_point started_;
+  const std::vector<std::string>* environment_ = nullptr;
+  boost::asio::io_context* io_ = nullptr;  // while the command runs
+  std::map<Task, loop::Timer> timers_;
 };
 
 /// What is known of torchrun's agent before its start.
@@ -26,8 +59,13 @@ struct AgentPlan {
   /// Its --log_dir, which exists and by which its workers are followed. Empty: they are not followed.
   std::string log_folder;
   unsigned workers = 0;  ///< how many it starts on this node
-  /// How it waits for other nodes before it starts its first worker; nothing if it waits for none.
-  std::optional<MeetingPlan> meeting;
+  /// The port of the store where it meets the other nodes before it starts its first worker; nothing if it
+  /// waits for none.
+  std::optional<std::uint16_t> meets_at;
+  /// The time from its start after which it is killed if it still waits there. Nothing: until it gives up, as
+  /// in an elastic job, where only the agent can know whether enough nodes are there.
+  std::optional<std::chrono::milliseconds> limit;
+  std::chrono::milliseconds log_interval{30'000};  ///< the interval of log lines about that
 };
 
 /// torchrun as the supervisor sees it. It stops its workers itself, and a second stop signal would give them
@@ -49,26 +87,34 @@ class Agent final : public Program {
 
   void started(boost::asio::io_context& io, const std::vector<pid_t>& processes, Clock::time_point when,
                const std::vector<std::string>& environment) override;
-  void reaped(pid_t process, int status) override;
+  void reaped(pid_t process, int status) override {
+    if (watch_) watch_->on_end(process, status);
+  }
   void stop_passed_on(int signal, std::optional<std::chrono::milliseconds> grace) override;
   void command_ended() override;
-  void finish() override;
+  void finish() override {
+    if (watch_) watch_->finish();
+  }
 
  private:
   [[nodiscard]] bool had_workers() const { return record_.first_at.has_value(); }
+  [[nodiscard]] bool some_run() const {
+    return !std::ranges::all_of(record_.states, &supervise::WorkerState::ended);
+  }
   [[nodiscard]] std::chrono::milliseconds time_of_workers() const;
   void look_at_meeting();
   void on_worker_change(const supervise::WorkerEnd* ended);
   void stop_agent();
   void expect_end();
-  void expect_end_within(std::chrono::milliseconds patience);
-  void end_late(std::chrono::milliseconds patience);
+  void expect_end_within(std::chrono::milliseconds patience) {
+    expect_end_at(Clock::now() + patience, patience);
+  }
+  void expect_end_at(Clock::time_point when, std::chrono::milliseconds patience);
 
   const AgentPlan plan_;
   std::optional<WorkerWatch> watch_;
-  Clock::time_point meeting_logged_at_;  // the last log line about it, or the agent's start
-  int passed_on_ = 0;                    // to the workers
-  int stop_signal_ = 0;                  // the one that was passed on
+  Clock::time_point next_log_;  // about the meeting
+  int stop_signal_ = 0;         // the one that was passed on
   std::optional<std::chrono::milliseconds> grace_;
   bool stops_alone_ = false;  // the workers got the stop, and the agent has not got it yet
 };

@@ -105,7 +105,9 @@ store = socket.create_server(("", int(sys.argv[1])))
 while True: signal.pause()
 )";
     AgentPlan plan;
-    plan.meeting = {.port = port, .limit = 100ms, .log_interval = 40ms};
+    plan.meets_at = port;
+    plan.limit = 100ms;
+    plan.log_interval = 40ms;
     Agent torchrun(plan, {}, false);
     Supervised command(mode, std::vector<std::string>{"python3", "-c", agent, std::to_string(port)},
                        policy_for(torchrun), [] { dup2(STDOUT_FILENO, STDERR_FILENO); });

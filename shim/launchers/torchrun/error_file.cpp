@@ -12,19 +12,13 @@
 namespace rankshim {
 namespace {
 
-/// The text of the first member `name` that has one, as far as an unfinished document has it. What the end
-/// cuts in two (an escape, a character) is left out.
-std::string beginning_of_text(std::string_view document, std::string_view name) {
-  const std::string before = fmt::format("\"{}\": \"", name);
-  const auto found = document.find(before);
-  if (found == std::string_view::npos) return {};
-  const std::string_view text = document.substr(found + before.size());
-  std::size_t end = 0;
-  while (end < text.size() && text[end] != '"') end += text[end] == '\\' ? 2 : 1;
-  end = std::min(end, text.size());
-  constexpr std::size_t longest_escape = 11;  // \ud83d\ude0
-  for (const std::size_t least = end - std::min(end, longest_escape); end > least; --end) {
-    if (auto read = json::field(fmt::format("[\"{}\"]", text.substr(0, end)), "0")) return *std::move(read);
+/// The document, or an unfinished one without what its end cuts in two (an escape, a key) and closed there;
+/// empty if it does not begin as an error file.
+std::string closed(std::string document) {
+  constexpr std::size_t most_cut = 64;  // `", "extraInfo": {"py_callstack": "`, or an escape
+  for (std::size_t cut = 0; cut <= most_cut && !document.empty(); ++cut, document.pop_back()) {
+    for (const char* const end : {"", "\"}", "\"}}", "\"}}}"})
+      if (json::error(document + end).empty()) return document + end;
   }
   return {};
 }
@@ -58,10 +52,9 @@ constexpr std::array<std::string_view, 14> signs = {
 
 /// Whether it ends in the name and line of a C++ file: "…/pair.cc:547".
 bool is_place(std::string_view word) {
-  const auto colon = word.rfind(':');
-  if (colon == std::string_view::npos || !all_digits(word.substr(colon + 1))) return false;
-  const std::string_view file = word.substr(0, colon);
-  return file.ends_with(".cc") || file.ends_with(".cpp") || file.ends_with(".hpp") || file.ends_with(".h");
+  const std::string_view file = take_part(word, ":");
+  return all_digits(word) &&
+         (file.ends_with(".cc") || file.ends_with(".cpp") || file.ends_with(".hpp") || file.ends_with(".h"));
 }
 
 /// What an exception says that torch has caught in another process or thread and raises again, and where that
@@ -84,12 +77,10 @@ std::string caught_elsewhere(std::string_view exception) {
 }  // namespace
 
 PythonError read_error_file(const Node& node, const std::string& path) {
-  const std::string document = node.file(path).value_or("");
-  if (!json::error(document).empty())
-    return {beginning_of_text(document, "message"), beginning_of_text(document, "py_callstack")};
-  const auto message = json::field(document, "message.message");
-  return {message ? *message : json::field(document, "message").value_or(""),
-          json::field(document, "message.extraInfo.py_callstack").value_or("")};
+  const std::string document = closed(node.file(path).value_or(""));
+  std::string message = json::field(document, "message").value_or("");
+  if (message.starts_with('{')) message = json::field(document, "message.message").value_or("");
+  return {std::move(message), json::field(document, "message.extraInfo.py_callstack").value_or("")};
 }
 
 std::string_view peer_in(std::string_view exception) {
@@ -117,16 +108,13 @@ std::string in_plain_words(std::string_view exception) {
   text = trimmed(text.substr(0, text.find("GLHF!")));
   std::string plain;
   while (!text.empty()) {
-    std::string_view word = text.substr(0, text.find(' '));
-    text.remove_prefix(std::min(word.size() + 1, text.size()));
-    std::string_view inner = word;
-    if (inner.starts_with('[')) inner.remove_prefix(1);
+    const std::string_view word = take_part(text, " ");
+    std::string_view inner = word.substr(word.starts_with('[') ? 1 : 0);
     while (inner.ends_with(']') || inner.ends_with(',')) inner.remove_suffix(1);
-    if (is_place(inner)) {
-      if (plain.ends_with(" in:")) plain.replace(plain.size() - 4, 4, ":");
-      continue;
-    }
-    plain += (plain.empty() ? "" : " ") + std::string(word);
+    if (!is_place(inner))
+      plain.append(plain.empty() ? "" : " ").append(word);
+    else if (plain.ends_with(" in:"))
+      plain.replace(plain.size() - 4, 4, ":");
   }
   return plain;
 }
@@ -147,14 +135,12 @@ bool is_error_of_no_meeting(std::string_view exception) {
 
 std::optional<FailedWorker> read_failure(const Node& node, const std::string& path) {
   const std::string document = node.file(path).value_or("");
-  if (document.empty()) return std::nullopt;
   const auto number = [&](const char* name) {
     return parse_number<int>(json::field(document, name).value_or(""));
   };
   const auto rank = number("rank"), local_rank = number("local_rank"), pid = number("pid");
   const auto exitcode = number("exitcode");
-  if (!rank || !local_rank || !pid || !exitcode || std::min({*rank, *local_rank, *pid}) < 0)
-    return std::nullopt;
+  if (!rank || !local_rank || !pid || !exitcode) return std::nullopt;
   return FailedWorker{static_cast<unsigned>(*rank), static_cast<unsigned>(*local_rank), *pid, *exitcode};
 }
 

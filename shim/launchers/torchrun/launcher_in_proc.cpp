@@ -1,44 +1,79 @@
 #include "launchers/torchrun/launcher_in_proc.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <iterator>
+#include <span>
 
-#include "base/files.h"
 #include "base/text.h"
+#include "launchers/torchrun/torchrun_command.h"
+#include "plan/launch.h"
+#include "topology/topology.h"
 
 namespace rankshim::torchrun {
 namespace {
 
-// For a host's network with all its connections.
 /// "0100007F:5FD8": the address in hexadecimal, and the port.
 bool has_port(std::string_view address, std::uint16_t port) {
   const auto colon = address.rfind(':');
   return colon != std::string_view::npos && parse_number<unsigned>(address.substr(colon + 1), 16) == port;
 }
 
-bool holds_one_of(pid_t process, const std::vector<std::uint64_t>& sockets) {
-  Folder descriptors(fmt::format("/proc/{}/fd", process).c_str());
-  while (const char* descriptor = descriptors.next()) {
-    std::array<char, 64> target{};
-    const ssize_t length = readlinkat(descriptors.descriptor(), descriptor, target.data(), target.size());
-    std::string_view name(target.data(), static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
-    if (take_part(name, "[") != "socket:") continue;
-    const auto socket = take_number<std::uint64_t>(name);
-    if (socket && std::ranges::find(sockets, *socket) != sockets.end()) return true;
+/// The torchrun's flag that keeps it on this node; empty if there is none.
+std::string lone_flag(const TorchrunCommand& torchrun, const JobSize& job) {
+  for (const TorchrunCommand::Flag& flag : torchrun.flags) {
+    const bool is_endpoint = flag.name == "rdzv_endpoint";
+    const std::string_view host = is_endpoint ? split_host_port(flag.value).first : std::string_view();
+    const bool alone =
+        flag.name == "standalone" || (flag.name == "nnodes" && (flag.value == "1" || flag.value == "1:1")) ||
+        (!host.empty() && same_host(host, job.own_name)) || (is_loopback(host) && !job.on_loopback);
+    if (alone) return joined(std::span(torchrun.words).subspan(flag.at, flag.words), " ");
   }
-  return false;
+  return {};
+}
+
+/// "worker 4711 (torchrun, started by run.sh)", "torchrun 17 (started by run.sh)"
+std::string describe(const SeenProcess& process, const std::vector<SeenProcess>& all) {
+  const bool is_worker = process.alone_by.empty();
+  std::string text = fmt::format("{} {}", is_worker ? "worker" : "torchrun", process.pid);
+  const auto parent = std::ranges::find(all, process.parent, &SeenProcess::pid);
+  if (parent == all.end()) return text;
+  if (!is_worker) return fmt::format("{} (started by {})", text, parent->name);
+  const auto starter = std::ranges::find(all, parent->parent, &SeenProcess::pid);
+  return fmt::format("{} ({}{})", text, parent->name,
+                     starter == all.end() ? "" : ", started by " + starter->name);
+}
+
+/// One of several processes that their parent started as a whole world (torch.multiprocessing.spawn): the
+/// parent set WORLD_SIZE while it ran, and it is their number.
+const SeenProcess* spawned_alone(const std::vector<SeenProcess>& processes, const JobSize& job) {
+  for (const SeenProcess& process : processes) {
+    const unsigned world = process.spawned_world();
+    if (world < 2 || world > job.workers) continue;
+    const auto parent = std::ranges::find(processes, process.parent, &SeenProcess::pid);
+    if (parent == processes.end() || parent->spawned_world() == world) continue;
+    const auto siblings = std::ranges::count_if(processes, [&](const SeenProcess& other) {
+      return other.parent == process.parent && other.spawned_world() == world;
+    });
+    if (siblings >= world) return &process;
+  }
+  return nullptr;
+}
+
+/// How many workers this one's launcher has on this node. Where it does not say so: those beside it, or the
+/// job's number for this node.
+unsigned workers_here(const SeenProcess& worker, const std::vector<SeenProcess>& processes,
+                      const JobSize& job) {
+  if (worker.local_world_size != 0) return worker.local_world_size;
+  std::set<unsigned> ranks;
+  for (const SeenProcess& other : processes)
+    if (other.local_rank && other.world_size == worker.world_size) ranks.insert(*other.local_rank);
+  return std::max(static_cast<unsigned>(ranks.size()), job.workers);
 }
 
 }  // namespace
-
-std::optional<unsigned> Candidate::number(std::string_view name) const {
-  return first_number<unsigned>(value_in(environment, name));
-}
 
 Candidate look_at(const Process& process) {
   if (!process.alive()) return {};
@@ -81,33 +116,106 @@ std::vector<Process> workers_of(pid_t launcher, const std::vector<std::string>& 
   return found;
 }
 
-std::vector<std::uint64_t> sockets_at(std::string_view table, std::uint16_t port) {
-  std::vector<std::uint64_t> sockets;
+std::set<std::string> sockets_at(std::string_view table, std::uint16_t port) {
+  std::set<std::string> sockets;
   while (!table.empty()) {
     std::string_view line = take_line(table);
-    take_word(line);  // "0:"
-    const std::string_view local = take_word(line);
-    const std::string_view remote = take_word(line);
-    const std::string_view state = take_word(line);
-    constexpr std::string_view established = "01";  // include/net/tcp_states.h
-    constexpr std::string_view listening = "0A";
-    if (!(state == listening && has_port(local, port)) && !(state == established && has_port(remote, port)))
-      continue;
-    for (int column = 0; column < 5; ++column) take_word(line);  // queues, timer, retransmits, user, timeout
-    if (const auto socket = parse_number<std::uint64_t>(take_word(line))) sockets.push_back(*socket);
+    // "0:", local, remote, state, queues, timer, retransmits, user, timeout, inode
+    std::array<std::string_view, 10> columns;
+    for (std::string_view& column : columns) column = take_word(line);
+    const bool listens = columns[3] == "0A" && has_port(columns[1], port);  // include/net/tcp_states.h
+    const bool is_connected = columns[3] == "01" && has_port(columns[2], port);
+    if (listens || is_connected) sockets.insert(fmt::format("socket:[{}]", columns[9]));
   }
   return sockets;
 }
 
 bool is_in_rendezvous(pid_t agent, std::uint16_t port) {
-  std::vector<std::uint64_t> sockets;
-  for (const char* const table : {"net/tcp", "net/tcp6"})
-    std::ranges::copy(sockets_at(read_proc(agent, table).value_or(""), port), std::back_inserter(sockets));
+  std::set<std::string> sockets = sockets_at(read_proc(agent, "net/tcp").value_or(""), port);
+  sockets.merge(sockets_at(read_proc(agent, "net/tcp6").value_or(""), port));
   if (sockets.empty()) return false;
   std::vector<Process> processes = descendants(agent).value_or(std::vector<Process>{});
   processes.push_back({.pid = agent});
-  return std::ranges::any_of(processes,
-                             [&](const Process& process) { return holds_one_of(process.pid, sockets); });
+  return std::ranges::any_of(processes, [&](const Process& process) {
+    return !find_open_file(process.pid, [&](const std::string& file) {
+              return sockets.contains(file);
+            }).empty();
+  });
+}
+
+std::vector<SeenProcess> see_processes(pid_t command, const std::vector<std::string>& environment,
+                                       const JobSize& job) {
+  auto all = descendants(command);
+  if (!all) return {};
+  all->insert(all->begin(), Process{.pid = command});
+  const bool marked = has_local_rank(environment);
+  std::vector<SeenProcess> seen;
+  for (const Process& process : *all) {
+    if (!process.alive() || process.state == 'D') continue;
+    const Candidate candidate = look_at(process);
+    SeenProcess& one = seen.emplace_back(seen_by_words(read_command_line(process.pid), job));
+    one.pid = process.pid;
+    one.parent = process.parent;
+    const bool is_worker = candidate.presence == Presence::some;
+    if (is_worker && marked) continue;
+    one.world_size = candidate.number("WORLD_SIZE").value_or(0);
+    one.local_world_size = candidate.number("LOCAL_WORLD_SIZE").value_or(0);
+    if (is_worker) one.local_rank = candidate.number("LOCAL_RANK").value_or(0);
+  }
+  return seen;
+}
+
+std::string lone_training(const std::vector<SeenProcess>& processes, const JobSize& job) {
+  if (job.nodes < 2) return {};
+  const SeenProcess* found = nullptr;
+  bool met = false;  // it has met other nodes, but not all
+  unsigned own = job.workers;
+  for (const SeenProcess& process : processes) {
+    if (!process.local_rank || process.world_size == 0) continue;
+    const unsigned here = workers_here(process, processes, job);
+    const bool meets = process.world_size > here;
+    // Nodes may differ in their workers, but this number is a whole multiple of this node's.
+    if (meets && (process.world_size % here != 0 || process.world_size >= job.nodes * here)) return {};
+    if (found != nullptr && (met || !meets)) continue;
+    found = &process;
+    met = meets;
+    own = here;
+  }
+  if (found == nullptr) found = spawned_alone(processes, job);
+  if (found != nullptr) {
+    return fmt::format("{}: {} has WORLD_SIZE={}, {} has {}",
+                       met ? "the nodes do not agree on their number" : "this node trains alone",
+                       describe(*found, processes), found->world_size, met ? "this job" : "but the job",
+                       job.nodes * own);
+  }
+  const auto agent =
+      std::ranges::find_if(processes, [](const SeenProcess& process) { return !process.alone_by.empty(); });
+  if (agent == processes.end()) return {};
+  return fmt::format("this node trains alone: {} is limited to this node ({}), but the job has {} nodes",
+                     describe(*agent, processes), agent->alone_by, job.nodes);
+}
+
+SeenProcess seen_by_words(const std::vector<std::string>& words, const JobSize& job) {
+  SeenProcess process;
+  if (words.empty()) return process;
+  if (const auto torchrun = read_torchrun(words)) {
+    process.name = "torchrun";
+    process.alone_by = lone_flag(*torchrun, job);
+    return process;
+  }
+  process.name = base_name(words[0]);
+  // The name of its script or module is more specific.
+  if (const auto python = read_python(words)) {
+    process.name = base_name(python->what);
+  } else if (is_shell(process.name) || process.name.starts_with("python")) {  // python3.13t, python3-dbg
+    const auto script =
+        std::find_if(words.begin() + 1, words.end(), [](const std::string& word) { return word[0] != '-'; });
+    const bool is_text = std::any_of(words.begin() + 1, script, [](const std::string& option) {
+      return !option.starts_with("--") && option.find('c') != std::string::npos;  // -c, -lc
+    });
+    if (script != words.end() && !is_text) process.name = base_name(*script);
+  }
+  return process;
 }
 
 }  // namespace rankshim::torchrun

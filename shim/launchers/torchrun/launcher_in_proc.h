@@ -4,14 +4,17 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/text.h"
 #include "node/process.h"
 
-/// What /proc shows of a launcher. Its workers are the descendants whose environment has LOCAL_RANK, which it
-/// sets for each worker and does not have itself.
+/// What /proc shows of a command. A launcher's workers are the descendants whose environment has LOCAL_RANK,
+/// which it sets for each worker and does not have itself. Whether a node trains alone, the workers'
+/// variables show with any launcher.
 namespace rankshim::torchrun {
 
 enum class Presence : std::uint8_t {
@@ -27,7 +30,9 @@ struct Candidate {
   std::string environment;  ///< as /proc gives it; empty if it is not known
 
   /// The number in a variable that the launcher has set for it.
-  [[nodiscard]] std::optional<unsigned> number(std::string_view name) const;
+  [[nodiscard]] std::optional<unsigned> number(std::string_view name) const {
+    return first_number<unsigned>(value_in(environment, name));
+  }
 };
 Candidate look_at(const Process& process);
 
@@ -48,8 +53,44 @@ std::vector<Process> workers_of(pid_t launcher, const std::vector<std::string>& 
 /// torch, which on a cold image takes minutes. False if /proc does not show it.
 bool is_in_rendezvous(pid_t agent, std::uint16_t port);
 
-/// The numbers (inodes) of the sockets that listen at `port` or are connected to it, from a table of
-/// /proc/PID/net (tcp, tcp6; proc(5)).
-std::vector<std::uint64_t> sockets_at(std::string_view table, std::uint16_t port);
+/// The sockets that listen at `port` or are connected to it, from a table of /proc/PID/net (tcp, tcp6;
+/// proc(5)), as /proc/PID/fd names them: "socket:[4711]".
+std::set<std::string> sockets_at(std::string_view table, std::uint16_t port);
+
+/// The size that the job should have.
+struct JobSize {
+  unsigned nodes = 0;        ///< the minimum for an elastic job; below 2 there is nothing to check
+  unsigned workers = 0;      ///< on this node, if known
+  bool on_loopback = false;  ///< its master is on loopback: several nodes are being tried on one machine
+  std::string own_name;      ///< of a node that is not the master: an endpoint there meets nobody
+};
+
+/// A process according to /proc.
+struct SeenProcess {
+  pid_t pid = 0;
+  pid_t parent = 0;
+  std::string name;         ///< "torchrun", "run.sh": for messages
+  unsigned world_size = 0;  ///< 0 if it is not set; of a process that is no worker, it may have any meaning
+  std::optional<unsigned> local_rank;  ///< of a worker
+  unsigned local_world_size = 0;       ///< 0 if it is not set
+  std::string alone_by;  ///< for a torchrun: the flag on its command line that keeps it on this node
+
+  /// WORLD_SIZE of a process without a LOCAL_RANK.
+  [[nodiscard]] unsigned spawned_world() const { return local_rank ? 0 : world_size; }
+};
+
+/// The command and its descendants; none if /proc does not show them. A process that waits in the kernel is
+/// left out, because reading its environment could block.
+std::vector<SeenProcess> see_processes(pid_t command, const std::vector<std::string>& environment,
+                                       const JobSize& job);
+
+/// The name and, for a torchrun, the flag that keeps it on its node.
+SeenProcess seen_by_words(const std::vector<std::string>& words, const JobSize& job = {});
+
+/// The sentence about a node that trains alone: "this node trains alone: worker 4711 (torchrun, started by
+/// run_train.sh) has WORLD_SIZE=8, but the job has 16"; or with fewer nodes than this one was told of. Empty
+/// if there is no sign of it, and if any worker has the job's size or a larger one: then a smaller one is a
+/// helper (an evaluation, an inference engine).
+std::string lone_training(const std::vector<SeenProcess>& processes, const JobSize& job);
 
 }  // namespace rankshim::torchrun

@@ -46,7 +46,7 @@ TEST_CASE("the sockets at a port are those that listen there and those connected
       "   2: 0100007F:5BA0 0100007F:A3D2 01 00000000:00000000 00:00000000 00000000     0        0 13 1 0\n"
       "   3: 0100007F:A3D4 0100007F:5BA0 02 00000000:00000000 00:00000000 00000000     0        0 14 1 0\n"
       "   4: 00000000:0016 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 15 1 0\n";
-  CHECK(sockets_at(table, 0x5BA0) == std::vector<std::uint64_t>{11, 12});
+  CHECK(sockets_at(table, 0x5BA0) == std::set<std::string>{"socket:[11]", "socket:[12]"});
   CHECK(sockets_at(table, 0x5BA1).empty());
   CHECK(sockets_at("", 1).empty());
 }

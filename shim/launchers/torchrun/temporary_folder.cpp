@@ -1,6 +1,7 @@
 #include "launchers/torchrun/temporary_folder.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -19,18 +20,43 @@
 namespace rankshim {
 namespace {
 
-std::string site_file(const std::string& folder) { return folder + "/sitecustomize.py"; }
+constexpr const char* in_tmp = "/tmp/rankshim-XXXXXX";
+constexpr const char* mark_name = "/.rankshim";
 
-/// Writes a new file into the folder, whatever the umask. The processes of a command that rankshim runs as
+constexpr EmbeddedFile module[] = {
+#include "python_site.inc"
+};
+
+/// A literal for Python 2 and 3. Bytes that are not plain ASCII are escaped, as torchrun reads them.
+std::string python_literal(std::string_view text) {
+  std::string literal = "\"";
+  for (const char c : text) {
+    const bool plain = c >= ' ' && c <= '~' && c != '"' && c != '\\';
+    literal += plain ? std::string(1, c) : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+  }
+  return literal + "\"";
+}
+
+/// The text of the module sitecustomize.py.
+std::string python_site_text(const PythonSite& site) {
+  std::string job = site.job ? "{" : "None";
+  for (const auto& [name, value] : site.job.value_or(Variables{}))
+    job += python_literal(name) + ": " + python_literal(value) + ", ";
+  if (site.job) job += "}";
+  const auto truth = [](bool value) { return value ? "True" : "False"; };
+  return fmt::format("{}\n\nserve({}, {}, {}, {}, {})\n", module[0].text, truth(site.had_path), job,
+                     python_literal(site.master), truth(site.records), getpid());
+}
+
+/// Writes a new file into its folder, whatever the umask. The processes of a command that rankshim runs as
 /// root may belong to another user (gosu, su): they may read it if it is `shared`.
-bool write_new_file(const std::string& folder, const std::string& path, const std::string& text,
-                    bool shared) {
+bool write_new_file(const std::string& path, const std::string& text, bool shared) {
   const bool for_others = shared && geteuid() == 0;
-  const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (descriptor < 0) return false;
-  const bool written = write(descriptor, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-                       (!for_others || fchmod(descriptor, 0644) == 0);
-  return close(descriptor) == 0 && written && (!for_others || chmod(folder.c_str(), 0755) == 0);
+  const Descriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  return file.number() >= 0 &&
+         write(file.number(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+         (!for_others ||
+          (fchmod(file.number(), 0644) == 0 && chmod(path.substr(0, path.rfind('/')).c_str(), 0755) == 0));
 }
 
 bool write_site(const std::string& folder, const PythonSite& site) {
@@ -40,13 +66,8 @@ bool write_site(const std::string& folder, const PythonSite& site) {
            entry.second != "is_host=false";
   };
   const bool shared = site.job && std::ranges::none_of(*site.job, is_private);
-  return write_new_file(folder, site_file(folder), python_site_text(site), shared);
+  return write_new_file(folder + "/sitecustomize.py", python_site_text(site), shared);
 }
-
-constexpr const char* in_tmp = "/tmp/rankshim-XXXXXX";
-constexpr const char* mark_name = ".rankshim";
-
-std::string mark_in(const std::string& folder) { return folder + "/" + mark_name; }
 
 /// Removes the folders that rankshims of this user made in `parent` and left when they were killed.
 void remove_abandoned(const std::string& parent) {
@@ -55,13 +76,11 @@ void remove_abandoned(const std::string& parent) {
     if (!std::string_view(name).starts_with("rankshim-")) continue;
     struct stat around{}, status{};
     const std::string path = parent + "/" + name;
-    const int mark = open(mark_in(path).c_str(), O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
-    if (mark < 0) continue;
-    const bool ours = lstat(path.c_str(), &around) == 0 && S_ISDIR(around.st_mode) &&
-                      fstat(mark, &status) == 0 && around.st_uid == geteuid() && status.st_uid == geteuid();
+    const Descriptor mark(open((path + mark_name).c_str(), O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
+    const bool ours = fstat(mark.number(), &status) == 0 && lstat(path.c_str(), &around) == 0 &&
+                      S_ISDIR(around.st_mode) && around.st_uid == geteuid() && status.st_uid == geteuid();
     std::error_code ignored;  // it is nobody's job to remove it now
-    if (ours && flock(mark, LOCK_EX | LOCK_NB) == 0) std::filesystem::remove_all(path, ignored);
-    close(mark);
+    if (ours && flock(mark.number(), LOCK_EX | LOCK_NB) == 0) std::filesystem::remove_all(path, ignored);
   }
 }
 
@@ -98,7 +117,7 @@ TemporaryFolder::TemporaryFolder(const LaunchChoice& choice, const std::optional
         wanted, std::strerror(errno));
   }
   own_.has_site = made && site && write_site(own_.path, *site);
-  if (hosts && !(made && write_new_file(own_.path, hostfile(own_), filled->hostfile, true)))
+  if (hosts && !(made && write_new_file(own_.hostfile(), filled->hostfile, true)))
     log::warn("cannot write the file of hosts for the launcher ({}); set TMPDIR", std::strerror(errno));
 }
 
@@ -107,20 +126,16 @@ bool TemporaryFolder::make(std::string path) {
   if (mkdtemp(path.data()) == nullptr) return false;
   // The mark gets its name only when it is locked: before, another start would take the folder for abandoned.
   const std::string unlocked = path + "/.unlocked";
-  mark_ = open(unlocked.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
-  if (mark_ >= 0 && flock(mark_, LOCK_EX) == 0) rename(unlocked.c_str(), mark_in(path).c_str());
+  mark_ = Descriptor(open(unlocked.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR));
+  if (flock(mark_.number(), LOCK_EX) == 0) rename(unlocked.c_str(), (path + mark_name).c_str());
   own_.path = std::move(path);
   return true;
 }
 
 TemporaryFolder::~TemporaryFolder() {
   if (own_.path.empty()) return;
-  // The usual case first: only rankshim's files.
-  unlink(site_file(own_.path).c_str());
-  unlink(mark_in(own_.path).c_str());
   std::error_code error;
-  if (rmdir(own_.path.c_str()) != 0) std::filesystem::remove_all(own_.path, error);
-  if (mark_ >= 0) close(mark_);
+  std::filesystem::remove_all(own_.path, error);
   if (error) log::warn("the temporary folder {} cannot be removed: {}", own_.path, error.message());
 }
 

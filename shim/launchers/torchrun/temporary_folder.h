@@ -1,8 +1,10 @@
 #pragma once
 
+#include <boost/core/noncopyable.hpp>
 #include <optional>
 #include <string>
 
+#include "base/files.h"
 #include "launchers/torchrun/torchrun_plan.h"
 #include "plan/launch.h"
 
@@ -13,14 +15,12 @@ namespace rankshim {
 /// removes), and sitecustomize.py (torchrun_plan.h). A file in it is locked as long as this object lives, and
 /// folders of this user beside it whose file is not locked are removed: their rankshim was killed, and
 /// /dev/shm is memory. A lock shows that in every PID namespace that shares the folder.
-class TemporaryFolder {
+class TemporaryFolder : boost::noncopyable {
  public:
   /// Makes the folder if the launcher or `site` needs one. If none can be made (a read-only root), the
   /// command runs without it; this is a warning if the launcher's workers cannot be followed then.
   TemporaryFolder(const LaunchChoice& choice, const std::optional<PythonSite>& site, const Node& node);
   ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
   [[nodiscard]] const OwnFolder& own() const { return own_; }
 
@@ -28,7 +28,7 @@ class TemporaryFolder {
   bool make(std::string path);
 
   OwnFolder own_;
-  int mark_ = -1;  // the locked file
+  Descriptor mark_;  // the locked file
 };
 
 /// The pattern of the folder's name: in TMPDIR if set. Otherwise a launcher's is in /tmp, because it may

@@ -1,10 +1,7 @@
 #include "launchers/torchrun/torchrun_command.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <iterator>
 #include <ranges>
 #include <utility>
@@ -34,12 +31,6 @@ constexpr std::array<std::pair<std::string_view, Fact>, 10> fact_flags = {
      {"rdzv_endpoint", Fact::rdzv_endpoint},
      {"rdzv_conf", Fact::rdzv_conf},
      {"max_restarts", Fact::max_restarts}}};
-
-/// How long torch's rendezvous waits for the other nodes by default: the static one
-/// (torch/distributed/launcher/api.py, LaunchConfig), the others (torch/distributed/elastic/rendezvous/
-/// dynamic_rendezvous.py, RendezvousTimeout).
-constexpr std::chrono::seconds torch_store_timeout{900};
-constexpr std::chrono::seconds torch_join_timeout{600};
 
 /// torchrun, torchrun3, torchrun-3.11.
 bool is_torchrun(std::string_view word) {
@@ -120,42 +111,18 @@ void read_facts(TorchrunCommand& torchrun) {
     if (const auto* flag = torchrun.find(name))
       facts[fact] = Value{flag->value, Origin::option, written(*flag, torchrun)};
   }
-  const auto* standalone = torchrun.find("standalone");
   const auto* endpoint = torchrun.find("rdzv_endpoint");
-  const bool own = endpoint != nullptr && is_own_endpoint(endpoint->value);
-  torchrun.given.meets_itself = standalone != nullptr || own;
-  if (!torchrun.given.meets_itself) return;
+  const auto* alone_by = torchrun.find("standalone");
+  if (alone_by == nullptr && endpoint != nullptr && is_own_endpoint(endpoint->value)) alone_by = endpoint;
+  torchrun.given.meets_itself = alone_by != nullptr;
+  if (alone_by == nullptr) return;
   for (const Fact other : {Fact::node_rank, Fact::master_addr, Fact::master_port, Fact::run_id,
                            Fact::rdzv_backend, Fact::rdzv_endpoint, Fact::rdzv_conf})
     facts[other].reset();
-  if (!facts.has(Fact::nnodes))
-    facts[Fact::nnodes] = Value{"1", Origin::option,
-                                standalone != nullptr ? std::string("torchrun --standalone")
-                                                      : written(*endpoint, torchrun) + "=" + endpoint->value};
+  if (facts.has(Fact::nnodes)) return;
+  const std::string value = alone_by->value.empty() ? "" : "=" + alone_by->value;
+  facts[Fact::nnodes] = Value{"1", Origin::option, written(*alone_by, torchrun) + value};
 }
-
-/// The user's configuration and the time that torch waits. In an elastic job it is --wait-timeout, because
-/// only torch knows whether enough nodes are there; in a static one it is longer, because rankshim ends the
-/// job first.
-std::string rendezvous_conf(std::string conf, const Topology& topology, const Settings& settings) {
-  const auto limit = std::chrono::ceil<std::chrono::seconds>(*settings.time(Option::wait_timeout));
-  const bool elastic = topology.is<ElasticNode>();
-  const bool differs = elastic ? limit != torch_join_timeout : limit >= torch_store_timeout;
-  const std::string_view key = elastic ? "join_timeout=" : "timeout=";
-  if (topology.is_alone() || !differs || conf.find(key) != std::string::npos) return conf;
-  const auto wanted = elastic ? limit : limit + std::chrono::seconds(60);
-  return fmt::format("{}{}{}{}", conf, conf.empty() ? "" : ",", key, wanted.count());
-}
-
-/// Whether a torchrun on a single node makes its rendezvous itself: --standalone, or c10d without an
-/// endpoint.
-bool has_own_rendezvous(const TorchrunCommand& torchrun, const Topology& topology) {
-  const auto* backend = torchrun.find("rdzv_backend");
-  return !topology.is<ElasticNode>() &&
-         (torchrun.given.meets_itself || (backend != nullptr && backend->value != "static"));
-}
-
-bool is_number(std::string_view text) { return parse_count(text).has_value(); }
 
 }  // namespace
 
@@ -173,7 +140,6 @@ std::string TorchrunCommand::script() const {
 std::optional<TorchrunCommand> read_torchrun(const std::vector<std::string>& command) {
   TorchrunCommand torchrun;
   if (!command.empty() && is_torchrun(command[0])) {
-    torchrun.program = command[0];
     torchrun.flags_at = 1;
   } else if (auto python = read_python(command); python && is_torchrun(*python)) {
     torchrun.interpreter = std::move(python->interpreter);
@@ -206,92 +172,6 @@ std::vector<std::string_view> flags_of_job() {
   std::vector<std::string_view> flags = {"standalone", "local_addr", "module", "no_python", "run_path"};
   std::ranges::copy(fact_flags | std::views::keys, std::back_inserter(flags));
   return flags;
-}
-
-std::string with_host(std::string conf, bool is_host) {
-  if (conf.find("is_host=") != std::string::npos) return conf;
-  return fmt::format("is_host={}{}{}", is_host, conf.empty() ? "" : ",", conf);
-}
-
-std::vector<TorchrunFlag> torchrun_flags(const LaunchInput& input,
-                                         const std::optional<std::string>& master_address,
-                                         const std::string& log_dir, const std::vector<std::string>& more) {
-  const auto& [topology, settings, command, node] = input;
-  std::vector<TorchrunFlag> flags;
-  const auto text = [&](Fact fact) { return topology.facts.text(fact); };
-  const auto add = [&](std::string_view name, std::string_view value) {
-    flags.push_back({name, std::string(value)});
-  };
-  std::string conf(text(Fact::rdzv_conf));
-  for (const std::string& option : more)
-    if (option.starts_with(conf_option)) conf = option.substr(conf_option.size());
-  conf = rendezvous_conf(std::move(conf), topology, settings);
-
-  const std::string_view master = without_brackets(text(Fact::master_addr));
-  add("nnodes", text(Fact::nnodes));
-  add("nproc_per_node", text(Fact::nproc_per_node));
-  if (!topology.is<ElasticNode>()) {
-    add("rdzv_backend", "static");
-    add("node_rank", text(Fact::node_rank));
-    add("master_addr", master);
-    add("master_port", text(Fact::master_port));
-    add("rdzv_id", text(Fact::run_id));
-    if (!conf.empty()) add("rdzv_conf", conf);
-  } else {
-    add("rdzv_backend", text(Fact::rdzv_backend));
-    add("rdzv_endpoint", host_port(master, text(Fact::master_port)));
-    add("rdzv_id", text(Fact::rdzv_id));
-    // Agents that meet at the loopback address are all on this machine, and without ranks each could be the
-    // host. torch lets the first one be it, but only if is_host is not set (c10d_rendezvous_backend.py,
-    // _create_tcp_store).
-    const bool knows_host = topology.facts.has(Fact::node_rank) || !is_loopback(text(Fact::master_addr));
-    if (text(Fact::rdzv_backend) == "c10d" && knows_host)
-      conf = with_host(std::move(conf), topology.hosts_master().value_or(false));
-    if (!conf.empty()) add("rdzv_conf", conf);
-    // Without it, two agents that are both PID 1 and share a host name count as one node; and rank 0 gives it
-    // to the others as the address to connect to.
-    const bool given = std::ranges::any_of(
-        more, [](const std::string& option) { return option.starts_with("--local_addr="); });
-    const std::string towards = master_address.value_or(std::string(text(Fact::master_addr)));
-    const auto chosen = node.environment().get("PET_LOCAL_ADDR");
-    const std::string own = chosen ? std::string(*chosen) : node.address_towards(towards).value_or("");
-    if (!given && !own.empty()) add("local_addr", own);
-  }
-  add("max_restarts", text(Fact::max_restarts));
-  if (!log_dir.empty()) add("log_dir", log_dir);
-  return flags;
-}
-
-std::vector<std::string> fill_in(const TorchrunCommand& torchrun, const Topology& topology,
-                                 std::vector<TorchrunFlag> flags, const std::vector<std::string>& more) {
-  if (has_own_rendezvous(torchrun, topology)) {
-    constexpr auto kept =
-        std::to_array<std::string_view>({"nproc_per_node", "max_restarts", "log_dir", "redirects", "tee"});
-    std::erase_if(flags, [&](const auto& flag) { return std::ranges::find(kept, flag.name) == kept.end(); });
-  }
-  std::vector<std::string_view> replaced;
-  std::erase_if(flags, [&](const TorchrunFlag& flag) {
-    const auto* his = torchrun.find(flag.name);
-    if (his == nullptr) return false;
-    const bool open = flag.name == "nproc_per_node" && !is_number(his->value) && is_number(flag.value);
-    const bool extends = flag.name == "rdzv_conf" && his->value != flag.value;
-    if (open || extends) replaced.push_back(flag.name);
-    return !open && !extends;
-  });
-
-  const std::vector<std::string>& words = torchrun.words;
-  const auto word = [&](std::size_t at) { return words.begin() + static_cast<std::ptrdiff_t>(at); };
-  std::vector<std::string> argv(words.begin(), word(torchrun.flags_at));
-  argv.insert(argv.end(), more.begin(), more.end());
-  for (const TorchrunFlag& flag : flags) argv.push_back(fmt::format("--{}={}", flag.name, flag.value));
-  std::size_t at = torchrun.flags_at;
-  for (const TorchrunCommand::Flag& his : torchrun.flags) {
-    at = his.at + his.words;
-    if (std::ranges::find(replaced, his.name) == replaced.end())
-      argv.insert(argv.end(), word(his.at), word(at));
-  }
-  argv.insert(argv.end(), word(at), words.end());
-  return argv;
 }
 
 }  // namespace rankshim

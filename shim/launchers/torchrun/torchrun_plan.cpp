@@ -1,12 +1,13 @@
 #include "launchers/torchrun/torchrun_plan.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
 
-#include "base/files.h"
 #include "base/text.h"
 #include "launchers/torchrun/temporary_folder.h"
 #include "launchers/torchrun/torchrun_command.h"
@@ -16,14 +17,6 @@ namespace {
 
 /// The file into which a process under torch's @record, such as the agent, writes why it failed.
 constexpr std::string_view agent_error_variable = "TORCHELASTIC_ERROR_FILE";
-
-/// Where Python looks for modules first. For the command it begins with rankshim's folder.
-constexpr std::string_view python_path_variable = "PYTHONPATH";
-
-/// The flags that torch.distributed.launch has had since its beginning.
-bool is_launchs(std::string_view flag) {
-  return flag == "nnodes" || flag == "nproc_per_node" || flag == "node_rank" || flag.starts_with("master_");
-}
 
 /// The interpreter in a torchrun's first line; nothing if that names another program.
 std::vector<std::string> interpreter_of(const std::string& program, const Node& node) {
@@ -45,18 +38,12 @@ std::string script_text(const std::vector<std::string>& command, const Node& nod
   return node.file(path).value_or("");
 }
 
-/// Whether the script reads torch.distributed.launch's argument, as far as its text shows it.
-bool reads_local_rank_argument(const std::string& text) {
-  return text.find("--local_rank") != std::string::npos || text.find("--local-rank") != std::string::npos;
-}
-
-/// torch from 2.0 on passes --local-rank, earlier versions --local_rank: the script gets the one that it
-/// reads, or the older one if that is not visible, because most scripts that need the argument are older than
-/// 2.0.
-std::string local_rank_spelling(const std::string& text) {
-  const bool only_dash =
-      text.find("--local-rank") != std::string::npos && text.find("--local_rank") == std::string::npos;
-  return only_dash ? "--local-rank" : "--local_rank";
+/// torch.distributed.launch's argument as a script reads it, as far as its text shows that; empty if it does
+/// not. torch from 2.0 on passes --local-rank, earlier versions --local_rank.
+std::string_view local_rank_argument(const std::string& text) {
+  for (const std::string_view argument : {"--local_rank", "--local-rank"})
+    if (text.find(argument) != std::string::npos) return argument;
+  return {};
 }
 
 /// Whether the command is a program on one of several nodes, so that a torchrun in it has to join the job.
@@ -81,18 +68,6 @@ bool starts_torchrun(std::string_view text) {
          text.find("torch.distributed.launch") != std::string_view::npos;
 }
 
-/// Whether a shell's text reads the variable PORT.
-bool reads_port(std::string_view text) {
-  const auto in_name = [](char c) { return c == '_' || is_letter_or_digit(c); };
-  for (const std::string_view form : {"$PORT", "${PORT"}) {
-    for (auto at = text.find(form); at != std::string_view::npos; at = text.find(form, at + 1)) {
-      const auto end = at + form.size();
-      if (end == text.size() || !in_name(text[end])) return true;
-    }
-  }
-  return false;
-}
-
 /// Whether a torchrun in the command would not load sitecustomize.py and needs the PET_* themselves: there is
 /// none, or the words of the command or its shell script replace PYTHONPATH. A text that says with which
 /// nodes it trains gets none, because a `torchrun --standalone` would wait for the other nodes.
@@ -103,54 +78,131 @@ bool needs_plain_variables(const LaunchInput& input, bool has_site) {
   return starts_torchrun(text) && !chooses && (!has_site || has("PYTHONPATH=") || has("unset PYTHONPATH"));
 }
 
-void warn_script(LaunchChoice& choice, const TorchrunLauncher& torchrun, const LaunchInput& input) {
-  const std::string& script = input.command[0];
-  if (torchrun.tells_local_rank || script == "-m") return;
-  const std::string source = script_text(input.command, input.node);
-  if (!reads_local_rank_argument(source) || source.find("LOCAL_RANK") != std::string::npos) return;
-  choice.warnings.push_back(fmt::format(
-      "{} mentions --local_rank and not LOCAL_RANK; if it needs the argument, use --launcher=launch",
-      script));
+/// A rendezvous' configuration that says whether this node hosts it, unless it does already.
+std::string with_host(const std::string& conf, bool is_host) {
+  if (conf.find("is_host=") != std::string::npos) return conf;
+  return fmt::format("is_host={}{}{}", is_host, conf.empty() ? "" : ",", conf);
 }
 
-constexpr EmbeddedFile module[] = {
-#include "python_site.inc"
-};
+/// Whether a torchrun on a single node makes its rendezvous itself: --standalone, or c10d without an
+/// endpoint.
+bool has_own_rendezvous(const TorchrunCommand& torchrun, const Topology& topology) {
+  const auto* backend = torchrun.find("rdzv_backend");
+  return !topology.is<ElasticNode>() &&
+         (torchrun.given.meets_itself || (backend != nullptr && backend->value != "static"));
+}
 
-/// A literal for Python 2 and 3. Bytes that are not plain ASCII are escaped, as torchrun reads them.
-std::string python_literal(std::string_view text) {
-  std::string literal = "\"";
-  for (const char c : text) {
-    const bool plain = c >= ' ' && c <= '~' && c != '"' && c != '\\';
-    literal += plain ? std::string(1, c) : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+/// The torchrun that is started: the user's, or the one for the script. The options in --torchrun-args are
+/// words of it too.
+TorchrunCommand whole_command(const TorchrunLauncher& torchrun, const LaunchInput& input,
+                              const FoundTorch& found) {
+  std::vector<std::string> words = input.command;
+  if (!torchrun.own)
+    words.insert(words.begin(),
+                 {"-m", found.has_only_launch ? "torch.distributed.launch" : "torch.distributed.run"});
+  auto at = words.begin() + static_cast<std::ptrdiff_t>(torchrun.own ? torchrun.own->flags_at : 2);
+  for (const std::string& option : torchrun.more) {
+    if (std::ranges::find(found.rejected, option) == found.rejected.end())
+      at = std::next(words.insert(at, option));
   }
-  return literal + "\"";
+  return *read_torchrun(words);
 }
 
-std::string_view truth(bool value) { return value ? "True" : "False"; }
+/// The user's configuration and the time that torch waits. In an elastic job it is --wait-timeout, because
+/// only torch knows whether enough nodes are there; in a static one it is longer, because rankshim ends the
+/// job first.
+std::string rendezvous_conf(std::string conf, const Topology& topology, const Settings& settings) {
+  const auto limit = std::chrono::ceil<std::chrono::seconds>(*settings.time(Option::wait_timeout));
+  const bool elastic = topology.is<ElasticNode>();
+  // By default the static rendezvous waits for 900 s (torch/distributed/launcher/api.py, LaunchConfig), the
+  // others for 600 s (torch/distributed/elastic/rendezvous/dynamic_rendezvous.py, RendezvousTimeout).
+  const bool differs = elastic ? limit != std::chrono::seconds(600) : limit >= std::chrono::seconds(900);
+  const std::string_view key = elastic ? "join_timeout=" : "timeout=";
+  if (topology.is_alone() || !differs || conf.find(key) != std::string::npos) return conf;
+  const auto wanted = elastic ? limit : limit + std::chrono::seconds(60);
+  return fmt::format("{}{}{}{}", conf, conf.empty() ? "" : ",", key, wanted.count());
+}
+
+/// The job as torchrun's flags: names and values, for a static rendezvous and for c10d; empty is what is not
+/// known. Names are full and have underscores, as every version of torch takes them.
+Variables job_flags(const Topology& topology, std::string conf) {
+  const auto text = [&](Fact fact) { return std::string(topology.facts.text(fact)); };
+  const std::string host(without_brackets(topology.facts.text(Fact::master_addr)));
+  return {{"nnodes", text(Fact::nnodes)},
+          {"nproc_per_node", text(Fact::nproc_per_node)},
+          {"rdzv_backend", text(Fact::rdzv_backend)},
+          {"node_rank", text(Fact::node_rank)},
+          {"master_addr", host},
+          {"master_port", text(Fact::master_port)},
+          {"rdzv_endpoint", host_port(host, text(Fact::master_port))},
+          {"rdzv_id", text(topology.is<ElasticNode>() ? Fact::rdzv_id : Fact::run_id)},
+          {"rdzv_conf", std::move(conf)}};
+}
+
+/// The flags that the command gets. Of its own flags two are replaced: an --nproc_per_node without a number,
+/// because torchrun would count the machine's CPUs, and an --rdzv_conf, which is extended.
+Variables missing_flags(const LaunchChoice& choice, const TorchrunCommand& command, const LaunchInput& input,
+                        const KnownAtStart& known) {
+  const auto& [topology, settings, words, node] = input;
+  const Facts& facts = topology.facts;
+  const bool elastic = topology.is<ElasticNode>();
+  const auto* given = command.find("rdzv_conf");
+  std::string conf = rendezvous_conf(
+      given != nullptr ? given->value : std::string(facts.text(Fact::rdzv_conf)), topology, settings);
+  // Agents that meet at the loopback address are all on this machine, and without ranks each could be the
+  // host. torch lets the first one be it, but only if is_host is not set (c10d_rendezvous_backend.py,
+  // _create_tcp_store).
+  const bool knows_host = facts.has(Fact::node_rank) || !is_loopback(facts.text(Fact::master_addr));
+  if (elastic && facts.text(Fact::rdzv_backend) == "c10d" && knows_host)
+    conf = with_host(conf, topology.hosts_master().value_or(false));
+  Variables flags = job_flags(topology, std::move(conf));
+  const auto add = [&](std::string_view name, std::string_view value) { flags.emplace_back(name, value); };
+  if (elastic) {
+    // Without it, two agents that are both PID 1 and share a host name count as one node; and rank 0 gives it
+    // to the others as the address to connect to.
+    const std::string master = known.master_address.value_or(std::string(facts.text(Fact::master_addr)));
+    const auto chosen = node.environment().get("PET_LOCAL_ADDR");
+    add("local_addr", chosen ? *chosen : node.address_towards(master).value_or(""));
+  } else {
+    std::ranges::find(flags, "rdzv_backend", &Variables::value_type::first)->second = "static";
+  }
+  add("max_restarts", facts.text(Fact::max_restarts));
+  if (const auto& log_dir = settings[Option::log_dir]) {
+    add("log_dir", log_dir->text);
+    // 3: stdout and stderr (torch/distributed/elastic/multiprocessing/api.py, Std)
+    add(settings.flag(Option::tee) ? "tee" : "redirects", "3");
+  } else if (choice.log_dir.empty()) {
+    add("log_dir", known.folder.path);
+  }
+  // The flags that torch.distributed.launch has had since its beginning.
+  constexpr std::string_view of_launch = "nnodes nproc_per_node node_rank master_addr master_port";
+  constexpr std::string_view of_one_node = "nproc_per_node max_restarts log_dir redirects tee";
+  const std::string_view of_others = elastic ? "node_rank master_addr master_port" : "rdzv_endpoint";
+  const bool meets_itself = has_own_rendezvous(command, topology);
+  std::erase_if(flags, [&](const auto& flag) {
+    const auto& [name, value] = flag;
+    if (value.empty() || has_part(of_others, name, " ")) return true;
+    if (known.torch.has_only_launch && !has_part(of_launch, name, " ")) return true;
+    if (meets_itself && !has_part(of_one_node, name, " ")) return true;
+    const auto* his = command.find(name);
+    if (his == nullptr) return false;
+    if (name == "nproc_per_node") return parse_count(his->value) || !parse_count(value);
+    return name != "rdzv_conf" || his->value == value;
+  });
+  return flags;
+}
 
 /// The variables with which a torchrun inside a program joins the job: PET_ and the flag's name
-/// (torch/distributed/argparse_util.py), for a static rendezvous and for c10d, except those in `environment`
-/// and this node's address. The torchrun's command line decides which of them it needs
-/// (python/sitecustomize.py).
+/// (torch/distributed/argparse_util.py), except those in `environment` and this node's address. The
+/// torchrun's command line decides which of them it needs (python/sitecustomize.py).
 Variables torchrun_job(const Topology& topology, const Environment& environment) {
-  const Facts& facts = topology.facts;
   Variables job;
-  const auto set = [&](std::string_view name, std::string_view value) {
-    if (!value.empty() && !environment.get(name)) job.emplace_back(name, value);
-  };
-  const std::string_view host = without_brackets(facts.text(Fact::master_addr));
-  set("PET_NNODES", facts.text(Fact::nnodes));
-  set("PET_NPROC_PER_NODE", facts.text(Fact::nproc_per_node));
-  set("PET_NODE_RANK", facts.text(Fact::node_rank));
-  set("PET_MASTER_ADDR", host);
-  set("PET_MASTER_PORT", facts.text(Fact::master_port));
-  set("PET_RDZV_BACKEND", facts.text(Fact::rdzv_backend));
-  set("PET_RDZV_ENDPOINT", host_port(host, facts.text(Fact::master_port)));
-  set("PET_RDZV_ID", facts.text(topology.is<ElasticNode>() ? Fact::rdzv_id : Fact::run_id));
-  const std::string conf(facts.text(Fact::rdzv_conf));
+  const std::string conf(topology.facts.text(Fact::rdzv_conf));
   const auto hosts = topology.hosts_master();
-  set("PET_RDZV_CONF", hosts ? with_host(conf, *hosts) : conf);
+  for (auto& [flag, value] : job_flags(topology, hosts ? with_host(conf, *hosts) : conf)) {
+    std::string name = "PET_" + upper_case(flag);
+    if (!value.empty() && !environment.get(name)) job.emplace_back(std::move(name), std::move(value));
+  }
   return job;
 }
 
@@ -167,77 +219,24 @@ void hide_other_job(EnvironmentChange& change, const LaunchChoice& choice, const
   }
 }
 
-/// Has a process under @record write its error into rankshim's folder.
-void set_error_file(EnvironmentChange& change, const Environment& environment, const OwnFolder& folder) {
-  if (!environment.get(agent_error_variable) && !folder.path.empty())
-    change.set.emplace_back(agent_error_variable, agent_error_file(folder.path));
-}
-
-/// Sets the other variables that torchrun reads.
-void change_for_torchrun(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input,
-                         const OwnFolder& folder) {
-  const Environment& environment = input.node.environment();
-  // A rank 0 that survives could not admit a new node: MASTER_ADDR is not published for the new round (torch
-  // 2.13).
-  constexpr std::string_view share = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE";
-  if (input.topology.is<ElasticNode>() && !environment.get(share)) change.set.emplace_back(share, "1");
-  if (choice.log_dir.empty()) set_error_file(change, environment, folder);
-}
-
-/// Gives a script on a lone node the free port as PORT where its text reads that beside torch's launcher
-/// (OpenMMLab's tools/dist_train.sh); other programs read PORT as their web server's.
-void change_for_script(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input) {
+/// Whether a script on a lone node gets the free port as PORT: its text reads that beside torch's launcher
+/// (OpenMMLab's tools/dist_train.sh). Other programs read PORT as their web server's.
+bool needs_port(const LaunchChoice& choice, const LaunchInput& input) {
   const Topology& topology = input.topology;
-  if (!topology.is_alone() || topology.platform == "none" || choice.launches() || topology.is<Idle>() ||
-      input.node.environment().get("PORT"))
-    return;
+  if (!topology.is_alone() || topology.platform == "none" || choice.launches() || topology.is<Idle>())
+    return false;
   const std::string text = text_of(input);
-  if (starts_torchrun(text) && reads_port(text))
-    change.set.emplace_back("PORT", topology.facts.text(Fact::master_port));
-}
-
-/// Makes Python processes load sitecustomize.py.
-void change_for_site(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input,
-                     const OwnFolder& folder) {
-  const Environment& environment = input.node.environment();
-  if (may_start_torchrun(choice, input) && needs_plain_variables(input, folder.has_site)) {
-    for (auto& [name, value] : torchrun_job(input.topology, change.apply(environment)))
-      change.set.emplace_back(name, value);
+  if (!starts_torchrun(text)) return false;
+  for (auto at = text.find("PORT"); at != std::string::npos; at = text.find("PORT", at + 1)) {
+    const std::string_view before = std::string_view(text).substr(0, at);
+    const char next = text.c_str()[at + 4];  // 0 at the end
+    const bool is_read = before.ends_with('$') || before.ends_with("${");
+    if (is_read && next != '_' && !is_letter_or_digit(next)) return true;
   }
-  if (!folder.has_site) return;
-  const auto path = environment.get(python_path_variable);
-  change.set.emplace_back(python_path_variable, folder.path + (path ? ":" + std::string(*path) : ""));
-  if (input.topology.is<CreatedProcess>()) set_error_file(change, environment, folder);
-}
-
-/// Gives torchrun the same grace for its workers as rankshim gives torchrun
-/// (torch/distributed/launcher/api.py, whole seconds), and makes workers that hang show their stacks
-/// (faulthandler in Python's library).
-void change_for_stop(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input) {
-  const Environment& environment = input.node.environment();
-  auto& set = change.set;
-  constexpr std::string_view timeout = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";
-  const auto grace = input.settings.time(Option::grace);
-  if (choice.by_torchrun() && grace && !environment.get(timeout))
-    set.emplace_back(timeout, std::to_string(std::max<std::int64_t>(1, (grace->count() + 999) / 1000)));
-  constexpr std::string_view handler = "PYTHONFAULTHANDLER";
-  if (input.settings.flag(Option::stacks) && !environment.has(handler)) set.emplace_back(handler, "1");
+  return false;
 }
 
 }  // namespace
-
-std::string python_site_text(const PythonSite& site) {
-  std::string job = "None";
-  if (site.job) {
-    job = "{";
-    for (const auto& [name, value] : *site.job)
-      job += python_literal(name) + ": " + python_literal(value) + ", ";
-    job += "}";
-  }
-  return std::string(module[0].text) + fmt::format("\n\nserve({}, {}, {}, {}, {})\n", truth(site.had_path),
-                                                   job, python_literal(site.master), truth(site.records),
-                                                   getpid());
-}
 
 Faults check_torchrun_args(const Settings& settings) {
   const TorchrunCommand torchrun = read_torchrun_args(settings);
@@ -261,21 +260,26 @@ Faults check_torchrun_args(const Settings& settings) {
 }
 
 void choose_for_torchrun(LaunchChoice& choice, TorchrunLauncher& torchrun, const LaunchInput& input) {
-  const TorchrunCommand* own = torchrun.own.get();
   const TorchrunCommand more = read_torchrun_args(input.settings);
   for (const auto& flag : more.flags)
     torchrun.more.push_back(fmt::format("--{}{}{}", flag.name, flag.value.empty() ? "" : "=", flag.value));
-  const auto* logs = own != nullptr ? own->find("log_dir") : nullptr;
-  if (logs == nullptr) logs = more.find("log_dir");
+  const TorchrunCommand whole = whole_command(torchrun, input, {});
+  const auto* logs = whole.find("log_dir");
   const auto& ours = input.settings[Option::log_dir];
   choice.log_dir = logs != nullptr ? logs->value
                    : ours          ? ours->text
                                    : std::string(input.node.environment().get("PET_LOG_DIR").value_or(""));
-  if (input.command.empty()) return;
-  if (!choice.interpreter.empty()) choice.python = {choice.interpreter, "-u"};
-  if (own == nullptr) return warn_script(choice, torchrun, input);
-  if (choice.interpreter.empty()) choice.python = own->interpreter;
-  if (!own->program.empty()) choice.python = interpreter_of(own->program, input.node);
+  if (!choice.interpreter.empty())
+    choice.python = {choice.interpreter, "-u"};
+  else if (torchrun.own)
+    choice.python =
+        whole.interpreter.empty() ? interpreter_of(whole.words[0], input.node) : whole.interpreter;
+  if (torchrun.own || torchrun.tells_local_rank || input.command.empty() || input.command[0] == "-m") return;
+  const std::string text = script_text(input.command, input.node);
+  if (!local_rank_argument(text).empty() && text.find("LOCAL_RANK") == std::string::npos)
+    choice.warnings.push_back(fmt::format(
+        "{} mentions --local_rank and not LOCAL_RANK; if it needs the argument, use --launcher=launch",
+        input.command[0]));
 }
 
 std::optional<PythonSite> plan_site(const LaunchChoice& choice, const LaunchInput& input,
@@ -291,7 +295,7 @@ std::optional<PythonSite> plan_site(const LaunchChoice& choice, const LaunchInpu
   };
   if (!joins && !(records && (choice.launches() || runs_python()))) return std::nullopt;
   const Environment& environment = input.node.environment();
-  const auto path = environment.get(python_path_variable);
+  const auto path = environment.get("PYTHONPATH");
   // A folder with a colon would be two entries of PYTHONPATH, and with a variable above the kernel's limit
   // the command could not be executed (execve(2), MAX_ARG_STRLEN).
   constexpr std::size_t longest_path = std::size_t{120} << 10U;
@@ -313,62 +317,76 @@ std::optional<PythonSite> plan_site(const LaunchChoice& choice, const LaunchInpu
 
 void change_for_torch(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input,
                       const OwnFolder& folder) {
+  const auto& [topology, settings, command, node] = input;
+  const Environment& environment = node.environment();
+  const auto set = [&](std::string_view name, std::string_view value) {
+    if (!environment.get(name)) change.set.emplace_back(name, value);
+  };
   if (choice.launches()) hide_other_job(change, choice, input);
-  if (choice.by_torchrun()) change_for_torchrun(change, choice, input, folder);
-  change_for_script(change, choice, input);
-  change_for_site(change, choice, input, folder);
+  // A rank 0 that survives could not admit a new node: MASTER_ADDR is not published for the new round (torch
+  // 2.13).
+  if (choice.by_torchrun() && topology.is<ElasticNode>()) set("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1");
+  // A process under @record writes its error into rankshim's folder.
+  const bool agent_records = choice.by_torchrun() && choice.log_dir.empty() && !folder.path.empty();
+  if (agent_records || (folder.has_site && topology.is<CreatedProcess>()))
+    set(agent_error_variable, folder.path + "/error.json");
+  if (needs_port(choice, input)) set("PORT", topology.facts.text(Fact::master_port));
+  if (may_start_torchrun(choice, input) && needs_plain_variables(input, folder.has_site)) {
+    for (auto& [name, value] : torchrun_job(topology, change.apply(environment)))
+      change.set.emplace_back(name, value);
+  }
+  if (folder.has_site) {
+    const auto path = environment.get("PYTHONPATH");
+    change.set.emplace_back("PYTHONPATH", folder.path + (path ? ":" + std::string(*path) : ""));
+  }
   share_cpus(change, choice, input);
-  if (choice.launches()) change_for_stop(change, choice, input);
+  // torchrun gives its workers the grace that it gets itself (torch/distributed/launcher/api.py, whole
+  // seconds).
+  if (const auto grace = settings.time(Option::grace); grace && choice.by_torchrun())
+    set("TORCH_ELASTIC_SHUTDOWN_TIMEOUT",
+        std::to_string(std::max<std::int64_t>(1, (grace->count() + 999) / 1000)));
+  // Workers that hang show their stacks (faulthandler in Python's library).
+  constexpr std::string_view handler = "PYTHONFAULTHANDLER";
+  if (choice.launches() && settings.flag(Option::stacks) && !environment.has(handler)) set(handler, "1");
 }
 
 std::vector<std::string> torchrun_argv(const LaunchChoice& choice, const TorchrunLauncher& torchrun,
                                        const LaunchInput& input, const KnownAtStart& known) {
-  const std::vector<std::string>& command = input.command;
+  const TorchrunCommand command = whole_command(torchrun, input, known.torch);
   const bool has_only_launch = known.torch.has_only_launch;
+  const Variables flags = missing_flags(choice, command, input, known);
+  const auto word = [&](std::size_t at) { return command.words.begin() + static_cast<std::ptrdiff_t>(at); };
   std::vector<std::string> argv;
   if (!choice.interpreter.empty()) argv = {choice.interpreter, "-u"};
-  std::vector<std::string> more = torchrun.more;
-  auto flags = torchrun_flags(input, known.master_address,
-                              choice.log_dir.empty() ? known.folder.path : std::string(), more);
-  if (const auto& log_dir = input.settings[Option::log_dir]) {
-    flags.push_back({"log_dir", log_dir->text});
-    // 3: stdout and stderr (torch/distributed/elastic/multiprocessing/api.py, Std)
-    flags.push_back({input.settings.flag(Option::tee) ? "tee" : "redirects", "3"});
-  }
-  if (has_only_launch) std::erase_if(flags, [](const auto& flag) { return !is_launchs(flag.name); });
-  std::erase_if(more, [&](const std::string& option) {
-    return option.starts_with(conf_option) ||
-           std::ranges::find(known.torch.rejected, option) != known.torch.rejected.end();
-  });
-  if (torchrun.own) {
-    const auto words = fill_in(*torchrun.own, input.topology, std::move(flags), more);
-    argv.insert(argv.end(), words.begin(), words.end());
-    return argv;
-  }
-  argv.insert(argv.end(), {"-m", has_only_launch ? "torch.distributed.launch" : "torch.distributed.run"});
-  for (const TorchrunFlag& flag : flags) argv.push_back(fmt::format("--{}={}", flag.name, flag.value));
-  argv.insert(argv.end(), more.begin(), more.end());
-  const std::string text = script_text(command, input.node);
+  argv.insert(argv.end(), word(0), word(command.flags_at));
+  for (const auto& [name, value] : flags) argv.push_back(fmt::format("--{}={}", name, value));
+  const std::string text = torchrun.own ? std::string() : script_text(input.command, input.node);
+  const std::string_view argument = local_rank_argument(text);
   // It passes --local_rank=N to every script, unless it gets --use_env.
-  if (has_only_launch && !torchrun.tells_local_rank && !reads_local_rank_argument(text))
+  if (has_only_launch && !torchrun.own && !torchrun.tells_local_rank && argument.empty())
     argv.emplace_back("--use_env");
-  argv.insert(argv.end(), command.begin(), command.end());
-  if (!torchrun.tells_local_rank || has_only_launch) return argv;
-  // Appended after the script, as torch.distributed.launch does; torchrun replaces the placeholder by the
-  // number (torch/distributed/elastic/utils/api.py, macros).
-  const auto script = argv.end() - static_cast<std::ptrdiff_t>(command.size());
-  argv.insert(script + (command[0] == "-m" ? 2 : 1), local_rank_spelling(text) + "=${local_rank}");
+  std::size_t at = command.flags_at;
+  for (const TorchrunCommand::Flag& given : command.flags) {
+    at = given.at + given.words;
+    if (std::ranges::find(flags, given.name, &Variables::value_type::first) == flags.end())
+      argv.insert(argv.end(), word(given.at), word(at));
+  }
+  argv.insert(argv.end(), word(at), command.words.end());
+  // Behind the script, as torch.distributed.launch does it; torchrun replaces the placeholder by the number
+  // (torch/distributed/elastic/utils/api.py, macros). Most scripts that need the argument are older than
+  // torch 2.0.
+  if (torchrun.tells_local_rank && !torchrun.own && !has_only_launch)
+    argv.insert(argv.end() - (command.words.end() - word(command.script_at + 1)),
+                std::string(argument.empty() ? "--local_rank" : argument) + "=${local_rank}");
   return argv;
 }
-
-std::string agent_error_file(const std::string& folder) { return folder + "/error.json"; }
 
 std::string find_agent_error_file(const LaunchChoice& choice, const LaunchPlan& plan, const Node& node,
                                   const OwnFolder& folder) {
   if (choice.natively() || (!choice.launches() && !folder.has_site)) return {};
   const Environment environment = plan.environment.apply(node.environment());
   const std::string path(environment.get(agent_error_variable).value_or(""));
-  return path.empty() && folder.has_site ? agent_error_file(folder.path) : path;
+  return path.empty() && folder.has_site ? folder.path + "/error.json" : path;
 }
 
 }  // namespace rankshim

@@ -29,9 +29,6 @@ struct PythonSite {
   bool records = false;  ///< whether exceptions are recorded: of workers, and of a Python that is the command
 };
 
-/// The text of the module sitecustomize.py for this site.
-std::string python_site_text(const PythonSite& site);
-
 /// The contents of sitecustomize.py, if there is a worker to record or a torchrun that could train alone.
 /// `master_address` is the master's literal address, known after the waiting.
 std::optional<PythonSite> plan_site(const LaunchChoice& choice, const LaunchInput& input,
@@ -41,6 +38,8 @@ std::optional<PythonSite> plan_site(const LaunchChoice& choice, const LaunchInpu
 struct OwnFolder {
   std::string path;       ///< empty: there is none, and the launch works without it
   bool has_site = false;  ///< it has a sitecustomize.py
+  /// The file there for a launcher that reads the nodes from a file.
+  [[nodiscard]] std::string hostfile() const { return path + "/hostfile"; }
 };
 
 /// What the check of the interpreter that needs torch has found.
@@ -63,9 +62,6 @@ struct KnownAtStart {
   unsigned attempt = 0;         ///< how often the job was started again (--job-restarts)
 };
 
-/// The file in rankshim's folder for a launcher that reads the nodes from a file.
-inline std::string hostfile(const OwnFolder& folder) { return folder.path + "/hostfile"; }
-
 /// torchrun's command line. A c10d job needs the master's address to find the local address that peers can
 /// reach.
 std::vector<std::string> torchrun_argv(const LaunchChoice& choice, const TorchrunLauncher& torchrun,
@@ -75,9 +71,6 @@ std::vector<std::string> torchrun_argv(const LaunchChoice& choice, const Torchru
 /// end.
 void change_for_torch(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input,
                       const OwnFolder& folder);
-
-/// The file in rankshim's folder for the agent's error.
-std::string agent_error_file(const std::string& folder);
 
 /// The file that the plan, or the user, has the agent write its error into: the launcher, or a torchrun that
 /// a program starts. Empty if there is none.

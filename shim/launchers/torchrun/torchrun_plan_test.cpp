@@ -114,7 +114,9 @@ TEST_CASE("--torchrun-args are torchrun's own options, behind rankshim's and bef
       Catch::EndsWith(" --max_restarts=0 --tee=3 --redirects=1 --log_dir=/logs --new-in-2.99=x train.py"));
   CHECK(planned(node, {"--torchrun-args=--log-dir=/logs", "train.py"}).log_dir == "/logs");
   CHECK_THAT(argv({"--torchrun-args=--role=a", "torchrun", "--role=b", "train.py"}),
-             Catch::StartsWith("torchrun --role=a --nnodes=3 ") && Catch::EndsWith(" --role=b train.py"));
+             Catch::StartsWith("torchrun --nnodes=3 ") && Catch::EndsWith(" --role=a --role=b train.py"));
+  CHECK_THAT(argv({"--log-dir=/a", "--torchrun-args=--log-dir=/b", "torchrun", "train.py"}),
+             Catch::EndsWith(" --redirects=3 --log_dir=/b train.py") && !Catch::Contains("=/a"));
   CHECK(argv({"--torchrun-args=--role=a", "bash", "run.sh"}) == "bash run.sh");
 
   const auto fault = [&](const std::string& arguments) {

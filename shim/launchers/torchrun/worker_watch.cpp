@@ -5,7 +5,6 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,7 +12,6 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <iterator>
 #include <utility>
 
 #include "base/files.h"
@@ -21,7 +19,6 @@
 #include "base/text.h"
 #include "loop/loop.h"
 #include "supervise/kernel.h"
-#include "supervise/tree.h"
 
 namespace rankshim::torchrun {
 
@@ -155,21 +152,14 @@ bool WorkerWatch::read_events() {
 
 /// torchrun makes LOG_FOLDER/RUN_ID_XXXXXX/attempt_N just before it starts that attempt's workers
 /// (torch/distributed/elastic/multiprocessing/api.py, DefaultLogsSpecs.reify; in 1.13
-/// local_elastic_agent.py).
+/// local_elastic_agent.py). Other launchers may use the same log folder at the same time: until the first
+/// worker shows which folder is its launcher's, each may be.
 void WorkerWatch::on_entry(const std::string& folder, const std::string& name) {
-  if (folder == log_folder_) {
-    const std::string path = folder + "/" + name;
-    if (may_be_ours(path) && is_own_folder(path)) watch_folder(path);
-  } else if (name.starts_with("attempt_") && may_be_ours(folder) && !finished_) {
-    noted_ = folder + "/" + name;
-    look_soon();
-  }
-}
-
-/// Whether a folder in the log folder may be the launcher's; other launchers may use the same log folder at
-/// the same time.
-bool WorkerWatch::may_be_ours(const std::string& folder) const {
-  return folder == folder_of(record_.error_folder) || (!folder_is_known_ && record_.states.empty());
+  const std::string path = folder + "/" + name;
+  const bool is_run = folder == log_folder_;
+  if (record_.first_at && (is_run ? path : folder) != folder_of(record_.error_folder)) return;
+  if (is_run && is_own_folder(path)) watch_folder(path);
+  if (!is_run && name.starts_with("attempt_")) begin_attempt(path);
 }
 
 /// A worker's environment shows which folder is the launcher's (torch/distributed/elastic/agent/server/
@@ -179,7 +169,6 @@ void WorkerWatch::take_folder_of(std::string_view environment) {
   const std::filesystem::path folder = file.parent_path().parent_path();
   const std::string attempt = folder.filename(), run = folder.parent_path().filename();
   if (run.empty() || !attempt.starts_with("attempt_")) return;
-  folder_is_known_ = true;
   record_.error_folder = log_folder_ + "/" + run + "/" + attempt;
   drop_watches(0);
 }
@@ -188,30 +177,20 @@ void WorkerWatch::take_folder_of(std::string_view environment) {
 /// after a change of membership, when the earlier workers have ended, torchrun removes the folder and makes
 /// it again for the new workers, which is not a further attempt.
 void WorkerWatch::begin_attempt(const std::string& folder) {
-  if (!may_be_ours(folder_of(folder))) return;
+  take_ends();
   const bool again = folder == record_.error_folder;
   const std::vector<WorkerState>& before = record_.states;
-  if (again && (before.empty() || !all_have_ended())) return;
+  if (again && (before.empty() || !record_.running().empty())) return;
   restarted_ = !again && !before.empty();
   if (record_.attempts == 0 || restarted_) ++record_.attempts;
   record_.error_folder = folder;
-  if (!before.empty()) {  // if no worker was seen, the earlier ones are still the last set
-    std::erase_if(earlier_, [](pid_t pid) { return !read_process(pid); });
-    std::ranges::transform(before, std::back_inserter(earlier_), &WorkerState::pid);
-  }
+  std::erase_if(known_, [](pid_t pid) { return !read_process(pid); });
   pidfds_.clear();
   record_.states.clear();
   record_.ends.clear();
   begun_ = steady_clock::now();
   changed_(nullptr);
-}
-
-bool WorkerWatch::all_have_ended() const {
-  return std::ranges::all_of(record_.states, [](const WorkerState& worker) {
-    if (worker.ended) return true;
-    const std::optional<Process> process = read_process(worker.pid);
-    return !process || !process->alive();
-  });
+  look_soon();
 }
 
 /// Reads the node's numbers from the first worker of a set; logs what has changed since the set before.
@@ -220,19 +199,19 @@ void WorkerWatch::take_numbers(const Candidate& worker) {
   const std::optional<unsigned> node_rank = worker.number("GROUP_RANK");
   const std::optional<unsigned> nodes = worker.number("GROUP_WORLD_SIZE");
   if (node_rank && nodes) record_.numbers = NodeNumbers{*node_rank, *nodes};
-  if (!earlier_.empty()) {
-    std::string what = "torchrun has started new workers";
-    if (restarted_) what += fmt::format(" (restart {})", record_.attempts - 1);
+  if (record_.first_at) {
+    std::string what = restarted_ ? fmt::format(" (restart {})", record_.attempts - 1) : "";
     if (record_.numbers && before && record_.numbers->nodes != before->nodes) {
-      what += record_.numbers->nodes < before->nodes  ? ": a node was lost"
-              : record_.numbers->nodes <= most_nodes_ ? ": a node came back"
-                                                      : ": a node has joined";
-      what += fmt::format("; the job has {} now, {} before",
-                          counted(std::to_string(record_.numbers->nodes), "node"), before->nodes);
+      const unsigned now = record_.numbers->nodes;
+      what += fmt::format(": a node {}; the job has {} now, {} before",
+                          now < before->nodes  ? "was lost"
+                          : now <= most_nodes_ ? "came back"
+                                               : "has joined",
+                          counted(std::to_string(now), "node"), before->nodes);
     } else if (!restarted_) {
       what += ": the job's nodes have changed";
     }
-    log::info("{}", what);
+    log::info("torchrun has started new workers{}", what);
   }
   if (record_.numbers) most_nodes_ = std::max(most_nodes_, record_.numbers->nodes);
 }
@@ -243,24 +222,16 @@ void WorkerWatch::look_soon() {
   timer_.expires_after(gap_);
   gap_ = std::min(2 * gap_, longest_gap);
   timer_.async_wait([this](const boost::system::error_code& error) {
-    if (error) return;
-    look_is_due_ = false;
-    look_for_workers();
+    if (!error) look_for_workers();
   });
 }
 
 void WorkerWatch::look_for_workers() {
-  if (finished_) return;
-  if (!noted_.empty()) begin_attempt(std::exchange(noted_, {}));
+  look_is_due_ = false;
+  if (!inotify_.is_open()) return;
   ++looks_;
-  if (const std::optional<std::vector<Process>> below = descendants(agent_)) {
-    for (const Process& process : *below) {
-      const bool is_known =
-          std::ranges::find(record_.states, process.pid, &WorkerState::pid) != record_.states.end() ||
-          std::ranges::find(earlier_, process.pid) != earlier_.end();
-      if (process.parent == agent_ && !is_known) add_worker(process);
-    }
-  }
+  for (const Process& process : descendants(agent_).value_or(std::vector<Process>{}))
+    if (process.parent == agent_ && !known_.contains(process.pid)) add_worker(process);
   if (record_.states.size() >= expected_) {
     gap_ = first_gap;  // for the next set
   } else if (steady_clock::now() < begun_ + look_at_most) {
@@ -279,9 +250,10 @@ void WorkerWatch::add_worker(const Process& process) {
     if (!now || now->alive()) return;  // it is gone, not ready yet, or no worker
     local_rank = static_cast<unsigned>(record_.states.size());
   }
-  if (!folder_is_known_) take_folder_of(candidate.environment);
-  if (!record_.first_at) record_.first_at = steady_clock::now();
+  take_folder_of(candidate.environment);
   if (record_.states.empty()) take_numbers(candidate);
+  if (!record_.first_at) record_.first_at = steady_clock::now();
+  known_.insert(pid);
   record_.states.push_back({pid, *local_rank, candidate.number("RANK"), false});
   const int descriptor = kernel::pidfd_open(pid);
   auto& pidfd = pidfds_.try_emplace(pid, io_).first->second;
@@ -299,27 +271,15 @@ void WorkerWatch::add_worker(const Process& process) {
 void WorkerWatch::on_end(pid_t pid, std::optional<int> status) {
   const auto pidfd = pidfds_.find(pid);
   if (pidfd == pidfds_.end()) return;
-  WorkerState& worker = *std::ranges::find(record_.states, pid, &WorkerState::pid);
-  worker.ended = true;
   if (!status) status = zombie_status(pid);
   if (!status) status = reaped_status(pidfd->second.native_handle());
   pidfds_.erase(pidfd);
-  record_.ends.push_back(
-      {pid, worker.local_rank, worker.rank, status.value_or(0), status.has_value(), steady_clock::now()});
-  log::debug("worker {} (pid {}) ended with wait status {}", worker.local_rank, pid,
+  log::debug("worker {} ended with wait status {}", pid,
              status ? std::to_string(*status) : std::string("unknown"));
-  changed_(&record_.ends.back());
+  if (const WorkerEnd* end = record_.add_end(pid, status)) changed_(end);
 }
 
-bool WorkerWatch::some_run() const {
-  return std::ranges::any_of(record_.states, [](const WorkerState& worker) { return !worker.ended; });
-}
-
-void WorkerWatch::look() {
-  if (inotify_.is_open()) {
-    for (unsigned taken = 0; taken < buffers_at_once && read_events();) ++taken;
-    if (!noted_.empty()) look_for_workers();
-  }
+void WorkerWatch::take_ends() {
   for (auto pidfd = pidfds_.begin(); pidfd != pidfds_.end();) {
     const auto worker = pidfd++;
     pollfd ready{worker->second.native_handle(), POLLIN, 0};
@@ -327,12 +287,18 @@ void WorkerWatch::look() {
   }
 }
 
+void WorkerWatch::look() {
+  if (inotify_.is_open()) {
+    for (unsigned taken = 0; taken < buffers_at_once && read_events();) ++taken;
+    if (look_is_due_) look_for_workers();
+  }
+  take_ends();
+}
+
 void WorkerWatch::agent_ended() {
   look();
-  finished_ = true;
   timer_.cancel();
-  boost::system::error_code ignored;
-  if (inotify_.is_open()) inotify_.close(ignored);
+  if (inotify_.is_open()) inotify_.close();
 }
 
 void WorkerWatch::finish() {

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,8 +37,8 @@ class WorkerWatch {
   /// Handles everything that has happened since the last call.
   void look();
 
-  /// A worker that had lost its agent was reaped by rankshim, with this wait status.
-  void on_reaped(pid_t pid, int status) { on_end(pid, status); }
+  /// A worker has ended: one that had lost its agent was reaped by rankshim, with this wait status.
+  void on_end(pid_t pid, std::optional<int> status = std::nullopt);
 
   /// No further attempt is expected; workers that still run are followed to their ends.
   void agent_ended();
@@ -45,8 +46,6 @@ class WorkerWatch {
   /// Looks once more, then stops watching.
   void finish();
 
-  /// Whether one of the last set still runs.
-  [[nodiscard]] bool some_run() const;
   /// How often /proc was searched for workers.
   [[nodiscard]] std::uint64_t looks() const { return looks_; }
 
@@ -57,14 +56,12 @@ class WorkerWatch {
   bool read_events();
   void on_entry(const std::string& folder, const std::string& name);
   void begin_attempt(const std::string& folder);
-  [[nodiscard]] bool all_have_ended() const;
   void take_numbers(const Candidate& worker);
-  [[nodiscard]] bool may_be_ours(const std::string& folder) const;
   void take_folder_of(std::string_view environment);
   void look_soon();
   void look_for_workers();
   void add_worker(const Process& process);
-  void on_end(pid_t pid, std::optional<int> status = std::nullopt);
+  void take_ends();
 
   boost::asio::io_context& io_;
   const pid_t agent_;
@@ -72,20 +69,17 @@ class WorkerWatch {
   const unsigned expected_;
   supervise::WorkerRecord& record_;
   const std::function<void(const supervise::WorkerEnd*)> changed_;
-  boost::asio::posix::stream_descriptor inotify_;
-  std::map<int, std::string> folders_;  // by inotify's watch descriptor
+  boost::asio::posix::stream_descriptor inotify_;  // open as long as the agent runs
+  std::map<int, std::string> folders_;             // by inotify's watch descriptor
   loop::Timer timer_;
-  std::string noted_;         // the folder of the newest attempt, if it has not begun
   bool look_is_due_ = false;  // the timer runs
   std::uint64_t looks_ = 0;
   std::chrono::milliseconds gap_{1};             // between two looks
   std::chrono::steady_clock::time_point begun_;  // when the search for the present set began
   std::map<pid_t, boost::asio::posix::stream_descriptor> pidfds_;  // of the workers that are followed
-  std::vector<pid_t> earlier_;                                     // of the earlier sets
-  bool restarted_ = false;        // the set that is searched for is a restart's
-  unsigned most_nodes_ = 0;       // the most that the job ever had
-  bool folder_is_known_ = false;  // the launcher's in the log folder, from a worker's environment
-  bool finished_ = false;
+  std::set<pid_t> known_;    // the workers of the last set, and those of earlier ones that are still there
+  bool restarted_ = false;   // the set that is searched for is a restart's
+  unsigned most_nodes_ = 0;  // the most that the job ever had
 };
 
 }  // namespace rankshim::torchrun

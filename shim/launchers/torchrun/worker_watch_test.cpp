@@ -164,9 +164,8 @@ TEST_CASE("a flood of attempt folders costs four looks and then one every 10 ms 
   // Some of them in a piece: others are served in between.
   io.run_one();
   CHECK(record.error_folder != run + "/attempt_599");
-  run_until(io, [&] { return record.error_folder == run + "/attempt_599"; });
+  run_until(io, [&] { return record.error_folder == run + "/attempt_599" && watch.looks() >= 1; });
   const auto took = std::chrono::steady_clock::now() - begun;
-  CHECK(watch.looks() >= 1);
   CHECK(watch.looks() <= 4 + static_cast<std::uint64_t>(took / 10ms));
   CHECK(record.attempts == 1);
 

@@ -1,4 +1,4 @@
-#include "launchers/torchrun/program.h"
+#include "launchers/torchrun/launcher_in_proc.h"
 
 #include <catch2/catch.hpp>
 
@@ -105,13 +105,6 @@ TEST_CASE("a node trains alone where its workers' world is no larger than the no
        ""},
       {"spawned workers of a larger world", {script, spawned(12, 10, 4), spawned(13, 10, 4)}, {2, 8}, ""},
       {"spawned workers of the job's world", {script, spawned(12, 10, 2), spawned(13, 10, 2)}, {2, 1}, ""},
-      {"an endpoint of a job on one machine",
-       {{.pid = 12,
-         .name = "torchrun",
-         .alone_by = "--rdzv_endpoint=127.0.0.1:1",
-         .meets_on_loopback = true}},
-       {2, 8, true},
-       ""},
       {"a torchrun on purpose beside the job", {script, lone, agent, worker(14, 11, 16, 0, 8)}, {2, 8}, ""},
   };
   for (const Case& one : cases) {
@@ -152,10 +145,12 @@ TEST_CASE("a process has its script's name, and a torchrun's flags show whether 
     CHECK(
         read_alone_by(words("python torchrun --rdzv_endpoint=" + std::string(elsewhere) + " t.py")).empty());
   }
-  CHECK(seen_by_words(words("torchrun --nnodes=2 --rdzv_endpoint=pod-1:29500 t.py"), "pod-1").alone_by ==
-        "--rdzv_endpoint=pod-1:29500");
-  CHECK(
-      seen_by_words(words("torchrun --nnodes=2 --rdzv_endpoint=pod-0:29500 t.py"), "pod-1").alone_by.empty());
+  CHECK(seen_by_words(words("torchrun --nnodes=2 --rdzv_endpoint=pod-1:29500 t.py"), {.own_name = "pod-1"})
+            .alone_by == "--rdzv_endpoint=pod-1:29500");
+  CHECK(seen_by_words(words("torchrun --nnodes=2 --rdzv_endpoint=pod-0:29500 t.py"), {.own_name = "pod-1"})
+            .alone_by.empty());
+  CHECK(seen_by_words(words("torchrun --rdzv_endpoint=127.0.0.1:1 t.py"), {.on_loopback = true})
+            .alone_by.empty());  // of a job on one machine
   CHECK(read_alone_by(words("python torchrun --nnodes=16 t.py --standalone")).empty());
   CHECK(read_alone_by(words("python train.py --standalone")).empty());
 }

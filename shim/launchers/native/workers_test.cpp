@@ -1,4 +1,4 @@
-#include "launchers/native/native_plan.h"
+#include "launchers/native/workers.h"
 
 #include <catch2/catch.hpp>
 
@@ -82,8 +82,8 @@ TEST_CASE("explain shows what each worker is bound to", "[native]") {
                       "--",
                       "./mytask"};
   const ShownPlan plan = planned(node, line);
-  CHECK(plan.workers[0].bound == "NUMA node 0, CPUs 1-3 (NVIDIA 0000:01:00.0)");
-  CHECK(plan.workers[1].bound == "not bound: no accelerator is known that it can use");
+  CHECK(plan.workers[0].near.text == "NUMA node 0, CPUs 1-3 (NVIDIA 0000:01:00.0)");
+  CHECK(plan.workers[1].near.text == "not bound: no accelerator is known that it can use");
 }
 
 TEST_CASE("nothing of an agent reaches a worker that has none", "[native]") {
