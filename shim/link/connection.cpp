@@ -101,7 +101,7 @@ Connection::Connection(tcp::socket socket, Owner& owner, Side side, ConnectionId
 
 void Connection::start(milliseconds timeout) {
   watch_silence(socket_.native_handle(), timeout);
-  out_ = greeting();
+  out_ = greeting;
   if (side_ == Side::peer) write();  // the hub answers: who asks for something else gets nothing
   read();
 }

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "link/message.h"
-#include "link/store.h"
 
 namespace rankshim::link {
 namespace {
@@ -12,14 +11,7 @@ namespace {
 constexpr std::size_t head_size = 3;
 constexpr std::uint8_t tag_bit = 0x80;
 
-bool is_prefix(std::string_view one, std::string_view other) {
-  const std::size_t size = std::min(one.size(), other.size());
-  return one.substr(0, size) == other.substr(0, size);
-}
-
 }  // namespace
-
-std::string greeting() { return std::string(greeting_word) + wire_version; }
 
 std::string Frame::bytes() const {
   return std::string{static_cast<char>(body.size() >> 8U), static_cast<char>(body.size() & 0xFFU),
@@ -28,20 +20,25 @@ std::string Frame::bytes() const {
 }
 
 void Decoder::read_greeting() {
-  if (!is_prefix(bytes_, greeting_word)) {
-    const bool only_asks =
-        bytes_.size() > store_greeting.size() && bytes_[store_greeting.size()] == store_question;
-    broken_ = is_prefix(bytes_, store_greeting) && !only_asks ? Broken::store_client : Broken::stranger;
-  } else if (bytes_.size() > greeting_word.size()) {
-    greeted_ = true;
-    if (bytes_[greeting_word.size()] != wire_version) broken_ = Broken::version;
-    bytes_.erase(0, greeting_word.size() + 1);
+  constexpr std::string_view end_of_number("\0\0\0\0", 4);  // the store answers with 8 bytes
+  const auto right = static_cast<std::size_t>(std::ranges::mismatch(bytes_, greeting).in1 - bytes_.begin());
+  greeted_ = right == greeting.size();
+  if (greeted_) {
+    bytes_.erase(0, right);
+  } else if (right == bytes_.size()) {
+    return;  // the rest is to come
+  } else if (right + 1 == greeting.size()) {
+    broken_ = Broken::version;
+  } else if (right == store_client_word.size()) {
+    broken_ = Broken::store_client;
+  } else {
+    broken_ = bytes_.size() == 8 && bytes_.ends_with(end_of_number) ? Broken::store : Broken::other;
   }
 }
 
 bool Decoder::feed(std::string_view bytes) {
   bytes_ += bytes;
-  if (!greeted_ && broken_ == Broken::no && !bytes_.empty()) read_greeting();
+  if (!greeted_ && broken_ == Broken::no) read_greeting();
   return broken_ == Broken::no;
 }
 
@@ -50,7 +47,7 @@ std::optional<Frame> Decoder::next() {
   const auto byte = [this](std::size_t at) { return static_cast<unsigned char>(bytes_[at]); };
   const std::size_t length = byte(0) * 256U + byte(1);
   if (length > longest_body) {
-    broken_ = Broken::too_long;
+    broken_ = Broken::other;
     return std::nullopt;
   }
   const bool tagged = (byte(2) & tag_bit) != 0;
@@ -61,6 +58,10 @@ std::optional<Frame> Decoder::next() {
   bytes_.erase(0, head_size + length + tag);
   if (bytes_.empty()) std::string().swap(bytes_);  // most connections say one thing and are silent then
   return frame;
+}
+
+Broken Decoder::broken() const {
+  return !greeted_ && bytes_ == store_client_word ? Broken::store_client : broken_;
 }
 
 }  // namespace rankshim::link

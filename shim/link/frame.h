@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -9,10 +8,17 @@
 
 namespace rankshim::link {
 
-/// What the stream of each side begins with: a word that no other protocol does, and the version.
-inline constexpr std::string_view greeting_word = "RSHM";
-inline constexpr char wire_version = 1;
-std::string greeting();
+/// What a client of torch's TCPStore says first: VALIDATE and the magic number (since torch 2.1; pytorch,
+/// torch/csrc/distributed/c10d/TCPStoreBackend.hpp).
+inline constexpr std::string_view store_client_word("\x00\xce\xf7\x85\x3c", 5);
+
+/// What the stream of each side begins with: a question to torch's store (GETNUMKEYS, which changes nothing),
+/// so that a peer knows at once if that has the hub's place, a word that no other protocol says, and the
+/// version.
+inline constexpr std::string_view greeting(
+    "\x00\xce\xf7\x85\x3c\x07"
+    "RSHM\x01",
+    11);
 
 /// One frame: `u16 length | u8 type | body | tag`. The length is the body's, in network order; bit 7 of the
 /// type says that a tag of 32 bytes follows.
@@ -29,9 +35,9 @@ struct Frame {
 enum class Broken : std::uint8_t {
   no,
   store_client,  ///< it begins as a client of torch's TCPStore does
-  stranger,      ///< it begins as something else: a browser, a port scanner, another server
+  store,         ///< torch's store has answered the question
   version,       ///< another version of the protocol
-  too_long,      ///< a frame above the limit
+  other,         ///< a browser, a port scanner, another server; or a frame above the limit
 };
 
 /// Cuts a stream into frames. It keeps at most one unfinished frame.
@@ -44,7 +50,8 @@ class Decoder {
   /// The next whole frame.
   std::optional<Frame> next();
 
-  [[nodiscard]] Broken broken() const { return broken_; }
+  /// What the stream is, if nothing follows.
+  [[nodiscard]] Broken broken() const;
 
  private:
   void read_greeting();

@@ -1,13 +1,9 @@
 #include "link/link.h"
 
 #include <boost/asio/error.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <utility>
 
-#include "base/fault.h"
 #include "base/log.h"
-#include "link/hub.h"
-#include "link/peer.h"
 #include "loop/loop.h"
 
 namespace rankshim::link {
@@ -25,12 +21,11 @@ std::string refused(const std::exception& error) {
 
 }  // namespace
 
-std::shared_ptr<Link> Link::make(boost::asio::io_context& io, Options options) {
+std::shared_ptr<Link> Link::make(asio::io_context& io, Options options) {
   options.self.instance = random_number();
   if (options.self.port == 0) options.self.port = options.master.port;
   options.self.master = options.master.host;
-  if (options.self.rank == 0) return std::make_shared<Hub>(io, std::move(options));
-  return std::make_shared<Peer>(io, std::move(options));
+  return options.self.rank == 0 ? make_hub(io, std::move(options)) : make_peer(io, std::move(options));
 }
 
 Link::Link(asio::io_context& io, Options options)
@@ -39,20 +34,11 @@ Link::Link(asio::io_context& io, Options options)
 asio::awaitable<Met> Link::meet(Time deadline) {
   const auto self = shared_from_this();
   try {
-    co_return co_await gather(deadline);
+    co_await gather(deadline);
   } catch (const std::exception& error) {
-    co_return Unlink{refused(error)};
+    met_ = no_link(refused(error));
   }
-}
-
-asio::awaitable<void> Link::leave(int signal) {
-  const auto self = shared_from_this();
-  try {
-    report_stop(signal);
-    co_await part_early();
-  } catch (const std::exception& error) {
-    log::debug("the link: {}", refused(error));
-  }
+  co_return *met_;
 }
 
 asio::awaitable<void> Link::finish(Done done) {
@@ -73,13 +59,33 @@ void Link::say(const Message& message) {
   }
 }
 
+void Link::take(const Message& message) {
+  const auto* waiting = std::get_if<Waiting>(&message);
+  const auto* stop = std::get_if<Stop>(&message);
+  if (const auto* go = std::get_if<Go>(&message); go != nullptr && !met_) met_ = *go;
+  if (const auto* refuse = std::get_if<Refuse>(&message); refuse != nullptr && !met_) met_ = *refuse;
+  if (waiting != nullptr) {
+    waiting_ = *waiting;
+    waiting_.note.empty() ? log::info("{}", waiting_line(waiting_)) : log::warn("{}", waiting_line(waiting_));
+  } else if (stop != nullptr && !stop_) {
+    stop_ = *stop;
+    tell_stop();
+  } else if (stop != nullptr && !stop->again) {  // it was, and a node has been asked to stop since
+    stop_->again = false;
+    stop_->note = stop->note;
+  } else if (std::holds_alternative<End>(message)) {
+    is_over_ = true;
+  }
+  changed_.signal();
+}
+
 void Link::on_stop(std::function<void(const Stop&)> told) {
   told_ = std::move(told);
   tell_stop();
 }
 
 void Link::tell_stop() {
-  if (told_ && stop() && stop()->culprit.node != options_.self.rank) std::exchange(told_, nullptr)(*stop());
+  if (told_ && stop_ && stop_->culprit.node != options_.self.rank) std::exchange(told_, nullptr)(*stop_);
 }
 
 }  // namespace rankshim::link

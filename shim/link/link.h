@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "base/fault.h"
 #include "link/connection.h"
 #include "link/message.h"
 #include "link/proof.h"
@@ -24,7 +23,6 @@ namespace rankshim::link {
 struct Timing {
   std::chrono::milliseconds hello{5'000};    ///< for a new connection to say who it is
   std::chrono::milliseconds welcome{3'000};  ///< for the hub's answer, before the peer connects again
-  std::chrono::milliseconds doubt{250};      ///< of it: after this the peer asks whether it is torch's store
   std::chrono::milliseconds connect{3'000};
   std::chrono::milliseconds retry{100};  ///< between two tries to connect; more with many nodes
   std::chrono::milliseconds look_up{
@@ -50,33 +48,25 @@ struct Options {
 
 /// This node's part of the link: node 0 listens (the hub), the others connect to it. All of it happens on the
 /// event loop. After meet() nothing of it throws, and a link that breaks harms nothing.
-class Link : public std::enable_shared_from_this<Link> {
+class Link : public std::enable_shared_from_this<Link>, public Connection::Owner {
  public:
   /// Node 0's if `options.self.rank` is 0. Throws what the system refuses.
   static std::shared_ptr<Link> make(boost::asio::io_context& io, Options options);
 
-  Link(boost::asio::io_context& io, Options options);
-  virtual ~Link() = default;
-  Link(const Link&) = delete;
-  Link& operator=(const Link&) = delete;
-
   /// Waits until all nodes are here and agree, or it is clear that they will not. Cancelling it (terminal)
-  /// ends it at once; the link is of no use then. What the system refuses means no link.
+  /// ends it at once. What the system refuses means no link.
   boost::asio::awaitable<Met> meet(Time deadline);
-
-  /// After a meet() that was cancelled: tells the others that this node was asked to stop, so that they do
-  /// not wait for it; also those that are about to come. Cancelling it ends it at once.
-  boost::asio::awaitable<void> leave(int signal);
 
   /// `told` is called, once, when this node is to end because of another one: now, if that is known already.
   void on_stop(std::function<void(const Stop&)> told);
-  /// A worker of this node has failed. Its `age` counts from now.
+  /// A worker of this node has failed.
   void report_failure(const Failure& failure) { say(failure); }
   /// This node was asked to stop from outside.
   void report_stop(int signal) { say(Stopping{signal}); }
 
-  /// The command and all that it left have ended. A node that ended well waits for the others'
-  /// end; any other only until its last words are sent. Cancelling it ends it at once.
+  /// The command and all that it left have ended. A node that ended well waits for the others' end; any other
+  /// only until its last words are sent. After a meet() that was cancelled it tells what was reported to
+  /// those that wait, and to those that are about to come. Cancelling it ends it at once.
   boost::asio::awaitable<void> finish(Done done);
 
   /// After report_stop() and a finish() that was cancelled: if node 0 closed the connection because all start
@@ -84,32 +74,52 @@ class Link : public std::enable_shared_from_this<Link> {
   virtual boost::asio::awaitable<std::optional<Stop>> unheard() { co_return std::nullopt; }
 
   /// What ends the job, as far as this node knows; nothing: all ended well, or nobody knows.
-  [[nodiscard]] virtual const std::optional<Stop>& stop() const = 0;
+  [[nodiscard]] const std::optional<Stop>& stop() const { return stop_; }
   /// Node 0: all nodes, by rank. Others: nothing.
-  [[nodiscard]] virtual std::vector<Node> nodes() const = 0;
+  [[nodiscard]] virtual std::vector<Node> nodes() const { return {}; }
   /// Who is missing, as far as this node knows; `nnodes` is 0 if it knows nothing.
-  [[nodiscard]] virtual Waiting waiting() const = 0;
+  [[nodiscard]] virtual Waiting waiting() const { return launched() ? Waiting{} : waiting_; }
   /// The limit of open files that the command is to get (setrlimit(2) in its process): rankshim's own is
   /// raised as long as it holds the connections. Nothing: it is not.
   [[nodiscard]] virtual std::optional<rlimit> inherited_limit() const { return std::nullopt; }
 
  protected:
-  /// The stop() has become known.
+  Link(boost::asio::io_context& io, Options options);
+
+  /// Node 0 says this to this node.
+  void take(const Message& message);
+  /// The stop_ has become known.
   void tell_stop();
+  /// All nodes were told to launch.
+  [[nodiscard]] bool launched() const { return met_ && std::holds_alternative<Go>(*met_); }
+  [[nodiscard]] bool is_over() const { return stop_ || is_over_; }
 
   boost::asio::io_context& io_;
   Options options_;
   Event changed_;  ///< for gather() and part()
+  std::optional<Met> met_;
+  std::optional<Stop> stop_;
+  /// All have ended well, or this node has ended otherwise and said so, or there is no way back to node 0.
+  bool is_over_ = false;
 
  private:
   void say(const Message& message);
   virtual void send(const Message& message) = 0;
-  virtual boost::asio::awaitable<Met> gather(Time deadline) = 0;
+  /// Sets met_.
+  virtual boost::asio::awaitable<void> gather(Time deadline) = 0;
   /// `well`: the command has ended with 0.
   virtual boost::asio::awaitable<void> part(bool well) = 0;
-  virtual boost::asio::awaitable<void> part_early() = 0;
 
+  Waiting waiting_;
   std::function<void(const Stop&)> told_;
 };
+
+/// Any node's part but node 0's, and how node 0 asks who answers where the master's name leads.
+std::shared_ptr<Link> make_peer(boost::asio::io_context& io, Options options);
+/// Node 0's.
+std::shared_ptr<Link> make_hub(boost::asio::io_context& io, Options options);
+
+/// The meeting's end if the job goes on without a link.
+inline Refuse no_link(std::string why) { return {.sentence = std::move(why)}; }
 
 }  // namespace rankshim::link

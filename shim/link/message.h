@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -59,17 +58,12 @@ struct Waiting {
   std::string note;               ///< what else is wrong
 };
 
-/// The job cannot run as it is (78), not everybody came (75), or a node was asked to stop (76): the exit code
-/// and the sentence for everybody.
+/// The nodes do not start together: the job cannot run as it is (78), not everybody came (75), a node was
+/// asked to stop (76), or the job goes on without a link (0). The exit code and the sentence for everybody.
 struct Refuse {
   int code = 0;
   std::string sentence;
   Anchor anchor = Anchor::none;  ///< of a name or an address that cannot be had; not on the wire
-};
-
-/// The job goes on without a link.
-struct Unlink {
-  std::string why;
 };
 
 /// All are here and agree: launch.
@@ -80,31 +74,30 @@ struct Go {
 };
 
 /// How the meeting of the nodes ended.
-using Met = std::variant<Go, Refuse, Unlink>;
+using Met = std::variant<Go, Refuse>;
 
-/// A node's end, or what is about to become it. Its own node tells `rank` to `age`, the hub fills the rest.
+/// A node's end, or what is about to become it. Its own node tells `rank` to `text`, the hub fills the rest.
 struct Failure {
   std::optional<unsigned> rank;  ///< of the worker in the whole job; nothing: it was no single worker
-  std::string cause;             ///< a word of the report: "oom", "signal", "exception", "exit", …
+  std::string cause;             ///< "oom", "signal", "exception", "exit"; "stopped" or "lost", as in Stop
   int code = 0;                  ///< as an exit code: N, or 128 + the signal
   std::string text;              ///< what happened, as one line without secrets
-  std::int64_t age = 0;          ///< how long ago it happened, in ms
   unsigned node = 0;
   std::string host;
 };
 
 /// Everybody ends what runs, because of `culprit`.
 struct Stop {
-  enum class Why : std::uint8_t {
-    failed,   ///< a worker, or the whole command, failed there
-    drained,  ///< that node was asked to stop from outside
-    lost,     ///< that node went away
-  };
   Failure culprit;
-  Why why = Why::failed;
   bool again = false;  ///< the job is started again: all nodes meet once more
   std::string note;    ///< why it is not, where it could have been
 
+  /// That node was asked to stop from outside.
+  [[nodiscard]] bool drained() const { return culprit.cause == "stopped"; }
+  /// That node went away.
+  [[nodiscard]] bool lost() const { return culprit.cause == "lost"; }
+  /// A worker, or the whole command, failed there.
+  [[nodiscard]] bool failed() const { return !drained() && !lost(); }
   /// "node 3 (host e) failed: rank 17 was killed by SIGKILL".
   [[nodiscard]] std::string sentence() const;
 };
@@ -117,8 +110,8 @@ struct Stopping {
 /// The end of a worker.
 struct WorkerDone {
   unsigned local_rank = 0;
-  int code = 0;          ///< as an exit code
-  std::int64_t age = 0;  ///< how long ago it was, in ms
+  int code = 0;           ///< as an exit code
+  std::uint32_t age = 0;  ///< how long ago it was, in ms
 };
 
 /// The command of this node, and all that it left, has ended.
@@ -135,16 +128,16 @@ struct Ping {};
 struct Pong {};
 
 /// Each type's number on the wire is its place in this list, from 1.
-using Message = std::variant<Hello, Welcome, Proof, Waiting, Refuse, Unlink, Go, Failure, Stop, Stopping,
-                             Done, End, Ping, Pong>;
+using Message = std::variant<Hello, Welcome, Proof, Waiting, Refuse, Go, Failure, Stop, Stopping, Done, End,
+                             Ping, Pong>;
 
 inline constexpr std::size_t longest_body = 4096;
 
 /// The number of a message's type.
 inline std::uint8_t type_of(const Message& message) { return static_cast<std::uint8_t>(message.index() + 1); }
 
-/// The message as JSON of at most `longest_body` bytes. Texts are made printable, and cut where they are too
-/// long.
+/// The message as JSON of at most `longest_body` bytes, with each member by its name above. Texts are made
+/// printable, and cut where they are too long.
 std::string to_json(const Message& message);
 
 /// The message in a frame; nothing if the type is unknown, or the body is not JSON of that form. Unknown

@@ -30,10 +30,11 @@ TEST_CASE("a message comes back as it was", "[link]") {
   CHECK(back.host == "worker-3");
   CHECK(there_and_back(Waiting{16, 2, {5, 9}, "note"}).missing == std::vector<unsigned>{5, 9});
   const Stop stop = there_and_back(
-      Stop{{.rank = 17, .cause = "oom", .code = 137, .node = 2, .host = "c"}, Stop::Why::lost});
+      Stop{{.rank = 17, .cause = "oom", .code = 137, .node = 2, .host = "c"}, true, "note"});
   CHECK(stop.culprit.rank == 17);
   CHECK(stop.culprit.node == 2);
-  CHECK(stop.why == Stop::Why::lost);
+  CHECK(stop.again);
+  CHECK(stop.note == "note");
   CHECK_FALSE(there_and_back(Failure{.code = 1}).rank);
   const Done done = there_and_back(Done{143, {{0, 143, 12}, {7, 1, 1500}}});
   CHECK(done.code == 143);
@@ -45,14 +46,14 @@ TEST_CASE("a message comes back as it was", "[link]") {
 
 TEST_CASE("each type has the number that the protocol says", "[link]") {
   CHECK(type_of(Hello{}) == 1);
-  CHECK(type_of(Go{}) == 7);
-  CHECK(type_of(Pong{}) == 14);
+  CHECK(type_of(Go{}) == 6);
+  CHECK(type_of(Pong{}) == 13);
 }
 
 TEST_CASE("what is no message is refused; unknown members are not", "[link]") {
   const std::pair<int, const char*> bad[] = {
       {0, "{}"},
-      {15, "{}"},
+      {14, "{}"},
       {255, "{}"},
       {1, ""},
       {1, "[]"},
@@ -66,7 +67,10 @@ TEST_CASE("what is no message is refused; unknown members are not", "[link]") {
       {1, R"({"run":7})"},
       {4, R"({"missing":3})"},
       {4, R"({"missing":["a"]})"},
-      {8, R"({"rank":[]})"},
+      {7, R"({"rank":[]})"},
+      {8, R"({"culprit":[]})"},
+      {8, R"({"again":1})"},
+      {10, R"({"workers":[{"age":-1}]})"},
       {1, "{\"run\":\"\xff\"}"},
   };
   for (const auto& [type, body] : bad) {
@@ -74,18 +78,20 @@ TEST_CASE("what is no message is refused; unknown members are not", "[link]") {
     CHECK_FALSE(from_json(static_cast<std::uint8_t>(type), body));
   }
   CHECK(from_json(1, R"({"rank":1,"colour":"red","later":{"a":[1]}})"));
-  CHECK(std::get<Stop>(*from_json(9, R"({"why":9})")).why == Stop::Why::lost);
 }
 
 TEST_CASE("texts are bounded and printable", "[link]") {
   Hello hello{.run = std::string(5000, 'r')};
-  CHECK(there_and_back(hello).run == std::string(260, 'r'));
+  CHECK(there_and_back(hello).run == std::string(1024, 'r'));
   for (std::string* text : {&hello.run, &hello.attempt, &hello.launcher, &hello.master, &hello.host,
                             &hello.pod, &hello.platform_node, &hello.version, &hello.address, &hello.session})
     *text = std::string(300, '"');
   CHECK(to_json(hello).size() <= longest_body);
   there_and_back(hello);
-  CHECK(there_and_back(Failure{.text = "a\x1b[31m\n" + std::string(600, 'x')}).text.size() == 512);
+  CHECK(there_and_back(Failure{.text = "a\x1b[31m\n" + std::string(2000, 'x')}).text.size() == 1024);
+  const Done many{.workers = std::vector<WorkerDone>(100, {UINT32_MAX, INT32_MIN, UINT32_MAX})};
+  CHECK(to_json(many).size() <= longest_body);
+  CHECK(there_and_back(many).workers.size() == 60);
   CHECK(there_and_back(Refuse{78, "a\nb"}).sentence == "a\\nb");
   CHECK(std::get<Refuse>(*from_json(5, R"({"sentence":"\u001b[0m"})")).sentence == "\\x1b[0m");
 }
@@ -97,9 +103,9 @@ TEST_CASE("sentences name the node, its host and what happened", "[link]") {
   const Failure failure{.rank = 17, .code = 137, .text = "was killed by SIGKILL", .node = 3, .host = "e"};
   CHECK(Stop{failure}.sentence() == "node 3 (host e) failed: rank 17 was killed by SIGKILL");
   CHECK(Stop{{.code = 3, .node = 1}}.sentence() == "node 1 failed: ended with code 3");
-  CHECK(Stop{{.text = "SIGTERM", .node = 3, .host = "e"}, Stop::Why::drained}.sentence() ==
+  CHECK(Stop{{.cause = "stopped", .text = "SIGTERM", .node = 3, .host = "e"}}.sentence() ==
         "node 3 (host e) was asked to stop (SIGTERM)");
-  CHECK(Stop{{.text = "it went away", .node = 3, .host = "e"}, Stop::Why::lost}.sentence() ==
+  CHECK(Stop{{.cause = "lost", .text = "it went away", .node = 3, .host = "e"}}.sentence() ==
         "node 3 (host e) is lost: it went away");
 }
 

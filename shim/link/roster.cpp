@@ -17,16 +17,11 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::size_t most_failures = 8;  // of one node
 constexpr std::size_t most_sentences = 3;
 constexpr std::size_t most_strangers = 64;
 
 std::string who(const Hello& hello, const std::string& seen) {
   return node_name(hello.rank, hello.host, seen);
-}
-
-Message as_message(const auto& verdict) {
-  return std::visit([](const auto& message) { return Message(message); }, verdict);
 }
 
 std::string shown(const std::string& text) { return text.empty() ? "none" : in_quotes(text); }
@@ -77,25 +72,27 @@ std::string Roster::fault_of(const Hello& hello, const std::string& seen) const 
         "{} belongs to the job {}, {} to the job {}: the master's name {} leads to another "
         "job, or RANKSHIM_RUN_ID is not the same on all nodes",
         name, shown(hello.run), hub, shown(own.run), in_quotes(hello.master));
-  const auto differs = [&](std::string_view what, const auto& theirs, const auto& ours,
-                           std::string_view option) {
-    return fmt::format("{} has {} {}, {} has {}; set {} to the same on all nodes", name, what, theirs, hub,
-                       ours, option);
+  struct Agreed {
+    std::string_view what;
+    std::string theirs, ours;
+    std::string_view option;
   };
-  if (hello.nnodes != own.nnodes) return differs("nnodes", hello.nnodes, own.nnodes, "RANKSHIM_NNODES");
+  const Agreed agreed[] = {
+      {"nnodes", std::to_string(hello.nnodes), std::to_string(own.nnodes), "RANKSHIM_NNODES"},
+      {"master port", std::to_string(hello.port), std::to_string(own.port), "RANKSHIM_MASTER_PORT"},
+      {"launcher", shown(hello.launcher), shown(own.launcher), "RANKSHIM_LAUNCHER"},
+      {"job_restarts", shown(hello.job_restarts), shown(own.job_restarts), "RANKSHIM_JOB_RESTARTS"},
+      {"workers per node", std::to_string(hello.workers),
+       std::to_string(rules_.equal_workers ? own.workers : hello.workers), "RANKSHIM_NPROC_PER_NODE"},
+  };
+  for (const auto& [what, theirs, ours, option] : agreed)
+    if (theirs != ours)
+      return fmt::format("{} has {} {}, {} has {}; set {} to the same on all nodes", name, what, theirs, hub,
+                         ours, option);
   if (hello.rank >= own.nnodes)
     return fmt::format("{} is out of range: {} nodes have the ranks 0 to {}; set RANKSHIM_NODE_RANK", name,
                        own.nnodes, own.nnodes - 1);
-  if (hello.rank == 0) return twice(hello, seen);
-  if (hello.port != own.port) return differs("master port", hello.port, own.port, "RANKSHIM_MASTER_PORT");
-  if (hello.launcher != own.launcher)
-    return differs("launcher", shown(hello.launcher), shown(own.launcher), "RANKSHIM_LAUNCHER");
-  if (hello.job_restarts != own.job_restarts)
-    return differs("job_restarts", shown(hello.job_restarts), shown(own.job_restarts),
-                   "RANKSHIM_JOB_RESTARTS");
-  if (rules_.equal_workers && hello.workers != own.workers)
-    return differs("workers per node", hello.workers, own.workers, "RANKSHIM_NPROC_PER_NODE");
-  return {};
+  return hello.rank == 0 ? twice(hello, seen) : "";
 }
 
 std::string Roster::twice(const Hello& hello, const std::string& seen) const {
@@ -108,14 +105,14 @@ void Roster::arrived(ConnectionId id, const Hello& hello, const std::string& see
   if (launched()) return come_back(id, hello);
   if (met_) {
     if (hello.rank < nodes_.size()) nodes_[hello.rank].state = Node::State::here;
-    return send(id, as_message(*met_), true);
+    return send(id, std::get<Refuse>(*met_), true);
   }
   if (wrong_.size() > nodes_.size() + most_strangers) return outgoing_.push_back({{id}, std::nullopt, true});
   last_arrival_ = now;
   if (const std::string fault = fault_of(hello, seen); !fault.empty()) {
     if (is_of_earlier_attempt(hello)) return send(id, Refuse{exit_code::configuration, fault}, true);
     if (is_foreign(hello) && hello.rank == 0)  // its job's name leads here for a while: no fault of either
-      return send(id, Unlink{fault}, true);
+      return send(id, Refuse{0, fault}, true);
     wrong_.push_back({id, hello, seen, fault});
     if (wrong_.size() <= most_sentences) send(myself, waiting());  // it is logged at once
     return;
@@ -202,24 +199,25 @@ Time Roster::refused_at() const {
 
 void Roster::refuse_or_unlink() {
   if (wrong_.empty())
-    return end_meeting(Unlink{"a node without rankshim, or without its link, came to the master's port: " +
-                              joined(store_clients_)});
+    return end_meeting(
+        {.sentence = "a node without rankshim, or without its link, came to the master's port: " +
+                     joined(store_clients_)});
   std::string sentence = first_faults();
   if (wrong_.size() > most_sentences)
     sentence += fmt::format("; and {} more", wrong_.size() - most_sentences);
-  end_meeting(Refuse{exit_code::configuration, sentence});
+  end_meeting({exit_code::configuration, sentence});
 }
 
 void Roster::give_up() {
   const Waiting missing = waiting();
-  end_meeting(Refuse{exit_code::unreachable,
-                     fmt::format("{} of {} nodes did not come in time: {}{}", missing.count, missing.nnodes,
-                                 missing_ranks(missing), missing.note.empty() ? "" : "; " + missing.note)});
+  end_meeting({exit_code::unreachable,
+               fmt::format("{} of {} nodes did not come in time: {}{}", missing.count, missing.nnodes,
+                           missing_ranks(missing), missing.note.empty() ? "" : "; " + missing.note)});
 }
 
-void Roster::end_meeting(const std::variant<Refuse, Unlink>& verdict) {
-  met_ = std::visit([](const auto& message) { return Met(message); }, verdict);
-  send_all(as_message(verdict), true);
+void Roster::end_meeting(const Refuse& verdict) {
+  met_ = verdict;
+  send_all(verdict, true);
 }
 
 Waiting Roster::waiting() const {
@@ -290,23 +288,23 @@ void Roster::said(ConnectionId id, const Message& message, Time now) {
   const auto* stopping = std::get_if<Stopping>(&message);
   if (stopping != nullptr && (!met_ || launched())) return stop_node(node, stopping->signal);
   if (!launched()) return;
-  if (const auto* failure = std::get_if<Failure>(&message)) {
-    fail(node, *failure, now);
-  } else if (const auto* done = std::get_if<Done>(&message)) {
-    const bool again = node.code.has_value();  // it came back, and says it once more
-    node.code = done->code;
-    node.workers.clear();
-    for (const auto& [local_rank, code, age] : done->workers)
-      node.workers.push_back({local_rank, code, now - milliseconds(age)});
-    if (!again && node.state == Node::State::running) {
-      if (!stop_ && done->code != 0)
-        fail(node, {.cause = "exit", .code = done->code}, now);
-      else
-        node.state = done->code == 0 ? Node::State::done : Node::State::stopped;
-      if (!stop_ && all_done()) send_all(End{});
-    }
+  if (const auto* failure = std::get_if<Failure>(&message)) fail(node, *failure);
+  if (const auto* done = std::get_if<Done>(&message)) {
+    const bool again = node.done.has_value();  // it came back, and says it once more
+    node.done = *done;
+    node.done_at = now;
+    if (!again && node.state == Node::State::running) end(node, *done);
     tell_gathered();
   }
+}
+
+/// The node's command has ended, and nothing was told of it before.
+void Roster::end(Node& node, const Done& done) {
+  if (!stop_ && done.code != 0)
+    fail(node, {.cause = "exit", .code = done.code});
+  else
+    node.state = done.code == 0 ? Node::State::done : Node::State::stopped;
+  if (!stop_ && all_done()) send_all(End{});
 }
 
 void Roster::stop_node(Node& node, int number) {
@@ -315,9 +313,8 @@ void Roster::stop_node(Node& node, int number) {
                               .code = exit_code::signal_base + signal,
                               .text = supervise::signal_name(signal),
                               .node = node.hello.rank,
-                              .host = node.hello.host},
-                  .why = Stop::Why::drained};
-  if (!met_) return end_meeting(Refuse{exit_code::peer, stop.sentence()});
+                              .host = node.hello.host}};
+  if (!met_) return end_meeting({exit_code::peer, stop.sentence()});
   if (node.state == Node::State::running) node.state = Node::State::drained;
   if (!stop_ || !stop_->again) return stop_all(stop);
   stop_->again = false;  // it takes no further part
@@ -325,29 +322,27 @@ void Roster::stop_node(Node& node, int number) {
   send_all(*stop_);
 }
 
-void Roster::fail(Node& node, Failure failure, Time now) {
+void Roster::fail(Node& node, Failure failure) {
+  if (node.failure) return;
   failure.node = node.hello.rank;
   failure.host = node.hello.host;
-  const auto same = [&](const Node::Failed& known) { return known.failure.rank == failure.rank; };
-  if (node.failures.size() >= most_failures || std::ranges::any_of(node.failures, same)) return;
   if (!stop_) failure.text = with_node_names(failure.text, nodes_);
-  constexpr std::int64_t oldest = 60'000;
-  failure.age = std::clamp<std::int64_t>(failure.age, 0, oldest);
-  node.failures.push_back({failure, now - milliseconds(failure.age)});
+  node.failure = failure;
+  failed_.push_back(failure.node);
   if (node.state == Node::State::running) node.state = Node::State::failed;
-  if (!rules_.gathers) stop_all({.culprit = failure});
+  if (!rules_.gathers) stop_all({failure});
 }
 
 /// Tells of all failures, once each node has ended.
 void Roster::tell_gathered() {
   constexpr std::size_t most = 5;
-  std::vector<Failure> all = failures();
-  if (!rules_.gathers || stop_ || all.empty() || !all_ended()) return;
-  Failure& first = all.front();
-  for (std::size_t i = 1; i < std::min(all.size(), most); ++i)
-    first.text += fmt::format("; {} too: {}", node_name(all[i].node, all[i].host), all[i].text);
-  if (all.size() > most) first.text += fmt::format("; and {} more", all.size() - most);
-  stop_all({.culprit = first});
+  if (!rules_.gathers || stop_ || failed_.empty() || !all_ended()) return;
+  Failure first = *nodes_[failed_.front()].failure;
+  for (const unsigned rank : failed_ | std::views::take(most) | std::views::drop(1))
+    first.text += fmt::format("; {} too: {}", node_name(rank, nodes_[rank].hello.host),
+                              nodes_[rank].failure->text);
+  if (failed_.size() > most) first.text += fmt::format("; and {} more", failed_.size() - most);
+  stop_all({first});
 }
 
 void Roster::stop_all(Stop stop) {
@@ -366,17 +361,7 @@ bool Roster::all_done() const {
 }
 
 bool Roster::all_ended() const {
-  return std::ranges::all_of(nodes_, [](const Node& node) { return node.code || !node.connection; });
-}
-
-std::vector<Failure> Roster::failures() const {
-  std::vector<Node::Failed> all;
-  for (const Node& node : nodes_) all.insert(all.end(), node.failures.begin(), node.failures.end());
-  std::ranges::sort(all, {}, &Node::Failed::when);
-  std::vector<Failure> failures;
-  failures.reserve(all.size());
-  for (Node::Failed& failed : all) failures.push_back(std::move(failed.failure));
-  return failures;
+  return std::ranges::all_of(nodes_, [](const Node& node) { return node.done || !node.connection; });
 }
 
 // ---- time ----
@@ -415,8 +400,7 @@ void Roster::tick(Time now) {
                             .text = fmt::format("its connection ended, and it did not come back within {} s",
                                                 rules_.relink.count() / 1000),
                             .node = node.hello.rank,
-                            .host = node.hello.host},
-                .why = Stop::Why::lost});
+                            .host = node.hello.host}});
     }
   }
 }

@@ -32,23 +32,14 @@ struct Node {
     stopped,  ///< its command has ended because of another node
     done,     ///< its command has ended well
   };
-  struct Failed {
-    Failure failure;
-    Time when;  ///< by node 0's clock
-  };
-  struct EndedWorker {
-    unsigned local_rank;
-    int code;
-    Time when;  ///< by node 0's clock
-  };
 
   State state = State::missing;
   Hello hello;
   std::string seen;                        ///< its address as node 0 sees it
   std::optional<ConnectionId> connection;  ///< nothing: it is not connected
-  std::vector<Failed> failures;            ///< in the order in which they were told
-  std::optional<int> code;                 ///< of its command, once that has ended
-  std::vector<EndedWorker> workers;        ///< those whose end is known, once that has ended
+  std::optional<Failure> failure;          ///< the first that was told
+  std::optional<Done> done;                ///< once its command has ended, …
+  Time done_at;                            ///< … by node 0's clock
   Time lost_at = Time::max();              ///< when it counts as lost, if it does not come back
 };
 
@@ -102,7 +93,7 @@ class Roster {
   /// Tells everybody to launch.
   void launch();
   /// Tells everybody that the job cannot start, or that it goes on without a link.
-  void end_meeting(const std::variant<Refuse, Unlink>& verdict);
+  void end_meeting(const Refuse& verdict);
   /// Tells everybody that the time for meeting is over.
   void give_up();
 
@@ -111,20 +102,10 @@ class Roster {
 
   [[nodiscard]] Waiting waiting() const;
   [[nodiscard]] const std::vector<Node>& nodes() const { return nodes_; }
-  /// How the meeting ended for node 0; nothing: it goes on.
-  [[nodiscard]] const std::optional<Met>& met() const { return met_; }
-  /// Whether all were told to launch.
-  [[nodiscard]] bool launched() const { return met_ && std::holds_alternative<Go>(*met_); }
-  /// What ends the job; nothing: nothing does.
-  [[nodiscard]] const std::optional<Stop>& stop() const { return stop_; }
   /// Whether every node was here at some time.
   [[nodiscard]] bool all_came() const;
-  /// Whether every node has ended well.
-  [[nodiscard]] bool all_done() const;
   /// Whether no node has anything left to tell.
   [[nodiscard]] bool all_ended() const;
-  /// All failures, the first by node 0's clock first.
-  [[nodiscard]] std::vector<Failure> failures() const;
 
  private:
   /// A node that cannot be a part of the job as it is.
@@ -136,6 +117,8 @@ class Roster {
     /// Until then the older node with its rank can show that it lives; max: it has, or there is none.
     Time contest = Time::max();
   };
+  [[nodiscard]] bool launched() const { return met_ && std::holds_alternative<Go>(*met_); }
+  [[nodiscard]] bool all_done() const;
   [[nodiscard]] bool is_foreign(const Hello& hello) const;
   [[nodiscard]] bool is_of_earlier_attempt(const Hello& hello) const;
   [[nodiscard]] std::string fault_of(const Hello& hello, const std::string& seen) const;
@@ -148,7 +131,8 @@ class Roster {
   void refuse_or_unlink();
   [[nodiscard]] std::string first_faults() const;
   void stop_node(Node& node, int signal);
-  void fail(Node& node, Failure failure, Time now);
+  void fail(Node& node, Failure failure);
+  void end(Node& node, const Done& done);
   void stop_all(Stop stop);
   void tell_gathered();
   void send(ConnectionId to, Message message, bool close = false) {
@@ -162,6 +146,7 @@ class Roster {
   std::unordered_map<ConnectionId, unsigned> rank_of_;
   std::vector<Wrong> wrong_;
   std::vector<std::string> store_clients_;
+  std::vector<unsigned> failed_;  ///< the ranks of the nodes that have, the first first
   std::vector<Outgoing> outgoing_;
   std::optional<Met> met_;
   std::optional<Stop> stop_;

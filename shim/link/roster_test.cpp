@@ -286,8 +286,9 @@ TEST_CASE("a store's client in the place of a node means a job without a link", 
   story.roster.store_client("10.0.0.2", story.now);
   story.arrive(1);
   story.pass(1s);
-  REQUIRE(story.told<Unlink>(1));
-  CHECK(story.told<Unlink>(0)->why ==
+  REQUIRE(story.told<Refuse>(1));
+  CHECK(story.told<Refuse>(1)->code == 0);
+  CHECK(story.refusal(0) ==
         "a node without rankshim, or without its link, came to the master's port: 10.0.0.2");
 }
 
@@ -310,7 +311,7 @@ TEST_CASE("a failure ends all nodes, and is told to the culprit's own too", "[li
       REQUIRE(story.told<Stop>(id));
       CHECK(story.told<Stop>(id)->culprit.node == culprit);
       CHECK(story.told<Stop>(id)->culprit.host == "host-" + std::to_string(culprit));
-      CHECK(story.told<Stop>(id)->why == Stop::Why::failed);
+      CHECK(story.told<Stop>(id)->failed());
       CHECK_FALSE(story.told<Stop>(id)->again);
     }
   }
@@ -369,7 +370,8 @@ TEST_CASE("another job's node 0, whose master's name leads here for a while, is 
   Hello other = hello_of(0);
   other.run = "another";
   story.arrive(7, other);
-  CHECK(story.told<Unlink>(7) != nullptr);
+  REQUIRE(story.told<Refuse>(7));
+  CHECK(story.told<Refuse>(7)->code == 0);
   CHECK(story.closed[7]);
   story.pass(60s);
   CHECK(story.refusal(1).empty());
@@ -381,11 +383,14 @@ TEST_CASE("node 0 knows the end of each worker", "[link]") {
   Story story;
   story.all_launch();
   story.say(2, Done{1, {{0, 143, 20}, {1, 1, 500}}});
-  const auto& workers = story.roster.nodes()[2].workers;
+  const Node& node = story.roster.nodes()[2];
+  REQUIRE(node.done);
+  const auto& workers = node.done->workers;
   REQUIRE(workers.size() == 2);
   CHECK(workers[1].local_rank == 1);
   CHECK(workers[1].code == 1);
-  CHECK(workers[1].when == story.now - 500ms);
+  CHECK(workers[1].age == 500);
+  CHECK(node.done_at == story.now);
 }
 
 TEST_CASE("where failures are gathered, all are told when each node has ended", "[link]") {
@@ -415,17 +420,15 @@ TEST_CASE("all nodes make the attempt that the one which knows of most restarts 
   for (const ConnectionId id : {0U, 1U, 2U}) CHECK(story.told<Go>(id)->attempt == 4);
 }
 
-TEST_CASE("of two failures the first by node 0's clock comes first, and both are known", "[link]") {
+TEST_CASE("of two failures the first that node 0 hears of is the cause, and both are known", "[link]") {
   Story story;
   story.all_launch();
-  story.say(1, Failure{.rank = 2, .code = 1, .age = 10});
+  story.say(1, Failure{.rank = 2, .code = 1});
   story.now += 5ms;
-  story.say(2, Failure{.rank = 4, .code = 1, .age = 200});
+  story.say(2, Failure{.rank = 4, .code = 1});
   CHECK(story.told<Stop>(2)->culprit.node == 1);
-  const auto failures = story.roster.failures();
-  REQUIRE(failures.size() == 2);
-  CHECK(failures[0].node == 2);
-  CHECK(failures[1].node == 1);
+  CHECK(story.roster.nodes()[1].failure->rank == 2);
+  CHECK(story.roster.nodes()[2].failure->rank == 4);
 }
 
 TEST_CASE("a command that ends badly is a failure, also when no worker was named", "[link]") {
@@ -446,7 +449,7 @@ TEST_CASE("a drained node is no failure", "[link]") {
   story.say(1, Done{143});
   CHECK(story.roster.nodes()[2].state == Node::State::drained);
   CHECK(story.roster.nodes()[1].state == Node::State::stopped);
-  CHECK(story.roster.failures().empty());
+  for (const Node& node : story.roster.nodes()) CHECK_FALSE(node.failure);
 }
 
 TEST_CASE("a node without a connection is lost after 10 s, which ends all", "[link]") {
@@ -515,7 +518,7 @@ TEST_CASE("all end well together", "[link]") {
   story.say(2, Done{0});
   CHECK(story.told<End>(0));
   CHECK(story.told<End>(2));
-  CHECK(story.roster.all_done());
+  for (const Node& node : story.roster.nodes()) CHECK(node.state == Node::State::done);
 }
 
 TEST_CASE("a failure reaches a node that has ended well", "[link]") {

@@ -54,7 +54,7 @@ struct TestJob {
       of_node.rules = {
           .relink = 1000ms, .first_report = 200ms, .answer = 100ms, .settle = 100ms, .patience = 300ms};
       of_node.timing = {
-          .hello = 300ms, .welcome = 200ms, .doubt = 100ms, .retry = 20ms, .farewell = 500ms, .end = 2000ms};
+          .hello = 300ms, .welcome = 200ms, .retry = 20ms, .farewell = 500ms, .end = 2000ms};
       options.push_back(of_node);
       links.emplace_back();
     }
@@ -104,6 +104,11 @@ struct TestJob {
   std::string refusal(unsigned rank) {
     const auto* refused = met[rank] ? std::get_if<Refuse>(&*met[rank]) : nullptr;
     return refused == nullptr ? "" : refused->sentence;
+  }
+  /// Why this node has no link.
+  std::string unlinked(unsigned rank) {
+    CHECK(std::get<Refuse>(*met[rank]).code == 0);
+    return refusal(rank);
   }
   bool told(unsigned rank) {
     return run_until([&] { return stops[rank].has_value(); });
