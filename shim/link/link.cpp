@@ -3,7 +3,9 @@
 #include <boost/asio/error.hpp>
 #include <utility>
 
+#include "base/fault.h"
 #include "base/log.h"
+#include "base/signals.h"
 #include "loop/loop.h"
 
 namespace rankshim::link {
@@ -44,19 +46,26 @@ asio::awaitable<Met> Link::meet(Time deadline) {
 asio::awaitable<void> Link::finish(Done done) {
   const auto self = shared_from_this();
   try {
-    say(done);
+    send(done);
     co_await part(done.code == 0);
   } catch (const std::exception& error) {
     log::warn("the link: {}; this node ends without the others", refused(error));
   }
 }
 
-void Link::say(const Message& message) {
+void Link::report_failure(Failure failure) {
+  failure.node = options_.self.rank;
+  failure.host = options_.self.host;
   try {
-    send(message);
+    send(failure);
   } catch (const std::exception& error) {
     log::warn("the link: {}", error.what());
   }
+}
+
+void Link::report_stop(int signal) {
+  report_failure(
+      {.cause = "stopped", .code = exit_code::signal_base + signal, .text = supervise::signal_name(signal)});
 }
 
 void Link::take(const Message& message) {
@@ -65,8 +74,8 @@ void Link::take(const Message& message) {
   if (const auto* go = std::get_if<Go>(&message); go != nullptr && !met_) met_ = *go;
   if (const auto* refuse = std::get_if<Refuse>(&message); refuse != nullptr && !met_) met_ = *refuse;
   if (waiting != nullptr) {
-    waiting_ = *waiting;
-    waiting_.note.empty() ? log::info("{}", waiting_line(waiting_)) : log::warn("{}", waiting_line(waiting_));
+    waiting_ = waiting->line;
+    waiting->wrong ? log::warn("{}", waiting_) : log::info("{}", waiting_);
   } else if (stop != nullptr && !stop_) {
     stop_ = *stop;
     tell_stop();

@@ -7,7 +7,6 @@
 #include <csignal>
 
 #include "base/fault.h"
-#include "link/frame.h"
 #include "link/test_job.h"
 
 /// What happens before the launch; what comes after it is in running_test.cpp.
@@ -65,7 +64,7 @@ TEST_CASE("a master's name that leads to node 0 by way of another machine is rig
     job.options[0].leads_elsewhere = true;  // a Service's address, which leads here
     job.options[0].addresses = {"127.0.0.1"};
     job.start(0), job.start(1);
-    REQUIRE(job.run_until([&] { return job.links[0]->waiting().count == 1; }));
+    REQUIRE(job.run_until([&] { return job.missing() == 1; }));
     for (int i = 0; i < 20; ++i) job.io.run_one_for(10ms);
     CHECK_FALSE(job.met[0]);
     job.start(2);
@@ -84,8 +83,7 @@ TEST_CASE("a node that leaves the meeting before it has met anybody is named to 
     TestJob job;
     job.links[leaver] = Link::make(job.io, job.options[leaver]);
     bool left = false;
-    asio::co_spawn(job.io, leave(*job.links[leaver]),
-                   [&](const std::exception_ptr&) { left = true; });
+    asio::co_spawn(job.io, leave(*job.links[leaver]), [&](const std::exception_ptr&) { left = true; });
     for (int i = 0; i < 20; ++i) job.io.run_one_for(10ms);
     CHECK_FALSE(left);
     job.start(1 - leaver);
@@ -120,11 +118,9 @@ TEST_CASE("a node that leaves the meeting is named to those that wait for it", "
   for (const unsigned leaver : {0U, 1U}) {
     TestJob job;
     job.start(0), job.start(1);
-    REQUIRE(job.run_until(
-        [&] { return job.links[1]->waiting().nnodes != 0 || job.links[0]->waiting().count == 1; }));
+    REQUIRE(job.run_until([&] { return !job.links[1]->waiting().empty() || job.missing() == 1; }));
     bool left = false;
-    asio::co_spawn(job.io, leave(*job.links[leaver]),
-                   [&](const std::exception_ptr&) { left = true; });
+    asio::co_spawn(job.io, leave(*job.links[leaver]), [&](const std::exception_ptr&) { left = true; });
     REQUIRE(job.run_until([&] { return left && job.met[1 - leaver]; }));
     CHECK(job.refusal(1 - leaver) == "node " + std::to_string(leaver) + " (host host-" +
                                          std::to_string(leaver) + ") was asked to stop (SIGTERM)");
@@ -149,7 +145,7 @@ TEST_CASE("who is missing is known on all nodes, and ends the meeting in time", 
   REQUIRE(job.all_met());
   CHECK(std::get<Refuse>(*job.met[0]).sentence == "1 of 3 nodes did not come in time: rank 2");
   CHECK(std::get<Refuse>(*job.met[1]).sentence == "1 of 3 nodes did not come in time: rank 2");
-  CHECK(job.links[1]->waiting().missing == std::vector<unsigned>{2});
+  CHECK(job.links[1]->waiting() == "waiting for 1 of 3 nodes: rank 2");
 }
 
 TEST_CASE("without a hub a node waits, and says why", "[link]") {
@@ -214,9 +210,8 @@ TEST_CASE("torch's store in the hub's place is recognised by the first try", "[l
   asio::co_spawn(job.io, be_store(store, connections), asio::detached);
   job.start(1);
   REQUIRE(job.all_met());
-  CHECK(job.unlinked(1) ==
-        "node 0 answers at 127.0.0.1:" + std::to_string(job.port.number()) +
-            ", but not as rankshim: torch's store answers there");
+  CHECK(job.unlinked(1) == "node 0 answers at 127.0.0.1:" + std::to_string(job.port.number()) +
+                               ", but not as rankshim: torch's store answers there");
   CHECK(connections == 1);
   store.close();
   job.io.poll();
@@ -247,10 +242,9 @@ TEST_CASE("strangers do not keep the nodes from meeting", "[link][attack]") {
   };
   CHECK(add("GET / HTTP/1.1\r\nHost: a\r\n\r\n")->is_closed());
   CHECK(strangers.back()->received.empty());
-  CHECK(add(std::string(greeting) + "\xff\xff\1")->is_closed());
-  CHECK(add(std::string(greeting) + Frame{1, false, "no json"}.bytes())->is_closed());
-  CHECK(
-      add(std::string(greeting) + Frame{8, false, "{}"}.bytes())->is_closed());  // a stop from somebody without a hello
+  CHECK(add(std::string(greeting) + std::string(5000, 'x'))->is_closed());
+  CHECK(add(std::string(greeting) + "hello {no json}\n")->is_closed());
+  CHECK(add(std::string(greeting) + "stop {}\n")->is_closed());  // a stop from somebody without a hello
   CHECK(add(std::string(greeting.substr(0, 10)) + "\2")->is_closed());
   CHECK(strangers.back()->received == greeting);
   Stranger* slow = add(greeting.substr(0, 8));  // says nothing more within 300 ms
@@ -277,8 +271,8 @@ TEST_CASE("who has said hello and is gone is waited for", "[link]") {
   job.io.poll();
   Hello hello = job.options[1].self;
   hello.port = job.port.number(), hello.instance = "gone";
-  Stranger(job).write(std::string(greeting) + Frame{1, false, to_json(hello)}.bytes());
-  REQUIRE(job.run_until([&] { return job.links[0]->waiting().count == 1; }));
+  Stranger(job).write(std::string(greeting) + to_text(hello) + '\n');
+  REQUIRE(job.run_until([&] { return job.missing() == 1; }));
   CHECK_FALSE(job.met[0]);
   job.start(1);
   REQUIRE(job.all_met());
@@ -292,14 +286,14 @@ TEST_CASE("who comes after the launch is refused, and does not stay", "[link][at
   const auto hello = [&](const std::string& run) {
     Hello said = job.options[1].self;
     said.run = run, said.port = job.port.number(), said.instance = run;
-    return std::string(greeting) + Frame{1, false, to_json(said)}.bytes();
+    return std::string(greeting) + to_text(said) + '\n';
   };
   Stranger first(job);
   first.write(hello("another job"));
   bool closed = false;
   first.read(closed);
   Decoder decoder;
-  std::optional<Frame> welcome;
+  std::optional<Line> welcome;
   REQUIRE(job.run_until([&] {
     decoder.feed(std::exchange(first.received, ""));
     return (welcome = decoder.next()).has_value();
@@ -307,7 +301,7 @@ TEST_CASE("who comes after the launch is refused, and does not stay", "[link][at
   job.start(1);
   REQUIRE(job.run_until([&] { return job.met[0] && job.met[1] && closed; }));
   CHECK(first.received.find("belongs to the job") != std::string::npos);
-  const auto way_back = std::get<Welcome>(*from_json(welcome->type, welcome->body)).port;
+  const auto way_back = std::get<Welcome>(*from_text(welcome->text)).port;
   Stranger second(job, static_cast<std::uint16_t>(way_back));
   second.write(hello("late"));
   CHECK(second.is_closed());
@@ -329,7 +323,7 @@ TEST_CASE("a token keeps out who does not know it", "[link][attack]") {
   CHECK(job.refusal(2) ==
         "node 2 (host host-2) has no token, and the job has one; set --job-token-file on all nodes");
   CHECK_FALSE(job.met[0]);
-  CHECK(job.links[0]->waiting().count == 2);
+  CHECK(job.missing() == 2);
 }
 
 TEST_CASE("a node with a token does not believe a hub without one", "[link][attack]") {
@@ -348,13 +342,13 @@ TEST_CASE("a replayed hello proves nothing", "[link][attack]") {
   Stranger replay(job);
   Hello hello = job.options[1].self;
   hello.port = job.port.number(), hello.nonce = "00112233", hello.instance = "recorded";
-  const std::string recorded = std::string(greeting) + Frame{1, false, to_json(hello)}.bytes();
+  const std::string recorded = std::string(greeting) + to_text(hello) + '\n';
   replay.write(recorded);
-  replay.write(Frame{3, true, "{}"}.bytes() + std::string(32, 'x'));
+  replay.write("proof {}" + std::string(64, '0') + "\n");
   CHECK(replay.is_closed());
-  CHECK(job.links[0]->waiting().count == 1);
+  CHECK(job.missing() == 1);
   Stranger untagged(job);
-  untagged.write(recorded + Frame{3, false, "{}"}.bytes());
+  untagged.write(recorded + "proof {}\n");
   CHECK(untagged.is_closed());
   CHECK_FALSE(job.met[0]);
 }
@@ -365,9 +359,9 @@ TEST_CASE("a connection lost before the launch is made again", "[link]") {
   job.options[1].master.port = relay.number();
   job.options[1].self.port = job.port.number();
   job.start(0), job.start(1);
-  REQUIRE(job.run_until([&] { return job.links[0]->waiting().count == 1; }));
+  REQUIRE(job.run_until([&] { return job.missing() == 1; }));
   relay.cut();
-  REQUIRE(job.run_until([&] { return job.links[0]->waiting().count == 2; }));
+  REQUIRE(job.run_until([&] { return job.missing() == 2; }));
   job.start(2);
   REQUIRE(job.all_met());
   CHECK(std::holds_alternative<Go>(*job.met[1]));

@@ -4,6 +4,7 @@
 #include <yyjson.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/describe.hpp>
 #include <boost/mp11/algorithm.hpp>
 #include <concepts>
@@ -17,26 +18,28 @@ namespace rankshim::link {
 
 // What is on the wire.
 BOOST_DESCRIBE_STRUCT(Hello, (),
-                      (run, attempt, restarts, job_restarts, instance, session, rank, nnodes, workers,
-                       launcher, master, port, address, host, pod, platform_node, version, nonce))
-BOOST_DESCRIBE_STRUCT(Welcome, (), (session, host, address, seen, port, nonce))
+                      (run, attempt, restarts, job_restarts, instance, rank, nnodes, workers, launcher,
+                       master, port, address, host, pod, platform_node, version, nonce))
+BOOST_DESCRIBE_STRUCT(Welcome, (), (instance, host, address, seen, port, nonce))
 BOOST_DESCRIBE_STRUCT(Proof, (), ())
-BOOST_DESCRIBE_STRUCT(Waiting, (), (nnodes, count, missing, note))
+BOOST_DESCRIBE_STRUCT(Waiting, (), (line, wrong))
 BOOST_DESCRIBE_STRUCT(Refuse, (), (code, sentence))
 BOOST_DESCRIBE_STRUCT(Go, (), (attempt, offset, world))
 BOOST_DESCRIBE_STRUCT(Failure, (), (rank, cause, code, text, node, host))
 BOOST_DESCRIBE_STRUCT(Stop, (), (culprit, again, note))
-BOOST_DESCRIBE_STRUCT(Stopping, (), (signal))
 BOOST_DESCRIBE_STRUCT(WorkerDone, (), (local_rank, code, age))
 BOOST_DESCRIBE_STRUCT(Done, (), (code, workers))
 BOOST_DESCRIBE_STRUCT(End, (), ())
 BOOST_DESCRIBE_STRUCT(Ping, (), ())
-BOOST_DESCRIBE_STRUCT(Pong, (), ())
 
 namespace {
 
-constexpr std::size_t longest_text = 1024;
-constexpr std::size_t most_elements = 60;  // of a list: so the longest one fits into a body
+/// Of the messages, in the order of `Message`.
+constexpr std::array<std::string_view, std::variant_size_v<Message>> types = {
+    "hello", "welcome", "proof", "waiting", "refuse", "go", "fail", "stop", "done", "end", "ping"};
+
+constexpr std::size_t longest_string = 1024;
+constexpr std::size_t most_elements = 60;  // of a list: so the longest one fits into a message
 
 /// Calls `with` for each member that a struct has on the wire.
 template <class Struct>
@@ -83,7 +86,7 @@ std::string written(const Struct& from, std::size_t longest) {
 
 bool take(yyjson_val* value, std::string& text) {
   if (yyjson_is_str(value))
-    text = cut(printable({yyjson_get_str(value), yyjson_get_len(value)}), longest_text);
+    text = cut(printable({yyjson_get_str(value), yyjson_get_len(value)}), longest_string);
   return yyjson_is_str(value);
 }
 bool take(yyjson_val* value, bool& flag) {
@@ -122,22 +125,63 @@ bool take(yyjson_val* value, Struct& to) {
 
 }  // namespace
 
-std::string to_json(const Message& message) {
-  std::string body;
-  for (std::size_t longest = longest_text; body.empty() || body.size() > longest_body; longest /= 2)
-    body = std::visit([&](const auto& inner) { return written(inner, longest); }, message);
-  return body;
+std::string to_text(const Message& message) {
+  std::string text;
+  for (std::size_t longest = longest_string; text.empty() || text.size() > longest_text; longest /= 2)
+    text = fmt::format("{} {}", types[message.index()],
+                       std::visit([&](const auto& inner) { return written(inner, longest); }, message));
+  return text;
 }
 
-std::optional<Message> from_json(std::uint8_t type, std::string_view body) {
-  if (type == 0 || type > std::variant_size_v<Message>) return std::nullopt;
-  Message message = boost::mp11::mp_with_index<std::variant_size_v<Message>>(
-      std::size_t{type} - 1, [](auto index) { return Message(std::in_place_index<index>); });
+std::optional<Message> from_text(std::string_view text) {
+  const auto type = std::ranges::find(types, take_part(text, " "));
+  if (type == types.end()) return std::nullopt;
+  Message message = boost::mp11::mp_with_index<types.size()>(
+      static_cast<std::size_t>(type - types.begin()),
+      [](auto index) { return Message(std::in_place_index<index>); });
   const std::unique_ptr<yyjson_doc, decltype(&yyjson_doc_free)> document(
-      yyjson_read(body.data(), body.size(), YYJSON_READ_NOFLAG), &yyjson_doc_free);
+      yyjson_read(text.data(), text.size(), YYJSON_READ_NOFLAG), &yyjson_doc_free);
   yyjson_val* object = yyjson_doc_get_root(document.get());
   const bool good = std::visit([&](auto& inner) { return take(object, inner); }, message);
   return good ? std::optional(std::move(message)) : std::nullopt;
+}
+
+void Decoder::feed(std::string_view bytes) {
+  bytes_ += bytes;
+  if (!greeted_ && broken_ == Broken::no) read_greeting();
+}
+
+void Decoder::read_greeting() {
+  constexpr std::string_view end_of_number("\0\0\0\0", 4);  // the store answers with 8 bytes
+  const auto right = static_cast<std::size_t>(std::ranges::mismatch(bytes_, greeting).in1 - bytes_.begin());
+  greeted_ = right == greeting.size();
+  if (greeted_) {
+    bytes_.erase(0, right);
+  } else if (right == bytes_.size()) {
+    return;  // the rest is to come
+  } else if (right + 1 == greeting.size()) {
+    broken_ = Broken::version;
+  } else if (right == store_client_word.size()) {
+    broken_ = Broken::store_client;
+  } else {
+    broken_ = bytes_.size() == 8 && bytes_.ends_with(end_of_number) ? Broken::store : Broken::other;
+  }
+}
+
+std::optional<Line> Decoder::next() {
+  if (!greeted_ || broken_ != Broken::no) return std::nullopt;
+  const std::size_t end = bytes_.find('\n');
+  if (std::min(end, bytes_.size()) > longest_line) broken_ = Broken::other;
+  if (end == std::string::npos || broken_ != Broken::no) return std::nullopt;
+  const std::size_t tag = bytes_.rfind('}', end) + 1;
+  Line line{bytes_.substr(0, tag), bytes_.substr(tag, end - tag)};
+  bytes_.erase(0, end + 1);
+  if (bytes_.empty()) std::string().swap(bytes_);  // most connections say one thing and are silent then
+  return line;
+}
+
+Broken Decoder::at_end() const {
+  return !greeted_ && bytes_ == store_client_word ? Broken::store_client : broken_;
 }
 
 std::string node_name(unsigned rank, std::string_view host, std::string_view address) {
@@ -147,25 +191,9 @@ std::string node_name(unsigned rank, std::string_view host, std::string_view add
   return more.empty() ? fmt::format("node {}", rank) : fmt::format("node {} ({})", rank, joined(more));
 }
 
-std::string missing_ranks(const Waiting& waiting) {
-  std::string text =
-      fmt::format("{} {}", waiting.count == 1 ? "rank" : "ranks", fmt::join(waiting.missing, ", "));
-  if (waiting.count > waiting.missing.size())
-    text += fmt::format(" and {} more", waiting.count - waiting.missing.size());
-  return text;
-}
-
-std::string waiting_line(const Waiting& waiting) {
-  std::string line =
-      fmt::format("waiting for {} of {} nodes: {}", waiting.count, waiting.nnodes, missing_ranks(waiting));
-  if (!waiting.note.empty()) line += "; " + waiting.note;
-  return line;
-}
-
 std::string Stop::sentence() const {
   const std::string name = node_name(culprit.node, culprit.host);
-  if (drained())
-    return name + " was asked to stop" + (culprit.text.empty() ? "" : " (" + culprit.text + ")");
+  if (drained()) return name + " was asked to stop" + (culprit.text.empty() ? "" : " (" + culprit.text + ")");
   if (lost()) return name + " is lost: " + culprit.text;
   const std::string worker = culprit.rank ? fmt::format("rank {} ", *culprit.rank) : std::string();
   return name + " failed: " + worker +

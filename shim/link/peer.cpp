@@ -24,7 +24,6 @@ using std::chrono::milliseconds;
 namespace {
 
 constexpr unsigned enough_answers = 3;  // of a port that is no hub's
-constexpr milliseconds report_interval{30'000};
 
 /// A node but node 0: it connects to the hub, and connects again if the connection is lost.
 class Peer final : public Link {
@@ -32,19 +31,16 @@ class Peer final : public Link {
   Peer(asio::io_context& io, Options options)
       : Link(io, std::move(options)),
         master_(host_port(options_.master.host, std::to_string(options_.master.port))),
+        schedule_(options_.dns.timing, options_.self.nnodes),
         random_(static_cast<unsigned>(std::hash<std::string>()(options_.self.instance))),
         next_report_(now()),
         answered_(io.get_executor()),
-        ping_(io.get_executor()) {}
+        ping_(io.get_executor()) {
+    options_.master.until = Until::name;
+    options_.dns.nodes = options_.self.nnodes;
+  }
 
   ~Peer() override { disconnect(); }
-
-  asio::awaitable<std::optional<Stop>> unheard() override {
-    const auto self = shared_from_this();
-    const Time until = now() + options_.timing.farewell;
-    while (connection_ && stop_ && stop_->again && now() < until) co_await changed_.wait(until);
-    co_return !connection_ && stop_ && stop_->again ? stop_ : std::nullopt;
-  }
 
  private:
   // ---- one connection ----
@@ -55,7 +51,7 @@ class Peer final : public Link {
   asio::awaitable<Greeting> connect(tcp::endpoint endpoint, Time deadline) {
     tcp::socket socket(io_);
     boost::system::error_code error = open_socket(socket, endpoint.protocol()), ignored;
-    loop::Timer timer(io_.get_executor(), std::min(deadline, now() + options_.timing.connect));
+    loop::Timer timer(io_.get_executor(), std::min(deadline, now() + options_.dns.timing.connect_timeout));
     if (!error)
       co_await (socket.async_connect(endpoint, asio::redirect_error(asio::use_awaitable, error)) ||
                 timer.async_wait(asio::use_awaitable));
@@ -72,9 +68,9 @@ class Peer final : public Link {
     connection_->start(options_.timeout);
     Hello hello = options_.self;
     hello.address = connection_->local_address();
-    hello.session = welcome_ ? welcome_->session : "";
     if (options_.token) hello.nonce = random_number();
-    hello_ = connection_->send(hello);
+    hello_ = to_text(hello);
+    connection_->send(hello_);
     const Time until = std::min(deadline, now() + options_.timing.welcome);
     const auto is_answered = [this] { return is_welcome_ || (met_ && !launched()); };
     while (connection_ && !is_answered() && now() < until) co_await answered_.wait(until);
@@ -95,39 +91,39 @@ class Peer final : public Link {
     is_welcome_ = false;
   }
 
-  void heard(Connection& connection, const Message& message, const Frame& frame) override {
+  void heard(Connection& connection, const Message& message, const Line& line) override {
     if (&connection != connection_.get()) return connection.abandon();
     const auto* refuse = std::get_if<Refuse>(&message);
     if (const auto* welcome = std::get_if<Welcome>(&message)) {
-      if (!is_welcome_) welcomed(connection, *welcome, frame);
+      if (!is_welcome_) welcomed(connection, *welcome, line);
     } else if (refuse != nullptr && (is_welcome_ || !options_.token)) {
-      refused(connection, *refuse);
+      refused(connection, refuse->sentence, refuse->code);
     } else if (!is_welcome_) {
       connection.drop("no welcome");
     } else if (std::holds_alternative<Ping>(message)) {
-      connection.send(Pong{});
+      connection.send(Ping{});
     } else {
       take(message);
     }
     answered_.signal();
   }
 
-  void welcomed(Connection& connection, const Welcome& welcome, const Frame& frame) {
+  void welcomed(Connection& connection, const Welcome& welcome, const Line& line) {
     const std::string hub = node_name(0, welcome.host, connection.remote_address());
-    const auto refuse = [&](const std::string& sentence) {
-      refused(connection, {exit_code::configuration, sentence});
-    };
     if (options_.token) {
-      if (welcome.nonce.empty() || !frame.tagged)
-        return refuse(hub + " has no token, and this node has one; set --job-token-file on all nodes");
-      connection.use(options_.token->for_connection(hello_, frame.bytes()));
-      if (!connection.check(frame))
-        return refuse(
+      if (welcome.nonce.empty() || line.tag.empty())
+        return refused(connection,
+                       hub + " has no token, and this node has one; set --job-token-file on all nodes");
+      connection.use(options_.token->for_connection(hello_, line.text));
+      if (!connection.check(line))
+        return refused(
+            connection,
             hub + " has another token, or belongs to another job; give all nodes the same --job-token-file");
       connection.send(Proof{});
     }
-    if (welcome.session == options_.self.instance) return refuse("it is this node itself");
-    if (launched() && welcome.session != welcome_->session) return refuse(hub + " was started anew");
+    if (welcome.instance == options_.self.instance) return refused(connection, "it is this node itself");
+    if (launched() && welcome.instance != welcome_->instance)
+      return refused(connection, hub + " was started anew");
     welcome_ = welcome;
     way_back_ = {ip::make_address(connection.remote_address()), static_cast<std::uint16_t>(welcome.port)};
     is_welcome_ = true;
@@ -135,15 +131,11 @@ class Peer final : public Link {
   }
 
   /// For another node 0, one that does not know this job's token is another job's.
-  void refused(Connection& connection, Refuse refuse) {
-    const int code = refuse.code;
-    if (code != 0 && code != exit_code::unreachable && code != exit_code::peer)
-      refuse.code = exit_code::configuration;
-    if (options_.self.rank == 0 && !is_welcome_) refuse.code = 0;
-    reason_ = refuse.sentence;
+  void refused(Connection& connection, const std::string& sentence, int code = exit_code::configuration) {
+    reason_ = sentence;
     if (launched()) lose();
-    take(refuse);
-    connection.drop(refuse.sentence);
+    take(Refuse{options_.self.rank == 0 && !is_welcome_ ? 0 : code, sentence});
+    connection.drop(sentence);
   }
 
   void ended(Connection& connection, const std::string& why) override {
@@ -156,28 +148,25 @@ class Peer final : public Link {
     reason_ = why;
     answered_.signal();
     changed_.signal();
-    if (launched() && was_welcome) start_connecting_again();
+    if (launched() && was_welcome) asio::co_spawn(io_, connect_again(shared_from_this()), asio::detached);
   }
 
   // ---- meeting ----
 
   asio::awaitable<void> gather(Time deadline) override {
-    constexpr unsigned small = 64;
-    if (options_.self.nnodes > small && !is_again())  // else all would come at the same moment
+    if (schedule_.is_large() && options_.self.restarts == 0)  // else all would come at the same moment
       co_await pause(milliseconds(options_.self.nnodes / 4), deadline);
-    while (!met_) {
-      if (!connection_) {
-        if (const auto end = co_await seek(deadline)) take(*end);
-      } else if (now() >= deadline) {
-        met_ = timed_out();
-      } else {
+    while (!met_ && now() < deadline) {
+      if (connection_)
         co_await changed_.wait(deadline);
-      }
+      else if (const auto end = co_await seek(deadline))
+        take(*end);
     }
+    if (!met_) met_ = timed_out();
     if (!launched()) {
       disconnect();
     } else if (!connection_) {  // it was lost at this moment
-      start_connecting_again();
+      asio::co_spawn(io_, connect_again(shared_from_this()), asio::detached);
     } else if (welcome_->seen != connection_->local_address() ||
                welcome_->address != connection_->remote_address()) {
       asio::co_spawn(io_, keep_alive(weak_from_this()), asio::detached);
@@ -187,23 +176,18 @@ class Peer final : public Link {
   /// Looks for the hub until there is a connection that was welcome: where the master's name leads until the
   /// launch, and on the way back. Returns an end of the meeting, or nothing.
   asio::awaitable<std::optional<Refuse>> seek(Time deadline) {
-    wait::Master master = options_.master;
-    master.until = Until::name;
     const milliseconds between = options_.timing.retry + milliseconds(options_.self.nnodes / 4);
     // When all start again, node 0 listens a moment after it has closed the connections.
-    milliseconds next =
-        is_again() ? std::min(between, milliseconds(10 + options_.self.nnodes / 16)) : between;
+    milliseconds next = between;
+    if (options_.self.restarts != 0) next = std::min(between, milliseconds(10 + options_.self.nnodes / 16));
     unsigned answers = 0;  // that no hub gives
-    const auto between_look_ups =
-        wait::Schedule(options_.dns.timing, options_.self.nnodes).between_checks(options_.timing.look_up);
+    const auto between_look_ups = schedule_.between_checks(options_.dns.timing.search_interval);
     std::vector<std::string> addresses = std::exchange(options_.addresses, {});
     Time looked_up = now();
     while (now() < deadline && !is_over()) {
       if (!launched() && (addresses.empty() || now() - looked_up > between_look_ups)) {
-        wait::Limits limits = options_.dns;
-        limits.timeout = std::chrono::ceil<milliseconds>(deadline - now());
-        limits.nodes = options_.self.nnodes;
-        const wait::Result found = co_await wait::wait_for(master, limits);
+        options_.dns.timeout = std::chrono::ceil<milliseconds>(deadline - now());
+        const wait::Result found = co_await wait::wait_for(options_.master, options_.dns);
         if (const auto* unreachable = std::get_if<wait::Unreachable>(&found))
           co_return Refuse{exit_code::unreachable, unreachable->what, unreachable->anchor};
         addresses = std::get<wait::Reached>(found).addresses;
@@ -211,7 +195,8 @@ class Peer final : public Link {
       }
       bool is_there = false;
       for (const std::string& address : addresses) {
-        const Greeting greeting = co_await connect({ip::make_address(address), options_.master.port}, deadline);
+        const Greeting greeting =
+            co_await connect({ip::make_address(address), options_.master.port}, deadline);
         if (greeting == Greeting::welcome) co_return std::nullopt;
         is_there = is_there || greeting != Greeting::unreachable;
         // A mesh accepts for those who do not listen yet.
@@ -243,22 +228,17 @@ class Peer final : public Link {
     if (launched() || options_.self.rank == 0 || (reason_ == reported_ && now() < next_report_)) return;
     log::info("waiting for node 0 at {}: {}", master_, reason_);
     reported_ = reason_;
-    next_report_ = now() + report_interval;
+    next_report_ = now() + options_.dns.timing.report_interval;
   }
 
   [[nodiscard]] Refuse timed_out() const {
-    std::string sentence = "node 0 at " + master_;
-    if (const Waiting missing = waiting(); missing.count > 0)
-      sentence += " was reached, but " + waiting_line(missing) + ", which did not come in time";
-    else if (welcome_)
-      sentence += " was reached, but not all nodes came in time";
-    else
-      sentence += " was not reached in time: " + reason_;
-    return {exit_code::unreachable, sentence};
+    const std::string missing = waiting();
+    const std::string why = !welcome_ ? " was not reached in time: " + reason_
+                            : missing.empty()
+                                ? " was reached, but not all nodes came in time"
+                                : " was reached, but " + missing + ", which did not come in time";
+    return {exit_code::unreachable, "node 0 at " + master_ + why};
   }
-
-  /// All nodes of the attempt before are known to be about to come.
-  [[nodiscard]] bool is_again() const { return options_.self.restarts != 0; }
 
   // ---- running ----
 
@@ -272,19 +252,9 @@ class Peer final : public Link {
     }
   }
 
-  void start_connecting_again() {
-    if (is_over() || connecting_again_) return;
-    if (way_back_.port() == 0) {
-      is_over_ = true;
-      return log::warn("the link to node 0 has ended ({}); the job goes on without it", reason_);
-    }
+  asio::awaitable<void> connect_again(std::shared_ptr<Link> /*self*/) {
+    if (is_over() || std::exchange(connecting_again_, true)) co_return;
     log::debug("the link to node 0 has ended ({}); connecting again", reason_);
-    connecting_again_ = true;
-    asio::co_spawn(io_, connect_again(), asio::detached);
-  }
-
-  asio::awaitable<void> connect_again() {
-    const auto self = shared_from_this();
     try {
       co_await seek(now() + options_.rules.relink);
     } catch (const std::exception& error) {
@@ -294,9 +264,12 @@ class Peer final : public Link {
     if (!is_welcome_ && !is_over()) lose();
   }
 
-  [[nodiscard]] const Failure* first_failure() const {
+  /// The first that this node has told of, or that it was asked to stop.
+  [[nodiscard]] const Failure* first_told(bool stopped) const {
     for (const Message& message : said_)
-      if (const auto* failure = std::get_if<Failure>(&message)) return failure;
+      if (const auto* failure = std::get_if<Failure>(&message);
+          failure && Stop{*failure}.drained() == stopped)
+        return failure;
     return nullptr;
   }
 
@@ -306,11 +279,7 @@ class Peer final : public Link {
                .text = fmt::format("its connection ended, and it could not be made again within {} s: {}",
                                    options_.rules.relink.count() / 1000, reason_),
                .host = welcome_->host}};
-    if (const Failure* own = first_failure()) {
-      stop.culprit = *own;
-      stop.culprit.node = options_.self.rank;
-      stop.culprit.host = options_.self.host;
-    }
+    if (const Failure* own = first_told(false)) stop.culprit = *own;
     if (options_.rules.decide) options_.rules.decide(stop);
     take(stop);
   }
@@ -322,13 +291,14 @@ class Peer final : public Link {
 
   asio::awaitable<void> part(bool well) override {
     if (launched()) {
+      const Time until = first_told(true) != nullptr ? now() + options_.timing.farewell : Time::max();
       // A node that failed waits for node 0's word: whether the job is started again, or how the others'
       // check ended. If the network has failed too, that is known after the link's own timeouts.
-      if (well || options_.rules.gathers || (options_.rules.decide && first_failure() != nullptr))
-        while (!is_over()) co_await changed_.wait(Time::max());
+      if (well || options_.rules.gathers || options_.rules.decide)
+        while (!is_over() && now() < until) co_await changed_.wait(until);
       is_over_ = true;
       // Node 0 closes the connection when all that it started has ended, too.
-      while (connection_ && stop_ && stop_->again) co_await changed_.wait(Time::max());
+      while (connection_ && stop_ && stop_->again && now() < until) co_await changed_.wait(until);
     } else if (!met_ && !is_welcome_) {  // who is welcome says again what it has said
       disconnect();
       co_await seek(now() + options_.timing.leave);
@@ -338,13 +308,14 @@ class Peer final : public Link {
     while (connection_ && now() < until) co_await changed_.wait(until);
   }
 
-  const std::string master_;  ///< HOST:PORT
+  const std::string master_;
+  const wait::Schedule schedule_;
   std::minstd_rand random_;
   std::shared_ptr<Connection> connection_;
-  std::string hello_;             ///< the frame that was sent
-  bool is_welcome_ = false;       ///< on this connection
+  std::string hello_;        ///< the text that was sent
+  bool is_welcome_ = false;  ///< on this connection
   std::optional<Welcome> welcome_;
-  tcp::endpoint way_back_;              ///< to the hub that was welcoming; port 0: there is none
+  tcp::endpoint way_back_;        ///< to the hub that was welcoming; port 0: there is none
   Broken ended_as_ = Broken::no;  ///< the last connection
   std::string reason_;            ///< why there is no connection
   std::string reported_;

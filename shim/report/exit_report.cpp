@@ -219,7 +219,7 @@ json::Object node_json(const link::Node& node, unsigned rank, unsigned first_ran
     ends.back().text("time", moment(node.done_at - std::chrono::milliseconds(age)));
   }
   if (!ends.empty()) object.objects("worker_ends", ends);
-  if (node.failure) object.text("failure", node.failure->text);
+  if (!node.failure.empty()) object.text("failure", node.failure);
   return object;
 }
 

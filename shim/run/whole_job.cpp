@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "base/text.h"
-#include "link/node_names.h"
 #include "loop/loop.h"
 #include "run/before_start.h"
 
@@ -65,7 +64,10 @@ link::Options plan_link(const Run& run, const Job& job, const StaticNode& node,
 EarlyEnd end_of(const link::Refuse& refuse) {
   const bool stopped = refuse.code == exit_code::peer, late = refuse.code == exit_code::unreachable;
   const Anchor usual = stopped ? Anchor::node_stopped : late ? Anchor::nodes_missing : Anchor::nodes_differ;
-  return early_end(refuse.code, stopped ? Cause::peer : late ? Cause::wait : Cause::config,
+  return early_end(stopped || late ? refuse.code : exit_code::configuration,
+                   stopped ? Cause::peer
+                   : late  ? Cause::wait
+                           : Cause::config,
                    refuse.anchor != Anchor::none ? refuse.anchor : usual, refuse.sentence);
 }
 
@@ -124,9 +126,8 @@ awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attemp
   const auto& refuse = std::get<link::Refuse>(met);
   if (refuse.code != 0) throw end_of(refuse);
   if (!must.empty())
-    throw early_end(
-        exit_code::configuration, Cause::config, Anchor::no_link,
-        fmt::format("the nodes cannot be linked, which {} asks for: {}", must, refuse.sentence));
+    throw early_end(exit_code::configuration, Cause::config, Anchor::no_link,
+                    fmt::format("the nodes cannot be linked, which {} asks for: {}", must, refuse.sentence));
   log::info("the job goes on without a link between its nodes: {}", refuse.sentence);
   co_return nullptr;
 }
@@ -199,9 +200,9 @@ awaitable<std::optional<int>> WholeJob::wait_for_others(const Run& run, const li
   const int signal = received->number;
   if (!tried_again_) co_return signal;
   link_->report_stop(signal);
-  const auto unheard = co_await link_->unheard();  // the next meeting is told
-  if (!unheard) co_return signal;
-  stop_ = unheard;
+  co_await link_->finish(done);
+  if (!link_->stop() || !link_->stop()->again) co_return signal;
+  stop_ = link_->stop();  // node 0 has not heard of it: the next meeting is told
   co_return std::nullopt;
 }
 
