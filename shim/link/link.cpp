@@ -1,6 +1,6 @@
 #include "link/link.h"
 
-#include <boost/asio/error.hpp>
+#include <boost/asio/this_coro.hpp>
 #include <utility>
 
 #include "base/fault.h"
@@ -11,17 +11,6 @@
 namespace rankshim::link {
 
 namespace asio = boost::asio;
-
-namespace {
-
-/// What the system has refused. Throws the exception on if it is a cancellation.
-std::string refused(const std::exception& error) {
-  const auto* system = dynamic_cast<const boost::system::system_error*>(&error);
-  if (system != nullptr && system->code() == asio::error::operation_aborted) throw;
-  return std::string(loop::reason(error));
-}
-
-}  // namespace
 
 std::shared_ptr<Link> Link::make(asio::io_context& io, Options options) {
   options.self.instance = random_number();
@@ -35,21 +24,25 @@ Link::Link(asio::io_context& io, Options options)
 
 asio::awaitable<Met> Link::meet(Time deadline) {
   const auto self = shared_from_this();
+  const auto cancellation = co_await asio::this_coro::cancellation_state;
   try {
     co_await gather(deadline);
   } catch (const std::exception& error) {
-    met_ = no_link(refused(error));
+    if (cancellation.cancelled() != asio::cancellation_type::none) throw;
+    met_ = no_link(std::string(loop::reason(error)));
   }
   co_return *met_;
 }
 
 asio::awaitable<void> Link::finish(Done done) {
   const auto self = shared_from_this();
+  const auto cancellation = co_await asio::this_coro::cancellation_state;
   try {
     send(done);
     co_await part(done.code == 0);
   } catch (const std::exception& error) {
-    log::warn("the link: {}; this node ends without the others", refused(error));
+    if (cancellation.cancelled() != asio::cancellation_type::none) throw;
+    log::warn("the link: {}; this node ends without the others", loop::reason(error));
   }
 }
 

@@ -1,6 +1,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/read.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -92,6 +93,27 @@ TEST_CASE("a node that leaves the meeting before it has met anybody is named to 
     CHECK(std::get<Refuse>(*job.met[1 - leaver]).code == exit_code::peer);
     CHECK(job.refusal(1 - leaver) == "node " + std::to_string(leaver) + " (host host-" +
                                          std::to_string(leaver) + ") was asked to stop (SIGTERM)");
+  }
+}
+
+TEST_CASE("a meeting that is cancelled can be left", "[link]") {
+  for (const bool leads_elsewhere : {false, true}) {
+    TestJob job;
+    job.options[0].leads_elsewhere = leads_elsewhere;
+    job.links[0] = Link::make(job.io, job.options[0]);
+    asio::cancellation_signal cancel;
+    bool cancelled = false, left = false;
+    asio::co_spawn(job.io, job.links[0]->meet(now() + 100s),
+                   asio::bind_cancellation_slot(cancel.slot(), [&](const std::exception_ptr& thrown, Met) {
+                     cancelled = thrown != nullptr;
+                   }));
+    for (int i = 0; i < 5; ++i) job.io.run_one_for(10ms);
+    cancel.emit(asio::cancellation_type::terminal);
+    REQUIRE(job.run_until([&] { return cancelled; }));
+    asio::co_spawn(job.io, leave(*job.links[0]), [&](const std::exception_ptr&) { left = true; });
+    job.start(1), job.start(2);
+    REQUIRE(job.run_until([&] { return left && job.met[1] && job.met[2]; }));
+    CHECK(job.refusal(1) == "node 0 (host host-0) was asked to stop (SIGTERM)");
   }
 }
 
