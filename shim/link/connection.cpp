@@ -127,7 +127,6 @@ Connection::Connection(tcp::socket socket, Link& owner, Side side, ConnectionId 
   boost::system::error_code ignored;
   fcntl(socket_.native_handle(), F_SETFD, FD_CLOEXEC);
   socket_.non_blocking(true, ignored);
-  local_ = socket_.local_endpoint(ignored);
   remote_ = socket_.remote_endpoint(ignored);
 }
 

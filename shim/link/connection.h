@@ -115,7 +115,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   [[nodiscard]] ConnectionId id() const { return id_; }
   [[nodiscard]] Broken broken() const { return decoder_.at_end(); }
   [[nodiscard]] bool unsent() const { return !out_.empty(); }
-  [[nodiscard]] std::string local_address() const { return address_of(local_); }
+  [[nodiscard]] std::string local_address() const {
+    boost::system::error_code ignored;
+    return address_of(socket_.local_endpoint(ignored));
+  }
   [[nodiscard]] std::string remote_address() const { return address_of(remote_); }
 
   // What the hub knows of the other side.
@@ -128,7 +131,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void handle_lines();
 
   tcp::socket socket_;
-  tcp::endpoint local_, remote_;
+  tcp::endpoint remote_;
   Link* owner_;
   ConnectionId id_;
   Side side_;
