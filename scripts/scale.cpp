@@ -27,7 +27,6 @@
 
 #include "base/log.h"
 #include "link/connection.h"
-#include "link/frame.h"
 #include "link/link.h"
 #include "loop/loop.h"
 #include "supervise/kernel.h"
@@ -131,7 +130,7 @@ int run_peers(unsigned nodes, bool is_late) {
   socket.connect({asio::ip::address_v4::loopback(), port});
   Hello last = options_of(nodes - 1, nodes).self;
   last.instance = "the last", last.port = port;
-  const std::string hello = greeting() + Frame{1, false, to_json(last)}.bytes();
+  const std::string hello = std::string(greeting) + to_text(last) + '\n';
   asio::write(socket, asio::buffer(hello));
   run([&] { return launched == nodes - 2; });
   std::printf("| link of %u nodes: from the last arrival to the last launch | %.1f ms |\n", nodes,
@@ -139,9 +138,7 @@ int run_peers(unsigned nodes, bool is_late) {
   for (const auto& peer : peers) peer->on_stop([&](const Stop&) { ++told; });
   const Time failure = now();
   const std::string fail =
-      Frame{8, false,
-            to_json(Failure{.rank = 7, .cause = "signal", .code = 137, .text = "was killed by SIGKILL"})}
-          .bytes();
+      to_text(Failure{.rank = 7, .cause = "signal", .code = 137, .text = "was killed by SIGKILL"}) + '\n';
   asio::write(socket, asio::buffer(fail));
   run([&] { return told == nodes - 2; });
   std::printf("| link of %u nodes: from a failure to the last node that knows | %.1f ms |\n", nodes,
@@ -150,7 +147,7 @@ int run_peers(unsigned nodes, bool is_late) {
   const Time again = now();
   launched = 0;
   peers.resize(nodes - 1);
-  asio::write(socket, asio::buffer(Frame{11, false, to_json(Done{137})}.bytes()));
+  asio::write(socket, asio::buffer(to_text(Done{137}) + '\n'));
   const auto meet_again = [&](unsigned rank) {
     peers[rank - 1] = Link::make(io, options_of(rank, nodes, 1));
     asio::co_spawn(io, peers[rank - 1]->meet(now() + longest),

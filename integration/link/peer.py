@@ -13,22 +13,21 @@ import os
 import resource
 import sys
 
-GREETING = b"RSHM\x01"
-HELLO, WELCOME, PROOF, GO, STOP, DONE = 1, 2, 3, 7, 9, 11
+GREETING = b"\x00\xce\xf7\x85\x3c\x07RSHM\x01"
 
 
-def keyed(key, *parts):
-    return hashlib.blake2b(b"".join(parts), key=key, digest_size=32).digest()
+def keyed(key, text):
+    """The tag of a text, as hexadecimal digits."""
+    return hashlib.blake2b(text, key=hashlib.blake2b(key, digest_size=32).digest(), digest_size=32).hexdigest().encode()
 
 
-def frame(kind, tagged=False, **members):
-    body = json.dumps(members).encode()
-    return len(body).to_bytes(2, "big") + bytes([kind | 0x80 * tagged]) + body
+def message(kind, **members):
+    return f"{kind} {json.dumps(members)}".encode()
 
 
 def hello(rank, nnodes, port, **members):
-    return frame(HELLO, run="rankshim", rank=rank, nnodes=nnodes, workers=1, launcher="native", master="job-node-0", port=port,
-                 host=f"peer-{rank}", version="other", **members)
+    return message("hello", run="rankshim", rank=rank, nnodes=nnodes, workers=1, launcher="native", master="job-node-0", port=port,
+                   host=f"peer-{rank}", version="other", **members)
 
 
 class Peer:
@@ -37,43 +36,42 @@ class Peer:
         self.key, self.sent, self.received, self.launched = None, 0, 0, False
 
     def send(self, kind, **members):
-        data = frame(kind, self.key is not None, **members)
-        tag = keyed(self.key, b"p", self.sent.to_bytes(8, "big"), data) if self.key else b""
-        self.sent += self.key is not None
-        self.writer.write(data + tag)
+        text = message(kind, **members)
+        tag = keyed(self.key, b"p%d " % self.sent + text) if self.key else b""
+        self.sent += 1
+        self.writer.write(text + tag + b"\n")
 
     async def read(self):
-        head = await self.reader.readexactly(3)
-        data = head + await self.reader.readexactly(int.from_bytes(head[:2], "big"))
-        kind = head[2] & 0x7F
-        if head[2] & 0x80:
-            tag = await self.reader.readexactly(32)
-            if kind == WELCOME:
-                self.key = keyed(hashlib.blake2b(self.secret, digest_size=32).digest(), b"rankshim/1", self.hello, data)
-                self.key = hashlib.blake2b(self.key, digest_size=32).digest()
-            assert tag == keyed(self.key, b"h", self.received.to_bytes(8, "big"), data), "the hub's tag is right"
+        line = (await self.reader.readuntil(b"\n"))[:-1]
+        end = line.rindex(b"}") + 1
+        text, tag = line[:end], line[end:]
+        kind, _, members = text.partition(b" ")
+        if kind == b"welcome" and tag:
+            self.key = keyed(self.secret, b"rankshim/1\n" + self.hello + b"\n" + text)
+        if self.key:
+            assert tag == keyed(self.key, b"h%d " % self.received + text), "the hub's tag is right"
             self.received += 1
-        return kind, json.loads(data[3:])
+        return kind.decode(), json.loads(members)
 
     async def run(self, rank, nnodes, port, **members):
         """Ends when the connection does, or when the hub does not answer within 3 s."""
         self.hello = hello(rank, nnodes, port, **members, **({"nonce": os.urandom(16).hex()} if self.secret else {}))
-        self.writer.write(GREETING + self.hello)
+        self.writer.write(GREETING + self.hello + b"\n")
         async with asyncio.timeout(3) as limit:
             await self.reader.readexactly(len(GREETING))
             while True:
-                kind, message = await self.read()
-                if kind == WELCOME:
+                kind, members = await self.read()
+                if kind == "welcome":
                     limit.reschedule(None)
                     if self.secret:
-                        self.send(PROOF)
-                    self.told("CONNECTED", message)
-                elif kind == GO:
+                        self.send("proof")
+                    self.told("CONNECTED", members)
+                elif kind == "go":
                     self.launched = True
-                    self.told("GO", message)
-                elif kind == STOP:
-                    self.told("STOP", message)
-                    self.send(DONE, code=143)
+                    self.told("GO", members)
+                elif kind == "stop":
+                    self.told("STOP", members)
+                    self.send("done", code=143)
                     self.writer.write_eof()
 
 
@@ -91,10 +89,10 @@ async def main(host, port, nnodes, first, last, secret=""):
     port, counts = int(port), {}
     ranks = range(int(first), int(last) + 1)
 
-    def told(event, message):
+    def told(event, members):
         counts[event] = counts.get(event, 0) + 1
         if counts[event] == len(ranks):
-            print(event, counts[event], json.dumps(message), flush=True)
+            print(event, counts[event], json.dumps(members), flush=True)
 
     async def one(rank):
         instance = os.urandom(8).hex()  # it is the same node that connects again

@@ -5,7 +5,7 @@ import socket
 import sys
 import time
 
-from peer import GREETING, WELCOME, hello, keyed
+from peer import GREETING, hello, keyed
 
 PATIENCE = 60
 
@@ -35,7 +35,7 @@ def slow(host, port, nnodes):
     with connect(host, port) as writer:
         began = time.monotonic()
         try:
-            for byte in GREETING + hello(1, nnodes, port, instance="slow"):
+            for byte in GREETING + hello(1, nnodes, port, instance="slow") + b"\n":
                 writer.sendall(bytes([byte]))
                 time.sleep(0.2)
         except ConnectionError:
@@ -46,19 +46,11 @@ def slow(host, port, nnodes):
 def replayed(host, port, nnodes):
     """What somebody has recorded: a hello with its nonce, and a proof."""
     said = hello(1, nnodes, port, instance="recorded", nonce="00" * 16)
-    for tag in (keyed(b"guessed", b"p"), b""):
+    for tag in (keyed(b"guessed", b"p0 proof {}"), b""):
         with connect(host, port) as connection:
-            connection.sendall(GREETING + said + b"\x00\x02" + bytes([0x83 if tag else 0x03]) + b"{}" + tag)
+            connection.sendall(GREETING + said + b"\nproof {}" + tag + b"\n")
             answer = rest(connection)
-            print("REPLAYED", [frame_type for frame_type in types(answer)] == [WELCOME])
-
-
-def types(stream):
-    """The types of the frames that the hub has sent."""
-    stream = stream[len(GREETING):]
-    while len(stream) >= 3:
-        yield stream[2] & 0x7F
-        stream = stream[3 + int.from_bytes(stream[:2], "big") + (32 if stream[2] & 0x80 else 0):]
+            print("REPLAYED", answer.startswith(GREETING + b"welcome ") and answer.count(b"\n") == 1)
 
 
 def many(host, port, nnodes, count):
@@ -68,7 +60,7 @@ def many(host, port, nnodes, count):
     held = []
     for _ in range(int(count)):
         held.append(connect(host, port))
-        held[-1].sendall(b"R")
+        held[-1].sendall(GREETING[:1])
         if len(held) > min(limit - 64, 2000):
             held.pop(0).close()
     print("MANY", len(held), flush=True)

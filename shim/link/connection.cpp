@@ -1,7 +1,9 @@
 #include "link/connection.h"
 
-#include <fcntl.h>
+#include <fmt/format.h>
+#include <monocypher.h>
 #include <netinet/tcp.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -9,7 +11,14 @@
 #include <boost/asio/ip/v6_only.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <cerrno>
+#include <span>
+#include <system_error>
 #include <utility>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "link/link.h"
 
 namespace rankshim::link {
 
@@ -19,7 +28,11 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr std::size_t most_unsent = std::size_t{64} << 10U;
+const std::uint8_t* data_of(std::string_view text) {
+  return reinterpret_cast<const std::uint8_t*>(text.data());
+}
+
+std::string hex(std::span<const std::uint8_t> bytes) { return fmt::format("{:02x}", fmt::join(bytes, "")); }
 
 void set(int socket, int level, int option, int value) {
   setsockopt(socket, level, option, &value, sizeof value);  // what a kernel lacks is done without
@@ -37,30 +50,20 @@ void watch_silence(int socket, milliseconds timeout) {
   set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
 }
 
-/// Nothing forks between the socket's making and this, because rankshim has one thread.
-void keep_from_command(int socket) { fcntl(socket, F_SETFD, FD_CLOEXEC); }
-
-boost::system::error_code open(auto& socket, const tcp& protocol) {
-  boost::system::error_code error;
-  socket.open(protocol, error);
-  if (!error) keep_from_command(socket.native_handle());
-  return error;
-}
-
 }  // namespace
 
-boost::system::error_code open_socket(tcp::socket& socket, const tcp& protocol) {
-  return open(socket, protocol);
-}
-
-boost::system::error_code bind_to(tcp::acceptor& acceptor, std::uint16_t port) {
+boost::system::error_code open_listener(tcp::acceptor& acceptor, std::uint16_t port, int backlog) {
   boost::system::error_code error, ignored;
   for (const tcp& family : {tcp::v6(), tcp::v4()}) {
-    error = open(acceptor, family);
+    error = open_socket(acceptor, family);
     if (error) continue;
     acceptor.set_option(tcp::acceptor::reuse_address(true), ignored);
     if (family == tcp::v6()) acceptor.set_option(ip::v6_only(false), ignored);
     acceptor.bind({family, port}, error);
+    if (!error && backlog > 0) acceptor.listen(backlog, error);
+    // accept() must not wait: neither for a connection nor after one that has gone meanwhile.
+    if (!error) acceptor.non_blocking(true, error);
+    if (!error) acceptor.set_option(tcp::acceptor::enable_connection_aborted(true), error);
     if (!error) break;
     acceptor.close(ignored);
     if (error == asio::error::address_in_use || error == asio::error::access_denied) break;
@@ -68,21 +71,49 @@ boost::system::error_code bind_to(tcp::acceptor& acceptor, std::uint16_t port) {
   return error;
 }
 
-boost::system::error_code open_listener(tcp::acceptor& acceptor, std::uint16_t port, int backlog) {
-  boost::system::error_code error = bind_to(acceptor, port), ignored;
-  if (!error) acceptor.listen(backlog, error);
-  // accept() must not wait: neither for a connection nor after one that has gone meanwhile.
-  if (!error) acceptor.non_blocking(true, error);
-  if (!error) acceptor.set_option(tcp::acceptor::enable_connection_aborted(true), error);
-  if (error) acceptor.close(ignored);
-  return error;
+Key::Key(std::string_view secret) {
+  crypto_blake2b(bytes_.data(), bytes_.size(), data_of(secret), secret.size());
 }
 
-std::string address_of(const tcp::endpoint& endpoint) {
-  const ip::address address = endpoint.address();
-  if (address.is_v6() && address.to_v6().is_v4_mapped())
-    return ip::make_address_v4(ip::v4_mapped, address.to_v6()).to_string();
-  return address.to_string();
+std::string Key::tag(std::string_view text) const {
+  std::array<std::uint8_t, 32> hash{};
+  crypto_blake2b_keyed(hash.data(), hash.size(), bytes_.data(), bytes_.size(), data_of(text), text.size());
+  return hex(hash);
+}
+
+Key Key::for_connection(std::string_view hello, std::string_view welcome) const {
+  return Key(tag(fmt::format("rankshim/1\n{}\n{}", hello, welcome)));
+}
+
+std::string Key::of_message(char direction, std::uint64_t counter, std::string_view text) const {
+  return tag(fmt::format("{}{} {}", direction, counter, text));
+}
+
+bool same_tag(std::string_view one, std::string_view other) {
+  return one.size() == 64 && other.size() == 64 && crypto_verify64(data_of(one), data_of(other)) == 0;
+}
+
+Outcome<Key> read_token(const std::string& path) {
+  constexpr std::size_t shortest = 16;
+  const auto fault = [&](const std::string& why) {
+    return Faults{{Anchor::job_token,
+                   "the job's token cannot be had from the file " + in_quotes(path) + ": " + why,
+                   {path},
+                   "write a secret of at least 16 bytes into it, the same on all nodes, or leave "
+                   "--job-token-file out"}};
+  };
+  const auto read = read_file(path);
+  if (const auto* unreadable = std::get_if<Unreadable>(&read)) return fault(unreadable->why());
+  const std::string_view token = trimmed(std::get<std::string>(read));
+  if (token.size() < shortest) return fault(fmt::format("it has {} bytes", token.size()));
+  return Key(token);
+}
+
+std::string random_number() {
+  std::array<std::uint8_t, 16> bytes{};
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+    throw std::system_error(errno, std::system_category(), "getrandom");
+  return hex(bytes);
 }
 
 asio::awaitable<void> Event::wait(Time until) {
@@ -91,25 +122,19 @@ asio::awaitable<void> Event::wait(Time until) {
   co_await timer_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
 }
 
-Connection::Connection(tcp::socket socket, Owner& owner, Side side, ConnectionId id)
+Connection::Connection(tcp::socket socket, Link& owner, Side side, ConnectionId id)
     : socket_(std::move(socket)), owner_(&owner), id_(id), side_(side) {
   boost::system::error_code ignored;
-  keep_from_command(socket_.native_handle());
+  fcntl(socket_.native_handle(), F_SETFD, FD_CLOEXEC);
   socket_.non_blocking(true, ignored);
   remote_ = socket_.remote_endpoint(ignored);
 }
 
 void Connection::start(milliseconds timeout) {
   watch_silence(socket_.native_handle(), timeout);
-  out_ = greeting();
+  out_ = greeting;
   if (side_ == Side::peer) write();  // the hub answers: who asks for something else gets nothing
   read();
-}
-
-std::string Connection::local_address() const {
-  boost::system::error_code error;
-  const tcp::endpoint local = socket_.local_endpoint(error);
-  return error ? "" : address_of(local);
 }
 
 void Connection::read() {
@@ -119,46 +144,39 @@ void Connection::read() {
     while (self->owner_ != nullptr) {
       const std::size_t size = self->socket_.read_some(asio::buffer(buffer), error);
       if (error == asio::error::would_block) return self->read();
-      if (error == asio::error::eof) return self->drop("the other side closed it");
-      if (error) return self->drop(error.message());
-      if (!self->decoder_.feed({buffer.data(), size})) {
-        if (self->broken() == Broken::version) self->write();  // the greeting, with the version of this side
-        return self->drop("not the link's protocol");
-      }
-      self->handle_frames();
+      if (error) return self->drop(error == asio::error::eof ? "the other side closed it" : error.message());
+      self->decoder_.feed({buffer.data(), size});
+      self->handle_lines();
     }
   });
 }
 
-void Connection::handle_frames() {
+void Connection::handle_lines() {
   const auto self = shared_from_this();
   while (owner_ != nullptr) {
-    const auto frame = decoder_.next();
-    if (!frame) break;
-    if (key_ && !check(*frame)) return drop("a frame without the right tag");
-    const auto message = from_json(frame->type, frame->body);
+    const auto line = decoder_.next();
+    if (!line) break;
+    if (key_ && !check(*line)) return drop("a line without the right tag");
+    const auto message = from_text(line->text);
     if (!message) return drop("a message that is none");
-    owner_->heard(*this, *message, *frame);
+    owner_->heard(*this, *message, *line);
   }
-  if (owner_ != nullptr && decoder_.broken() != Broken::no) drop("a frame above the limit");
+  if (owner_ == nullptr || decoder_.broken() == Broken::no) return;
+  if (decoder_.broken() == Broken::version) write();  // the greeting, with the version of this side
+  drop("not the link's protocol");
 }
 
-bool Connection::check(const Frame& frame) {
+bool Connection::check(const Line& line) {
   const char other = static_cast<char>(side_ == Side::hub ? Side::peer : Side::hub);
-  return key_ && same_tag(frame.tag, key_->of_frame(other, received_++, frame.bytes()));
+  return same_tag(line.tag, key_->of_message(other, received_++, line.text));
 }
 
-std::string Connection::send(std::uint8_t type, const std::string& body) {
-  const std::string bytes = Frame{type, key_.has_value(), body}.bytes();
-  if (owner_ == nullptr || finishing_) return bytes;
-  out_ += bytes;
-  if (key_) out_ += key_->of_frame(static_cast<char>(side_), sent_++, bytes);
-  if (out_.size() > most_unsent) {
-    drop("it does not read what is sent to it");
-  } else if (!writing_) {
-    write();
-  }
-  return bytes;
+void Connection::send(const std::string& text) {
+  if (owner_ == nullptr || finishing_) return;
+  out_ += text;
+  if (key_) out_ += key_->of_message(static_cast<char>(side_), sent_++, text);
+  out_ += '\n';
+  if (!writing_) write();
 }
 
 void Connection::write() {
@@ -178,8 +196,7 @@ void Connection::write() {
 }
 
 void Connection::finish() {
-  if (owner_ == nullptr || std::exchange(finishing_, true)) return;
-  if (!writing_) write();
+  if (owner_ != nullptr && !std::exchange(finishing_, true) && !writing_) write();
 }
 
 void Connection::abandon() {
@@ -190,7 +207,7 @@ void Connection::abandon() {
 
 void Connection::drop(const std::string& why) {
   const auto self = shared_from_this();
-  Owner* const owner = owner_;
+  Link* const owner = owner_;
   abandon();
   if (owner != nullptr) owner->ended(*this, why);
 }

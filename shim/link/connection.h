@@ -1,5 +1,8 @@
 #pragma once
 
+#include <fcntl.h>
+
+#include <array>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <chrono>
@@ -7,12 +10,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
-#include "link/frame.h"
+#include "base/fault.h"
 #include "link/message.h"
-#include "link/proof.h"
 #include "link/roster.h"
 #include "loop/loop.h"
+#include "node/addresses.h"
 
 namespace rankshim::link {
 
@@ -21,14 +25,51 @@ using boost::asio::ip::tcp;
 inline Time now() { return std::chrono::steady_clock::now(); }
 
 /// Opens a TCP socket that the command does not inherit (those that Asio opens or accepts are inherited).
-boost::system::error_code open_socket(tcp::socket& socket, const tcp& protocol);
-/// Binds to the port of all addresses, of both families where the kernel has IPv6. That works while
-/// connections of the port are open.
-boost::system::error_code bind_to(tcp::acceptor& acceptor, std::uint16_t port);
+template <class Socket>
+boost::system::error_code open_socket(Socket& socket, const tcp& protocol) {
+  boost::system::error_code error;
+  socket.open(protocol, error);
+  // Nothing forks in between, because rankshim has one thread.
+  if (!error) fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
+  return error;
+}
+/// Listens on the port of all addresses, of both families where the kernel has IPv6. That works while
+/// connections of the port are open. A `backlog` of 0: it only binds.
 boost::system::error_code open_listener(tcp::acceptor& acceptor, std::uint16_t port, int backlog);
 
 /// The address without its port; an IPv4 address in IPv6's clothes is plain.
-std::string address_of(const tcp::endpoint& endpoint);
+inline std::string address_of(const tcp::endpoint& endpoint) {
+  return unmapped(endpoint.address()).to_string();
+}
+
+/// A secret key, and the tags that only those can make and check who have it: BLAKE2b of 32 bytes with a key
+/// (RFC 7693), by Monocypher, as hexadecimal digits.
+class Key {
+ public:
+  /// The key of a text of any length.
+  explicit Key(std::string_view secret);
+
+  [[nodiscard]] std::string tag(std::string_view text) const;
+
+  /// The key of one connection, from the two messages that begin it. Both hold a random number, so no two
+  /// connections have the same.
+  [[nodiscard]] Key for_connection(std::string_view hello, std::string_view welcome) const;
+
+  /// The tag of the `counter`-th message of a direction: 'h' from the hub, 'p' from a peer.
+  [[nodiscard]] std::string of_message(char direction, std::uint64_t counter, std::string_view text) const;
+
+ private:
+  std::array<unsigned char, 32> bytes_{};
+};
+
+/// Whether two tags are the same, in a time that does not depend on where they differ.
+bool same_tag(std::string_view one, std::string_view other);
+
+/// The job's token in a file, without the blanks around it: at least 16 bytes.
+Outcome<Key> read_token(const std::string& path);
+
+/// A random number of 128 bits as hexadecimal digits.
+std::string random_number();
 
 /// Something that one coroutine waits for, and what it waits for is a matter of its own: it looks again.
 class Event {
@@ -41,37 +82,28 @@ class Event {
   loop::Timer timer_;
 };
 
-/// One side of a connection: it greets, cuts the stream into frames, makes and checks their tags. Every frame
+class Link;
+
+/// One side of a connection: it greets, cuts the stream into lines, makes and checks their tags. Every line
 /// is sent at once, as far as the socket takes it.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   enum class Side : char { hub = 'h', peer = 'p' };
 
-  /// Gets what happens, from the event loop. `ended` comes once, and not after abandon().
-  class Owner {
-   public:
-    Owner() = default;
-    virtual ~Owner() = default;
-    Owner(const Owner&) = delete;
-    Owner& operator=(const Owner&) = delete;
-    /// `frame`: in which the message came.
-    virtual void heard(Connection& connection, const Message& message, const Frame& frame) = 0;
-    virtual void ended(Connection& connection, const std::string& why) = 0;
-  };
-
-  Connection(tcp::socket socket, Owner& owner, Side side, ConnectionId id);
+  /// `owner` gets what happens, from the event loop.
+  Connection(tcp::socket socket, Link& owner, Side side, ConnectionId id);
 
   /// Reads from now on. `timeout` is how long the other side may be silent at the level of TCP.
   void start(std::chrono::milliseconds timeout);
 
-  /// Sends the message and returns the frame's bytes that a tag stands for.
-  std::string send(const Message& message) { return send(type_of(message), to_json(message)); }
-  std::string send(std::uint8_t type, const std::string& body);
+  void send(const Message& message) { send(to_text(message)); }
+  /// Sends a message's text.
+  void send(const std::string& text);
 
-  /// Every further frame, of both directions, has a tag.
+  /// Every further line, of both directions, has a tag.
   void use(const Key& key) { key_ = key; }
-  /// Whether the frame has the right tag: for the one that brought the key.
-  bool check(const Frame& frame);
+  /// Whether the line has the right tag: for the one that brought the key.
+  bool check(const Line& line);
 
   /// Sends what is left, then nothing more; the other side is expected to close.
   void finish();
@@ -81,19 +113,26 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void drop(const std::string& why);
 
   [[nodiscard]] ConnectionId id() const { return id_; }
-  [[nodiscard]] Broken broken() const { return decoder_.broken(); }
+  [[nodiscard]] Broken broken() const { return decoder_.at_end(); }
   [[nodiscard]] bool unsent() const { return !out_.empty(); }
-  [[nodiscard]] std::string local_address() const;
+  [[nodiscard]] std::string local_address() const {
+    boost::system::error_code ignored;
+    return address_of(socket_.local_endpoint(ignored));
+  }
   [[nodiscard]] std::string remote_address() const { return address_of(remote_); }
+
+  // What the hub knows of the other side.
+  std::unique_ptr<Hello> hello;  ///< until it has proven the token
+  bool proven = false;
 
  private:
   void read();
   void write();
-  void handle_frames();
+  void handle_lines();
 
   tcp::socket socket_;
   tcp::endpoint remote_;
-  Owner* owner_;
+  Link* owner_;
   ConnectionId id_;
   Side side_;
   bool finishing_ = false;

@@ -1,36 +1,22 @@
 #include "link/link.h"
 
-#include <boost/asio/error.hpp>
-#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/this_coro.hpp>
 #include <utility>
 
 #include "base/fault.h"
 #include "base/log.h"
-#include "link/hub.h"
-#include "link/peer.h"
+#include "base/signals.h"
 #include "loop/loop.h"
 
 namespace rankshim::link {
 
 namespace asio = boost::asio;
 
-namespace {
-
-/// What the system has refused. Throws the exception on if it is a cancellation.
-std::string refused(const std::exception& error) {
-  const auto* system = dynamic_cast<const boost::system::system_error*>(&error);
-  if (system != nullptr && system->code() == asio::error::operation_aborted) throw;
-  return std::string(loop::reason(error));
-}
-
-}  // namespace
-
-std::shared_ptr<Link> Link::make(boost::asio::io_context& io, Options options) {
+std::shared_ptr<Link> Link::make(asio::io_context& io, Options options) {
   options.self.instance = random_number();
   if (options.self.port == 0) options.self.port = options.master.port;
   options.self.master = options.master.host;
-  if (options.self.rank == 0) return std::make_shared<Hub>(io, std::move(options));
-  return std::make_shared<Peer>(io, std::move(options));
+  return options.self.rank == 0 ? make_hub(io, std::move(options)) : make_peer(io, std::move(options));
 }
 
 Link::Link(asio::io_context& io, Options options)
@@ -38,39 +24,61 @@ Link::Link(asio::io_context& io, Options options)
 
 asio::awaitable<Met> Link::meet(Time deadline) {
   const auto self = shared_from_this();
+  const auto cancellation = co_await asio::this_coro::cancellation_state;
   try {
-    co_return co_await gather(deadline);
+    co_await gather(deadline);
   } catch (const std::exception& error) {
-    co_return Unlink{refused(error)};
+    if (cancellation.cancelled() != asio::cancellation_type::none) throw;
+    met_ = no_link(std::string(loop::reason(error)));
   }
-}
-
-asio::awaitable<void> Link::leave(int signal) {
-  const auto self = shared_from_this();
-  try {
-    report_stop(signal);
-    co_await part_early();
-  } catch (const std::exception& error) {
-    log::debug("the link: {}", refused(error));
-  }
+  co_return *met_;
 }
 
 asio::awaitable<void> Link::finish(Done done) {
   const auto self = shared_from_this();
+  const auto cancellation = co_await asio::this_coro::cancellation_state;
   try {
-    say(done);
+    send(done);
     co_await part(done.code == 0);
   } catch (const std::exception& error) {
-    log::warn("the link: {}; this node ends without the others", refused(error));
+    if (cancellation.cancelled() != asio::cancellation_type::none) throw;
+    log::warn("the link: {}; this node ends without the others", loop::reason(error));
   }
 }
 
-void Link::say(const Message& message) {
+void Link::report_failure(Failure failure) {
+  failure.node = options_.self.rank;
+  failure.host = options_.self.host;
   try {
-    send(message);
+    send(failure);
   } catch (const std::exception& error) {
     log::warn("the link: {}", error.what());
   }
+}
+
+void Link::report_stop(int signal) {
+  report_failure(
+      {.cause = "stopped", .code = exit_code::signal_base + signal, .text = supervise::signal_name(signal)});
+}
+
+void Link::take(const Message& message) {
+  const auto* waiting = std::get_if<Waiting>(&message);
+  const auto* stop = std::get_if<Stop>(&message);
+  if (const auto* go = std::get_if<Go>(&message); go != nullptr && !met_) met_ = *go;
+  if (const auto* refuse = std::get_if<Refuse>(&message); refuse != nullptr && !met_) met_ = *refuse;
+  if (waiting != nullptr) {
+    waiting_ = waiting->line;
+    waiting->wrong ? log::warn("{}", waiting_) : log::info("{}", waiting_);
+  } else if (stop != nullptr && !stop_) {
+    stop_ = *stop;
+    tell_stop();
+  } else if (stop != nullptr && !stop->again) {  // it was, and a node has been asked to stop since
+    stop_->again = false;
+    stop_->note = stop->note;
+  } else if (std::holds_alternative<End>(message)) {
+    is_over_ = true;
+  }
+  changed_.signal();
 }
 
 void Link::on_stop(std::function<void(const Stop&)> told) {
@@ -79,7 +87,7 @@ void Link::on_stop(std::function<void(const Stop&)> told) {
 }
 
 void Link::tell_stop() {
-  if (told_ && stop() && stop()->culprit.node != options_.self.rank) std::exchange(told_, nullptr)(*stop());
+  if (told_ && stop_ && stop_->culprit.node != options_.self.rank) std::exchange(told_, nullptr)(*stop_);
 }
 
 }  // namespace rankshim::link

@@ -1,15 +1,13 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/read.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <csignal>
 
 #include "base/fault.h"
-#include "link/frame.h"
-#include "link/peer.h"
-#include "link/store.h"
 #include "link/test_job.h"
 
 /// What happens before the launch; what comes after it is in running_test.cpp.
@@ -67,7 +65,7 @@ TEST_CASE("a master's name that leads to node 0 by way of another machine is rig
     job.options[0].leads_elsewhere = true;  // a Service's address, which leads here
     job.options[0].addresses = {"127.0.0.1"};
     job.start(0), job.start(1);
-    REQUIRE(job.run_until([&] { return job.links[0]->waiting().count == 1; }));
+    REQUIRE(job.run_until([&] { return job.missing() == 1; }));
     for (int i = 0; i < 20; ++i) job.io.run_one_for(10ms);
     CHECK_FALSE(job.met[0]);
     job.start(2);
@@ -76,13 +74,17 @@ TEST_CASE("a master's name that leads to node 0 by way of another machine is rig
   }
 }
 
+asio::awaitable<void> leave(Link& link) {
+  link.report_stop(SIGTERM);
+  return link.finish({143});
+}
+
 TEST_CASE("a node that leaves the meeting before it has met anybody is named to those that come", "[link]") {
   for (const unsigned leaver : {0U, 1U}) {
     TestJob job;
     job.links[leaver] = Link::make(job.io, job.options[leaver]);
     bool left = false;
-    asio::co_spawn(job.io, job.links[leaver]->leave(SIGTERM),
-                   [&](const std::exception_ptr&) { left = true; });
+    asio::co_spawn(job.io, leave(*job.links[leaver]), [&](const std::exception_ptr&) { left = true; });
     for (int i = 0; i < 20; ++i) job.io.run_one_for(10ms);
     CHECK_FALSE(left);
     job.start(1 - leaver);
@@ -91,6 +93,27 @@ TEST_CASE("a node that leaves the meeting before it has met anybody is named to 
     CHECK(std::get<Refuse>(*job.met[1 - leaver]).code == exit_code::peer);
     CHECK(job.refusal(1 - leaver) == "node " + std::to_string(leaver) + " (host host-" +
                                          std::to_string(leaver) + ") was asked to stop (SIGTERM)");
+  }
+}
+
+TEST_CASE("a meeting that is cancelled can be left", "[link]") {
+  for (const bool leads_elsewhere : {false, true}) {
+    TestJob job;
+    job.options[0].leads_elsewhere = leads_elsewhere;
+    job.links[0] = Link::make(job.io, job.options[0]);
+    asio::cancellation_signal cancel;
+    bool cancelled = false, left = false;
+    asio::co_spawn(job.io, job.links[0]->meet(now() + 100s),
+                   asio::bind_cancellation_slot(cancel.slot(), [&](const std::exception_ptr& thrown, Met) {
+                     cancelled = thrown != nullptr;
+                   }));
+    for (int i = 0; i < 5; ++i) job.io.run_one_for(10ms);
+    cancel.emit(asio::cancellation_type::terminal);
+    REQUIRE(job.run_until([&] { return cancelled; }));
+    asio::co_spawn(job.io, leave(*job.links[0]), [&](const std::exception_ptr&) { left = true; });
+    job.start(1), job.start(2);
+    REQUIRE(job.run_until([&] { return left && job.met[1] && job.met[2]; }));
+    CHECK(job.refusal(1) == "node 0 (host host-0) was asked to stop (SIGTERM)");
   }
 }
 
@@ -103,12 +126,12 @@ TEST_CASE("a node 0 whose master's name leads to one without its token is not re
     Options asks = job.options[0];
     asks.token.reset();
     if (with_token) asks.token = Key("the token of this job");
-    const auto asking = std::make_shared<Peer>(job.io, asks);
+    const auto asking = make_peer(job.io, asks);
     std::optional<Met> met;
     asio::co_spawn(job.io, asking->meet(now() + 100s),
                    [&](const std::exception_ptr&, Met result) { met = std::move(result); });
     REQUIRE(job.run_until([&] { return met.has_value(); }));
-    CHECK(std::holds_alternative<Unlink>(*met));
+    CHECK(std::get<Refuse>(*met).code == 0);
     CHECK_FALSE(job.met[0]);
   }
 }
@@ -117,11 +140,9 @@ TEST_CASE("a node that leaves the meeting is named to those that wait for it", "
   for (const unsigned leaver : {0U, 1U}) {
     TestJob job;
     job.start(0), job.start(1);
-    REQUIRE(job.run_until(
-        [&] { return job.links[1]->waiting().nnodes != 0 || job.links[0]->waiting().count == 1; }));
+    REQUIRE(job.run_until([&] { return !job.links[1]->waiting().empty() || job.missing() == 1; }));
     bool left = false;
-    asio::co_spawn(job.io, job.links[leaver]->leave(SIGTERM),
-                   [&](const std::exception_ptr&) { left = true; });
+    asio::co_spawn(job.io, leave(*job.links[leaver]), [&](const std::exception_ptr&) { left = true; });
     REQUIRE(job.run_until([&] { return left && job.met[1 - leaver]; }));
     CHECK(job.refusal(1 - leaver) == "node " + std::to_string(leaver) + " (host host-" +
                                          std::to_string(leaver) + ") was asked to stop (SIGTERM)");
@@ -146,7 +167,7 @@ TEST_CASE("who is missing is known on all nodes, and ends the meeting in time", 
   REQUIRE(job.all_met());
   CHECK(std::get<Refuse>(*job.met[0]).sentence == "1 of 3 nodes did not come in time: rank 2");
   CHECK(std::get<Refuse>(*job.met[1]).sentence == "1 of 3 nodes did not come in time: rank 2");
-  CHECK(job.links[1]->waiting().missing == std::vector<unsigned>{2});
+  CHECK(job.links[1]->waiting() == "waiting for 1 of 3 nodes: rank 2");
 }
 
 TEST_CASE("without a hub a node waits, and says why", "[link]") {
@@ -184,7 +205,7 @@ TEST_CASE("a port that accepts and is silent, or closes, is no hub's", "[link]")
     accept();
     job.start(1);
     REQUIRE(job.all_met());
-    CHECK(std::get<Unlink>(*job.met[1]).why.find("but not as rankshim") != std::string::npos);
+    CHECK(job.unlinked(1).find("but not as rankshim") != std::string::npos);
     store.close();
     job.io.poll();
   }
@@ -197,11 +218,8 @@ asio::awaitable<void> be_store(tcp::acceptor& acceptor, unsigned& connections) {
     ++connections;
     auto bytes = std::make_shared<std::array<char, 6>>();
     asio::async_read(*socket, asio::buffer(*bytes), [=](boost::system::error_code error, std::size_t) {
-      const bool is_client = !error && std::string_view(bytes->data(), 5) == store_greeting;
-      if (is_client && bytes->back() == store_question)
-        asio::write(*socket, asio::buffer(std::string(8, '\0')), error);
-      else if (!error)
-        socket->async_wait(tcp::socket::wait_error, [socket](boost::system::error_code) {});  // silent
+      const bool asks = !error && std::string_view(bytes->data(), bytes->size()) == greeting.substr(0, 6);
+      asio::write(*socket, asio::buffer(asks ? std::string("\1").append(7, '\0') : ""), error);
     });
   }
 }
@@ -214,30 +232,11 @@ TEST_CASE("torch's store in the hub's place is recognised by the first try", "[l
   asio::co_spawn(job.io, be_store(store, connections), asio::detached);
   job.start(1);
   REQUIRE(job.all_met());
-  CHECK(std::get<Unlink>(*job.met[1]).why ==
-        "node 0 answers at 127.0.0.1:" + std::to_string(job.port.number()) +
-            ", but not as rankshim: torch's store answers there");
-  CHECK(connections == 2);
+  CHECK(job.unlinked(1) == "node 0 answers at 127.0.0.1:" + std::to_string(job.port.number()) +
+                               ", but not as rankshim: torch's store answers there");
+  CHECK(connections == 1);
   store.close();
   job.io.poll();
-}
-
-TEST_CASE("a hub that is slow to answer takes the question for a store from no node of another kind",
-          "[link]") {
-  TestJob job(2);
-  job.start(0);
-  job.io.poll();
-  std::optional<bool> is_one;
-  asio::co_spawn(
-      job.io,
-      is_store(job.io.get_executor(), {asio::ip::address_v4::loopback(), job.port.number()}, now() + 5s),
-      [&](const std::exception_ptr&, bool answer) { is_one = answer; });
-  REQUIRE(job.run_until([&] { return is_one.has_value(); }));
-  CHECK_FALSE(*is_one);
-  CHECK_FALSE(job.met[0]);
-  job.start(1);
-  REQUIRE(job.all_met());
-  CHECK(std::holds_alternative<Go>(*job.met[0]));
 }
 
 TEST_CASE("a client of torch's store is closed at once, and makes it a job without a link",
@@ -250,7 +249,7 @@ TEST_CASE("a client of torch's store is closed at once, and makes it a job witho
   CHECK(client.is_closed());
   CHECK(client.received.empty());
   REQUIRE(job.all_met());
-  CHECK(std::get<Unlink>(*job.met[0]).why.find("without rankshim") != std::string::npos);
+  CHECK(job.unlinked(0).find("without rankshim") != std::string::npos);
 }
 
 TEST_CASE("strangers do not keep the nodes from meeting", "[link][attack]") {
@@ -265,17 +264,16 @@ TEST_CASE("strangers do not keep the nodes from meeting", "[link][attack]") {
   };
   CHECK(add("GET / HTTP/1.1\r\nHost: a\r\n\r\n")->is_closed());
   CHECK(strangers.back()->received.empty());
-  CHECK(add("RSHM\1\xff\xff\1")->is_closed());
-  CHECK(add(greeting() + Frame{1, false, "no json"}.bytes())->is_closed());
-  CHECK(
-      add(greeting() + Frame{9, false, "{}"}.bytes())->is_closed());  // a stop from somebody without a hello
-  CHECK(add("RSHM\2")->is_closed());
-  CHECK(strangers.back()->received == greeting());
-  Stranger* slow = add("RSH");  // says nothing more within 300 ms
+  CHECK(add(std::string(greeting) + std::string(5000, 'x'))->is_closed());
+  CHECK(add(std::string(greeting) + "hello {no json}\n")->is_closed());
+  CHECK(add(std::string(greeting) + "stop {}\n")->is_closed());  // a stop from somebody without a hello
+  CHECK(add(std::string(greeting.substr(0, 10)) + "\2")->is_closed());
+  CHECK(strangers.back()->received == greeting);
+  Stranger* slow = add(greeting.substr(0, 8));  // says nothing more within 300 ms
   CHECK(slow->is_closed());
   strangers.clear();
   for (int i = 0; i < 10'000; ++i) {  // more than nnodes + 64: the oldest goes
-    add("R"), job.io.poll();
+    add(greeting.substr(0, 1)), job.io.poll();
     if (i >= 100) {
       boost::system::error_code error;
       char byte = 0;
@@ -295,8 +293,8 @@ TEST_CASE("who has said hello and is gone is waited for", "[link]") {
   job.io.poll();
   Hello hello = job.options[1].self;
   hello.port = job.port.number(), hello.instance = "gone";
-  Stranger(job).write(greeting() + Frame{1, false, to_json(hello)}.bytes());
-  REQUIRE(job.run_until([&] { return job.links[0]->waiting().count == 1; }));
+  Stranger(job).write(std::string(greeting) + to_text(hello) + '\n');
+  REQUIRE(job.run_until([&] { return job.missing() == 1; }));
   CHECK_FALSE(job.met[0]);
   job.start(1);
   REQUIRE(job.all_met());
@@ -310,14 +308,14 @@ TEST_CASE("who comes after the launch is refused, and does not stay", "[link][at
   const auto hello = [&](const std::string& run) {
     Hello said = job.options[1].self;
     said.run = run, said.port = job.port.number(), said.instance = run;
-    return greeting() + Frame{1, false, to_json(said)}.bytes();
+    return std::string(greeting) + to_text(said) + '\n';
   };
   Stranger first(job);
   first.write(hello("another job"));
   bool closed = false;
   first.read(closed);
   Decoder decoder;
-  std::optional<Frame> welcome;
+  std::optional<Line> welcome;
   REQUIRE(job.run_until([&] {
     decoder.feed(std::exchange(first.received, ""));
     return (welcome = decoder.next()).has_value();
@@ -325,7 +323,7 @@ TEST_CASE("who comes after the launch is refused, and does not stay", "[link][at
   job.start(1);
   REQUIRE(job.run_until([&] { return job.met[0] && job.met[1] && closed; }));
   CHECK(first.received.find("belongs to the job") != std::string::npos);
-  const auto way_back = std::get<Welcome>(*from_json(welcome->type, welcome->body)).port;
+  const auto way_back = std::get<Welcome>(*from_text(welcome->text)).port;
   Stranger second(job, static_cast<std::uint16_t>(way_back));
   second.write(hello("late"));
   CHECK(second.is_closed());
@@ -347,7 +345,7 @@ TEST_CASE("a token keeps out who does not know it", "[link][attack]") {
   CHECK(job.refusal(2) ==
         "node 2 (host host-2) has no token, and the job has one; set --job-token-file on all nodes");
   CHECK_FALSE(job.met[0]);
-  CHECK(job.links[0]->waiting().count == 2);
+  CHECK(job.missing() == 2);
 }
 
 TEST_CASE("a node with a token does not believe a hub without one", "[link][attack]") {
@@ -366,13 +364,13 @@ TEST_CASE("a replayed hello proves nothing", "[link][attack]") {
   Stranger replay(job);
   Hello hello = job.options[1].self;
   hello.port = job.port.number(), hello.nonce = "00112233", hello.instance = "recorded";
-  const std::string recorded = greeting() + Frame{1, false, to_json(hello)}.bytes();
+  const std::string recorded = std::string(greeting) + to_text(hello) + '\n';
   replay.write(recorded);
-  replay.write(Frame{3, true, "{}"}.bytes() + std::string(32, 'x'));
+  replay.write("proof {}" + std::string(64, '0') + "\n");
   CHECK(replay.is_closed());
-  CHECK(job.links[0]->waiting().count == 1);
+  CHECK(job.missing() == 1);
   Stranger untagged(job);
-  untagged.write(recorded + Frame{3, false, "{}"}.bytes());
+  untagged.write(recorded + "proof {}\n");
   CHECK(untagged.is_closed());
   CHECK_FALSE(job.met[0]);
 }
@@ -383,9 +381,9 @@ TEST_CASE("a connection lost before the launch is made again", "[link]") {
   job.options[1].master.port = relay.number();
   job.options[1].self.port = job.port.number();
   job.start(0), job.start(1);
-  REQUIRE(job.run_until([&] { return job.links[0]->waiting().count == 1; }));
+  REQUIRE(job.run_until([&] { return job.missing() == 1; }));
   relay.cut();
-  REQUIRE(job.run_until([&] { return job.links[0]->waiting().count == 2; }));
+  REQUIRE(job.run_until([&] { return job.missing() == 2; }));
   job.start(2);
   REQUIRE(job.all_met());
   CHECK(std::holds_alternative<Go>(*job.met[1]));
@@ -442,7 +440,7 @@ TEST_CASE("a port that is taken means no link", "[link]") {
   other.listen();
   job.start(0);
   REQUIRE(job.all_met());
-  CHECK(std::get<Unlink>(*job.met[0]).why.starts_with("cannot listen on the master's port"));
+  CHECK(job.unlinked(0).starts_with("cannot listen on the master's port"));
 }
 
 }  // namespace

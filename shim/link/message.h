@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -15,15 +15,13 @@
 /// other how it ends. docs/protocol.md specifies what is on the wire.
 namespace rankshim::link {
 
-/// What a node says of itself. `instance` and `session` are random numbers of processes: the node's own, and
-/// that of the hub it was linked with before, if it comes back.
+/// What a node says of itself. `instance` is a random number: it shows that the same node comes back.
 struct Hello {
   std::string run;           ///< the run id
   std::string attempt;       ///< the platform's count of the job's attempts; empty if it has none
   unsigned restarts = 0;     ///< how often the job was started again in place, as far as this node knows
   std::string job_restarts;  ///< --job-restarts; empty if it is never started again
   std::string instance;
-  std::string session;
   unsigned rank = 0;
   unsigned nnodes = 0;
   unsigned workers = 0;
@@ -38,9 +36,9 @@ struct Hello {
   std::string nonce;    ///< only with a token
 };
 
-/// The hub's answer to a hello.
+/// The hub's answer to a hello. `instance` is its own.
 struct Welcome {
-  std::string session;
+  std::string instance;
   std::string host;
   std::string address;  ///< the hub's end of the connection
   std::string seen;     ///< the peer's end of it, as the hub sees it
@@ -48,29 +46,23 @@ struct Welcome {
   std::string nonce;    ///< only with a token
 };
 
-/// The peer knows the token: the frame's tag shows it.
+/// The peer knows the token: the line's tag shows it.
 struct Proof {};
 
 /// Who is waited for.
 struct Waiting {
-  unsigned nnodes = 0;
-  unsigned count = 0;             ///< of the missing nodes
-  std::vector<unsigned> missing;  ///< the first of them
-  std::string note;               ///< what else is wrong
+  std::string line;    ///< "waiting for 2 of 16 nodes: ranks 5, 9; " and what is wrong
+  bool wrong = false;  ///< something is
 };
 
-/// The job cannot run as it is (78), not everybody came (75), or a node was asked to stop (76): the exit code
-/// and the sentence for everybody.
+/// The nodes do not start together: the job cannot run as it is (78), not everybody came (75), a node was
+/// asked to stop (76), or the job goes on without a link (0). The exit code and the sentence for everybody.
 struct Refuse {
   int code = 0;
   std::string sentence;
   Anchor anchor = Anchor::none;  ///< of a name or an address that cannot be had; not on the wire
 };
-
-/// The job goes on without a link.
-struct Unlink {
-  std::string why;
-};
+inline Refuse no_link(std::string why) { return {.sentence = std::move(why)}; }
 
 /// All are here and agree: launch.
 struct Go {
@@ -80,45 +72,40 @@ struct Go {
 };
 
 /// How the meeting of the nodes ended.
-using Met = std::variant<Go, Refuse, Unlink>;
+using Met = std::variant<Go, Refuse>;
 
-/// A node's end, or what is about to become it. Its own node tells `rank` to `age`, the hub fills the rest.
+/// A node's end, or what is about to become it. Its own node tells `rank` to `text`, the hub fills the rest.
+/// The cause "stopped" is none: the node was asked to stop from outside.
 struct Failure {
   std::optional<unsigned> rank;  ///< of the worker in the whole job; nothing: it was no single worker
-  std::string cause;             ///< a word of the report: "oom", "signal", "exception", "exit", …
+  std::string cause;             ///< "oom", "signal", "exception", "exit"; "stopped" or "lost", as in Stop
   int code = 0;                  ///< as an exit code: N, or 128 + the signal
   std::string text;              ///< what happened, as one line without secrets
-  std::int64_t age = 0;          ///< how long ago it happened, in ms
   unsigned node = 0;
   std::string host;
 };
 
 /// Everybody ends what runs, because of `culprit`.
 struct Stop {
-  enum class Why : std::uint8_t {
-    failed,   ///< a worker, or the whole command, failed there
-    drained,  ///< that node was asked to stop from outside
-    lost,     ///< that node went away
-  };
   Failure culprit;
-  Why why = Why::failed;
   bool again = false;  ///< the job is started again: all nodes meet once more
   std::string note;    ///< why it is not, where it could have been
 
+  /// That node was asked to stop from outside.
+  [[nodiscard]] bool drained() const { return culprit.cause == "stopped"; }
+  /// That node went away.
+  [[nodiscard]] bool lost() const { return culprit.cause == "lost"; }
+  /// A worker, or the whole command, failed there.
+  [[nodiscard]] bool failed() const { return !drained() && !lost(); }
   /// "node 3 (host e) failed: rank 17 was killed by SIGKILL".
   [[nodiscard]] std::string sentence() const;
-};
-
-/// This node was asked to stop from outside.
-struct Stopping {
-  int signal = 0;
 };
 
 /// The end of a worker.
 struct WorkerDone {
   unsigned local_rank = 0;
-  int code = 0;          ///< as an exit code
-  std::int64_t age = 0;  ///< how long ago it was, in ms
+  int code = 0;           ///< as an exit code
+  std::uint32_t age = 0;  ///< how long ago it was, in ms
 };
 
 /// The command of this node, and all that it left, has ended.
@@ -130,31 +117,68 @@ struct Done {
 /// Every node has ended well.
 struct End {};
 
-/// Asks whether the other side is there; a `Pong` answers.
+/// From the hub it asks whether the peer is there, which answers by the same. From a peer it keeps a proxy
+/// from closing a silent connection.
 struct Ping {};
-struct Pong {};
 
-/// Each type's number on the wire is its place in this list, from 1.
-using Message = std::variant<Hello, Welcome, Proof, Waiting, Refuse, Unlink, Go, Failure, Stop, Stopping,
-                             Done, End, Ping, Pong>;
+using Message = std::variant<Hello, Welcome, Proof, Waiting, Refuse, Go, Failure, Stop, Done, End, Ping>;
 
-inline constexpr std::size_t longest_body = 4096;
+inline constexpr std::size_t longest_text = 4096;
+inline constexpr std::size_t longest_line = longest_text + 64;  ///< with a tag, without the line end
 
-/// The number of a message's type.
-inline std::uint8_t type_of(const Message& message) { return static_cast<std::uint8_t>(message.index() + 1); }
+/// The message as a text of at most `longest_text` bytes without a line end: its type, and its members as
+/// JSON, each by its name above. Their texts are made printable, and cut where they are too long.
+std::string to_text(const Message& message);
 
-/// The message as JSON of at most `longest_body` bytes. Texts are made printable, and cut where they are too
-/// long.
-std::string to_json(const Message& message);
-
-/// The message in a frame; nothing if the type is unknown, or the body is not JSON of that form. Unknown
+/// The message in a text; nothing if the type is unknown, or the rest is not JSON of that form. Unknown
 /// members are ignored, missing ones have their default.
-std::optional<Message> from_json(std::uint8_t type, std::string_view body);
+std::optional<Message> from_text(std::string_view text);
 
-/// "ranks 5, 9 and 3 more" of the missing nodes.
-std::string missing_ranks(const Waiting& waiting);
-/// "waiting for 2 of 16 nodes: ranks 5, 9".
-std::string waiting_line(const Waiting& waiting);
+/// What a client of torch's TCPStore says first: VALIDATE and the magic number (since torch 2.1; pytorch,
+/// torch/csrc/distributed/c10d/TCPStoreBackend.hpp).
+inline constexpr std::string_view store_client_word("\x00\xce\xf7\x85\x3c", 5);
+
+/// What the stream of each side begins with: a question to torch's store (GETNUMKEYS, which changes nothing),
+/// so that a peer knows at once if that has the hub's place, a word that no other protocol says, and the
+/// version. Lines follow.
+inline constexpr std::string_view greeting(
+    "\x00\xce\xf7\x85\x3c\x07"
+    "RSHM\x01",
+    11);
+
+/// A message's text, and the tag that stands for it; no tag without a token.
+struct Line {
+  std::string text;
+  std::string tag;
+};
+
+/// What makes a stream unreadable.
+enum class Broken : std::uint8_t {
+  no,
+  store_client,  ///< it begins as a client of torch's TCPStore does
+  store,         ///< torch's store has answered the question
+  version,       ///< another version of the protocol
+  other,         ///< a browser, a port scanner, another server; or a line above the limit
+};
+
+/// Cuts a stream into lines. It keeps at most one unfinished line.
+class Decoder {
+ public:
+  /// The next bytes of the stream.
+  void feed(std::string_view bytes);
+  /// The next whole line.
+  std::optional<Line> next();
+  [[nodiscard]] Broken broken() const { return broken_; }
+  /// The same if nothing follows.
+  [[nodiscard]] Broken at_end() const;
+
+ private:
+  void read_greeting();
+
+  std::string bytes_;
+  bool greeted_ = false;
+  Broken broken_ = Broken::no;
+};
 
 /// "node 3 (host e, 10.0.0.9)"; what is empty is left out.
 std::string node_name(unsigned rank, std::string_view host, std::string_view address = {});

@@ -5,9 +5,11 @@
 namespace rankshim::link {
 namespace {
 
+using namespace std::string_literals;
+
 template <class Type>
 Type there_and_back(const Type& message) {
-  const auto back = from_json(type_of(message), to_json(message));
+  const auto back = from_text(to_text(message));
   REQUIRE(back);
   return std::get<Type>(*back);
 }
@@ -28,12 +30,13 @@ TEST_CASE("a message comes back as it was", "[link]") {
   CHECK(back.rank == 3);
   CHECK(back.port == 29500);
   CHECK(back.host == "worker-3");
-  CHECK(there_and_back(Waiting{16, 2, {5, 9}, "note"}).missing == std::vector<unsigned>{5, 9});
-  const Stop stop = there_and_back(
-      Stop{{.rank = 17, .cause = "oom", .code = 137, .node = 2, .host = "c"}, Stop::Why::lost});
+  CHECK(there_and_back(Waiting{"waiting for 2 of 16 nodes: ranks 5, 9", true}).wrong);
+  const Stop stop =
+      there_and_back(Stop{{.rank = 17, .cause = "oom", .code = 137, .node = 2, .host = "c"}, true, "note"});
   CHECK(stop.culprit.rank == 17);
   CHECK(stop.culprit.node == 2);
-  CHECK(stop.why == Stop::Why::lost);
+  CHECK(stop.again);
+  CHECK(stop.note == "note");
   CHECK_FALSE(there_and_back(Failure{.code = 1}).rank);
   const Done done = there_and_back(Done{143, {{0, 143, 12}, {7, 1, 1500}}});
   CHECK(done.code == 143);
@@ -43,64 +46,125 @@ TEST_CASE("a message comes back as it was", "[link]") {
   CHECK(done.workers[1].age == 1500);
 }
 
-TEST_CASE("each type has the number that the protocol says", "[link]") {
-  CHECK(type_of(Hello{}) == 1);
-  CHECK(type_of(Go{}) == 7);
-  CHECK(type_of(Pong{}) == 14);
+TEST_CASE("a message is its type and its members", "[link]") {
+  CHECK(to_text(Go{0, 8, 64}) == R"(go {"attempt":0,"offset":8,"world":64})");
+  CHECK(to_text(Failure{.cause = "exit", .code = 3}) ==
+        R"(fail {"cause":"exit","code":3,"text":"","node":0,"host":""})");
+  CHECK(to_text(Done{0, {{1, 2, 3}}}) == R"(done {"code":0,"workers":[{"local_rank":1,"code":2,"age":3}]})");
+  CHECK(to_text(Ping{}) == "ping {}");
 }
 
 TEST_CASE("what is no message is refused; unknown members are not", "[link]") {
-  const std::pair<int, const char*> bad[] = {
-      {0, "{}"},
-      {15, "{}"},
-      {255, "{}"},
-      {1, ""},
-      {1, "[]"},
-      {1, "{"},
-      {1, "{} {}"},
-      {1, R"({"rank":-1})"},
-      {1, R"({"rank":"1"})"},
-      {1, R"({"rank":4294967296})"},
-      {1, R"({"rank":18446744073709551615})"},
-      {1, R"({"rank":1.5})"},
-      {1, R"({"run":7})"},
-      {4, R"({"missing":3})"},
-      {4, R"({"missing":["a"]})"},
-      {8, R"({"rank":[]})"},
-      {1, "{\"run\":\"\xff\"}"},
+  const char* const bad[] = {
+      "",
+      "go",
+      " {}",
+      "GO {}",
+      "goes {}",
+      "hello ",
+      "hello []",
+      "hello {",
+      "hello {} {}",
+      R"(hello {"rank":-1})",
+      R"(hello {"rank":"1"})",
+      R"(hello {"rank":4294967296})",
+      R"(hello {"rank":18446744073709551615})",
+      R"(hello {"rank":1.5})",
+      R"(hello {"run":7})",
+      R"(done {"workers":3})",
+      R"(done {"workers":["a"]})",
+      R"(fail {"rank":[]})",
+      R"(stop {"culprit":[]})",
+      R"(stop {"again":1})",
+      R"(done {"workers":[{"age":-1}]})",
+      "hello {\"run\":\"\xff\"}",
   };
-  for (const auto& [type, body] : bad) {
-    CAPTURE(type, body);
-    CHECK_FALSE(from_json(static_cast<std::uint8_t>(type), body));
+  for (const char* const text : bad) {
+    CAPTURE(text);
+    CHECK_FALSE(from_text(text));
   }
-  CHECK(from_json(1, R"({"rank":1,"colour":"red","later":{"a":[1]}})"));
-  CHECK(std::get<Stop>(*from_json(9, R"({"why":9})")).why == Stop::Why::lost);
+  CHECK(from_text(R"(hello {"rank":1,"colour":"red","later":{"a":[1]}})"));
 }
 
 TEST_CASE("texts are bounded and printable", "[link]") {
   Hello hello{.run = std::string(5000, 'r')};
-  CHECK(there_and_back(hello).run == std::string(260, 'r'));
-  for (std::string* text : {&hello.run, &hello.attempt, &hello.launcher, &hello.master, &hello.host,
-                            &hello.pod, &hello.platform_node, &hello.version, &hello.address, &hello.session})
+  CHECK(there_and_back(hello).run == std::string(1024, 'r'));
+  for (std::string* text :
+       {&hello.run, &hello.attempt, &hello.launcher, &hello.master, &hello.host, &hello.pod,
+        &hello.platform_node, &hello.version, &hello.address, &hello.instance})
     *text = std::string(300, '"');
-  CHECK(to_json(hello).size() <= longest_body);
+  CHECK(to_text(hello).size() <= longest_text);
   there_and_back(hello);
-  CHECK(there_and_back(Failure{.text = "a\x1b[31m\n" + std::string(600, 'x')}).text.size() == 512);
+  CHECK(there_and_back(Failure{.text = "a\x1b[31m\n" + std::string(2000, 'x')}).text.size() == 1024);
+  const Done many{.workers = std::vector<WorkerDone>(100, {UINT32_MAX, INT32_MIN, UINT32_MAX})};
+  CHECK(to_text(many).size() <= longest_text);
+  CHECK(there_and_back(many).workers.size() == 60);
   CHECK(there_and_back(Refuse{78, "a\nb"}).sentence == "a\\nb");
-  CHECK(std::get<Refuse>(*from_json(5, R"({"sentence":"\u001b[0m"})")).sentence == "\\x1b[0m");
+  CHECK(std::get<Refuse>(*from_text(R"(refuse {"sentence":"\u001b[0m"})")).sentence == "\\x1b[0m");
 }
 
 TEST_CASE("sentences name the node, its host and what happened", "[link]") {
-  CHECK(waiting_line({16, 2, {5, 9}, ""}) == "waiting for 2 of 16 nodes: ranks 5, 9");
-  CHECK(waiting_line({2, 1, {1}, "and so"}) == "waiting for 1 of 2 nodes: rank 1; and so");
-  CHECK(missing_ranks({64, 12, {1, 2}, ""}) == "ranks 1, 2 and 10 more");
   const Failure failure{.rank = 17, .code = 137, .text = "was killed by SIGKILL", .node = 3, .host = "e"};
   CHECK(Stop{failure}.sentence() == "node 3 (host e) failed: rank 17 was killed by SIGKILL");
   CHECK(Stop{{.code = 3, .node = 1}}.sentence() == "node 1 failed: ended with code 3");
-  CHECK(Stop{{.text = "SIGTERM", .node = 3, .host = "e"}, Stop::Why::drained}.sentence() ==
+  CHECK(Stop{{.cause = "stopped", .text = "SIGTERM", .node = 3, .host = "e"}}.sentence() ==
         "node 3 (host e) was asked to stop (SIGTERM)");
-  CHECK(Stop{{.text = "it went away", .node = 3, .host = "e"}, Stop::Why::lost}.sentence() ==
+  CHECK(Stop{{.cause = "lost", .text = "it went away", .node = 3, .host = "e"}}.sentence() ==
         "node 3 (host e) is lost: it went away");
+}
+
+TEST_CASE("lines come out as they went in, however the stream is cut", "[link]") {
+  const std::string stream = std::string(greeting) + "ping {}\n" + std::string(300, 'x') + "\n";
+  for (std::size_t step = 1; step <= stream.size(); ++step) {
+    Decoder decoder;
+    std::vector<Line> lines;
+    for (std::size_t at = 0; at < stream.size(); at += step) {
+      decoder.feed(std::string_view(stream).substr(at, step));
+      while (auto line = decoder.next()) lines.push_back(std::move(*line));
+    }
+    REQUIRE(lines.size() == 2);
+    CHECK(lines[0].text == "ping {}");
+    CHECK(lines[1].tag == std::string(300, 'x'));
+  }
+}
+
+TEST_CASE("a tag follows a message's text", "[link]") {
+  Decoder decoder;
+  decoder.feed(std::string(greeting) + "go {\"world\":1}0a1b\n");
+  const auto line = decoder.next();
+  REQUIRE(line);
+  CHECK(line->text == "go {\"world\":1}");
+  CHECK(line->tag == "0a1b");
+}
+
+TEST_CASE("what is no peer is known by its first bytes", "[link]") {
+  struct Case {
+    std::string bytes;
+    Broken broken;
+  };
+  const Case cases[] = {
+      {"\0\xce\xf7\x85\x3c\x0d"s, Broken::store_client},
+      {"\0\xce\xf7\x85\x3c"s, Broken::store_client},  // one that says nothing more
+      {"\0"s, Broken::no},
+      {"\0\xce\xf7\x85\x3c\7"s, Broken::no},
+      {"\1\0\0\0\0\0\0\0"s, Broken::store},
+      {"\0\0\0\0\0\0\0\0"s, Broken::store},
+      {"\1\0\0"s, Broken::other},
+      {"GET / HTTP/1.1\r\n", Broken::other},
+      {"HTTP/1.1", Broken::other},
+      {"\0\xce\xf7\x85\x3c\7RSHX"s, Broken::other},
+      {"\0\xce\xf7\x85\x3c\7RS"s, Broken::no},
+      {"\0\xce\xf7\x85\x3c\7RSHM\2"s, Broken::version},
+      {std::string(greeting) + std::string(longest_line + 1, 'x'), Broken::other},
+      {std::string(greeting) + std::string(longest_line, 'x'), Broken::no},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.bytes);
+    Decoder decoder;
+    decoder.feed(c.bytes);
+    CHECK_FALSE(decoder.next());
+    CHECK(decoder.at_end() == c.broken);
+  }
 }
 
 }  // namespace

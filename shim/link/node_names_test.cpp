@@ -1,4 +1,4 @@
-#include "link/node_names.h"
+#include "link/roster.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,6 +1,4 @@
-#include "link/proof.h"
-
-#include <fmt/format.h>
+#include "link/connection.h"
 
 #include <catch2/catch.hpp>
 
@@ -9,30 +7,23 @@
 namespace rankshim::link {
 namespace {
 
-std::string hex(std::string_view bytes) {
-  std::string digits;
-  for (const char byte : bytes) digits += fmt::format("{:02x}", static_cast<unsigned char>(byte));
-  return digits;
-}
-
 // hashlib.blake2b(b"hello", digest_size=32, key=hashlib.blake2b(b"a token of a job",
 // digest_size=32).digest())
 TEST_CASE("a tag is keyed BLAKE2b, as another implementation computes it", "[link]") {
   const Key key("a token of a job");
-  CHECK(hex(key.tag({"hello"})) == "72b75f348012942c5831e8b887a88632345e9f15a7a1f3f52ddffb7107635a78");
-  CHECK(key.tag({"hel", "lo"}) == key.tag({"hello"}));
-  CHECK(key.tag({"hello"}) != Key("another token of a job").tag({"hello"}));
+  CHECK(key.tag("hello") == "72b75f348012942c5831e8b887a88632345e9f15a7a1f3f52ddffb7107635a78");
+  CHECK(key.tag("hello") != Key("another token of a job").tag("hello"));
 }
 
-TEST_CASE("a tag stands for one frame, of one direction, at one place, of one connection", "[link]") {
+TEST_CASE("a tag stands for one message, of one direction, at one place, of one connection", "[link]") {
   const Key key = Key("a token of a job").for_connection("hello", "welcome");
-  const std::string tag = key.of_frame('p', 1, "frame");
-  CHECK(same_tag(tag, key.of_frame('p', 1, "frame")));
-  CHECK_FALSE(same_tag(tag, key.of_frame('h', 1, "frame")));
-  CHECK_FALSE(same_tag(tag, key.of_frame('p', 2, "frame")));
-  CHECK_FALSE(same_tag(tag, key.of_frame('p', 1, "frames")));
+  const std::string tag = key.of_message('p', 1, "text");
+  CHECK(same_tag(tag, key.of_message('p', 1, "text")));
+  CHECK_FALSE(same_tag(tag, key.of_message('h', 1, "text")));
+  CHECK_FALSE(same_tag(tag, key.of_message('p', 2, "text")));
+  CHECK_FALSE(same_tag(tag, key.of_message('p', 1, "texts")));
   CHECK_FALSE(
-      same_tag(tag, Key("a token of a job").for_connection("hello", "welcomf").of_frame('p', 1, "frame")));
+      same_tag(tag, Key("a token of a job").for_connection("hello", "welcomf").of_message('p', 1, "text")));
   CHECK_FALSE(same_tag(tag, tag.substr(1)));
   CHECK_FALSE(same_tag("", ""));
 }
@@ -43,8 +34,8 @@ TEST_CASE("a token is a file's text, without the blanks around it", "[link]") {
   const auto read = read_token(plain.path()), again = read_token(edited.path());
   REQUIRE(std::holds_alternative<Key>(read));
   REQUIRE(std::holds_alternative<Key>(again));
-  CHECK(std::get<Key>(read).tag({"x"}) == std::get<Key>(again).tag({"x"}));
-  CHECK(std::get<Key>(read).tag({"x"}) == Key("a token of a job").tag({"x"}));
+  CHECK(std::get<Key>(read).tag("x") == std::get<Key>(again).tag("x"));
+  CHECK(std::get<Key>(read).tag("x") == Key("a token of a job").tag("x"));
   const auto why = [](const std::string& path) { return std::get<Faults>(read_token(path)).front().what; };
   CHECK(why(short_one.path()).ends_with(": it has 15 bytes"));
   CHECK(why("/nowhere") == "the job's token cannot be had from the file /nowhere: No such file or directory");

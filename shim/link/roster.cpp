@@ -5,33 +5,59 @@
 #include <algorithm>
 #include <array>
 #include <ranges>
+#include <tuple>
 #include <utility>
 
 #include "base/fault.h"
-#include "base/signals.h"
 #include "base/text.h"
-#include "link/node_names.h"
 
 namespace rankshim::link {
 namespace {
 
-using std::chrono::milliseconds;
-
-constexpr std::size_t most_failures = 8;  // of one node
-constexpr std::size_t most_sentences = 3;
 constexpr std::size_t most_strangers = 64;
 
 std::string who(const Hello& hello, const std::string& seen) {
   return node_name(hello.rank, hello.host, seen);
 }
 
-Message as_message(const auto& verdict) {
-  return std::visit([](const auto& message) { return Message(message); }, verdict);
-}
-
 std::string shown(const std::string& text) { return text.empty() ? "none" : in_quotes(text); }
 
+/// The node that has the address; null if none has it, or several have.
+const Node* node_at(std::string_view address, const std::vector<Node>& nodes) {
+  const Node* found = nullptr;
+  for (const Node& node : nodes) {
+    if (node.seen != address && node.hello.address != address) continue;
+    if (found != nullptr) return nullptr;
+    found = &node;
+  }
+  return found;
+}
+
 }  // namespace
+
+std::string with_node_names(std::string_view text, const std::vector<Node>& nodes) {
+  constexpr std::string_view mapped = "::ffff:";  // in front of an IPv4 address
+  const auto of_address = [](char c) {
+    return is_letter_or_digit(c) || c == '.' || c == ':' || c == '[' || c == ']';
+  };
+  std::string named;
+  while (!text.empty()) {
+    const auto size = std::ranges::find_if_not(text, of_address) - text.begin();
+    std::string_view word = text.substr(0, std::max<std::size_t>(1, static_cast<std::size_t>(size)));
+    text.remove_prefix(word.size());
+    // What ends a sentence is no part of the address.
+    const std::string_view plain = word.substr(0, word.find_last_not_of(".:") + 1);
+    std::string_view host = split_host_port(plain).first;
+    if (host.starts_with(mapped)) host = split_host_port(host.substr(mapped.size())).first;
+    const bool may_be = host.find_first_of(".:") != std::string_view::npos;
+    if (const Node* node = may_be ? node_at(host, nodes) : nullptr; node != nullptr) {
+      named += node_name(node->hello.rank, node->hello.host, host);
+      word.remove_prefix(plain.size());
+    }
+    named += word;
+  }
+  return named;
+}
 
 std::string_view word(Node::State state) {
   static constexpr std::array<std::string_view, 8> words = {"missing",       "here", "running", "failed",
@@ -58,13 +84,6 @@ bool Roster::is_foreign(const Hello& hello) const {
   return hello.attempt != own.attempt || hello.run != own.run;
 }
 
-/// Whether it is about to be removed.
-bool Roster::is_of_earlier_attempt(const Hello& hello) const {
-  const auto theirs = parse_number<std::uint64_t>(hello.attempt);
-  const auto ours = parse_number<std::uint64_t>(nodes_[0].hello.attempt);
-  return theirs && ours && *theirs < *ours;
-}
-
 /// Why the node cannot be a part of the job; empty: it can.
 std::string Roster::fault_of(const Hello& hello, const std::string& seen) const {
   const Hello& own = nodes_[0].hello;
@@ -77,25 +96,22 @@ std::string Roster::fault_of(const Hello& hello, const std::string& seen) const 
         "{} belongs to the job {}, {} to the job {}: the master's name {} leads to another "
         "job, or RANKSHIM_RUN_ID is not the same on all nodes",
         name, shown(hello.run), hub, shown(own.run), in_quotes(hello.master));
-  const auto differs = [&](std::string_view what, const auto& theirs, const auto& ours,
-                           std::string_view option) {
-    return fmt::format("{} has {} {}, {} has {}; set {} to the same on all nodes", name, what, theirs, hub,
-                       ours, option);
+  const std::tuple<std::string_view, std::string, std::string, std::string_view> agreed[] = {
+      {"nnodes", std::to_string(hello.nnodes), std::to_string(own.nnodes), "RANKSHIM_NNODES"},
+      {"master port", std::to_string(hello.port), std::to_string(own.port), "RANKSHIM_MASTER_PORT"},
+      {"launcher", shown(hello.launcher), shown(own.launcher), "RANKSHIM_LAUNCHER"},
+      {"job_restarts", shown(hello.job_restarts), shown(own.job_restarts), "RANKSHIM_JOB_RESTARTS"},
+      {"workers per node", std::to_string(hello.workers),
+       std::to_string(rules_.equal_workers ? own.workers : hello.workers), "RANKSHIM_NPROC_PER_NODE"},
   };
-  if (hello.nnodes != own.nnodes) return differs("nnodes", hello.nnodes, own.nnodes, "RANKSHIM_NNODES");
+  for (const auto& [what, theirs, ours, option] : agreed)
+    if (theirs != ours)
+      return fmt::format("{} has {} {}, {} has {}; set {} to the same on all nodes", name, what, theirs, hub,
+                         ours, option);
   if (hello.rank >= own.nnodes)
     return fmt::format("{} is out of range: {} nodes have the ranks 0 to {}; set RANKSHIM_NODE_RANK", name,
                        own.nnodes, own.nnodes - 1);
-  if (hello.rank == 0) return twice(hello, seen);
-  if (hello.port != own.port) return differs("master port", hello.port, own.port, "RANKSHIM_MASTER_PORT");
-  if (hello.launcher != own.launcher)
-    return differs("launcher", shown(hello.launcher), shown(own.launcher), "RANKSHIM_LAUNCHER");
-  if (hello.job_restarts != own.job_restarts)
-    return differs("job_restarts", shown(hello.job_restarts), shown(own.job_restarts),
-                   "RANKSHIM_JOB_RESTARTS");
-  if (rules_.equal_workers && hello.workers != own.workers)
-    return differs("workers per node", hello.workers, own.workers, "RANKSHIM_NPROC_PER_NODE");
-  return {};
+  return hello.rank == 0 ? twice(hello, seen) : "";
 }
 
 std::string Roster::twice(const Hello& hello, const std::string& seen) const {
@@ -108,21 +124,24 @@ void Roster::arrived(ConnectionId id, const Hello& hello, const std::string& see
   if (launched()) return come_back(id, hello);
   if (met_) {
     if (hello.rank < nodes_.size()) nodes_[hello.rank].state = Node::State::here;
-    return send(id, as_message(*met_), true);
+    return send(id, std::get<Refuse>(*met_), true);
   }
   if (wrong_.size() > nodes_.size() + most_strangers) return outgoing_.push_back({{id}, std::nullopt, true});
   last_arrival_ = now;
   if (const std::string fault = fault_of(hello, seen); !fault.empty()) {
-    if (is_of_earlier_attempt(hello)) return send(id, Refuse{exit_code::configuration, fault}, true);
+    const auto theirs = parse_number<std::uint64_t>(hello.attempt);
+    const auto ours = parse_number<std::uint64_t>(nodes_[0].hello.attempt);
+    if (theirs && ours && *theirs < *ours)  // it is about to be removed
+      return send(id, Refuse{exit_code::configuration, fault}, true);
     if (is_foreign(hello) && hello.rank == 0)  // its job's name leads here for a while: no fault of either
-      return send(id, Unlink{fault}, true);
+      return send(id, no_link(fault), true);
     wrong_.push_back({id, hello, seen, fault});
-    if (wrong_.size() <= most_sentences) send(myself, waiting());  // it is logged at once
+    if (wrong_.size() <= 3) send(myself, waiting());  // it is logged at once
     return;
   }
   const Node& node = nodes_[hello.rank];
   if (!node.connection || node.hello.instance == hello.instance) return take_place(id, hello, seen);
-  wrong_.push_back({id, hello, seen, twice(hello, seen), now + rules_.answer});
+  wrong_.push_back({id, hello, seen, twice(hello, seen), true, now + rules_.answer});
   send(*node.connection, Ping{});
 }
 
@@ -148,13 +167,11 @@ void Roster::gone(ConnectionId id, Time now) {
   std::erase_if(wrong_, [&](const Wrong& wrong) { return wrong.id == id; });
   const auto found = rank_of_.find(id);
   if (found == rank_of_.end()) return;
-  const unsigned rank = found->second;
+  Node& node = nodes_[found->second];
   rank_of_.erase(found);
-  Node& node = nodes_[rank];
   node.connection.reset();
   if (!met_) {
     node.state = Node::State::missing;
-    come_again(rank, now);
   } else if (node.state == Node::State::running && stop_) {
     node.state = Node::State::stopped;
   } else if (node.state == Node::State::running) {
@@ -162,17 +179,9 @@ void Roster::gone(ConnectionId id, Time now) {
   }
 }
 
-/// Another node with the rank can have the place now.
-void Roster::come_again(unsigned rank, Time now) {
-  std::vector<Wrong> others;
-  for (Wrong& wrong : std::exchange(wrong_, {}))
-    (wrong.hello.rank == rank ? others : wrong_).push_back(std::move(wrong));
-  for (const Wrong& other : others) arrived(other.id, other.hello, other.seen, now);
-}
-
 void Roster::store_client(const std::string& address, Time now) {
-  if (met_ || std::ranges::find(store_clients_, address) != store_clients_.end()) return;
-  if (store_clients_.size() >= nodes_.size()) return;
+  const bool known = std::ranges::find(store_clients_, address) != store_clients_.end();
+  if (met_ || known || store_clients_.size() >= nodes_.size()) return;
   store_clients_.push_back(address);
   last_arrival_ = now;
 }
@@ -200,62 +209,48 @@ Time Roster::refused_at() const {
   return foreign ? Time::max() : last_arrival_ + rules_.patience;
 }
 
-void Roster::refuse_or_unlink() {
-  if (wrong_.empty())
-    return end_meeting(Unlink{"a node without rankshim, or without its link, came to the master's port: " +
-                              joined(store_clients_)});
-  std::string sentence = first_faults();
-  if (wrong_.size() > most_sentences)
-    sentence += fmt::format("; and {} more", wrong_.size() - most_sentences);
-  end_meeting(Refuse{exit_code::configuration, sentence});
+void Roster::give_up() { end_meeting({exit_code::unreachable, missing("", " did not come in time")}); }
+
+void Roster::end_meeting(const Refuse& verdict) {
+  met_ = verdict;
+  send_all(verdict, true);
 }
 
-void Roster::give_up() {
-  const Waiting missing = waiting();
-  end_meeting(Refuse{exit_code::unreachable,
-                     fmt::format("{} of {} nodes did not come in time: {}{}", missing.count, missing.nnodes,
-                                 missing_ranks(missing), missing.note.empty() ? "" : "; " + missing.note)});
-}
-
-void Roster::end_meeting(const std::variant<Refuse, Unlink>& verdict) {
-  met_ = std::visit([](const auto& message) { return Met(message); }, verdict);
-  send_all(as_message(verdict), true);
-}
-
-Waiting Roster::waiting() const {
+/// "1 of 3 nodes: rank 2", and what is wrong.
+std::string Roster::missing(std::string_view before, std::string_view after) const {
   constexpr std::size_t most = 10;
-  Waiting waiting{.nnodes = static_cast<unsigned>(nodes_.size())};
-  for (unsigned rank = 0; rank < nodes_.size(); ++rank) {
-    if (nodes_[rank].connection) continue;
-    if (++waiting.count <= most) waiting.missing.push_back(rank);
-  }
-  waiting.note = first_faults();
-  return waiting;
+  std::vector<unsigned> ranks;
+  for (unsigned rank = 0; rank < nodes_.size(); ++rank)
+    if (!nodes_[rank].connection) ranks.push_back(rank);
+  if (ranks.empty()) return faults();
+  std::string text =
+      fmt::format("{}{} of {} nodes{}: {} {}", before, ranks.size(), nodes_.size(), after,
+                  ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks | std::views::take(most), ", "));
+  if (ranks.size() > most) text += fmt::format(" and {} more", ranks.size() - most);
+  return wrong_.empty() ? text : text + "; " + faults();
 }
 
-std::string Roster::first_faults() const {
-  return joined(wrong_ | std::views::take(most_sentences) | std::views::transform(&Wrong::sentence), "; ");
+std::string Roster::faults() const {
+  constexpr std::size_t most = 3;
+  const auto sentences = wrong_ | std::views::take(most) | std::views::transform(&Wrong::sentence);
+  return joined(sentences, "; ") +
+         (wrong_.size() > most ? fmt::format("; and {} more", wrong_.size() - most) : "");
 }
 
 // ---- running ----
 
-Go Roster::go_for(unsigned rank) const {
-  Go go;
-  for (unsigned i = 0; i < nodes_.size(); ++i) {
-    go.attempt = std::max(go.attempt, nodes_[i].hello.restarts);  // a new container knows of none
-    if (i < rank) go.offset += nodes_[i].hello.workers;
-    go.world += nodes_[i].hello.workers;
-  }
-  return go;
-}
-
 void Roster::launch() {
   for (const Wrong& wrong : std::exchange(wrong_, {}))
     send(wrong.id, Refuse{exit_code::configuration, wrong.sentence}, true);
-  Go go = go_for(0);
+  Go go;
+  for (const Node& node : nodes_) {
+    go.attempt = std::max(go.attempt, node.hello.restarts);  // a new container knows of none
+    go.world += node.hello.workers;
+  }
   met_ = go;
   for (Node& node : nodes_) {
     node.state = Node::State::running;
+    node.go = go;
     send(*node.connection, go);
     go.offset += node.hello.workers;
   }
@@ -263,61 +258,55 @@ void Roster::launch() {
 
 void Roster::come_back(ConnectionId id, const Hello& hello) {
   Node* node = hello.rank < nodes_.size() ? &nodes_[hello.rank] : nullptr;
-  if (node == nullptr || hello.session != nodes_[0].hello.instance ||
-      hello.instance != node->hello.instance || node->state == Node::State::lost) {
-    return send(
-        id, Refuse{exit_code::configuration, fmt::format("the job has started without {}", who(hello, ""))},
-        true);
-  }
+  if (node == nullptr || hello.instance != node->hello.instance || node->state == Node::State::lost)
+    return send(id, Refuse{exit_code::configuration, "the job has started without " + who(hello, "")}, true);
   connect(*node, id);
   node->lost_at = Time::max();
-  send(id, go_for(hello.rank));  // the first one may have been lost with the connection
+  send(id, node->go);  // the first one may have been lost with the connection
   if (stop_) send(id, *stop_);
   if (all_done()) send(id, End{});
 }
 
 void Roster::said(ConnectionId id, const Message& message, Time now) {
-  if (std::holds_alternative<Ping>(message)) return send(id, Pong{});
   const auto found = rank_of_.find(id);
   if (found == rank_of_.end()) return;
-  if (!met_ && std::holds_alternative<Pong>(message)) {
+  Node& node = nodes_[found->second];
+  if (const auto* failure = std::get_if<Failure>(&message)) {
+    fail(node, *failure);
+  } else if (std::holds_alternative<Ping>(message) && !met_) {
     for (Wrong& wrong : wrong_)
       if (wrong.hello.rank == found->second) wrong.contest = Time::max();
     last_arrival_ = now;
     send(myself, waiting());
-  }
-  Node& node = nodes_[found->second];
-  const auto* stopping = std::get_if<Stopping>(&message);
-  if (stopping != nullptr && (!met_ || launched())) return stop_node(node, stopping->signal);
-  if (!launched()) return;
-  if (const auto* failure = std::get_if<Failure>(&message)) {
-    fail(node, *failure, now);
-  } else if (const auto* done = std::get_if<Done>(&message)) {
-    const bool again = node.code.has_value();  // it came back, and says it once more
-    node.code = done->code;
-    node.workers.clear();
-    for (const auto& [local_rank, code, age] : done->workers)
-      node.workers.push_back({local_rank, code, now - milliseconds(age)});
-    if (!again && node.state == Node::State::running) {
-      if (!stop_ && done->code != 0)
-        fail(node, {.cause = "exit", .code = done->code}, now);
-      else
+  } else if (const auto* done = std::get_if<Done>(&message); done != nullptr && launched()) {
+    node.done = *done;
+    node.done_at = now;
+    if (node.state == Node::State::running) {  // nothing was told of its end before
+      if (done->code == 0 || stop_)
         node.state = done->code == 0 ? Node::State::done : Node::State::stopped;
+      else
+        fail(node, {.cause = "exit", .code = done->code});
       if (!stop_ && all_done()) send_all(End{});
     }
     tell_gathered();
   }
 }
 
-void Roster::stop_node(Node& node, int number) {
-  const int signal = std::clamp(number, 1, supervise::last_signal);
-  const Stop stop{.culprit = {.cause = "stopped",
-                              .code = exit_code::signal_base + signal,
-                              .text = supervise::signal_name(signal),
-                              .node = node.hello.rank,
-                              .host = node.hello.host},
-                  .why = Stop::Why::drained};
-  if (!met_) return end_meeting(Refuse{exit_code::peer, stop.sentence()});
+void Roster::fail(Node& node, Failure failure) {
+  failure.node = node.hello.rank;
+  failure.host = node.hello.host;
+  if (const Stop stop{failure}; stop.drained()) return stop_node(node, stop);
+  if (!launched() || std::ranges::count(failed_, failure.node, &Failure::node) != 0) return;
+  if (!stop_) failure.text = with_node_names(failure.text, nodes_);
+  node.failure = failure.text;
+  failed_.push_back(failure);
+  if (node.state == Node::State::running) node.state = Node::State::failed;
+  if (!rules_.gathers) stop_all({failure});
+}
+
+void Roster::stop_node(Node& node, const Stop& stop) {
+  if (!met_) return end_meeting({exit_code::peer, stop.sentence()});
+  if (!launched()) return;
   if (node.state == Node::State::running) node.state = Node::State::drained;
   if (!stop_ || !stop_->again) return stop_all(stop);
   stop_->again = false;  // it takes no further part
@@ -325,29 +314,15 @@ void Roster::stop_node(Node& node, int number) {
   send_all(*stop_);
 }
 
-void Roster::fail(Node& node, Failure failure, Time now) {
-  failure.node = node.hello.rank;
-  failure.host = node.hello.host;
-  const auto same = [&](const Node::Failed& known) { return known.failure.rank == failure.rank; };
-  if (node.failures.size() >= most_failures || std::ranges::any_of(node.failures, same)) return;
-  if (!stop_) failure.text = with_node_names(failure.text, nodes_);
-  constexpr std::int64_t oldest = 60'000;
-  failure.age = std::clamp<std::int64_t>(failure.age, 0, oldest);
-  node.failures.push_back({failure, now - milliseconds(failure.age)});
-  if (node.state == Node::State::running) node.state = Node::State::failed;
-  if (!rules_.gathers) stop_all({.culprit = failure});
-}
-
 /// Tells of all failures, once each node has ended.
 void Roster::tell_gathered() {
   constexpr std::size_t most = 5;
-  std::vector<Failure> all = failures();
-  if (!rules_.gathers || stop_ || all.empty() || !all_ended()) return;
-  Failure& first = all.front();
-  for (std::size_t i = 1; i < std::min(all.size(), most); ++i)
-    first.text += fmt::format("; {} too: {}", node_name(all[i].node, all[i].host), all[i].text);
-  if (all.size() > most) first.text += fmt::format("; and {} more", all.size() - most);
-  stop_all({.culprit = first});
+  if (!rules_.gathers || stop_ || failed_.empty() || !all_ended()) return;
+  Failure first = failed_.front();
+  for (const Failure& other : failed_ | std::views::take(most) | std::views::drop(1))
+    first.text += fmt::format("; {} too: {}", node_name(other.node, other.host), other.text);
+  if (failed_.size() > most) first.text += fmt::format("; and {} more", failed_.size() - most);
+  stop_all({first});
 }
 
 void Roster::stop_all(Stop stop) {
@@ -366,59 +341,47 @@ bool Roster::all_done() const {
 }
 
 bool Roster::all_ended() const {
-  return std::ranges::all_of(nodes_, [](const Node& node) { return node.code || !node.connection; });
-}
-
-std::vector<Failure> Roster::failures() const {
-  std::vector<Node::Failed> all;
-  for (const Node& node : nodes_) all.insert(all.end(), node.failures.begin(), node.failures.end());
-  std::ranges::sort(all, {}, &Node::Failed::when);
-  std::vector<Failure> failures;
-  failures.reserve(all.size());
-  for (Node::Failed& failed : all) failures.push_back(std::move(failed.failure));
-  return failures;
+  return std::ranges::all_of(nodes_, [](const Node& node) { return node.done || !node.connection; });
 }
 
 // ---- time ----
 
-Time Roster::next_tick() const {
+Time Roster::tick(Time now) {
   Time next = Time::max();
-  if (!met_) {
-    next = std::min(next_report_, refused_at());
-    for (const Wrong& wrong : wrong_) next = std::min(next, wrong.contest);
-  } else if (launched() && !stop_) {
-    for (const Node& node : nodes_) next = std::min(next, node.lost_at);
+  const auto is_due = [&](Time when) {
+    if (when > now) next = std::min(next, when);
+    return when <= now;
+  };
+  const auto has_place = [&](const Wrong& wrong) {
+    return wrong.twice && (is_due(wrong.contest) || !nodes_[wrong.hello.rank].connection);
+  };
+  for (auto it = wrong_.begin(); !met_ && (it = std::ranges::find_if(wrong_, has_place)) != wrong_.end();) {
+    const Wrong newer = std::move(*it);
+    wrong_.erase(it);
+    take_place(newer.id, newer.hello, newer.seen);
+  }
+  if (ready()) return last_arrival_;
+  if (!met_ && is_due(refused_at()))
+    end_meeting(wrong_.empty() ? no_link("a node without rankshim, or without its link, came to the master's "
+                                         "port: " +
+                                         joined(store_clients_))
+                               : Refuse{exit_code::configuration, faults()});
+  if (!met_ && is_due(next_report_)) {
+    next_report_ = now + rules_.report;
+    send_all(waiting());
+  }
+  const bool runs = launched() && !stop_;
+  for (Node& node : nodes_) {
+    if (!runs || !is_due(node.lost_at)) continue;
+    node.lost_at = Time::max();
+    node.state = Node::State::lost;
+    stop_all({{.cause = "lost",
+               .text = fmt::format("its connection ended, and it did not come back within {} s",
+                                   rules_.relink.count() / 1000),
+               .node = node.hello.rank,
+               .host = node.hello.host}});
   }
   return next;
-}
-
-void Roster::tick(Time now) {
-  if (!met_) {
-    const auto unanswered = [&](const Wrong& wrong) { return wrong.contest <= now; };
-    for (auto it = wrong_.begin(); (it = std::ranges::find_if(wrong_, unanswered)) != wrong_.end();) {
-      const Wrong newer = std::move(*it);
-      wrong_.erase(it);
-      take_place(newer.id, newer.hello, newer.seen);
-      come_again(newer.hello.rank, now);  // a third one is asked about this one
-    }
-    if (!ready() && refused_at() <= now) refuse_or_unlink();
-    if (!met_ && next_report_ <= now) {
-      next_report_ = now + rules_.report;
-      if (!ready()) send_all(waiting());
-    }
-  } else if (launched() && !stop_) {
-    for (Node& node : nodes_) {
-      if (node.lost_at > now) continue;
-      node.lost_at = Time::max();
-      node.state = Node::State::lost;
-      stop_all({.culprit = {.cause = "lost",
-                            .text = fmt::format("its connection ended, and it did not come back within {} s",
-                                                rules_.relink.count() / 1000),
-                            .node = node.hello.rank,
-                            .host = node.hello.host},
-                .why = Stop::Why::lost});
-    }
-  }
 }
 
 /// To all nodes that are connected, also to those that cannot be a part of the job.
@@ -428,7 +391,5 @@ void Roster::send_all(Message message, bool close) {
   for (const Wrong& wrong : wrong_) outgoing.to.push_back(wrong.id);
   outgoing_.push_back(std::move(outgoing));
 }
-
-std::vector<Outgoing> Roster::take_outgoing() { return std::exchange(outgoing_, {}); }
 
 }  // namespace rankshim::link

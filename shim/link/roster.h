@@ -32,28 +32,25 @@ struct Node {
     stopped,  ///< its command has ended because of another node
     done,     ///< its command has ended well
   };
-  struct Failed {
-    Failure failure;
-    Time when;  ///< by node 0's clock
-  };
-  struct EndedWorker {
-    unsigned local_rank;
-    int code;
-    Time when;  ///< by node 0's clock
-  };
 
   State state = State::missing;
   Hello hello;
   std::string seen;                        ///< its address as node 0 sees it
   std::optional<ConnectionId> connection;  ///< nothing: it is not connected
-  std::vector<Failed> failures;            ///< in the order in which they were told
-  std::optional<int> code;                 ///< of its command, once that has ended
-  std::vector<EndedWorker> workers;        ///< those whose end is known, once that has ended
+  Go go;                                   ///< once all were told to launch
+  std::string failure;                     ///< what the first one was that it told
+  std::optional<Done> done;                ///< once its command has ended, …
+  Time done_at;                            ///< … by node 0's clock
   Time lost_at = Time::max();              ///< when it counts as lost, if it does not come back
 };
 
 /// A word for reports and the status: "missing", "here", "running", …
 std::string_view word(Node::State state);
+
+/// The text, in which the nodes' addresses have become their names: gloo, NCCL and torch's store know only
+/// addresses, "Connection closed by peer [10.0.0.9]:4711", and this says "peer node 7 (host e, 10.0.0.9)". An
+/// address that several nodes have stays as it is. Pure.
+std::string with_node_names(std::string_view text, const std::vector<Node>& nodes);
 
 /// What the hub is to do: send `message` to connections, and close those if `close`.
 struct Outgoing {
@@ -93,38 +90,28 @@ class Roster {
   void gone(ConnectionId id, Time now);
   /// A client of torch's store was at the port, from that address: a node without rankshim.
   void store_client(const std::string& address, Time now);
-  void tick(Time now);
-  /// When `tick` has something to do, at the latest.
-  [[nodiscard]] Time next_tick() const;
+  /// Does what is due. Returns when it has something to do next, at the latest: a moment that has
+  /// passed, if it is ready().
+  Time tick(Time now);
 
   /// Whether all are here and agree, so that launch() may be called.
   [[nodiscard]] bool ready() const;
   /// Tells everybody to launch.
   void launch();
   /// Tells everybody that the job cannot start, or that it goes on without a link.
-  void end_meeting(const std::variant<Refuse, Unlink>& verdict);
+  void end_meeting(const Refuse& verdict);
   /// Tells everybody that the time for meeting is over.
   void give_up();
 
   /// What is to be sent since the last call.
-  std::vector<Outgoing> take_outgoing();
+  std::vector<Outgoing> take_outgoing() { return std::exchange(outgoing_, {}); }
 
-  [[nodiscard]] Waiting waiting() const;
+  [[nodiscard]] Waiting waiting() const { return {missing("waiting for ", ""), !wrong_.empty()}; }
   [[nodiscard]] const std::vector<Node>& nodes() const { return nodes_; }
-  /// How the meeting ended for node 0; nothing: it goes on.
-  [[nodiscard]] const std::optional<Met>& met() const { return met_; }
-  /// Whether all were told to launch.
-  [[nodiscard]] bool launched() const { return met_ && std::holds_alternative<Go>(*met_); }
-  /// What ends the job; nothing: nothing does.
-  [[nodiscard]] const std::optional<Stop>& stop() const { return stop_; }
   /// Whether every node was here at some time.
   [[nodiscard]] bool all_came() const;
-  /// Whether every node has ended well.
-  [[nodiscard]] bool all_done() const;
   /// Whether no node has anything left to tell.
   [[nodiscard]] bool all_ended() const;
-  /// All failures, the first by node 0's clock first.
-  [[nodiscard]] std::vector<Failure> failures() const;
 
  private:
   /// A node that cannot be a part of the job as it is.
@@ -133,35 +120,36 @@ class Roster {
     Hello hello;
     std::string seen;
     std::string sentence;
-    /// Until then the older node with its rank can show that it lives; max: it has, or there is none.
+    bool twice = false;  ///< it could be, if another node had not its rank
+    /// Until then the older node with its rank can show that it lives; max: it has.
     Time contest = Time::max();
   };
+  [[nodiscard]] bool launched() const { return met_ && std::holds_alternative<Go>(*met_); }
+  [[nodiscard]] bool all_done() const;
   [[nodiscard]] bool is_foreign(const Hello& hello) const;
-  [[nodiscard]] bool is_of_earlier_attempt(const Hello& hello) const;
   [[nodiscard]] std::string fault_of(const Hello& hello, const std::string& seen) const;
   [[nodiscard]] std::string twice(const Hello& hello, const std::string& seen) const;
   void take_place(ConnectionId id, const Hello& hello, const std::string& seen);
   void connect(Node& node, ConnectionId id);
   void come_back(ConnectionId id, const Hello& hello);
-  void come_again(unsigned rank, Time now);
+  [[nodiscard]] std::string missing(std::string_view before, std::string_view after) const;
+  [[nodiscard]] std::string faults() const;
   [[nodiscard]] Time refused_at() const;
-  void refuse_or_unlink();
-  [[nodiscard]] std::string first_faults() const;
-  void stop_node(Node& node, int signal);
-  void fail(Node& node, Failure failure, Time now);
+  void stop_node(Node& node, const Stop& stop);
+  void fail(Node& node, Failure failure);
   void stop_all(Stop stop);
   void tell_gathered();
   void send(ConnectionId to, Message message, bool close = false) {
     outgoing_.push_back({{to}, std::move(message), close});
   }
   void send_all(Message message, bool close = false);
-  [[nodiscard]] Go go_for(unsigned rank) const;
 
   Rules rules_;
   std::vector<Node> nodes_;
   std::unordered_map<ConnectionId, unsigned> rank_of_;
   std::vector<Wrong> wrong_;
   std::vector<std::string> store_clients_;
+  std::vector<Failure> failed_;  ///< the first of each node, the first first
   std::vector<Outgoing> outgoing_;
   std::optional<Met> met_;
   std::optional<Stop> stop_;

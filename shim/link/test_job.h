@@ -2,6 +2,7 @@
 
 #include <array>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/write.hpp>
 #include <catch2/catch.hpp>
@@ -12,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text.h"
 #include "link/connection.h"
 #include "link/link.h"
 
@@ -53,8 +55,7 @@ struct TestJob {
       of_node.master.port = port.number();
       of_node.rules = {
           .relink = 1000ms, .first_report = 200ms, .answer = 100ms, .settle = 100ms, .patience = 300ms};
-      of_node.timing = {
-          .hello = 300ms, .welcome = 200ms, .doubt = 100ms, .retry = 20ms, .farewell = 500ms, .end = 2000ms};
+      of_node.timing = {.hello = 300ms, .welcome = 200ms, .retry = 20ms, .farewell = 500ms, .end = 2000ms};
       options.push_back(of_node);
       links.emplace_back();
     }
@@ -105,6 +106,16 @@ struct TestJob {
     const auto* refused = met[rank] ? std::get_if<Refuse>(&*met[rank]) : nullptr;
     return refused == nullptr ? "" : refused->sentence;
   }
+  /// How many nodes node 0 waits for.
+  unsigned missing() {
+    const std::string line = links[0]->waiting();
+    return line.empty() ? 0 : first_number<unsigned>(text_after(line, "waiting for ")).value();
+  }
+  /// Why this node has no link.
+  std::string unlinked(unsigned rank) {
+    CHECK(std::get<Refuse>(*met[rank]).code == 0);
+    return refusal(rank);
+  }
   bool told(unsigned rank) {
     return run_until([&] { return stops[rank].has_value(); });
   }
@@ -112,6 +123,7 @@ struct TestJob {
   unsigned nnodes;
   KeptPort port;
   asio::io_context io{1};
+  asio::executor_work_guard<asio::io_context::executor_type> work{io.get_executor()};
   std::vector<Options> options;
   std::vector<std::optional<Met>> met;
   std::vector<std::optional<Ended>> ended;

@@ -33,9 +33,9 @@ class FakeNode final : public Node {
   }
   void each_name(const char* folder, const std::function<void(std::string_view name)>& see) const override {
     const std::string prefix = std::string(folder) + "/";
-    for (const auto& [file, content] : files)
-      if (file.starts_with(prefix) && file[prefix.size()] != '.')
-        see(std::string_view(file).substr(prefix.size()));
+    for (const auto& [path, content] : files)
+      if (path.starts_with(prefix) && path[prefix.size()] != '.')
+        see(std::string_view(path).substr(prefix.size()));
     const auto found = folders.find(folder);
     if (found == folders.end()) return;
     for (const std::string& entry : found->second) see(entry);

@@ -103,7 +103,7 @@ json::Object culprit_json(const link::Stop& stop) {
   json::Object object;
   object.text("who", "node").text("host", culprit.host).number("node_rank", culprit.node);
   if (culprit.rank) object.number("rank", *culprit.rank);
-  if (stop.why == link::Stop::Why::failed) object.number("exit_code", culprit.code);
+  if (stop.failed()) object.number("exit_code", culprit.code);
   object.text("reason", culprit.text.empty() ? stop.sentence() : culprit.text);
   return object;
 }
@@ -205,15 +205,16 @@ std::vector<json::Object> nodes_json(const std::vector<link::Node>& nodes) {
     if (!node.hello.platform_node.empty()) object.text("platform_node", node.hello.platform_node);
     if (!node.seen.empty()) object.text("address", node.seen);
     object.number("workers", node.hello.workers);
-    if (node.code) object.number("exit_code", *node.code);
+    const link::Done done = node.done.value_or(link::Done());
+    if (node.done) object.number("exit_code", done.code);
     std::vector<json::Object> ends;
-    for (const auto& [local_rank, code, when] : node.workers)
+    for (const auto& [local_rank, code, age] : done.workers)
       ends.emplace_back()
           .number("rank", first_rank + local_rank)
           .number("exit_code", code)
-          .text("time", moment(when));
+          .text("time", moment(node.done_at - std::chrono::milliseconds(age)));
     if (!ends.empty()) object.objects("worker_ends", ends);
-    if (!node.failures.empty()) object.text("failure", node.failures.front().failure.text);
+    if (!node.failure.empty()) object.text("failure", node.failure);
   }
   return list;
 }

@@ -23,7 +23,7 @@ void Attempts::begin(unsigned number, Time now) {
 }
 
 void Attempts::decide(Stop& stop, Time now) {
-  if (stop.why == Stop::Why::drained || !allowed()) return;
+  if (stop.drained() || !allowed()) return;
   stop.note = why_not(stop, now);
   exception_ = quick_exception(stop, now);
   stop.again = stop.note.empty();
@@ -36,7 +36,7 @@ std::string Attempts::quick_exception(const Stop& stop, Time now) const {
 }
 
 std::string Attempts::why_not(const Stop& stop, Time now) const {
-  const auto& [rank, cause, code, text, age, node, host] = stop.culprit;
+  const auto& [rank, cause, code, text, node, host] = stop.culprit;
   const auto counts = [&](Time restart) { return now - restart < *limit_.within; };
   const auto used = limit_.within ? static_cast<unsigned>(std::ranges::count_if(restarts_, counts)) : number_;
   if (!of_the_job_) return used < limit_.most ? "" : "all restarts are used (--max-restarts)";
@@ -59,9 +59,9 @@ std::string Attempts::progress() const {
 }
 
 Stop stop_of(const Verdict& verdict) {
-  Stop stop{.culprit = {.cause = "exit", .code = verdict.code, .text = verdict.sentence}};
-  if (verdict.cause == Cause::stopped) stop.why = Stop::Why::drained;
-  if (!verdict.root) return stop;
+  const bool stopped = verdict.cause == Cause::stopped;
+  Stop stop{{.cause = stopped ? "stopped" : "exit", .code = verdict.code, .text = verdict.sentence}};
+  if (stopped || !verdict.root) return stop;
   const RootCause& root = *verdict.root;
   stop.culprit.rank = root.rank;
   if (root.out_of_memory) {

@@ -102,7 +102,6 @@ TEST_CASE("the same exception twice in a row, soon after the start, is permanent
 TEST_CASE("a stop from outside is never followed by another attempt, and needs no reason") {
   Attempts job = attempts({"--job-restarts=9"});
   link::Stop stop = failure("stopped", 143);
-  stop.why = link::Stop::Why::drained;
   job.decide(stop, start);
   CHECK_FALSE(stop.again);
   CHECK(stop.note.empty());

@@ -194,8 +194,8 @@ std::string Monitor::status() const {
   object.number("version", 1).text("phase", launched ? "run" : phase.name).flag("failed", failed_);
   object.text("since", json::moment(system_clock::now() - past)).seconds("seconds", past);
   const auto link = link_.lock();
-  const link::Waiting missing = link != nullptr ? link->waiting() : link::Waiting{};
-  const std::string waiting_for = missing.count != 0 ? link::waiting_line(missing) : waiting_for_;
+  const std::string missing = link != nullptr ? link->waiting() : "";
+  const std::string& waiting_for = missing.empty() ? waiting_for_ : missing;
   if (!waiting_for.empty()) object.text("waiting_for", waiting_for);
   object.number("pid", getpid());
   if (command_ != 0) object.number("command_pid", command_);

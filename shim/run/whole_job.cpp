@@ -1,7 +1,6 @@
 #include "run/whole_job.h"
 
 #include <algorithm>
-#include <array>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <chrono>
 #include <csignal>
@@ -11,7 +10,6 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "base/text.h"
-#include "link/node_names.h"
 #include "loop/loop.h"
 #include "run/before_start.h"
 
@@ -62,26 +60,20 @@ link::Options plan_link(const Run& run, const Job& job, const StaticNode& node,
   return options;
 }
 
-/// What the exit code of a meeting that failed stands for.
-struct RefuseReason {
-  int code;
-  Cause cause;
-  Anchor anchor;
-};
-
-const RefuseReason& reason_of(int code) {
-  static constexpr std::array reasons = {
-      RefuseReason{exit_code::peer, Cause::peer, Anchor::node_stopped},
-      RefuseReason{exit_code::unreachable, Cause::wait, Anchor::nodes_missing},
-      RefuseReason{exit_code::configuration, Cause::config, Anchor::nodes_differ},
-  };
-  const auto* found = std::ranges::find(reasons, code, &RefuseReason::code);
-  return found == reasons.end() ? reasons.back() : *found;
+/// The end of a meeting that failed.
+EarlyEnd end_of(const link::Refuse& refuse) {
+  const bool stopped = refuse.code == exit_code::peer, late = refuse.code == exit_code::unreachable;
+  const Anchor usual = stopped ? Anchor::node_stopped : late ? Anchor::nodes_missing : Anchor::nodes_differ;
+  return early_end(stopped || late ? refuse.code : exit_code::configuration,
+                   stopped ? Cause::peer
+                   : late  ? Cause::wait
+                           : Cause::config,
+                   refuse.anchor != Anchor::none ? refuse.anchor : usual, refuse.sentence);
 }
 
-Anchor anchor_of(link::Stop::Why why) {
-  if (why == link::Stop::Why::drained) return Anchor::node_stopped;
-  return why == link::Stop::Why::lost ? Anchor::node_lost : Anchor::node_failed;
+Anchor anchor_of(const link::Stop& stop) {
+  if (stop.drained()) return Anchor::node_stopped;
+  return stop.lost() ? Anchor::node_lost : Anchor::node_failed;
 }
 
 /// Meets the other nodes: returns the link, or null if the job goes on without one.
@@ -118,7 +110,10 @@ awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attemp
   if (const auto* signal = std::get_if<supervise::Signal>(&met)) {
     run.signals.drop();
     // A node that comes for the first time can be replaced by another; of a running job it is a part.
-    if (again) co_await (link->leave(signal->number) || next_end(run));
+    if (again) {
+      link->report_stop(signal->number);
+      co_await (link->finish({exit_code::signal_base + signal->number}) || next_end(run));
+    }
     throw stopped_early(signal->number, "while waiting for the other nodes");
   }
   if (const auto* go = std::get_if<link::Go>(&met)) {
@@ -128,26 +123,24 @@ awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attemp
     co_return std::make_unique<WholeJob>(std::move(link), node.rank, node.max_restarts != 0, run.preflight,
                                          attempts.allowed());
   }
-  if (const auto* refuse = std::get_if<link::Refuse>(&met)) {
-    const RefuseReason& reason = reason_of(refuse->code);
-    const Anchor anchor = refuse->anchor != Anchor::none ? refuse->anchor : reason.anchor;
-    throw early_end(refuse->code, reason.cause, anchor, refuse->sentence);
-  }
-  const std::string& why = std::get<link::Unlink>(met).why;
+  const auto& refuse = std::get<link::Refuse>(met);
+  if (refuse.code != 0) throw end_of(refuse);
   if (!must.empty())
     throw early_end(exit_code::configuration, Cause::config, Anchor::no_link,
-                    fmt::format("the nodes cannot be linked, which {} asks for: {}", must, why));
-  log::info("the job goes on without a link between its nodes: {}", why);
+                    fmt::format("the nodes cannot be linked, which {} asks for: {}", must, refuse.sentence));
+  log::info("the job goes on without a link between its nodes: {}", refuse.sentence);
   co_return nullptr;
 }
 
 /// This node's workers whose end is known.
 std::vector<link::WorkerDone> ends_of(const supervise::Ending& ending) {
+  constexpr std::int64_t oldest = UINT32_MAX;
   std::vector<link::WorkerDone> ends;
   for (const supervise::WorkerEnd& worker : ending.workers.ends) {
     if (!worker.status_known) continue;
     const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - worker.when);
-    ends.push_back({worker.local_rank, supervise::exit_code_of_status(worker.status), age.count()});
+    ends.push_back({worker.local_rank, supervise::exit_code_of_status(worker.status),
+                    static_cast<std::uint32_t>(std::min(age.count(), oldest))});
   }
   return ends;
 }
@@ -178,7 +171,7 @@ awaitable<std::unique_ptr<WholeJob>> join_job(const Run& run, Job& job, Attempts
 void WholeJob::begin(const std::shared_ptr<supervise::Launcher>& launcher) {
   link_->on_stop([this, watched = std::weak_ptr(launcher)](const link::Stop& stop) {
     stop_ = stop;
-    if (gathers_ && stop.why == link::Stop::Why::failed) return;  // each node's command has ended
+    if (gathers_ && stop.failed()) return;  // each node's command has ended
     const std::string why = stop.sentence();
     log::warn("{}; this node stops too", why);
     if (const auto launcher = watched.lock())
@@ -207,9 +200,9 @@ awaitable<std::optional<int>> WholeJob::wait_for_others(const Run& run, const li
   const int signal = received->number;
   if (!tried_again_) co_return signal;
   link_->report_stop(signal);
-  const auto unheard = co_await link_->unheard();  // the next meeting is told
-  if (!unheard) co_return signal;
-  stop_ = unheard;
+  co_await link_->finish(done);
+  if (!link_->stop() || !link_->stop()->again) co_return signal;
+  stop_ = link_->stop();  // node 0 has not heard of it: the next meeting is told
   co_return std::nullopt;
 }
 
@@ -237,7 +230,7 @@ awaitable<void> WholeJob::finish(const Run& run, Verdict& verdict, const supervi
   } else if (stop_ && gathers_ && verdict.code != 0 && !own_stop) {
     verdict.sentence = stop_->sentence();
   } else if (is_for_another) {
-    verdict = early_end(exit_code::peer, Cause::peer, anchor_of(stop_->why), verdict.sentence).verdict;
+    verdict = early_end(exit_code::peer, Cause::peer, anchor_of(*stop_), verdict.sentence).verdict;
     verdict.ended_for = stop_;
   }
 }
