@@ -134,13 +134,12 @@ awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attemp
 
 /// This node's workers whose end is known.
 std::vector<link::WorkerDone> ends_of(const supervise::Ending& ending) {
-  constexpr std::int64_t oldest = UINT32_MAX;
   std::vector<link::WorkerDone> ends;
   for (const supervise::WorkerEnd& worker : ending.workers.ends) {
     if (!worker.status_known) continue;
     const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - worker.when);
     ends.push_back({worker.local_rank, supervise::exit_code_of_status(worker.status),
-                    static_cast<std::uint32_t>(std::min(age.count(), oldest))});
+                    static_cast<std::uint32_t>(age.count())});
   }
   return ends;
 }

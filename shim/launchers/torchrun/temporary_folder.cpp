@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,12 +15,12 @@
 
 #include "base/files.h"
 #include "base/log.h"
+#include "node/instance.h"
 
 namespace rankshim {
 namespace {
 
-constexpr const char* in_tmp = "/tmp/rankshim-XXXXXX";
-constexpr const char* mark_name = "/.rankshim";
+constexpr const char* in_memory = "/dev/shm";
 
 constexpr EmbeddedFile module[] = {
 #include "python_site.inc"
@@ -59,6 +58,8 @@ bool write_new_file(const std::string& path, const std::string& text, bool share
           (fchmod(file.number(), 0644) == 0 && chmod(path.substr(0, path.rfind('/')).c_str(), 0755) == 0));
 }
 
+std::string site_file(const std::string& folder) { return folder + "/sitecustomize.py"; }
+
 bool write_site(const std::string& folder, const PythonSite& site) {
   // Not a rendezvous' configuration, which may contain a password.
   const auto is_private = [](const auto& entry) {
@@ -66,40 +67,30 @@ bool write_site(const std::string& folder, const PythonSite& site) {
            entry.second != "is_host=false";
   };
   const bool shared = site.job && std::ranges::none_of(*site.job, is_private);
-  return write_new_file(folder + "/sitecustomize.py", python_site_text(site), shared);
+  return write_new_file(site_file(folder), python_site_text(site), shared);
 }
 
-/// Removes the folders that rankshims of this user made in `parent` and left when they were killed.
-void remove_abandoned(const std::string& parent) {
-  Folder folder(parent.c_str());
-  while (const char* name = folder.next()) {
-    if (!std::string_view(name).starts_with("rankshim-")) continue;
-    struct stat around{}, status{};
-    const std::string path = parent + "/" + name;
-    const Descriptor mark(open((path + mark_name).c_str(), O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
-    const bool ours = fstat(mark.number(), &status) == 0 && lstat(path.c_str(), &around) == 0 &&
-                      S_ISDIR(around.st_mode) && around.st_uid == geteuid() && status.st_uid == geteuid();
-    std::error_code ignored;  // it is nobody's job to remove it now
-    if (ours && flock(mark.number(), LOCK_EX | LOCK_NB) == 0) std::filesystem::remove_all(path, ignored);
-  }
-}
-
-/// The template, or one in /tmp if other users could replace the folder by theirs: its content is executed.
-std::string safe_template(const std::string& wanted) {
+/// The folder for the temporary one, or /tmp if other users could replace that by theirs there: its content
+/// is executed.
+std::string safe_parent(const std::string& wanted) {
   struct stat status{};
-  if (stat(wanted.substr(0, wanted.rfind('/')).c_str(), &status) != 0) return wanted;
+  if (stat(wanted.c_str(), &status) != 0) return wanted;
   const bool ours = status.st_uid == 0 || status.st_uid == geteuid();
   const bool others_write = (status.st_mode & (S_IWGRP | S_IWOTH)) != 0 && (status.st_mode & S_ISVTX) == 0;
-  return ours && !others_write ? wanted : in_tmp;
+  return ours && !others_write ? wanted : "/tmp";
+}
+
+std::string parent_of(const Node& node, bool launches) {
+  const std::string_view usual = launches ? "/tmp" : in_memory;
+  std::string_view chosen = node.environment().get("TMPDIR").value_or(usual);
+  while (chosen.size() > 1 && chosen.ends_with('/')) chosen.remove_suffix(1);
+  return std::string(chosen.starts_with('/') ? chosen : usual);
 }
 
 }  // namespace
 
 std::string temporary_folder_template(const Node& node, bool launches) {
-  const std::string_view usual = launches ? "/tmp" : "/dev/shm";
-  std::string_view chosen = node.environment().get("TMPDIR").value_or(usual);
-  while (chosen.size() > 1 && chosen.ends_with('/')) chosen.remove_suffix(1);
-  return std::string(chosen.starts_with('/') ? chosen : usual) + "/rankshim-XXXXXX";
+  return parent_of(node, launches) + "/rankshim-XXXXXX";
 }
 
 TemporaryFolder::TemporaryFolder(const LaunchChoice& choice, const std::optional<PythonSite>& site,
@@ -108,11 +99,11 @@ TemporaryFolder::TemporaryFolder(const LaunchChoice& choice, const std::optional
   const auto* filled = choice.as<FilledLauncher>();
   const bool hosts = filled != nullptr && !filled->hostfile.empty();
   if (!logs && !site && !hosts) return;
-  const std::string wanted = temporary_folder_template(node, choice.launches());
-  const bool made = make(safe_template(wanted)) || (wanted.starts_with("/dev/shm/") && make(in_tmp));
+  const std::string wanted = parent_of(node, choice.launches());
+  const bool made = make_in(safe_parent(wanted)) || (wanted == in_memory && make_in("/tmp"));
   if (!made && logs) {
     log::warn(
-        "cannot make a folder like {} ({}): the workers' own exit codes and exceptions will not be known; "
+        "cannot make a folder in {} ({}): the workers' own exit codes and exceptions will not be known; "
         "set TMPDIR",
         wanted, std::strerror(errno));
   }
@@ -121,19 +112,17 @@ TemporaryFolder::TemporaryFolder(const LaunchChoice& choice, const std::optional
     log::warn("cannot write the file of hosts for the launcher ({}); set TMPDIR", std::strerror(errno));
 }
 
-bool TemporaryFolder::make(std::string path) {
-  remove_abandoned(path.substr(0, path.rfind('/')));
+bool TemporaryFolder::make_in(const std::string& parent) {
+  std::string path = parent + "/" + name_of_instance() + "-XXXXXX";
   if (mkdtemp(path.data()) == nullptr) return false;
-  // The mark gets its name only when it is locked: before, another start would take the folder for abandoned.
-  const std::string unlocked = path + "/.unlocked";
-  mark_ = Descriptor(open(unlocked.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR));
-  if (flock(mark_.number(), LOCK_EX) == 0) rename(unlocked.c_str(), (path + mark_name).c_str());
   own_.path = std::move(path);
   return true;
 }
 
 TemporaryFolder::~TemporaryFolder() {
   if (own_.path.empty()) return;
+  unlink(site_file(own_.path).c_str());
+  if (rmdir(own_.path.c_str()) == 0) return;  // the usual case, with fewer calls
   std::error_code error;
   std::filesystem::remove_all(own_.path, error);
   if (error) log::warn("the temporary folder {} cannot be removed: {}", own_.path, error.message());

@@ -4,7 +4,6 @@
 #include <optional>
 #include <string>
 
-#include "base/files.h"
 #include "launchers/torchrun/torchrun_plan.h"
 #include "plan/launch.h"
 
@@ -12,9 +11,7 @@ namespace rankshim {
 
 /// A temporary folder for the files that a command needs from rankshim, as long as this object lives: the
 /// launcher's logs with their error files (torchrun would otherwise make a folder under /tmp that nothing
-/// removes), and sitecustomize.py (torchrun_plan.h). A file in it is locked as long as this object lives, and
-/// folders of this user beside it whose file is not locked are removed: their rankshim was killed, and
-/// /dev/shm is memory. A lock shows that in every PID namespace that shares the folder.
+/// removes), and sitecustomize.py (torchrun_plan.h). Its name says whose it is (node/instance.h).
 class TemporaryFolder : boost::noncopyable {
  public:
   /// Makes the folder if the launcher or `site` needs one. If none can be made (a read-only root), the
@@ -25,15 +22,14 @@ class TemporaryFolder : boost::noncopyable {
   [[nodiscard]] const OwnFolder& own() const { return own_; }
 
  private:
-  bool make(std::string path);
+  bool make_in(const std::string& parent);
 
   OwnFolder own_;
-  Descriptor mark_;  // the locked file
 };
 
-/// The pattern of the folder's name: in TMPDIR if set. Otherwise a launcher's is in /tmp, because it may
-/// contain its workers' logs, and a program's in /dev/shm, where a few small files take a tenth of the time,
-/// or in /tmp if /dev/shm is missing or not writable.
+/// The pattern of the folder's name, as it is shown: in TMPDIR if set. Otherwise a launcher's is in /tmp,
+/// because it may contain its workers' logs, and a program's in /dev/shm, where a few small files take a
+/// tenth of the time, or in /tmp if /dev/shm is missing or not writable.
 std::string temporary_folder_template(const Node& node, bool launches);
 
 }  // namespace rankshim
