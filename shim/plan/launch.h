@@ -13,7 +13,6 @@
 #include "node/accelerators.h"
 #include "node/node.h"
 #include "plan/environment_change.h"
-#include "plan/until.h"
 #include "settings/settings.h"
 #include "topology/topology.h"
 
@@ -21,6 +20,13 @@
 namespace rankshim {
 
 struct TorchrunCommand;
+
+/// How far the master must be reachable before the launch goes on.
+enum class Until : std::uint8_t {
+  none,
+  name,  ///< its name resolves
+  port,  ///< its port is open
+};
 
 /// Nothing but the command starts workers; a script runs by its interpreter alone.
 struct NoLauncher {};

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/fault.h"
-#include "plan/until.h"
+#include "plan/launch.h"
 #include "wait/schedule.h"
 
 namespace rankshim::wait {

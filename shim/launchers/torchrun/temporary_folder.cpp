@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <initializer_list>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -36,24 +38,26 @@ std::string python_literal(std::string_view text) {
   return literal + "\"";
 }
 
-/// The text of the module sitecustomize.py.
-std::string python_site_text(const PythonSite& site) {
+/// The end of the module sitecustomize.py, which calls the rest of it.
+std::string call_of(const PythonSite& site) {
   std::string job = site.job ? "{" : "None";
   for (const auto& [name, value] : site.job.value_or(Variables{}))
     job += python_literal(name) + ": " + python_literal(value) + ", ";
   if (site.job) job += "}";
   const auto truth = [](bool value) { return value ? "True" : "False"; };
-  return fmt::format("{}\n\nserve({}, {}, {}, {}, {})\n", module[0].text, truth(site.had_path), job,
+  return fmt::format("\n\nserve({}, {}, {}, {}, {})\n", truth(site.had_path), job,
                      python_literal(site.master), truth(site.records), getpid());
 }
 
 /// Writes a new file into its folder, whatever the umask. The processes of a command that rankshim runs as
 /// root may belong to another user (gosu, su): they may read it if it is `shared`.
-bool write_new_file(const std::string& path, const std::string& text, bool shared) {
+bool write_new_file(const std::string& path, std::initializer_list<std::string_view> parts, bool shared) {
   const bool for_others = shared && geteuid() == 0;
   const Descriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  return file.number() >= 0 &&
-         write(file.number(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+  const auto is_written = [&](std::string_view part) {
+    return write(file.number(), part.data(), part.size()) == static_cast<ssize_t>(part.size());
+  };
+  return file.number() >= 0 && std::ranges::all_of(parts, is_written) &&
          (!for_others ||
           (fchmod(file.number(), 0644) == 0 && chmod(path.substr(0, path.rfind('/')).c_str(), 0755) == 0));
 }
@@ -67,7 +71,7 @@ bool write_site(const std::string& folder, const PythonSite& site) {
            entry.second != "is_host=false";
   };
   const bool shared = site.job && std::ranges::none_of(*site.job, is_private);
-  return write_new_file(site_file(folder), python_site_text(site), shared);
+  return write_new_file(site_file(folder), {module[0].text, call_of(site)}, shared);
 }
 
 /// The folder for the temporary one, or /tmp if other users could replace that by theirs there: its content
@@ -108,7 +112,7 @@ TemporaryFolder::TemporaryFolder(const LaunchChoice& choice, const std::optional
         wanted, std::strerror(errno));
   }
   own_.has_site = made && site && write_site(own_.path, *site);
-  if (hosts && !(made && write_new_file(own_.hostfile(), filled->hostfile, true)))
+  if (hosts && !(made && write_new_file(own_.hostfile(), {filled->hostfile}, true)))
     log::warn("cannot write the file of hosts for the launcher ({}); set TMPDIR", std::strerror(errno));
 }
 
