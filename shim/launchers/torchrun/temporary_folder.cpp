@@ -33,7 +33,10 @@ std::string python_literal(std::string_view text) {
   std::string literal = "\"";
   for (const char c : text) {
     const bool plain = c >= ' ' && c <= '~' && c != '"' && c != '\\';
-    literal += plain ? std::string(1, c) : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    if (plain)
+      literal += c;
+    else
+      literal += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
   }
   return literal + "\"";
 }
