@@ -4,7 +4,6 @@
 
 #include "base/duration.h"
 #include "base/fault.h"
-#include "run/launcher.h"
 #include "supervise/supervise.h"
 
 namespace rankshim {

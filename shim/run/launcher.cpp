@@ -1,4 +1,4 @@
-#include "run/launcher.h"
+#include "run/run.h"
 
 #include <cerrno>
 #include <cstdint>

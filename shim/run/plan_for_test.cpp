@@ -6,7 +6,7 @@
 
 #include "platform/profiles.h"
 #include "platform/recognise.h"
-#include "run/launcher.h"
+#include "run/run.h"
 #include "settings/settings.h"
 
 namespace rankshim::for_test {

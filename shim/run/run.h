@@ -2,14 +2,16 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
+#include <memory>
+#include <string>
 
 #include "node/node.h"
 #include "plan/launch.h"
 #include "report/verdict.h"
 #include "run/monitor.h"
 #include "settings/settings.h"
-#include "supervise/ending.h"
 #include "supervise/signals.h"
+#include "supervise/supervise.h"
 
 namespace rankshim {
 
@@ -23,6 +25,20 @@ struct Run {
   bool only_wait = false;  ///< `rankshim wait`, which has no hooks and is not held
   bool preflight = false;  ///< the command is the check of `rankshim preflight`
 };
+
+/// The part of the supervisor's policy that applies to hooks too.
+supervise::Policy plan_supervision(const Settings& settings);
+
+/// Which processes get a signal, by --signal-scope.
+supervise::SignalScope signal_scope(const Settings& settings);
+
+/// Makes the object that answers the supervisor's questions about the command's workers, by what starts them.
+/// `log_folder` is the launcher's; empty: none. It serves one attempt.
+std::shared_ptr<supervise::Launcher> make_launcher(const Run& run, const Job& job,
+                                                   const std::string& log_folder, unsigned attempt);
+
+/// The folder for the launcher's logs: the user's, or else the temporary one. Empty if there is none.
+std::string make_log_folder(const Job& job, const std::string& temporary);
 
 /// Publishes a verdict, whatever it is: the last line on stderr, the report, the termination log, the
 /// post-stop hook, and the hold of a failed container. `job` is null if there was none yet, `ending` if

@@ -21,7 +21,6 @@
 #include "run/attempts.h"
 #include "run/before_start.h"
 #include "run/error_files.h"
-#include "run/launcher.h"
 #include "run/plan.h"
 #include "run/whole_job.h"
 #include "supervise/supervise.h"
