@@ -78,7 +78,10 @@ class Hub final : public Link {
         log::info("waiting to meet the other nodes again: {}", loop::reason(why));
       co_await changed_.wait(std::min(deadline, now() + options_.timing.retry));
     }
-    if (!way_back_.is_open()) open_listener(way_back_, 0, backlog);
+    if (!way_back_.is_open()) {
+      if (const auto error = open_listener(way_back_, 0, backlog))
+        log::warn("the link: a connection that is lost cannot be made again: {}", error.message());
+    }
     for (tcp::acceptor* const acceptor : {&port_, &way_back_})
       asio::co_spawn(io_, accept_from(weak_from_this(), *acceptor), [](const std::exception_ptr& thrown) {
         if (thrown) std::rethrow_exception(thrown);  // the loop logs it

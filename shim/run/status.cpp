@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <system_error>
 
@@ -89,20 +90,23 @@ bool is_shared(const std::vector<std::string>& folders) {
   return folders.size() > 1 && name_in_namespace() == of_the_machine;
 }
 
-/// An instance of this PID namespace, and its socket.
+/// An instance, and its socket.
 struct Instance {
   pid_t pid = 0;
   std::string path;
 };
 
-/// All of them, the oldest first, as far as their numbers show it.
+/// All of this PID namespace, the oldest first, as far as their numbers show it, and then those of others,
+/// whose numbers mean nothing here.
 std::vector<Instance> find_instances(const std::vector<std::string>& folders) {
+  constexpr pid_t of_another = std::numeric_limits<pid_t>::max();
   std::vector<Instance> found;
   for (const std::string& folder : folders) {
     Folder names(folder.c_str());
-    while (const char* name = names.next()) {
-      const auto pid = instance_of(name);
-      if (pid && std::string_view(name).ends_with(".sock")) found.push_back({*pid, folder + "/" + name});
+    while (const char* entry = names.next()) {
+      const std::string_view name = entry;
+      if (name.starts_with("rankshim-") && name.ends_with(".sock"))
+        found.push_back({instance_of(name).value_or(of_another), folder + "/" + entry});
     }
   }
   std::ranges::sort(found, {}, &Instance::pid);
