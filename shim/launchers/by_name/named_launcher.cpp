@@ -262,24 +262,25 @@ class Filler {
 
   /// What the user gave replaces the platform's value, also in other flags.
   void take_given() {
-    std::vector<DescribedFlag> all = file_.flags;
-    for (const auto* more : {&file_.first, &file_.others}) all.insert(all.end(), more->begin(), more->end());
-    Values taken;
-    for (const DescribedFlag& flag : all) {
-      const auto value = given(flag);
-      const std::string_view name = flag.placeholder();
-      if (!value || flag.value.find('{') == std::string::npos || name == "hostfile") continue;
-      const bool counts = !name.empty() && !name.starts_with("master") && name != "run_id";
-      if (counts && !parse_count(*value)) continue;  // --devices=auto
-      const std::string expected = filled_in(flag.value, values_);
-      if (*value != expected && !same_host(*value, expected) && !is_guess(flag.value))
-        warn(
-            fmt::format("{}={} contradicts the platform's {} (rankshim explain shows where it is from); the "
-                        "command's value is used",
-                        flag.name(), *value, expected));
-      if (!name.empty()) taken[name] = *value;
-    }
+    Values taken;  // by names in the file's own texts
+    for (const auto* flags : {&file_.flags, &file_.first, &file_.others})
+      for (const DescribedFlag& flag : *flags) take_one(flag, taken);
     values_ = values_with(std::move(taken));
+  }
+
+  void take_one(const DescribedFlag& flag, Values& taken) const {
+    const auto value = given(flag);
+    const std::string_view name = flag.placeholder();
+    if (!value || flag.value.find('{') == std::string::npos || name == "hostfile") return;
+    const bool counts = !name.empty() && !name.starts_with("master") && name != "run_id";
+    if (counts && !parse_count(*value)) return;  // --devices=auto
+    const std::string expected = filled_in(flag.value, values_);
+    if (*value != expected && !same_host(*value, expected) && !is_guess(flag.value))
+      warn(
+          fmt::format("{}={} contradicts the platform's {} (rankshim explain shows where it is from); the "
+                      "command's value is used",
+                      flag.name(), *value, expected));
+    if (!name.empty()) taken[name] = *value;
   }
 
   /// Whether the value is rankshim's own guess, which may differ from what the user wrote.
