@@ -1,5 +1,4 @@
 #include "launchers/torchrun/temporary_folder.h"
-#include "node/instance.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,6 +9,7 @@
 #include <iterator>
 
 #include "node/fake_node_for_test.h"
+#include "node/instance.h"
 
 namespace rankshim {
 namespace {
