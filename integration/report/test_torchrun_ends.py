@@ -147,8 +147,9 @@ def test_workers_that_ignore_a_term_are_killed_after_the_grace_and_none_counts_a
     assert case.code == 128 + signal.SIGTERM
     assert case.report["outcome"] == "stopped"
     assert case.cause is None
-    assert case.report["stop_signal"] == "SIGTERM" and case.report["killed_by_rankshim"]
-    # Python has 0.4 s from the SIGABRT, when the grace is over, to the KILL, which a busy machine may not give it.
+    assert case.report["stop_signal"] == "SIGTERM"
+    # From the SIGABRT, when the grace is over, there are 0.4 s to the KILL. A busy machine may not give them to Python, and on
+    # an idle one torchrun may have seen its workers' ends by then, and end itself.
     ends = {worker(case, rank)["signal"] for rank in (0, 1)}
     assert ends <= {"SIGABRT", "SIGKILL"}, "the ABRT shows where it hung, and ends Python too"
     assert case.report["phases"]["wind-down"] >= 2
@@ -161,6 +162,7 @@ def test_without_stacks_such_workers_get_nothing_but_the_kill(job):
     case = job("deaf without stacks")
     assert case.code == 128 + signal.SIGTERM
     assert [worker(case, rank)["signal"] for rank in (0, 1)] == ["SIGKILL", "SIGKILL"]
+    assert case.report["killed_by_rankshim"]
 
 
 def test_of_several_attempts_the_last_ones_failure_counts(job):

@@ -13,11 +13,6 @@
 namespace rankshim {
 namespace {
 
-/// rankshim's folder is new, so it has no such file yet.
-bool is_in(const OwnFolder& folder, const std::string& launchers) {
-  return !folder.path.empty() && launchers == folder.path + "/error.json";
-}
-
 std::string error_file_of(const std::string& folder, unsigned local_rank) {
   return folder + "/" + std::to_string(local_rank) + "/error.json";
 }
@@ -29,7 +24,7 @@ ErrorFiles::ErrorFiles(const Run& run, const Job& job, const LaunchPlan& plan, c
       job_(job),
       failure_(folder.has_site ? folder.path + "/failure.json" : std::string()),
       launchers_(find_agent_error_file(job.choice, plan, run.node, folder)),
-      launchers_before_(is_in(folder, launchers_) ? std::string() : run.node.file(launchers_).value_or("")) {}
+      launchers_before_(run.node.file(launchers_).value_or("")) {}
 
 PythonError ErrorFiles::read(const std::string& path) const {
   Environment known = run_.node.environment();

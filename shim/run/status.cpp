@@ -51,12 +51,6 @@ std::optional<ucred> peer_of(int connection) {
   return peer;
 }
 
-/// Whether the other side may ask: an instance answers its user and root.
-bool may_ask(int connection) {
-  const auto peer = peer_of(connection);
-  return peer && (peer->uid == geteuid() || peer->uid == 0);
-}
-
 /// Whether that instance belongs to this container and to a trusted user: root, this process's user, or the
 /// user of PID 1. Any user may own the folder.
 bool may_answer(int connection) {
@@ -208,7 +202,9 @@ void Socket::answer() {
     listener_.close(error);
     return;
   }
-  const std::string text = may_ask(connection) ? status_() : std::string();
+  const auto peer = peer_of(connection);
+  const bool may_ask = peer && (peer->uid == geteuid() || peer->uid == 0);
+  const std::string text = may_ask ? status_() : std::string();
   if (send(connection, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
     log::debug("a client did not read the answer to its status request");
   ::close(connection);
