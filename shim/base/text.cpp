@@ -162,11 +162,13 @@ std::pair<std::string_view, std::string_view> min_and_max(std::string_view range
 }
 
 std::string_view text_after(std::string_view text, std::string_view key, std::string_view separator) {
-  while (!text.empty()) {
-    const std::string_view part = take_part(text, separator);
-    if (part.starts_with(key)) return part.substr(key.size());
+  if (!text.starts_with(key)) {
+    const std::size_t end = text.find(std::string(separator).append(key));
+    if (end == std::string_view::npos) return {};
+    text.remove_prefix(end + separator.size());
   }
-  return {};
+  text.remove_prefix(key.size());
+  return take_part(text, separator);
 }
 
 std::string counted(std::string_view number, std::string_view noun) {

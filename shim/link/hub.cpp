@@ -41,8 +41,9 @@ std::optional<rlimit> raise_descriptors(rlim_t needed) {
   return limit;
 }
 
-/// Node 0: it listens on the master's port until all are here, then on a port of its own for those whose
-/// connection was lost. What it knows and decides is the roster's; this is its sockets and its time.
+/// The link of node 0. It listens on the master's port until all nodes are here, and then on another port for
+/// nodes whose connection was lost. What it knows and decides is the roster's; this is its sockets and its
+/// time.
 class Hub final : public Link {
  public:
   Hub(asio::io_context& io, Options options)

@@ -205,7 +205,7 @@ class Peer final : public Link {
         answers += greeting == Greeting::store ? enough_answers : counts ? 1 : 0;
       }
       if (!is_there) answers = 0;
-      // What is left of the attempt before may still be at the port.
+      // Something of the previous attempt may still listen there.
       if (!welcome_ && !options_.rules.decide && answers >= enough_answers)
         co_return no_link("node 0 answers at " + master_ + ", but not as rankshim: " + reason_);
       // It may have said go while the connection was lost; then it listens elsewhere.

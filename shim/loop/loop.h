@@ -30,7 +30,7 @@ void must(int result, const char* call);
 /// many watches), and closes it then; else 0.
 int adopt(boost::asio::posix::stream_descriptor& owner, int descriptor);
 
-/// A moment as an event of the loop, by a timerfd of its own, which is made for the first moment. Asio's own
+/// A timer of the event loop, with a timerfd of its own, which is made when it is first set. Asio's own
 /// timers are not used: after the first of them has passed, the loop would wake up every 5 minutes for ever
 /// (boost/asio/detail/impl/epoll_reactor.ipp, get_timeout).
 class Timer {

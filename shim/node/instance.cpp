@@ -15,9 +15,9 @@
 namespace rankshim {
 
 std::string name_in_namespace() {
-  struct stat numbers{};
-  if (stat("/proc/self/ns/pid", &numbers) != 0) numbers.st_ino = 0;
-  return fmt::format("rankshim-{}-", numbers.st_ino);
+  struct stat status{};  // asked once, for each name of a folder is compared
+  static const ino_t number = stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+  return fmt::format("rankshim-{}-", number);
 }
 
 std::string name_of_instance() { return fmt::format("{}{}", name_in_namespace(), getpid()); }

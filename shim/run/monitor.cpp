@@ -76,11 +76,10 @@ void Monitor::look_around() {
 }
 
 void Monitor::open_socket() {
-  const std::string_view chosen = settings_.text(Option::run_dir);
-  std::vector<std::string> folders = status::socket_folders({}, node_.environment());
-  folders.emplace_back(chosen);
+  const auto folders = status::socket_folders(settings_.text(Option::run_dir), node_.environment());
   remove_what_was_left(folders);
-  socket_.open(status::socket_folders(chosen, node_.environment()));
+  remove_what_was_left(status::socket_folders({}, node_.environment()));  // temporary folders are there, too
+  socket_.open(folders);
 }
 
 void Monitor::held() {

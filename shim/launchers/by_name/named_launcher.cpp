@@ -396,9 +396,7 @@ std::vector<LauncherFile> users_launchers(std::string_view file, const Node& nod
 void add_builtin_launchers(std::string_view word, std::vector<LauncherFile>& files) {
   Faults none;
   for (const EmbeddedFile& one : builtins) {
-    const std::size_t starts = std::min(one.text.find("\nstarts"), one.text.size());
-    const std::string_view line = one.text.substr(starts, one.text.find('\n', starts + 1) - starts);
-    if (line.find(word) == std::string_view::npos) continue;
+    if (text_after(one.text, "starts").find(word) == std::string_view::npos) continue;
     const std::string path = "built-in " + std::string(one.name) + ".toml";
     if (std::ranges::find(files, path, &LauncherFile::path) == files.end())
       files.push_back(read_launcher(one.text, path, none));

@@ -62,8 +62,8 @@ const SeenProcess* spawned_alone(const std::vector<SeenProcess>& processes, cons
   return nullptr;
 }
 
-/// How many workers this one's launcher has on this node. Where it does not say so: those beside it, or the
-/// job's number for this node.
+/// The number of workers that this worker's launcher has started on this node. A launcher that does not tell
+/// it has started those beside this one, or as many as the job has on this node.
 unsigned workers_here(const SeenProcess& worker, const std::vector<SeenProcess>& processes,
                       const JobSize& job) {
   if (worker.local_world_size != 0) return worker.local_world_size;
