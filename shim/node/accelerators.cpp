@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <vector>
 
 #include "base/text.h"
@@ -63,6 +64,19 @@ Names names_in(const Node& node, const char* folder) {
 }
 
 bool has(const Names& names, std::string_view name) { return std::ranges::find(names, name) != names.end(); }
+
+bool is_kind(std::string_view name, const AcceleratorKind& kind) { return is_numbered(name, kind.prefix); }
+
+/// Of the names in /dev, of which there may be hundreds, those that say something about accelerators.
+Names about_accelerators(const Node& node) {
+  Names names;
+  node.each_name("/dev", [&](std::string_view name) {
+    if (name == "kmsg" || name == "accel" || name == "dri" || name == "kfd" ||
+        std::ranges::any_of(kinds, std::bind_front(is_kind, name)))
+      names.emplace_back(name);
+  });
+  return names;
+}
 
 /// Counts the numbered files in a folder of /dev whose devices, which are in a folder of /sys by the same
 /// name, are of this PCI vendor.
@@ -210,8 +224,7 @@ bool is_accelerator_file(std::string_view path) {
   if (!path.starts_with(folder)) return false;
   path.remove_prefix(folder.size());
   return path == "kfd" || is_numbered(path, "accel/accel") || is_numbered(path, "dri/renderD") ||
-         std::ranges::any_of(kinds,
-                             [&](const AcceleratorKind& kind) { return is_numbered(path, kind.prefix); });
+         std::ranges::any_of(kinds, std::bind_front(is_kind, path));
 }
 
 unsigned count_mounted(std::string_view list, unsigned present) {
@@ -241,11 +254,11 @@ unsigned count_shown(std::string_view list, unsigned present, bool indexed) {
 }
 
 std::optional<DeviceCount> visible_accelerators(const Node& node) {
-  const Names dev = names_in(node, "/dev");
+  const Names dev = about_accelerators(node);
   const Environment& environment = node.environment();
   DeviceCount devices;
   for (const AcceleratorKind& kind : kinds) {
-    const auto is_one = [&](const std::string& name) { return is_numbered(name, kind.prefix); };
+    const auto is_one = [&](const std::string& name) { return is_kind(name, kind); };
     devices = {static_cast<unsigned>(std::ranges::count_if(dev, is_one)),
                fmt::format("/dev/{}[0-9]*", kind.prefix)};
     // A machine, whose /dev has the kernel's log, has no device files before the first use of a driver. A

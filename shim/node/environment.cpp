@@ -1,16 +1,15 @@
 #include "node/environment.h"
 
 #include <algorithm>
-#include <set>
 
 #include "base/text.h"
 
 namespace rankshim {
 
 Environment Environment::from(const char* const* environ) {
-  Environment result;
-  for (; environ != nullptr && *environ != nullptr; ++environ) result.entries_.emplace_back(*environ);
-  return result;
+  const char* const* end = environ;
+  while (end != nullptr && *end != nullptr) ++end;
+  return Environment(std::vector<std::string>(environ, end));
 }
 
 std::string_view entry_name(std::string_view entry) {
@@ -42,15 +41,6 @@ void Environment::set(std::string_view name, std::string_view value) {
 
 void Environment::unset(std::string_view name) {
   std::erase_if(entries_, [&](const auto& entry) { return is_named(entry, name); });
-}
-
-Environment Environment::without(const std::vector<std::string>& names, std::size_t more) const {
-  const std::set<std::string_view> unset(names.begin(), names.end());
-  Environment result;
-  result.entries_.reserve(entries_.size() + more);
-  for (const std::string& entry : entries_)
-    if (!unset.contains(entry_name(entry))) result.entries_.push_back(entry);
-  return result;
 }
 
 bool is_service_link(std::string_view value) {

@@ -34,10 +34,6 @@ class Environment {
 
   void unset(std::string_view name);
 
-  /// A copy without these variables and with room for `more` new ones. Almost linear in time, however many
-  /// there are.
-  [[nodiscard]] Environment without(const std::vector<std::string>& names, std::size_t more) const;
-
   /// All entries as NAME=VALUE, malformed ones too.
   [[nodiscard]] const std::vector<std::string>& entries() const& { return entries_; }
   [[nodiscard]] std::vector<std::string> entries() && { return std::move(entries_); }

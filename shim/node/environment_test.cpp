@@ -24,11 +24,6 @@ TEST_CASE("setting replaces in place, and a name that occurred twice occurs once
   CHECK(environment.get("C") == "5=6");
 }
 
-TEST_CASE("an excluded name is left out everywhere, and a malformed entry stays") {
-  const Environment environment({"A=1", "B=2", "A=3", "odd", "=x"});
-  CHECK(environment.without({"A", "C"}, 0).entries() == std::vector<std::string>{"B=2", "odd", "=x"});
-}
-
 TEST_CASE("service links are recognised by their protocol") {
   CHECK(is_service_link("tcp://10.0.0.1:80"));
   CHECK(is_service_link("sctp://[fd00::1]:80"));

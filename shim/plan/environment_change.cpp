@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <map>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "base/log.h"
 #include "base/text.h"
 #include "node/addresses.h"
-#include "platform/evaluation.h"
 
 namespace rankshim {
 namespace {
@@ -95,12 +96,12 @@ void set_pet(EnvironmentChange& change, const Topology& topology, bool add, cons
   for (const auto& [plain, fact] : of_node)
     if (const std::string name = "PET_" + std::string(plain); add || environment.get(name))
       set_known(change, topology.facts, name, fact);
-  const platform::VariableIndex variables(environment);
+  std::unordered_set<std::string_view> names;
   for (const std::string& entry : environment.entries()) {
-    if (!entry.starts_with("PET_")) continue;
     const std::string_view name = entry_name(entry);
-    if (name.empty() || variables.get(name)) continue;
-    if (!sets(change, name)) change.unset.emplace_back(name);
+    if (!name.starts_with("PET_") || !names.insert(name).second) continue;  // the first of a name counts
+    const bool is_empty = trimmed(std::string_view(entry).substr(name.size() + 1)).empty();
+    if (is_empty && !sets(change, name)) change.unset.emplace_back(name);
   }
 }
 
@@ -133,9 +134,16 @@ void EnvironmentChange::remove(const std::string& name, const Environment& envir
 }
 
 Environment EnvironmentChange::apply(const Environment& environment) const {
-  Environment changed = environment.without(unset, set.size());
-  for (const auto& [name, value] : set) changed.set(name, value);
-  return changed;
+  std::map<std::string_view, const std::string*> values;  // null: is removed
+  for (const std::string& name : unset) values[name] = nullptr;
+  for (const auto& [name, value] : set) values[name] = &value;
+  std::vector<std::string> entries;
+  entries.reserve(environment.entries().size() + set.size());
+  for (const std::string& entry : environment.entries())
+    if (!values.contains(entry_name(entry))) entries.push_back(entry);
+  for (const auto& [name, value] : values)
+    if (value != nullptr) entries.push_back(std::string(name).append("=").append(*value));
+  return Environment(std::move(entries));
 }
 
 EnvironmentChange environment_change(const Topology& topology, const Node& node, bool with_pet) {

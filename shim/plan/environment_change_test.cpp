@@ -10,6 +10,14 @@ namespace {
 
 using namespace for_test;
 
+TEST_CASE("a change replaces, adds and removes variables everywhere, and a malformed entry stays") {
+  EnvironmentChange change;
+  change.set = {{"A", "0"}, {"A", "4"}, {"D", "5=6"}};
+  change.unset = {"B", "none", "D"};
+  const Environment changed = change.apply(Environment({"A=1", "B=2", "A=3", "odd", "C=3", "=x", "B="}));
+  CHECK(changed.entries() == Words{"odd", "C=3", "=x", "A=4", "D=5=6"});
+}
+
 TEST_CASE("workers share the CPUs, unless the user or the scheduler has set how") {
   const auto threads = [](Words variables, Words line) {
     FakeNode node(std::move(variables));
@@ -121,8 +129,8 @@ TEST_CASE("an environment that rankshim wrote resolves to the same topology") {
 TEST_CASE("a program alone has the five variables, but PORT, RANK and WORLD_SIZE are left as they are") {
   const FakeNode node({"A=1", "RANKSHIM_WAIT=none", "NPROC_PER_NODE=2"});
   const Environment environment = environment_of(planned(node, {"x"}), node);
-  CHECK(environment.entries() == Words{"A=1", "NPROC_PER_NODE=2", "NNODES=1", "NODE_RANK=0",
-                                       "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29500"});
+  CHECK(environment.entries() == Words{"A=1", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29500", "NNODES=1",
+                                       "NODE_RANK=0", "NPROC_PER_NODE=2"});
   CHECK(planned(node, {"x"}).wait == Until::none);
 }
 

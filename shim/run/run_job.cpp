@@ -66,10 +66,10 @@ Invocation prepared(Invocation invocation) {
   Settings& settings = invocation.settings;
   // While the command runs, rankshim's working directory is another one.
   std::error_code unknown;
-  const std::filesystem::path here = std::filesystem::current_path(unknown);
   for (const Option option : {Option::report, Option::termination_log, Option::run_dir}) {
     auto& path = settings[option];
-    if (path && !path->text.empty() && path->text != "none") path->text = here / path->text;
+    if (!path || path->text.empty() || path->text == "none") continue;
+    if (const auto full = absolute(std::filesystem::path(path->text), unknown); !unknown) path->text = full;
   }
   if (invocation.subcommand != Subcommand::preflight) return invocation;
   // The check is a program that runs once on each node, and once only, whatever the job's settings say.
