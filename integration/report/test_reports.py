@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -301,6 +302,38 @@ def test_a_stranger_on_the_machine_does_not_get_a_jobs_status(rankshim):
 
 
 @pytest.mark.alone
+def test_sockets_that_another_user_has_planted_are_not_asked(shim, start, tmp_path):
+    tmp_path.chmod(0o777)
+    plant = """
+import os, socket, sys
+os.setuid(65534)
+planted = []
+for number in range(20):
+    one = socket.socket(socket.AF_UNIX)
+    one.bind(sys.argv[1].replace(".sock", f"-{number}.sock"))
+    one.listen(0)
+    planted.append(one)
+    for client in range(2):  # its queue is full: who asks would wait
+        client = socket.socket(socket.AF_UNIX)
+        client.setblocking(False)
+        client.connect_ex(one.getsockname())
+        planted.append(client)
+print("planted", flush=True)
+sys.stdin.read()
+"""
+    job = start(f"--run-dir={tmp_path}", "--", "sleep", "1000", env=JOB)
+    answers(shim, tmp_path)
+    stranger = subprocess.Popen(
+        [sys.executable, "-c", plant, tmp_path / os.listdir(tmp_path)[0]], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with stranger:
+        assert stranger.stdout.readline() == b"planted\n"
+        begin = time.monotonic()
+        assert status(shim, tmp_path)["pid"] == job.pid
+        assert time.monotonic() - begin < 4, "one full queue takes 5 s"
+        stranger.stdin.close()
+
+
 def test_a_plain_program_on_a_node_alone_has_a_status_from_its_first_moment(shim, start, tmp_path):
     program = start(f"--run-dir={tmp_path}", "--", "sleep", "1000")
     code, answer = status(shim, tmp_path)  # as a liveness probe: once
@@ -398,6 +431,9 @@ def test_the_log_can_be_json(rankshim, tmp_path):
     assert [line["phase"] for line in lines] == ["resolve", "wind-down"]
     assert (lines[-1]["node_rank"], lines[-1]["run_id"]) == (0, "rankshim")
     assert [(line["nnodes"], line["platform"], line.get("exit_code")) for line in lines] == [(1, "single-node", None), (1, "single-node", 3)]
+    long = clean_environment({"RANKSHIM_RUN_ID": "\x01" * 5000, "RANKSHIM_PLATFORM": "none"})
+    done = run([rankshim, "--log-format=json", "--", "sh", "-c", "exit 3"], long)
+    assert json.loads(done.stderr.splitlines()[-1])["message"].startswith("sh ended with code 3")
     refused = run([rankshim, "--log-format=json", "--", "true"], clean_environment({"NODE_RANK": "1"}))
     last = json.loads(refused.stderr.splitlines()[-1])
     assert (last["exit_code"], last["cause"]) == (78, "config")

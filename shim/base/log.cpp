@@ -77,6 +77,7 @@ std::string plain_line(Level level, std::string_view text) {
 }
 
 std::string json_line(Level level, std::string_view text) {
+  constexpr std::size_t longest_name = 200;  // leaves room for the message, however much of it is escaped
   const auto name = spdlog::level::to_string_view(level);
   while (true) {
     json::Object object;
@@ -86,13 +87,13 @@ std::string json_line(Level level, std::string_view text) {
     if (!known.phase.empty()) object.text("phase", known.phase);
     if (known.node_rank) object.number("node_rank", *known.node_rank);
     if (known.nnodes) object.number("nnodes", *known.nnodes);
-    if (!known.platform.empty()) object.text("platform", known.platform);
-    if (!known.run_id.empty()) object.text("run_id", known.run_id);
+    if (!known.platform.empty()) object.text("platform", cut(known.platform, longest_name));
+    if (!known.run_id.empty()) object.text("run_id", cut(known.run_id, longest_name));
     if (known.attempt != 0) object.number("attempt", known.attempt);
     if (known.exit_code) object.number("exit_code", *known.exit_code);
     if (!known.cause.empty()) object.text("cause", known.cause);
     std::string line = object.str();
-    if (line.size() < longest_line) return line;
+    if (line.size() < longest_line || text.empty()) return line;
     text = cut(text, text.size() / 2);  // cut inside, so that it is still an object
   }
 }

@@ -21,7 +21,8 @@ std::string name_of_instance();
 /// The instance of this PID namespace whose name this is; nothing if it is none's.
 std::optional<pid_t> instance_of(std::string_view name);
 
-/// Removes what instances of this user and PID namespace that were killed left in these folders.
+/// Removes what instances of this user and PID namespace that were killed left in these folders, unless other
+/// machines may share the folder, or a process is left that was told of what is in it.
 void remove_what_was_left(const std::vector<std::string>& folders);
 
 }  // namespace rankshim

@@ -1,7 +1,9 @@
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 
@@ -36,6 +38,36 @@ TEST_CASE("what a killed instance left is removed, and nothing else") {
     left.push_back(entry.path().filename());
   std::ranges::sort(left);
   CHECK(left == std::vector<std::string>{name_of_instance() + ".sock", "rankshim-x"});
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("a folder stays as long as a process that was left over has it in its environment", "[attack]") {
+  std::string folder = std::filesystem::temp_directory_path() / "instance-XXXXXX";
+  REQUIRE(mkdtemp(folder.data()) != nullptr);
+  const pid_t gone = fork();
+  if (gone == 0) _exit(0);
+  REQUIRE(waitpid(gone, nullptr, 0) == gone);
+  const std::string left = folder + "/" + name_in_namespace() + std::to_string(gone) + "-x1Y2z3";
+  std::filesystem::create_directory(left);
+  int ready[2];
+  REQUIRE(pipe2(ready, O_CLOEXEC) == 0);
+  const pid_t orphan = fork();
+  if (orphan == 0) {
+    const std::string path = "PYTHONPATH=" + left;
+    const char* const variables[] = {path.c_str(), nullptr};
+    const char* const words[] = {"sleep", "1000", nullptr};
+    execve("/bin/sleep", const_cast<char* const*>(words), const_cast<char* const*>(variables));
+    _exit(127);
+  }
+  close(ready[1]);
+  char none;
+  REQUIRE(read(ready[0], &none, 1) == 0);  // it has executed sleep
+  remove_what_was_left({folder});
+  CHECK(std::filesystem::exists(left));
+  kill(orphan, SIGKILL);
+  REQUIRE(waitpid(orphan, nullptr, 0) == orphan);
+  remove_what_was_left({folder});
+  CHECK(std::filesystem::is_empty(folder));
   std::filesystem::remove_all(folder);
 }
 

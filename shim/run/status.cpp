@@ -51,14 +51,20 @@ std::optional<ucred> peer_of(int connection) {
   return peer;
 }
 
-/// Whether that instance belongs to this container and to a trusted user: root, this process's user, or the
-/// user of PID 1. Any user may own the folder.
+/// Whether an instance of that user may answer: root, this process's user, or the user of PID 1, unless that
+/// stands for all users that a user namespace does not know (user_namespaces(7),
+/// /proc/sys/kernel/overflowuid).
+bool is_trusted(uid_t user) {
+  constexpr uid_t unknown = 65534;
+  struct stat first{};
+  return user == 0 || user == geteuid() ||
+         (user != unknown && stat("/proc/1", &first) == 0 && first.st_uid == user);
+}
+
+/// Whether the other side belongs to this container and to a trusted user. Any user may own the folder.
 bool may_answer(int connection) {
   const auto peer = peer_of(connection);
-  if (!peer || peer->pid == 0) return false;  // it has no number in this PID namespace
-  struct stat first{};
-  return peer->uid == 0 || peer->uid == geteuid() ||
-         (stat("/proc/1", &first) == 0 && first.st_uid == peer->uid);
+  return peer && peer->pid != 0 && is_trusted(peer->uid);  // 0: it has no number in this PID namespace
 }
 
 /// The answer of an instance of this container, as JSON that is safe on a terminal; empty if it is not one
@@ -91,7 +97,7 @@ struct Instance {
 };
 
 /// All of this PID namespace, the oldest first, as far as their numbers show it, and then those of others,
-/// whose numbers mean nothing here.
+/// whose numbers mean nothing here. What another user has put there is not even asked.
 std::vector<Instance> find_instances(const std::vector<std::string>& folders) {
   constexpr pid_t of_another = std::numeric_limits<pid_t>::max();
   std::vector<Instance> found;
@@ -99,8 +105,11 @@ std::vector<Instance> find_instances(const std::vector<std::string>& folders) {
     Folder names(folder.c_str());
     while (const char* entry = names.next()) {
       const std::string_view name = entry;
-      if (name.starts_with("rankshim-") && name.ends_with(".sock"))
-        found.push_back({instance_of(name).value_or(of_another), folder + "/" + entry});
+      const std::string path = folder + "/" + entry;
+      struct stat status{};
+      if (name.starts_with("rankshim-") && name.ends_with(".sock") && lstat(path.c_str(), &status) == 0 &&
+          S_ISSOCK(status.st_mode) && is_trusted(status.st_uid))
+        found.push_back({instance_of(name).value_or(of_another), path});
     }
   }
   std::ranges::sort(found, {}, &Instance::pid);

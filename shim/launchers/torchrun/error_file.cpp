@@ -13,9 +13,12 @@ namespace rankshim {
 namespace {
 
 /// The document, or an unfinished one without what its end cuts in two (an escape, a key) and closed there;
-/// empty if it does not begin as an error file.
+/// empty if it does not begin as an error file, or if it is so long that reading it again and again would
+/// take seconds.
 std::string closed(std::string document) {
-  constexpr std::size_t most_cut = 64;  // `", "extraInfo": {"py_callstack": "`, or an escape
+  constexpr std::size_t longest_cut = 64;  // `", "extraInfo": {"py_callstack": "`, or an escape
+  constexpr std::size_t most_bytes = std::size_t{4} << 20U;
+  const std::size_t most_cut = std::min(longest_cut, most_bytes / (document.size() + 1));
   for (std::size_t cut = 0; cut <= most_cut && !document.empty(); ++cut, document.pop_back()) {
     for (const char* const end : {"", "\"}", "\"}}", "\"}}}"})
       if (json::error(document + end).empty()) return document + end;

@@ -1,6 +1,7 @@
 #include "launchers/torchrun/error_file.h"
 
 #include <catch2/catch.hpp>
+#include <ctime>
 
 #include "base/files.h"
 #include "base/json.h"
@@ -40,4 +41,14 @@ TEST_CASE("the beginning of an error file that is too large is reported", "[atta
   const PythonError early = read_error_file(node, "/early.json");
   CHECK(early.message == "ValueE");
   CHECK(early.traceback == "Traceback");
+}
+
+TEST_CASE("a large error file that is no JSON takes no time worth mentioning", "[attack]") {
+  FakeNode node({});
+  std::string& text = node.files["/error.json"];
+  text = R"({"message": ["x",)";
+  while (text.size() < largest_file) text += "1,";
+  const std::clock_t begin = std::clock();
+  CHECK(read_error_file(node, "/error.json").message.empty());
+  CHECK(std::clock() - begin < 3 * CLOCKS_PER_SEC);  // with all tries: 20 times as much
 }
