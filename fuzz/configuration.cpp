@@ -4,7 +4,7 @@
 #include "settings/settings.h"
 #include "target.h"
 
-int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(configuration) {
   using namespace rankshim;
   constexpr std::size_t most_words = 32;
   auto parts = fuzz::split(fuzz::text_of(data, size), '\0', most_words);

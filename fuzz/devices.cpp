@@ -6,7 +6,7 @@
 #include "node/fake_node_for_test.h"
 #include "target.h"
 
-int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(devices) {
   using namespace rankshim;
   const auto parts = fuzz::split(fuzz::text_of(data, size), '\0', 2);
   const std::string& list = parts.front();

@@ -5,7 +5,7 @@
 #include "target.h"
 #include "wait/dns.h"
 
-int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(dns) {
   ares_dns_record_t* record = nullptr;
   if (ares_dns_parse(data, size, 0, &record) != ARES_SUCCESS) return 0;
   rankshim::wait::Reply reply;

@@ -5,7 +5,7 @@
 #include "node/fake_node_for_test.h"
 #include "target.h"
 
-int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(error_file) {
   using namespace rankshim;
   FakeNode node({});
   node.files["/error.json"] = fuzz::text_of(data, size);

@@ -5,7 +5,7 @@
 
 #include "target.h"
 
-int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(functions) {
   using namespace rankshim;
   const auto text = fuzz::text_of(data, size);
   const auto line = text.find('\n');

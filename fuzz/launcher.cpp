@@ -3,7 +3,7 @@
 #include "launchers/by_name/named_launcher.h"
 #include "target.h"
 
-int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(launcher) {
   using namespace rankshim;
   constexpr std::size_t most_words = 64;
   auto parts = fuzz::split(fuzz::text_of(data, size), '\0', most_words);

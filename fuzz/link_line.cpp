@@ -5,7 +5,7 @@
 #include "link/message.h"
 #include "target.h"
 
-int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(link_line) {
   using namespace rankshim;
   if (size == 0) return 0;
   const std::size_t step = std::size_t{data[0]} + 1;

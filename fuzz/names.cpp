@@ -5,7 +5,7 @@
 #include "node/addresses.h"
 #include "target.h"
 
-int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(names) {
   using namespace rankshim;
   const auto parts = fuzz::split(fuzz::text_of(data, size), '\0', 2);
   const std::string& name = parts.front();

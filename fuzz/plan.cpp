@@ -8,7 +8,7 @@
 #include "run/plan.h"
 #include "target.h"
 
-int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(plan) {
   using namespace rankshim;
   constexpr std::size_t most = 64;
   std::vector<std::string> variables = fuzz::split(fuzz::text_of(data, size), '\0', most), words;

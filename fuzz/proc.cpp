@@ -4,7 +4,7 @@
 #include "node/process.h"
 #include "target.h"
 
-int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(proc) {
   using namespace rankshim;
   const auto text = fuzz::text_of(data, size);
   parse_stat(text);

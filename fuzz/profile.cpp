@@ -5,7 +5,7 @@
 #include "platform/evaluation.h"
 #include "target.h"
 
-int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(profile) {
   using namespace rankshim;
   constexpr std::size_t most_variables = 64;
   auto parts = fuzz::split(fuzz::text_of(data, size), '\0', most_variables);

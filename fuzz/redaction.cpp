@@ -4,7 +4,7 @@
 
 #include "target.h"
 
-int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(redaction) {
   using namespace rankshim;
   const auto parts = fuzz::split(fuzz::text_of(data, size), '\0', 2);
   if (parts.size() < 2) return 0;

@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "target.h"
 
-int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(status) {
   using namespace rankshim;
   const std::string shown = json::ascii_object(fuzz::text_of(data, size));
   fuzz::must(std::all_of(shown.begin(), shown.end(), [](char c) { return c >= ' ' && c <= '~'; }));

@@ -9,7 +9,8 @@
 
 #include "supervise/kernel.h"
 
-/// What every target needs: libFuzzer calls LLVMFuzzerTestOneInput with one input after the other.
+/// What every target needs. All are in one program, for linking takes longer than compiling; the variable
+/// FUZZ names the one that libFuzzer gives its inputs to, as in Bitcoin Core.
 namespace rankshim::fuzz {
 
 inline std::string_view text_of(const std::uint8_t* data, std::size_t size) {
@@ -32,12 +33,15 @@ inline void must(bool holds) {
   if (!holds) std::abort();
 }
 
+using Target = int (*)(const std::uint8_t* data, std::size_t size);
+
+/// Makes the function the program's target if FUZZ names it so.
+bool offer(std::string_view name, Target target);
+
 }  // namespace rankshim::fuzz
 
-/// Before main all signals were blocked, as in the program; libFuzzer's own bounds come by signals.
-extern "C" int LLVMFuzzerInitialize(int* /*argc*/, char*** /*argv*/) {
-  rankshim::supervise::kernel::set_signal_mask(0, nullptr);
-  return 0;
-}
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+/// Defines a target: the function's body follows.
+#define FUZZ_TARGET(name)                                                                           \
+  static int fuzz_##name(const std::uint8_t* data, std::size_t size);                               \
+  [[maybe_unused]] static const bool name##_is_offered = rankshim::fuzz::offer(#name, fuzz_##name); \
+  static int fuzz_##name([[maybe_unused]] const std::uint8_t* data, [[maybe_unused]] std::size_t size)

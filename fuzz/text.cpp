@@ -4,7 +4,7 @@
 
 #include "target.h"
 
-int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(text) {
   using namespace rankshim;
   const auto text = fuzz::text_of(data, size);
   for (const std::string& shown : {printable(text), in_quotes(text)}) {

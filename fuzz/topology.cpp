@@ -6,7 +6,7 @@
 #include "platform/profiles.h"
 #include "target.h"
 
-int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(topology) {
   using namespace rankshim;
   constexpr std::size_t most_variables = 64;
   const FakeNode node(fuzz::split(fuzz::text_of(data, size), '\n', most_variables));
