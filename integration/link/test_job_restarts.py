@@ -303,6 +303,7 @@ def test_what_cannot_be_started_again_as_a_whole_is_refused(shim, options, what)
     assert what in done.stderr
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_with_torchrun_too(start, tmp_path, torch):
     script = tmp_path / "train.py"

@@ -82,6 +82,7 @@ def test_the_same_script_alone_finds_no_host(strangers, rankshim, tmp_path):
     assert "C10d store has failed" in processes[0].stderr
 
 
+@pytest.mark.nightly
 def test_without_rankshim_the_same_nodes_cannot_reach_each_other(strangers):
     processes = [
         node.start(["python", ALLREDUCE],
@@ -105,6 +106,7 @@ def test_the_interface_is_what_the_command_gets(strangers, rankshim):
     assert "SOCKET_IFNAME" not in known.stdout
 
 
+@pytest.mark.nightly
 def test_nodes_that_have_only_ipv6_train_together(network, rankshim):
     if not has_ipv6():
         cannot("new network namespaces get no IPv6")

@@ -27,7 +27,8 @@ def sandbox():
 
 @pytest.mark.torch
 @pytest.mark.usefixtures("torch")
-@pytest.mark.parametrize("end, code, how", [("exit", 42, "ended with code 42"), ("kill", 137, "was ended by SIGKILL")])
+@pytest.mark.parametrize("end, code, how", [("exit", 42, "ended with code 42"),
+                                            pytest.param("kill", 137, "was ended by SIGKILL", marks=pytest.mark.nightly)])
 def test_the_workers_end_is_known_from_torchrun(rankshim, sandbox, end, code, how):
     script = f'export MEET=$(mktemp -d); exec {rankshim} --nproc-per-node=2 -- {WORKER} {end}'
     done = run([*sandbox, "sh", "-c", script], clean_environment(), name="runsc", timeout=LONG)

@@ -29,6 +29,7 @@ def results(batch):
     return sorted(line for line in lines if line.startswith("RESULT "))
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 @pytest.mark.usefixtures("torch")
 def test_the_lines_above_srun_and_rankshim_alone_start_the_same_nodes(cluster, rankshim):

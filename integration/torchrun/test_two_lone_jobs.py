@@ -23,6 +23,7 @@ print("TOGETHER at", os.environ["MASTER_PORT"], flush=True)
 """
 
 
+@pytest.mark.nightly
 def test_two_at_once_by_a_script_that_reads_port(rankshim, tmp_path):
     (tmp_path / "tools").mkdir()
     (tmp_path / "tools" / "dist_train.sh").write_text(SCRIPT)
