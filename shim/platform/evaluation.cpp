@@ -33,7 +33,6 @@ void note_source(Value& derived, const Value& part) {
 }  // namespace
 
 VariableIndex::VariableIndex(const Environment& environment, std::string_view users_nnodes) {
-  values_.reserve(environment.entries().size() + 1);
   if (!users_nnodes.empty()) values_.emplace("RANKSHIM_NNODES", users_nnodes);
   for (const std::string_view entry : environment.entries()) {
     const std::string_view name = entry_name(entry);  // of one that occurs twice, the first counts

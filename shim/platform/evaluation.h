@@ -1,10 +1,10 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "base/fact.h"
@@ -27,7 +27,7 @@ class VariableIndex {
   [[nodiscard]] std::optional<std::string_view> get(std::string_view name) const;
 
  private:
-  std::unordered_map<std::string_view, std::string_view> values_;
+  std::map<std::string_view, std::string_view> values_;
 };
 
 /// What the evaluations on one node share.

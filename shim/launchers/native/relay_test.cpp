@@ -10,7 +10,10 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdlib>
+#include <string_view>
 #include <vector>
+
+#include "base/text.h"
 
 using rankshim::native::Relay;
 
@@ -149,12 +152,11 @@ TEST_CASE("while nothing reads their output, the workers wait, and afterwards no
   relay.finish();
   text += out.taken();
   std::array<int, 2> next{};
-  while (!text.empty()) {
-    const auto end = text.find('\n');
-    const std::size_t worker = text.starts_with("[1] ") ? 1 : 0;
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::string_view line = rankshim::take_line(rest);
+    const std::size_t worker = line.starts_with("[1] ") ? 1 : 0;
     const std::string wanted = "[" + std::to_string(worker) + "] line " + std::to_string(next.at(worker)++);
-    REQUIRE(text.substr(0, end) == wanted);
-    text.erase(0, end + 1);
+    REQUIRE(line == wanted);
   }
   CHECK(next == std::array{lines, lines});
 }

@@ -28,7 +28,7 @@ constexpr std::array<milliseconds, 3> looks_after = {milliseconds(5'000), millis
                                                      milliseconds(60'000)};
 constexpr milliseconds patience_without_workers{1000};  // after that it is killed
 constexpr milliseconds patience_after_workers{5000};    // the same, where these have stopped
-constexpr milliseconds time_to_import{1000};            // if the time is over while it still imports
+constexpr milliseconds time_to_import{1000};            // at most, if the time is over while it still imports
 constexpr milliseconds time_of_execve{5};               // if a process is in the middle of execve(2)
 
 }  // namespace
@@ -190,7 +190,8 @@ void Agent::look_at_meeting() {
     next_log_ += plan_.log_interval;
   }
   Clock::time_point next = next_log_;
-  if (limit && next > started_at() + *limit) next = std::max(started_at() + *limit, now + time_to_import);
+  if (limit && next > started_at() + *limit)
+    next = std::max(started_at() + *limit, now + std::min(time_to_import, plan_.log_interval));
   plan(Task::meet, next, [this] { look_at_meeting(); });
 }
 

@@ -10,6 +10,7 @@
 #include <csignal>
 #include <thread>
 
+#include "base/files.h"
 #include "supervise/supervised_for_test.h"
 
 using namespace rankshim::supervise;
@@ -86,13 +87,15 @@ TEST_CASE("an agent with a worker has its time, and gets each stop signal once",
 TEST_CASE("an agent that waits for other nodes is logged, and ended when its time is over", "[torchrun]") {
   for (const Mode mode : modes()) {
     INFO(name(mode));
-    const int free = socket(AF_INET, SOCK_STREAM, 0);
+    // It stays bound, so that no other process gets the port before the agent listens there.
+    const rankshim::Descriptor kept(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const int reuse = 1;
+    REQUIRE(setsockopt(kept.number(), SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse) == 0);
     sockaddr_in address{};
     address.sin_family = AF_INET;
     socklen_t size = sizeof address;
-    REQUIRE(bind(free, reinterpret_cast<const sockaddr*>(&address), size) == 0);
-    REQUIRE(getsockname(free, reinterpret_cast<sockaddr*>(&address), &size) == 0);
-    close(free);
+    REQUIRE(bind(kept.number(), reinterpret_cast<const sockaddr*>(&address), size) == 0);
+    REQUIRE(getsockname(kept.number(), reinterpret_cast<sockaddr*>(&address), &size) == 0);
     const std::uint16_t port = ntohs(address.sin_port);
     // It imports until USR1 comes; then it is in the rendezvous. It prints "ready" when USR1 can no longer
     // end it.
