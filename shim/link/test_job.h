@@ -55,7 +55,8 @@ struct TestJob {
       of_node.master.port = port.number();
       of_node.rules = {
           .relink = 1000ms, .first_report = 200ms, .answer = 100ms, .settle = 100ms, .patience = 300ms};
-      of_node.timing = {.hello = 300ms, .welcome = 200ms, .retry = 20ms, .farewell = 500ms, .end = 2000ms};
+      of_node.timing = {
+          .hello = 100'000ms, .welcome = 200ms, .retry = 20ms, .farewell = 500ms, .end = 2000ms};
       options.push_back(of_node);
       links.emplace_back();
     }
