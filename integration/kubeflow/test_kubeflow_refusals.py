@@ -80,7 +80,8 @@ def test_explain_reports_it_in_json_too(shim, env, names):
     errors = json.loads(done.stdout)["errors"]
     assert errors
     for error in errors:
-        assert set(error) == {"what", "names", "fix"}
+        assert set(error) == {"code", "what", "names", "fix"}
+        assert f"{error['fix']} [{error['code']}]" in done.stderr
         assert error["what"] and error["fix"] and error["names"]
         assert SETTLES.search(error["fix"])
     assert any(all(re.search(rf"\b{name}\b", json.dumps(error)) for name in names) for error in errors), errors

@@ -55,9 +55,14 @@ enum class Anchor : std::uint8_t {
   not_written = 41,
 };
 
+/// "R17"; empty for `none`.
+inline std::string code_of(Anchor anchor) {
+  return anchor == Anchor::none ? "" : "R" + std::to_string(static_cast<unsigned>(anchor));
+}
+
 /// " [R17]", the end of a line; empty for `none`.
 inline std::string reference(Anchor anchor) {
-  return anchor == Anchor::none ? "" : " [R" + std::to_string(static_cast<unsigned>(anchor)) + "]";
+  return anchor == Anchor::none ? "" : " [" + code_of(anchor) + "]";
 }
 
 /// Something wrong that the user can put right. Faults are values: a stage collects all that it finds and

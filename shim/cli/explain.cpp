@@ -164,8 +164,11 @@ std::string as_json(const Job& job, const LaunchPlan& plan, const Settings& sett
 std::string as_json(const Faults& faults) {
   std::vector<json::Object> errors;
   for (const Fault& fault : faults)
-    errors.push_back(
-        json::Object().text("what", fault.what).texts("names", fault.names).text("fix", fault.fix));
+    errors.push_back(json::Object()
+                         .text("code", code_of(fault.anchor))
+                         .text("what", fault.what)
+                         .texts("names", fault.names)
+                         .text("fix", fault.fix));
   return json::Object().objects("errors", errors).str() + "\n";
 }
 

@@ -19,7 +19,7 @@ TEST_CASE("a shell reads a quoted word back as it was") {
 TEST_CASE("faults have a form for programs") {
   const std::string json = explain::as_json(Faults{{Anchor::value, "X=1 is odd", {"X"}, "unset X"}});
   CHECK(json::field(json, "errors").value_or("") ==
-        R"([{"what":"X=1 is odd","names":["X"],"fix":"unset X"}])");
+        R"([{"code":"R2","what":"X=1 is odd","names":["X"],"fix":"unset X"}])");
 }
 
 TEST_CASE("a user's own profile cannot control the terminal that lists or shows it", "[attack]") {

@@ -69,7 +69,7 @@ std::string as_text(const Job& job, const LaunchPlan& plan, const Settings& sett
 /// For programs; the form is a contract (see docs/explain.md).
 std::string as_json(const Job& job, const LaunchPlan& plan, const Settings& settings);
 
-/// {"errors": [{"what", "names", "fix"}]}
+/// {"errors": [{"code", "what", "names", "fix"}]}
 std::string as_json(const Faults& faults);
 
 /// The variables for `eval`, as JSON, or for a .env file; `format` is sh, json or dotenv. A name that no
