@@ -15,12 +15,6 @@
 namespace rankshim::torchrun {
 namespace {
 
-/// "0100007F:5FD8": the address in hexadecimal, and the port.
-bool has_port(std::string_view address, std::uint16_t port) {
-  const auto colon = address.rfind(':');
-  return colon != std::string_view::npos && parse_number<unsigned>(address.substr(colon + 1), 16) == port;
-}
-
 /// The torchrun's flag that keeps it on this node; empty if there is none.
 std::string lone_flag(const TorchrunCommand& torchrun, const JobSize& job) {
   for (const TorchrunCommand::Flag& flag : torchrun.flags) {
@@ -118,13 +112,15 @@ std::vector<Process> workers_of(pid_t launcher, const std::vector<std::string>& 
 
 std::set<std::string> sockets_at(std::string_view table, std::uint16_t port) {
   std::set<std::string> sockets;
+  const std::string at_port = fmt::format(":{:04X}", port);  // of "0100007F:5FD8"
   while (!table.empty()) {
     std::string_view line = take_line(table);
+    if (line.find(at_port) == std::string_view::npos) continue;  // a host's table can have 100,000 lines
     // "0:", local, remote, state, queues, timer, retransmits, user, timeout, inode
     std::array<std::string_view, 10> columns;
     for (std::string_view& column : columns) column = take_word(line);
-    const bool listens = columns[3] == "0A" && has_port(columns[1], port);  // include/net/tcp_states.h
-    const bool is_connected = columns[3] == "01" && has_port(columns[2], port);
+    const bool listens = columns[3] == "0A" && columns[1].ends_with(at_port);  // include/net/tcp_states.h
+    const bool is_connected = columns[3] == "01" && columns[2].ends_with(at_port);
     if (listens || is_connected) sockets.insert(fmt::format("socket:[{}]", columns[9]));
   }
   return sockets;
