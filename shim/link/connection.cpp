@@ -18,7 +18,6 @@
 
 #include "base/files.h"
 #include "base/text.h"
-#include "link/link.h"
 
 namespace rankshim::link {
 
@@ -27,6 +26,8 @@ namespace ip = boost::asio::ip;
 using std::chrono::milliseconds;
 
 namespace {
+
+constexpr std::size_t most_unsent = 64 << 10;
 
 const std::uint8_t* data_of(std::string_view text) {
   return reinterpret_cast<const std::uint8_t*>(text.data());
@@ -122,48 +123,41 @@ asio::awaitable<void> Event::wait(Time until) {
   co_await timer_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
 }
 
-Connection::Connection(tcp::socket socket, Link& owner, Side side, ConnectionId id)
-    : socket_(std::move(socket)), owner_(&owner), id_(id), side_(side) {
+Connection::Connection(tcp::socket socket, Side side, milliseconds timeout)
+    : socket_(std::move(socket)), side_(side), out_(greeting) {
   boost::system::error_code ignored;
   fcntl(socket_.native_handle(), F_SETFD, FD_CLOEXEC);
   socket_.non_blocking(true, ignored);
   remote_ = socket_.remote_endpoint(ignored);
-}
-
-void Connection::start(milliseconds timeout) {
   watch_silence(socket_.native_handle(), timeout);
-  out_ = greeting;
-  if (side_ == Side::peer) write();  // the hub answers: who asks for something else gets nothing
-  read();
 }
 
-void Connection::read() {
-  socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](boost::system::error_code error) {
-    if (self->owner_ == nullptr || error == asio::error::operation_aborted) return;
-    std::array<char, 4096> buffer;  // NOLINT: filled by the kernel
-    while (self->owner_ != nullptr) {
-      const std::size_t size = self->socket_.read_some(asio::buffer(buffer), error);
-      if (error == asio::error::would_block) return self->read();
-      if (error) return self->drop(error == asio::error::eof ? "the other side closed it" : error.message());
-      self->decoder_.feed({buffer.data(), size});
-      self->handle_lines();
+asio::awaitable<std::optional<Heard>> Connection::next() {
+  while (is_open()) {
+    if (auto line = decoder_.next()) {
+      auto message = !key_ || check(*line) ? from_text(line->text) : std::nullopt;
+      if (message) co_return Heard{*std::move(message), *std::move(line)};
+      close("a message that is none, or without the right tag");
+    } else if (decoder_.broken() != Broken::no) {
+      if (decoder_.broken() == Broken::version) write();  // the greeting, with the version of this side
+      close("not the link's protocol");
+    } else if (!read()) {
+      boost::system::error_code ignored;
+      co_await socket_.async_wait(tcp::socket::wait_read, asio::redirect_error(asio::use_awaitable, ignored));
     }
-  });
+  }
+  co_return std::nullopt;
 }
 
-void Connection::handle_lines() {
-  const auto self = shared_from_this();
-  while (owner_ != nullptr) {
-    const auto line = decoder_.next();
-    if (!line) break;
-    if (key_ && !check(*line)) return drop("a line without the right tag");
-    const auto message = from_text(line->text);
-    if (!message) return drop("a message that is none");
-    owner_->heard(*this, *message, *line);
-  }
-  if (owner_ == nullptr || decoder_.broken() == Broken::no) return;
-  if (decoder_.broken() == Broken::version) write();  // the greeting, with the version of this side
-  drop("not the link's protocol");
+/// Whether there was something, which may be the end.
+bool Connection::read() {
+  std::array<char, 4096> buffer;  // NOLINT: filled by the kernel
+  boost::system::error_code error;
+  const std::size_t size = socket_.read_some(asio::buffer(buffer), error);
+  if (error == asio::error::would_block) return false;
+  if (error) close(error == asio::error::eof ? "the other side closed it" : error.message());
+  decoder_.feed({buffer.data(), size});
+  return true;
 }
 
 bool Connection::check(const Line& line) {
@@ -172,11 +166,12 @@ bool Connection::check(const Line& line) {
 }
 
 void Connection::send(const std::string& text) {
-  if (owner_ == nullptr || finishing_) return;
+  if (!is_open() || finishing_) return;
   out_ += text;
   if (key_) out_ += key_->of_message(static_cast<char>(side_), sent_++, text);
   out_ += '\n';
   if (!writing_) write();
+  if (out_.size() > most_unsent) close("it does not read what it is sent");
 }
 
 void Connection::write() {
@@ -190,26 +185,19 @@ void Connection::write() {
     if (finishing_) socket_.shutdown(tcp::socket::shutdown_send, error);
     return;
   }
-  socket_.async_wait(tcp::socket::wait_write, [self = shared_from_this()](boost::system::error_code failed) {
-    if (!failed && self->owner_ != nullptr) self->write();
+  socket_.async_wait(tcp::socket::wait_write, [weak = weak_from_this()](boost::system::error_code failed) {
+    if (const auto self = weak.lock(); self && !failed) self->write();
   });
 }
 
 void Connection::finish() {
-  if (owner_ != nullptr && !std::exchange(finishing_, true) && !writing_) write();
+  if (is_open() && !std::exchange(finishing_, true) && !writing_) write();
 }
 
-void Connection::abandon() {
-  owner_ = nullptr;
+void Connection::close(const std::string& why) {
+  if (why_.empty()) why_ = why;
   boost::system::error_code ignored;
   socket_.close(ignored);
-}
-
-void Connection::drop(const std::string& why) {
-  const auto self = shared_from_this();
-  Link* const owner = owner_;
-  abandon();
-  if (owner != nullptr) owner->ended(*this, why);
 }
 
 }  // namespace rankshim::link

@@ -82,7 +82,11 @@ class Event {
   loop::Timer timer_;
 };
 
-class Link;
+/// What the other side has said: a message, and the line in which it came.
+struct Heard {
+  Message message;
+  Line line;
+};
 
 /// One side of a connection: it greets, cuts the stream into lines, makes and checks their tags. Every line
 /// is sent at once, as far as the socket takes it.
@@ -90,14 +94,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
  public:
   enum class Side : char { hub = 'h', peer = 'p' };
 
-  /// `owner` gets what happens, from the event loop.
-  Connection(tcp::socket socket, Link& owner, Side side, ConnectionId id);
+  /// `timeout` is how long the other side may be silent at the level of TCP.
+  Connection(tcp::socket socket, Side side, std::chrono::milliseconds timeout);
 
-  /// Reads from now on. `timeout` is how long the other side may be silent at the level of TCP.
-  void start(std::chrono::milliseconds timeout);
+  /// The next message; nothing once the connection has ended, and why() then says why.
+  boost::asio::awaitable<std::optional<Heard>> next();
 
   void send(const Message& message) { send(to_text(message)); }
-  /// Sends a message's text.
+  /// Sends a message's text. A side that does not read what it is sent loses the connection.
   void send(const std::string& text);
 
   /// Every further line, of both directions, has a tag.
@@ -107,12 +111,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   /// Sends what is left, then nothing more; the other side is expected to close.
   void finish();
-  /// Closes, without a word to the owner.
-  void abandon();
-  /// Closes, and tells the owner.
-  void drop(const std::string& why);
+  /// The first reason counts.
+  void close(const std::string& why);
 
-  [[nodiscard]] ConnectionId id() const { return id_; }
+  [[nodiscard]] bool is_open() const { return socket_.is_open(); }
+  [[nodiscard]] const std::string& why() const { return why_; }
   [[nodiscard]] Broken broken() const { return decoder_.at_end(); }
   [[nodiscard]] bool unsent() const { return !out_.empty(); }
   [[nodiscard]] std::string local_address() const {
@@ -121,24 +124,18 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
   [[nodiscard]] std::string remote_address() const { return address_of(remote_); }
 
-  // What the hub knows of the other side.
-  std::unique_ptr<Hello> hello;  ///< until it has proven the token
-  bool proven = false;
-
  private:
-  void read();
+  bool read();
   void write();
-  void handle_lines();
 
   tcp::socket socket_;
   tcp::endpoint remote_;
-  Link* owner_;
-  ConnectionId id_;
   Side side_;
   bool finishing_ = false;
   bool writing_ = false;
   Decoder decoder_;
-  std::string out_;
+  std::string out_;  ///< begins with the greeting: the hub's goes out with its first answer
+  std::string why_;
   std::optional<Key> key_;
   std::uint64_t received_ = 0;
   std::uint64_t sent_ = 0;
