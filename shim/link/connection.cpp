@@ -1,5 +1,6 @@
 #include "link/connection.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <monocypher.h>
 #include <netinet/tcp.h>
@@ -56,8 +57,9 @@ void watch_silence(int socket, milliseconds timeout) {
 boost::system::error_code open_listener(tcp::acceptor& acceptor, std::uint16_t port, int backlog) {
   boost::system::error_code error, ignored;
   for (const tcp& family : {tcp::v6(), tcp::v4()}) {
-    error = open_socket(acceptor, family);
+    acceptor.open(family, error);
     if (error) continue;
+    fcntl(acceptor.native_handle(), F_SETFD, FD_CLOEXEC);
     acceptor.set_option(tcp::acceptor::reuse_address(true), ignored);
     if (family == tcp::v6()) acceptor.set_option(ip::v6_only(false), ignored);
     acceptor.bind({family, port}, error);

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <fcntl.h>
-
 #include <array>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -24,17 +22,8 @@ using boost::asio::ip::tcp;
 
 inline Time now() { return std::chrono::steady_clock::now(); }
 
-/// Opens a TCP socket that the command does not inherit (those that Asio opens or accepts are inherited).
-template <class Socket>
-boost::system::error_code open_socket(Socket& socket, const tcp& protocol) {
-  boost::system::error_code error;
-  socket.open(protocol, error);
-  // Nothing forks in between, because rankshim has one thread.
-  if (!error) fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
-  return error;
-}
 /// Listens on the port of all addresses, of both families where the kernel has IPv6. That works while
-/// connections of the port are open. A `backlog` of 0: it only binds.
+/// connections of the port are open, and the command inherits none. A `backlog` of 0: it only binds.
 boost::system::error_code open_listener(tcp::acceptor& acceptor, std::uint16_t port, int backlog);
 
 /// The address without its port; an IPv4 address in IPv6's clothes is plain.

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -130,7 +129,6 @@ class Hub final : public Link {
     while (const auto heard = co_await connection->next()) {
       roster_.said(id, heard->message, now());
       process();
-      changed_.signal();
     }
     if (weak.expired()) co_return;
     connections_.erase(id);
@@ -141,7 +139,6 @@ class Hub final : public Link {
       roster_.store_client(connection->remote_address(), now());
     roster_.gone(id, now());
     process();
-    changed_.signal();
   }
 
   /// Whether the other side says who it is, and proves the token; until then it counts for nothing.
@@ -150,24 +147,21 @@ class Hub final : public Link {
     const Hello* const hello = first ? std::get_if<Hello>(&first->message) : nullptr;
     if (hello == nullptr) co_return false;
     const std::string name = node_name(hello->rank, hello->host);
-    boost::system::error_code ignored;
-    Welcome welcome{.instance = options_.self.instance,
-                    .host = options_.self.host,
-                    .address = connection.local_address(),
-                    .seen = connection.remote_address(),
-                    .port = way_back_.local_endpoint(ignored).port()};
     if (options_.token && hello->nonce.empty()) {
-      const std::string sentence =
-          name + " has no token, and the job has one; set --job-token-file on all nodes";
-      log::warn("the link: {}", sentence);
-      connection.send(Refuse{exit_code::configuration, sentence});
-      connection.finish();
+      const Refuse refuse{exit_code::configuration,
+                          name + " has no token, and the job has one; set --job-token-file on all nodes"};
+      log::warn("the link: {}", refuse.sentence);
+      tell({{id}, refuse});
       co_return true;
     }
-    if (options_.token) {
-      welcome.nonce = random_number();
-      connection.use(options_.token->for_connection(first->line.text, to_text(welcome)));
-    }
+    boost::system::error_code ignored;
+    const Welcome welcome{.instance = options_.self.instance,
+                          .host = options_.self.host,
+                          .address = connection.local_address(),
+                          .seen = connection.remote_address(),
+                          .port = way_back_.local_endpoint(ignored).port(),
+                          .nonce = options_.token ? random_number() : ""};
+    if (options_.token) connection.use(options_.token->for_connection(first->line.text, to_text(welcome)));
     connection.send(welcome);
     if (options_.token) {
       const auto second = co_await connection.next();
@@ -176,10 +170,6 @@ class Hub final : public Link {
         log::warn("the link: {} at {} did not prove that it knows the job's token (--job-token-file)", name,
                   connection.remote_address());
       if (!proven) co_return false;
-    }
-    if (hello->instance == options_.self.instance) {  // ask_other_node_0() led here
-      connection.finish();
-      co_return true;
     }
     limited_.erase(id);
     roster_.is_at(connection.local_address());
@@ -198,18 +188,7 @@ class Hub final : public Link {
   /// Does what the roster says, and what is due.
   void process() {
     Time next = roster_.tick(now());
-    for (const auto& [to, message, close] : roster_.take_outgoing()) {
-      const std::string text = message ? to_text(*message) : "";
-      for (const ConnectionId id : to) {
-        if (id == myself && message) take(*message);
-        const auto found = connections_.find(id);
-        if (found == connections_.end()) continue;
-        if (message) found->second->send(text);
-        if (!close) continue;
-        found->second->finish();
-        limit(id);
-      }
-    }
+    for (const Outgoing& outgoing : roster_.take_outgoing()) tell(outgoing);
     std::erase_if(limited_, [&](const auto& limited) {
       if (limited.second > now()) {
         next = std::min(next, limited.second);
@@ -219,6 +198,20 @@ class Hub final : public Link {
       return true;
     });
     wake_at(next);
+    changed_.signal();
+  }
+
+  void tell(const Outgoing& outgoing) {
+    const std::string text = outgoing.message ? to_text(*outgoing.message) : "";
+    for (const ConnectionId id : outgoing.to) {
+      if (id == myself && outgoing.message) take(*outgoing.message);
+      const auto found = connections_.find(id);
+      if (found == connections_.end()) continue;
+      if (outgoing.message) found->second->send(text);
+      if (!outgoing.closes()) continue;
+      found->second->finish();
+      limit(id);
+    }
   }
 
   /// The port is free for the job's store from now on; a kernel that does not let it be bound while

@@ -68,19 +68,16 @@ std::string written(const std::vector<Element>& list, std::size_t longest) {
 }
 template <class Struct>
 std::string written(const Struct& from, std::size_t longest) {
-  std::vector<std::string> members;
-  const auto add = [&](const char* name, const auto& value) {
-    members.push_back(fmt::format("\"{}\":{}", name, written(value, longest)));
-  };
+  json::Object object;
   each_member<Struct>([&](auto member) {
     const auto& value = from.*member.pointer;
     if constexpr (requires { value.value(); }) {
-      if (value) add(member.name, *value);
+      if (value) object.raw(member.name, written(*value, longest));
     } else {
-      add(member.name, value);
+      object.raw(member.name, written(value, longest));
     }
   });
-  return '{' + joined(members, ",") + '}';
+  return object.str();
 }
 
 // A value from JSON: false if it is of another kind.

@@ -1,8 +1,5 @@
 #include <algorithm>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
-#include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <random>
 #include <utility>
@@ -48,17 +45,10 @@ class Peer final : public Link {
 
   asio::awaitable<Answer> connect(tcp::endpoint endpoint, Time deadline) {
     tcp::socket socket(io_);
-    boost::system::error_code error = open_socket(socket, endpoint.protocol()), ignored;
-    loop::Timer timer(io_.get_executor(), std::min(deadline, now() + options_.dns.timing.connect_timeout));
-    if (!error)
-      co_await (socket.async_connect(endpoint, asio::redirect_error(asio::use_awaitable, error)) ||
-                timer.async_wait(asio::use_awaitable));
-    if (!error && socket.local_endpoint(ignored) == socket.remote_endpoint(ignored))
-      error = asio::error::connection_refused;  // the kernel can connect a socket to itself
-    if (error) {
-      reason_ = error == asio::error::operation_aborted    ? "no answer from the port"
-                : error == asio::error::connection_refused ? "port closed (connection refused)"
-                                                           : error.message();
+    const wait::PortLook look = co_await wait::connect(
+        socket, endpoint, std::min(deadline, now() + options_.dns.timing.connect_timeout));
+    if (look.state != wait::PortState::open) {
+      reason_ = look.reason();
       co_return Answer::none;
     }
     co_return co_await greet(

@@ -1,11 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -52,11 +52,13 @@ std::string_view word(Node::State state);
 /// address that several nodes have stays as it is. Pure.
 std::string with_node_names(std::string_view text, const std::vector<Node>& nodes);
 
-/// What the hub is to do: send `message` to connections, and close those if `close`.
+/// What the hub is to do: send `message` to connections. After a Refuse, and where there is no message, it
+/// closes them.
 struct Outgoing {
   std::vector<ConnectionId> to;
   std::optional<Message> message;
-  bool close = false;
+
+  [[nodiscard]] bool closes() const { return !message || std::holds_alternative<Refuse>(*message); }
 };
 
 /// The job as node 0 sees it: who is here, whether they agree, who failed first. Pure: events with their
@@ -109,7 +111,9 @@ class Roster {
   [[nodiscard]] Waiting waiting() const { return {missing("waiting for ", ""), !wrong_.empty()}; }
   [[nodiscard]] const std::vector<Node>& nodes() const { return nodes_; }
   /// Whether every node was here at some time.
-  [[nodiscard]] bool all_came() const;
+  [[nodiscard]] bool all_came() const {
+    return std::ranges::find(nodes_, Node::State::missing, &Node::state) == nodes_.end();
+  }
   /// Whether no node has anything left to tell.
   [[nodiscard]] bool all_ended() const;
 
@@ -120,12 +124,13 @@ class Roster {
     Hello hello;
     std::string seen;
     std::string sentence;
-    bool twice = false;  ///< it could be, if another node had not its rank
-    /// Until then the older node with its rank can show that it lives; max: it has.
-    Time contest = Time::max();
+    /// It could be, if another node had not its rank: that one can show until then that it lives; max: it
+    /// has.
+    std::optional<Time> contest;
   };
   [[nodiscard]] bool launched() const { return met_ && std::holds_alternative<Go>(*met_); }
   [[nodiscard]] bool all_done() const;
+  Node* node_of(ConnectionId id);
   [[nodiscard]] bool is_foreign(const Hello& hello) const;
   [[nodiscard]] std::string fault_of(const Hello& hello, const std::string& seen) const;
   [[nodiscard]] std::string twice(const Hello& hello, const std::string& seen) const;
@@ -139,14 +144,13 @@ class Roster {
   void fail(Node& node, Failure failure);
   void stop_all(Stop stop);
   void tell_gathered();
-  void send(ConnectionId to, Message message, bool close = false) {
-    outgoing_.push_back({{to}, std::move(message), close});
+  void send(ConnectionId to, std::optional<Message> message) {
+    outgoing_.push_back({{to}, std::move(message)});
   }
-  void send_all(Message message, bool close = false);
+  void send_all(Message message);
 
   Rules rules_;
   std::vector<Node> nodes_;
-  std::unordered_map<ConnectionId, unsigned> rank_of_;
   std::vector<Wrong> wrong_;
   std::vector<std::string> store_clients_;
   std::vector<Failure> failed_;  ///< the first of each node, the first first

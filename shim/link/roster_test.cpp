@@ -56,7 +56,7 @@ struct Story {
     for (Outgoing& outgoing : roster.take_outgoing()) {
       for (const ConnectionId to : outgoing.to) {
         if (outgoing.message) last[to] = *outgoing.message;
-        if (outgoing.close) closed[to] = true;
+        if (outgoing.closes()) closed[to] = true;
       }
     }
   }
@@ -93,7 +93,7 @@ TEST_CASE("all come, and each is told its ranks", "[link]") {
 TEST_CASE("of many missing nodes the first ten are named", "[link]") {
   const Story story(hello_of(0, 64));
   CHECK(story.roster.waiting().line ==
-        "waiting for 63 of 64 nodes: ranks 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 53 more");
+        "waiting for 63 of 64 nodes: ranks 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, and 53 more");
 }
 
 TEST_CASE("who is missing is told to all who wait, every 30 s", "[link]") {
@@ -152,12 +152,12 @@ TEST_CASE("what cannot be one job is refused on all nodes within a second, with 
        "node 2 (host host-2, 10.0.0.2) has job_restarts 3/1h, node 0 (host host-0) has none; set "
        "RANKSHIM_JOB_RESTARTS to the same on all nodes"},
       {"job", [](Hello& hello) { hello.run = "other"; },
-       "node 2 (host host-2, 10.0.0.2) belongs to the job other, node 0 (host host-0) to the job job: the "
-       "master's name "
-       "host-0 leads to another job, or RANKSHIM_RUN_ID is not the same on all nodes"},
+       "node 2 (host host-2, 10.0.0.2) has run id other, node 0 (host host-0) has job; the master's name "
+       "host-0 "
+       "leads to another job, or set RANKSHIM_RUN_ID to the same on all nodes"},
       {"later attempt", [](Hello& hello) { hello.attempt = "1"; },
-       "node 2 (host host-2, 10.0.0.2) belongs to attempt 1 of the job, node 0 (host host-0) to attempt "
-       "none"},
+       "node 2 (host host-2, 10.0.0.2) has attempt 1, node 0 (host host-0) has none; one of them belongs to "
+       "another attempt of the job"},
   };
   for (const Case& c : cases) {
     CAPTURE(c.name);
@@ -259,7 +259,9 @@ TEST_CASE("an earlier attempt's node is turned away, and harms nobody", "[link]"
   stale.attempt = "1", first.attempt = "2", second.attempt = "2";
   story.arrive(9, stale);
   CHECK(story.refusal(9) ==
-        "node 1 (host host-1, 10.0.0.9) belongs to attempt 1 of the job, node 0 (host host-0) to attempt 2");
+        "node 1 (host host-1, 10.0.0.9) has attempt 1, node 0 (host host-0) has 2; one of them belongs to "
+        "another "
+        "attempt of the job");
   CHECK(story.closed[9]);
   story.arrive(1, first);
   story.pass(60s);
@@ -377,7 +379,7 @@ TEST_CASE("another job's node 0, whose master's name leads here for a while, is 
   Story story;
   story.arrive(1);
   Hello other = hello_of(0);
-  other.run = "another";
+  other.run = "another", other.instance = "another";
   story.arrive(7, other);
   REQUIRE(story.told<Refuse>(7));
   CHECK(story.told<Refuse>(7)->code == 0);
