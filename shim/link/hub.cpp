@@ -232,7 +232,7 @@ class Hub final : public Link {
     timer_.async_wait([this, weak = weak_from_this()](boost::system::error_code cancelled) {
       if (weak.expired() || cancelled || now() < wakes_at_) return;
       wakes_at_ = Time::max();
-      if (roster_.ready()) launch();
+      if (roster_.tick(now()) <= now()) launch();
       process();
     });
   }

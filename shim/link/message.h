@@ -117,8 +117,7 @@ struct Done {
 /// Every node has ended well.
 struct End {};
 
-/// From the hub it asks whether the peer is there, which answers by the same. From a peer it keeps a proxy
-/// from closing a silent connection.
+/// From a peer: it keeps a proxy from closing a silent connection.
 struct Ping {};
 
 using Message = std::variant<Hello, Welcome, Proof, Waiting, Refuse, Go, Failure, Stop, Done, End, Ping>;

@@ -124,8 +124,6 @@ class Peer final : public Link {
       if (const auto* refuse = std::get_if<Refuse>(&heard->message)) {
         refused(*refuse);
         connection->close(refuse->sentence);
-      } else if (std::holds_alternative<Ping>(heard->message)) {
-        connection->send(Ping{});
       } else {
         take(heard->message);
       }

@@ -105,13 +105,13 @@ std::string Roster::fault_of(const Hello& hello, const std::string& seen) const 
   if (hello.rank >= own.nnodes)
     return fmt::format("{} is out of range: {} nodes have the ranks 0 to {}; set RANKSHIM_NODE_RANK", name,
                        own.nnodes, own.nnodes - 1);
-  return hello.rank == 0 ? twice(hello, seen) : "";
-}
-
-std::string Roster::twice(const Hello& hello, const std::string& seen) const {
-  const Node& older = nodes_[hello.rank];
+  const Node& node = nodes_[hello.rank];
+  if (!node.connection || hello.instance == node.hello.instance) return "";
+  // A node that lives comes back when its place is taken.
+  const bool is_back = std::ranges::count(node.displaced, hello.instance) != 0;
+  if (hello.rank != 0 && !is_back && node.displaced.size() < most_strangers) return "";
   return fmt::format("two nodes have the rank {}: {} and {}; set RANKSHIM_NODE_RANK on each", hello.rank,
-                     who(older.hello, older.seen), who(hello, seen));
+                     who(node.hello, node.seen), name);
 }
 
 void Roster::arrived(ConnectionId id, const Hello& hello, const std::string& seen, Time now) {
@@ -122,7 +122,7 @@ void Roster::arrived(ConnectionId id, const Hello& hello, const std::string& see
     return send(id, std::get<Refuse>(*met_));
   }
   if (wrong_.size() > nodes_.size() + most_strangers) return send(id, std::nullopt);
-  last_arrival_ = now;
+  last_arrival_ = std::max(last_arrival_, now);
   if (const std::string fault = fault_of(hello, seen); !fault.empty()) {
     const auto theirs = parse_number<std::uint64_t>(hello.attempt);
     const auto ours = parse_number<std::uint64_t>(nodes_[0].hello.attempt);
@@ -134,14 +134,11 @@ void Roster::arrived(ConnectionId id, const Hello& hello, const std::string& see
     if (wrong_.size() <= 3) send(myself, waiting());  // it is logged at once
     return;
   }
-  const Node& node = nodes_[hello.rank];
-  if (!node.connection || node.hello.instance == hello.instance) return take_place(id, hello, seen);
-  wrong_.push_back({id, hello, seen, twice(hello, seen), now + rules_.answer});
-  send(*node.connection, Ping{});
-}
-
-void Roster::take_place(ConnectionId id, const Hello& hello, const std::string& seen) {
   Node& node = nodes_[hello.rank];
+  if (node.connection && hello.instance != node.hello.instance) {
+    node.displaced.push_back(node.hello.instance);
+    last_arrival_ = now + rules_.answer;
+  }
   connect(node, id);
   node.hello = hello;
   node.seen = seen;
@@ -164,6 +161,8 @@ void Roster::gone(ConnectionId id, Time now) {
   Node* const node = node_of(id);
   if (node == nullptr) return;
   node->connection.reset();
+  for (const Wrong& wrong : wrong_)
+    if (wrong.hello.rank == node->hello.rank) send(wrong.id, std::nullopt);  // it can come again
   if (!met_) {
     node->state = Node::State::missing;
   } else if (node->state == Node::State::running && stop_) {
@@ -177,7 +176,7 @@ void Roster::store_client(const std::string& address, Time now) {
   const bool known = std::ranges::count(store_clients_, address) != 0;
   if (met_ || known || store_clients_.size() >= nodes_.size()) return;
   store_clients_.push_back(address);
-  last_arrival_ = now;
+  last_arrival_ = std::max(last_arrival_, now);
 }
 
 bool Roster::ready() const {
@@ -191,7 +190,6 @@ Time Roster::refused_at() const {
   std::size_t most = nodes_.size(), least = nodes_.size();
   bool foreign = store_clients_.empty();
   for (const Wrong& wrong : wrong_) {
-    if (wrong.contest.value_or(Time::max()) != Time::max()) return Time::max();  // soon it is clear
     if (is_foreign(wrong.hello)) continue;
     foreign = false;
     most = std::max<std::size_t>(most, wrong.hello.nnodes);
@@ -264,11 +262,6 @@ void Roster::said(ConnectionId id, const Message& message, Time now) {
   if (node == nullptr) return;
   if (const auto* failure = std::get_if<Failure>(&message)) {
     fail(*node, *failure);
-  } else if (std::holds_alternative<Ping>(message) && !met_) {
-    for (Wrong& wrong : wrong_)
-      if (wrong.contest && wrong.hello.rank == node->hello.rank) wrong.contest = Time::max();
-    last_arrival_ = now;
-    send(myself, waiting());
   } else if (const auto* done = std::get_if<Done>(&message); done != nullptr && launched()) {
     node->done = *done;
     node->done_at = now;
@@ -339,12 +332,6 @@ Time Roster::tick(Time now) {
     if (when > now) next = std::min(next, when);
     return when <= now;
   };
-  std::erase_if(wrong_, [&](const Wrong& wrong) {
-    const bool has_place =
-        !met_ && wrong.contest && (is_due(*wrong.contest) || !nodes_[wrong.hello.rank].connection);
-    if (has_place) take_place(wrong.id, wrong.hello, wrong.seen);
-    return has_place;
-  });
   if (ready()) return last_arrival_;
   if (!met_ && is_due(refused_at()))
     end_meeting(wrong_.empty() ? no_link("a node without rankshim, or without its link, came to the master's "

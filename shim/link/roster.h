@@ -37,6 +37,7 @@ struct Node {
   Hello hello;
   std::string seen;                        ///< its address as node 0 sees it
   std::optional<ConnectionId> connection;  ///< nothing: it is not connected
+  std::vector<std::string> displaced;      ///< instances whose place it took while they were connected
   Go go;                                   ///< once all were told to launch
   std::string failure;                     ///< what the first one was that it told
   std::optional<Done> done;                ///< once its command has ended, …
@@ -70,8 +71,7 @@ class Roster {
     std::chrono::milliseconds relink{10'000};  ///< a node without a connection is lost after this
     std::chrono::milliseconds first_report{5'000};  ///< who is missing …
     std::chrono::milliseconds report{30'000};       ///< … and again
-    std::chrono::milliseconds answer{
-        500};  ///< for the older of two nodes with one rank to show that it lives
+    std::chrono::milliseconds answer{500};       ///< for a node whose place was taken to show that it lives
     std::chrono::milliseconds settle{800};       ///< after the last arrival, before the job is refused
     std::chrono::milliseconds patience{10'000};  ///< the same while nodes are missing as well
     /// A failure ends no other node: all are told of the failures when each node has ended by itself.
@@ -92,12 +92,10 @@ class Roster {
   void gone(ConnectionId id, Time now);
   /// A client of torch's store was at the port, from that address: a node without rankshim.
   void store_client(const std::string& address, Time now);
-  /// Does what is due. Returns when it has something to do next, at the latest: a moment that has
-  /// passed, if it is ready().
+  /// Does what is due. Returns when it has something to do next, at the latest. A moment that has passed: all
+  /// are here and agree, so that launch() may be called.
   Time tick(Time now);
 
-  /// Whether all are here and agree, so that launch() may be called.
-  [[nodiscard]] bool ready() const;
   /// Tells everybody to launch.
   void launch();
   /// Tells everybody that the job cannot start, or that it goes on without a link.
@@ -124,17 +122,13 @@ class Roster {
     Hello hello;
     std::string seen;
     std::string sentence;
-    /// It could be, if another node had not its rank: that one can show until then that it lives; max: it
-    /// has.
-    std::optional<Time> contest;
   };
   [[nodiscard]] bool launched() const { return met_ && std::holds_alternative<Go>(*met_); }
   [[nodiscard]] bool all_done() const;
   Node* node_of(ConnectionId id);
+  [[nodiscard]] bool ready() const;
   [[nodiscard]] bool is_foreign(const Hello& hello) const;
   [[nodiscard]] std::string fault_of(const Hello& hello, const std::string& seen) const;
-  [[nodiscard]] std::string twice(const Hello& hello, const std::string& seen) const;
-  void take_place(ConnectionId id, const Hello& hello, const std::string& seen);
   void connect(Node& node, ConnectionId id);
   void come_back(ConnectionId id, const Hello& hello);
   [[nodiscard]] std::string missing(std::string_view before, std::string_view after) const;
