@@ -19,6 +19,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "node/addresses.h"
 
 namespace rankshim::link {
 
@@ -36,21 +37,23 @@ const std::uint8_t* data_of(std::string_view text) {
 
 std::string hex(std::span<const std::uint8_t> bytes) { return fmt::format("{:02x}", fmt::join(bytes, "")); }
 
-void set(int socket, int level, int option, int value) {
-  setsockopt(socket, level, option, &value, sizeof value);  // what a kernel lacks is done without
-}
-
 /// The kernel notices a silent peer, without a wake-up of ours: keepalive where nothing is on its way,
 /// TCP_USER_TIMEOUT where something is, and it bounds both.
 void watch_silence(int socket, milliseconds timeout) {
   const int in_seconds = static_cast<int>(std::max<milliseconds::rep>(timeout.count() / 1000, 1));
-  set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(socket, IPPROTO_TCP, TCP_KEEPIDLE, std::clamp(in_seconds / 3, 1, 10));
-  set(socket, IPPROTO_TCP, TCP_KEEPINTVL, std::clamp(in_seconds / 6, 1, 5));
-  set(socket, IPPROTO_TCP, TCP_KEEPCNT, std::clamp(in_seconds / 5, 3, 100));
-  set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(timeout.count()));
-  set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  const std::array<int, 3> options[] = {
+      {SOL_SOCKET, SO_KEEPALIVE, 1},
+      {IPPROTO_TCP, TCP_KEEPIDLE, std::clamp(in_seconds / 3, 1, 10)},
+      {IPPROTO_TCP, TCP_KEEPINTVL, std::clamp(in_seconds / 6, 1, 5)},
+      {IPPROTO_TCP, TCP_KEEPCNT, std::clamp(in_seconds / 5, 3, 100)},
+      {IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(timeout.count())},
+      {IPPROTO_TCP, TCP_NODELAY, 1},
+  };
+  for (const auto& [level, option, value] : options)  // what a kernel lacks is done without
+    setsockopt(socket, level, option, &value, sizeof value);
 }
+
+std::string address_of(const tcp::endpoint& end) { return unmapped(end.address()).to_string(); }
 
 }  // namespace
 
@@ -130,7 +133,8 @@ Connection::Connection(tcp::socket socket, Side side, milliseconds timeout)
   boost::system::error_code ignored;
   fcntl(socket_.native_handle(), F_SETFD, FD_CLOEXEC);
   socket_.non_blocking(true, ignored);
-  remote_ = socket_.remote_endpoint(ignored);
+  local_address_ = address_of(socket_.local_endpoint(ignored));
+  remote_address_ = address_of(socket_.remote_endpoint(ignored));
   watch_silence(socket_.native_handle(), timeout);
 }
 

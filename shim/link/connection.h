@@ -14,7 +14,6 @@
 #include "link/message.h"
 #include "link/roster.h"
 #include "loop/loop.h"
-#include "node/addresses.h"
 
 namespace rankshim::link {
 
@@ -25,11 +24,6 @@ inline Time now() { return std::chrono::steady_clock::now(); }
 /// Listens on the port of all addresses, of both families where the kernel has IPv6. That works while
 /// connections of the port are open, and the command inherits none. A `backlog` of 0: it only binds.
 boost::system::error_code open_listener(tcp::acceptor& acceptor, std::uint16_t port, int backlog);
-
-/// The address without its port; an IPv4 address in IPv6's clothes is plain.
-inline std::string address_of(const tcp::endpoint& endpoint) {
-  return unmapped(endpoint.address()).to_string();
-}
 
 /// A secret key, and the tags that only those can make and check who have it: BLAKE2b of 32 bytes with a key
 /// (RFC 7693), by Monocypher, as hexadecimal digits.
@@ -107,18 +101,17 @@ class Connection : public std::enable_shared_from_this<Connection> {
   [[nodiscard]] const std::string& why() const { return why_; }
   [[nodiscard]] Broken broken() const { return decoder_.at_end(); }
   [[nodiscard]] bool unsent() const { return !out_.empty(); }
-  [[nodiscard]] std::string local_address() const {
-    boost::system::error_code ignored;
-    return address_of(socket_.local_endpoint(ignored));
-  }
-  [[nodiscard]] std::string remote_address() const { return address_of(remote_); }
+  /// Without ports; an IPv4 address in IPv6's clothes is plain.
+  [[nodiscard]] const std::string& local_address() const { return local_address_; }
+  [[nodiscard]] const std::string& remote_address() const { return remote_address_; }
 
  private:
   bool read();
   void write();
 
   tcp::socket socket_;
-  tcp::endpoint remote_;
+  std::string local_address_;
+  std::string remote_address_;
   Side side_;
   bool finishing_ = false;
   bool writing_ = false;

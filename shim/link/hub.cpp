@@ -144,10 +144,11 @@ class Hub final : public Link {
   /// Whether the other side says who it is, and proves the token; until then it counts for nothing.
   asio::awaitable<bool> greet(const std::weak_ptr<Link>& weak, ConnectionId id, Connection& connection) {
     const auto first = co_await connection.next();
-    const Hello* const hello = first ? std::get_if<Hello>(&first->message) : nullptr;
-    if (hello == nullptr) co_return false;
-    const std::string name = node_name(hello->rank, hello->host);
-    if (options_.token && hello->nonce.empty()) {
+    if (!first || !std::holds_alternative<Hello>(first->message)) co_return false;
+    Hello hello = std::get<Hello>(first->message);
+    hello.seen = connection.remote_address();
+    const std::string name = node_name(hello.rank, hello.host);
+    if (options_.token && hello.nonce.empty()) {
       const Refuse refuse{exit_code::configuration,
                           name + " has no token, and the job has one; set --job-token-file on all nodes"};
       log::warn("the link: {}", refuse.sentence);
@@ -158,7 +159,7 @@ class Hub final : public Link {
     const Welcome welcome{.instance = options_.self.instance,
                           .host = options_.self.host,
                           .address = connection.local_address(),
-                          .seen = connection.remote_address(),
+                          .seen = hello.seen,
                           .port = way_back_.local_endpoint(ignored).port(),
                           .nonce = options_.token ? random_number() : ""};
     if (options_.token) connection.use(options_.token->for_connection(first->line.text, to_text(welcome)));
@@ -168,12 +169,12 @@ class Hub final : public Link {
       const bool proven = second && std::holds_alternative<Proof>(second->message);
       if (!proven && !weak.expired() && !std::exchange(warned_of_token_, true))
         log::warn("the link: {} at {} did not prove that it knows the job's token (--job-token-file)", name,
-                  connection.remote_address());
+                  hello.seen);
       if (!proven) co_return false;
     }
     limited_.erase(id);
     roster_.is_at(connection.local_address());
-    roster_.arrived(id, *hello, connection.remote_address(), now());
+    roster_.arrived(id, hello, now());
     process();
     co_return true;
   }

@@ -32,7 +32,7 @@ TEST_CASE("three nodes meet, launch at once, and end well together", "[link]") {
     CHECK(std::get<Go>(*job.met[2]).offset == 6);
     CHECK(std::get<Go>(*job.met[2]).world == 8);
     CHECK(job.links[0]->nodes()[2].hello.host == "host-2");
-    CHECK(job.links[0]->nodes()[2].seen == "127.0.0.1");
+    CHECK(job.links[0]->nodes()[2].hello.seen == "127.0.0.1");
     // The job's store can have the port.
     tcp::acceptor store(job.io);
     CHECK_FALSE(open_listener(store, job.port.number(), 1));

@@ -34,6 +34,7 @@ struct Hello {
   std::string platform_node;
   std::string version;  ///< rankshim's
   std::string nonce;    ///< only with a token
+  std::string seen;     ///< its end of the connection as the hub sees it; not on the wire
 };
 
 /// The hub's answer to a hello. `instance` is its own.

@@ -172,7 +172,12 @@ class Peer final : public Link {
       else
         co_await seek(deadline);
     }
-    if (!met_) met_ = timed_out();
+    if (!met_) {
+      const std::string missing = waiting().empty() ? "not all nodes came in time" : waiting();
+      met_ = Refuse{exit_code::unreachable,
+                    "node 0 at " + master_ +
+                        (welcome_ ? " was reached, but " + missing : " was not reached in time: " + reason_)};
+    }
     if (!launched()) disconnect();
   }
 
@@ -229,15 +234,6 @@ class Peer final : public Link {
     log::info("waiting for node 0 at {}: {}", master_, reason_);
     reported_ = reason_;
     next_report_ = now() + options_.dns.timing.report_interval;
-  }
-
-  [[nodiscard]] Refuse timed_out() const {
-    const std::string missing = waiting();
-    const std::string why = !welcome_ ? " was not reached in time: " + reason_
-                            : missing.empty()
-                                ? " was reached, but not all nodes came in time"
-                                : " was reached, but " + missing + ", which did not come in time";
-    return {exit_code::unreachable, "node 0 at " + master_ + why};
   }
 
   // ---- running ----

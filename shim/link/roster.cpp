@@ -16,9 +16,7 @@ namespace {
 
 constexpr std::size_t most_strangers = 64;
 
-std::string who(const Hello& hello, const std::string& seen) {
-  return node_name(hello.rank, hello.host, seen);
-}
+std::string who(const Hello& hello) { return node_name(hello.rank, hello.host, hello.seen); }
 
 std::string shown(const std::string& text) { return text.empty() ? "none" : in_quotes(text); }
 
@@ -44,10 +42,13 @@ std::string with_node_names(std::string_view text, const std::vector<Node>& node
     const std::string_view plain = word.substr(0, word.find_last_not_of(".:") + 1);
     std::string_view host = split_host_port(plain).first;
     if (host.starts_with(mapped)) host = split_host_port(host.substr(mapped.size())).first;
-    const auto has_it = [&](const Node& node) { return node.seen == host || node.hello.address == host; };
+    const auto has_it = [&](const Node& node) {
+      return node.hello.seen == host || node.hello.address == host;
+    };
     const bool may_be = host.find_first_of(".:") != std::string_view::npos;
     if (may_be && std::ranges::count_if(nodes, has_it) == 1) {
-      named += who(std::ranges::find_if(nodes, has_it)->hello, std::string(host));
+      const Hello& hello = std::ranges::find_if(nodes, has_it)->hello;
+      named += node_name(hello.rank, hello.host, host);
       word.remove_prefix(plain.size());
     }
     named += word;
@@ -80,9 +81,9 @@ bool Roster::is_foreign(const Hello& hello) const {
 }
 
 /// Why the node cannot be a part of the job; empty: it can.
-std::string Roster::fault_of(const Hello& hello, const std::string& seen) const {
+std::string Roster::fault_of(const Hello& hello) const {
   const Hello& own = nodes_[0].hello;
-  const std::string name = who(hello, seen);
+  const std::string name = who(hello);
   const auto same = [](std::string_view option) {
     return fmt::format("set {} to the same on all nodes", option);
   };
@@ -100,8 +101,8 @@ std::string Roster::fault_of(const Hello& hello, const std::string& seen) const 
   };
   for (const auto& [what, theirs, ours, remedy] : agreed)
     if (theirs != ours)
-      return fmt::format("{} has {} {}, {} has {}; {}", name, what, shown(theirs), who(own, ""), shown(ours),
-                         remedy);
+      return fmt::format("{} has {} {}, {} has {}; {}", name, what, shown(theirs), node_name(0, own.host),
+                         shown(ours), remedy);
   if (hello.rank >= own.nnodes)
     return fmt::format("{} is out of range: {} nodes have the ranks 0 to {}; set RANKSHIM_NODE_RANK", name,
                        own.nnodes, own.nnodes - 1);
@@ -111,10 +112,10 @@ std::string Roster::fault_of(const Hello& hello, const std::string& seen) const 
   const bool is_back = std::ranges::count(node.displaced, hello.instance) != 0;
   if (hello.rank != 0 && !is_back && node.displaced.size() < most_strangers) return "";
   return fmt::format("two nodes have the rank {}: {} and {}; set RANKSHIM_NODE_RANK on each", hello.rank,
-                     who(node.hello, node.seen), name);
+                     who(node.hello), name);
 }
 
-void Roster::arrived(ConnectionId id, const Hello& hello, const std::string& seen, Time now) {
+void Roster::arrived(ConnectionId id, const Hello& hello, Time now) {
   if (hello.instance == nodes_[0].hello.instance) return send(id, std::nullopt);  // it has found itself
   if (launched()) return come_back(id, hello);
   if (met_) {
@@ -123,14 +124,14 @@ void Roster::arrived(ConnectionId id, const Hello& hello, const std::string& see
   }
   if (wrong_.size() > nodes_.size() + most_strangers) return send(id, std::nullopt);
   last_arrival_ = std::max(last_arrival_, now);
-  if (const std::string fault = fault_of(hello, seen); !fault.empty()) {
+  if (const std::string fault = fault_of(hello); !fault.empty()) {
     const auto theirs = parse_number<std::uint64_t>(hello.attempt);
     const auto ours = parse_number<std::uint64_t>(nodes_[0].hello.attempt);
     if (theirs && ours && *theirs < *ours)  // it is about to be removed
       return send(id, Refuse{exit_code::configuration, fault});
     if (is_foreign(hello) && hello.rank == 0)  // its job's name leads here for a while: no fault of either
       return send(id, no_link(fault));
-    wrong_.push_back({id, hello, seen, fault});
+    wrong_.push_back({id, hello, fault});
     if (wrong_.size() <= 3) send(myself, waiting());  // it is logged at once
     return;
   }
@@ -141,7 +142,6 @@ void Roster::arrived(ConnectionId id, const Hello& hello, const std::string& see
   }
   connect(node, id);
   node.hello = hello;
-  node.seen = seen;
   node.state = Node::State::here;
 }
 
@@ -249,7 +249,8 @@ void Roster::launch() {
 void Roster::come_back(ConnectionId id, const Hello& hello) {
   Node* node = hello.rank < nodes_.size() ? &nodes_[hello.rank] : nullptr;
   if (node == nullptr || hello.instance != node->hello.instance || node->state == Node::State::lost)
-    return send(id, Refuse{exit_code::configuration, "the job has started without " + who(hello, "")});
+    return send(id, Refuse{exit_code::configuration,
+                           "the job has started without " + node_name(hello.rank, hello.host)});
   connect(*node, id);
   node->lost_at = Time::max();
   send(id, node->go);  // the first one may have been lost with the connection
@@ -314,14 +315,6 @@ void Roster::stop_all(Stop stop) {
   stop_ = std::move(stop);
   if (rules_.decide) rules_.decide(*stop_);
   send_all(*stop_);
-}
-
-bool Roster::all_done() const {
-  return std::ranges::all_of(nodes_, [](const Node& node) { return node.state == Node::State::done; });
-}
-
-bool Roster::all_ended() const {
-  return std::ranges::all_of(nodes_, [](const Node& node) { return node.done || !node.connection; });
 }
 
 // ---- time ----

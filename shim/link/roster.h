@@ -35,7 +35,6 @@ struct Node {
 
   State state = State::missing;
   Hello hello;
-  std::string seen;                        ///< its address as node 0 sees it
   std::optional<ConnectionId> connection;  ///< nothing: it is not connected
   std::vector<std::string> displaced;      ///< instances whose place it took while they were connected
   Go go;                                   ///< once all were told to launch
@@ -85,9 +84,9 @@ class Roster {
 
   /// Node 0's own address, as the others know it.
   void is_at(const std::string& address) {
-    if (nodes_[0].seen.empty()) nodes_[0].seen = address;
+    if (nodes_[0].hello.seen.empty()) nodes_[0].hello.seen = address;
   }
-  void arrived(ConnectionId id, const Hello& hello, const std::string& seen, Time now);
+  void arrived(ConnectionId id, const Hello& hello, Time now);
   void said(ConnectionId id, const Message& message, Time now);
   void gone(ConnectionId id, Time now);
   /// A client of torch's store was at the port, from that address: a node without rankshim.
@@ -113,22 +112,25 @@ class Roster {
     return std::ranges::find(nodes_, Node::State::missing, &Node::state) == nodes_.end();
   }
   /// Whether no node has anything left to tell.
-  [[nodiscard]] bool all_ended() const;
+  [[nodiscard]] bool all_ended() const {
+    return std::ranges::all_of(nodes_, [](const Node& node) { return node.done || !node.connection; });
+  }
 
  private:
   /// A node that cannot be a part of the job as it is.
   struct Wrong {
     ConnectionId id;
     Hello hello;
-    std::string seen;
     std::string sentence;
   };
   [[nodiscard]] bool launched() const { return met_ && std::holds_alternative<Go>(*met_); }
-  [[nodiscard]] bool all_done() const;
+  [[nodiscard]] bool all_done() const {
+    return std::ranges::all_of(nodes_, [](const Node& node) { return node.state == Node::State::done; });
+  }
   Node* node_of(ConnectionId id);
   [[nodiscard]] bool ready() const;
   [[nodiscard]] bool is_foreign(const Hello& hello) const;
-  [[nodiscard]] std::string fault_of(const Hello& hello, const std::string& seen) const;
+  [[nodiscard]] std::string fault_of(const Hello& hello) const;
   void connect(Node& node, ConnectionId id);
   void come_back(ConnectionId id, const Hello& hello);
   [[nodiscard]] std::string missing(std::string_view before, std::string_view after) const;

@@ -30,7 +30,9 @@ struct Story {
   explicit Story(Hello own = hello_of(0), Roster::Rules rules = {}) : roster(std::move(own), rules, now) {}
 
   void arrive(ConnectionId id, const Hello& hello) {
-    roster.arrived(id, hello, "10.0.0." + std::to_string(id), now);
+    Hello seen = hello;
+    seen.seen = "10.0.0." + std::to_string(id);
+    roster.arrived(id, seen, now);
     collect();
   }
   void arrive(unsigned rank) { arrive(rank, hello_of(rank)); }
