@@ -49,13 +49,15 @@ class Hub final : public Link {
         roster_(options_.self, options_.rules, now()),
         port_(io),
         way_back_(io),
-        timer_(io.get_executor()) {}
+        due_(io.get_executor()) {}
 
   ~Hub() override {
     if (inherited_limit_ && setrlimit(RLIMIT_NOFILE, &*inherited_limit_) != 0)
       log::debug("the limit of open files stays raised");
     for (auto& [id, connection] : connections_) connection->close("node 0's link is over");
   }
+
+  void begin() { start(act(weak_from_this())); }
 
   [[nodiscard]] std::vector<Node> nodes() const override { return roster_.nodes(); }
   [[nodiscard]] std::string waiting() const override { return roster_.waiting().line; }
@@ -68,7 +70,6 @@ class Hub final : public Link {
   /// have the port.
   asio::awaitable<void> listen(Time deadline) {
     inherited_limit_ = raise_descriptors(options_.self.nnodes + most_unknown + others);
-    timer_.expires_at(Time::max());  // it gets its descriptor while there are some
     for (bool waits = false; const auto error = open_listener(port_, options_.master.port, backlog);) {
       const boost::system::system_error why(
           error, fmt::format("cannot listen on the master's port {}", options_.master.port));
@@ -113,7 +114,7 @@ class Hub final : public Link {
     connections_[id] = connection;
     limit(id);
     start(serve(weak_from_this(), id, connection));
-    process();
+    due_.signal();
   }
 
   /// The connection has a while to say who it is, or to close.
@@ -128,7 +129,7 @@ class Hub final : public Link {
     if (!co_await greet(weak, id, *connection)) connection->close("it did not say who it is");
     while (const auto heard = co_await connection->next()) {
       roster_.said(id, heard->message, now());
-      process();
+      due_.signal();
     }
     if (weak.expired()) co_return;
     connections_.erase(id);
@@ -138,7 +139,7 @@ class Hub final : public Link {
     if (connection->broken() == Broken::store_client)
       roster_.store_client(connection->remote_address(), now());
     roster_.gone(id, now());
-    process();
+    due_.signal();
   }
 
   /// Whether the other side says who it is, and proves the token; until then it counts for nothing.
@@ -175,31 +176,40 @@ class Hub final : public Link {
     limited_.erase(id);
     roster_.is_at(connection.local_address());
     roster_.arrived(id, hello, now());
-    process();
+    due_.signal();
     co_return true;
   }
 
   // ---- what the roster says ----
 
+  asio::awaitable<void> act(std::weak_ptr<Link> weak) {
+    while (!weak.expired()) co_await due_.wait(process());
+  }
+
   void send(const Message& message) override {
     roster_.said(myself, message, now());
     process();
+    due_.signal();
   }
 
-  /// Does what the roster says, and what is due.
-  void process() {
+  /// Does what the roster says, and what is due. Returns when something is due next.
+  Time process() {
     Time next = roster_.tick(now());
+    if (next <= now()) {
+      launch();
+      next = Time::max();
+    }
     for (const Outgoing& outgoing : roster_.take_outgoing()) tell(outgoing);
     std::erase_if(limited_, [&](const auto& limited) {
-      if (limited.second > now()) {
+      const bool is_late = limited.second <= now();
+      if (is_late)
+        connections_.at(limited.first)->close("it did not say in time who it is, or did not close");
+      else
         next = std::min(next, limited.second);
-        return false;
-      }
-      connections_.at(limited.first)->close("it did not say in time who it is, or did not close");
-      return true;
+      return is_late;
     });
-    wake_at(next);
     changed_.signal();
+    return next;
   }
 
   void tell(const Outgoing& outgoing) {
@@ -226,31 +236,17 @@ class Hub final : public Link {
         "the master's port {} cannot be bound while connections of it are open", options_.master.port)));
   }
 
-  void wake_at(Time next) {
-    if (std::exchange(wakes_at_, next) == next) return;
-    if (next == Time::max()) return timer_.cancel();
-    timer_.expires_at(next);
-    timer_.async_wait([this, weak = weak_from_this()](boost::system::error_code cancelled) {
-      if (weak.expired() || cancelled || now() < wakes_at_) return;
-      wakes_at_ = Time::max();
-      if (roster_.tick(now()) <= now()) launch();
-      process();
-    });
-  }
-
   // ---- the node's own story ----
 
   asio::awaitable<void> gather(Time deadline) override {
+    roster_.give_up_at(deadline);
     co_await listen(deadline);
-    process();
-    co_await (wait_for_verdict(deadline) || ask_other_node_0(deadline));
+    co_await (wait_for_verdict() || ask_other_node_0(deadline));
     if (!launched()) co_await part(false);
   }
 
-  asio::awaitable<void> wait_for_verdict(Time deadline) {
-    while (!met_ && now() < deadline) co_await changed_.wait(deadline);
-    if (!met_) roster_.give_up();
-    process();
+  asio::awaitable<void> wait_for_verdict() {
+    while (!met_) co_await changed_.wait(Time::max());
   }
 
   /// If the master's name leads to another machine, another node of rank 0 may listen there. It refuses this
@@ -262,7 +258,7 @@ class Hub final : public Link {
       const auto* refused = std::get_if<Refuse>(&met);
       if (refused != nullptr && refused->code == exit_code::configuration && !met_) {
         roster_.end_meeting(*refused);
-        process();
+        due_.signal();
       } else if (refused != nullptr && refused->code == 0) {
         log::debug("the link: the master's name leads to no other node 0 of this job: {}", refused->sentence);
       }
@@ -278,6 +274,7 @@ class Hub final : public Link {
     while (launched() && !is_over()) co_await changed_.wait(Time::max());
     const auto* refuse = met_ ? std::get_if<Refuse>(&*met_) : nullptr;
     if (refuse != nullptr && refuse->code == exit_code::peer) co_await tell_those_to_come();
+    process();  // tells what is still to be told
     boost::system::error_code ignored;
     port_.close(ignored);
     if (refuse != nullptr) way_back_.close(ignored);
@@ -310,8 +307,7 @@ class Hub final : public Link {
   std::unordered_map<ConnectionId, std::shared_ptr<Connection>> connections_;
   std::map<ConnectionId, Time> limited_;  ///< they are to say who they are, or to close, until then
   ConnectionId last_id_ = myself;
-  loop::Timer timer_;
-  Time wakes_at_ = Time::max();
+  Event due_;  ///< for act()
   bool short_of_descriptors_ = false;
   bool warned_of_token_ = false;
 };
@@ -319,7 +315,9 @@ class Hub final : public Link {
 }  // namespace
 
 std::shared_ptr<Link> make_hub(asio::io_context& io, Options options) {
-  return std::make_shared<Hub>(io, std::move(options));
+  auto hub = std::make_shared<Hub>(io, std::move(options));
+  hub->begin();
+  return hub;
 }
 
 }  // namespace rankshim::link

@@ -219,6 +219,7 @@ TEST_CASE("a port that accepts and is silent, or closes, is no hub's", "[link]")
       });
     };
     accept();
+    job.options[1].timing.welcome = 200ms;
     job.start(1);
     REQUIRE(job.all_met());
     CHECK(job.unlinked(1).find("but not as rankshim") != std::string::npos);
@@ -322,6 +323,7 @@ TEST_CASE("who has said hello and is gone is waited for", "[link]") {
 
 TEST_CASE("who comes after the launch is refused, and does not stay", "[link][attack]") {
   TestJob job(2);
+  job.options[0].timing.hello = 300ms;
   job.start(0);
   job.io.poll();
   const auto hello = [&](const std::string& run) {

@@ -203,8 +203,6 @@ Time Roster::refused_at() const {
   return foreign ? Time::max() : last_arrival_ + rules_.patience;
 }
 
-void Roster::give_up() { end_meeting({exit_code::unreachable, missing("", " did not come in time")}); }
-
 void Roster::end_meeting(const Refuse& verdict) {
   met_ = verdict;
   send_all(verdict);
@@ -331,6 +329,7 @@ Time Roster::tick(Time now) {
                                          "port: " +
                                          joined(store_clients_))
                                : Refuse{exit_code::configuration, faults()});
+  if (!met_ && is_due(deadline_)) end_meeting({exit_code::unreachable, missing("", " did not come in time")});
   if (!met_ && is_due(next_report_)) {
     next_report_ = now + rules_.report;
     send_all(waiting());

@@ -99,8 +99,8 @@ class Roster {
   void launch();
   /// Tells everybody that the job cannot start, or that it goes on without a link.
   void end_meeting(const Refuse& verdict);
-  /// Tells everybody that the time for meeting is over.
-  void give_up();
+  /// Tells everybody then that the time for meeting is over.
+  void give_up_at(Time deadline) { deadline_ = deadline; }
 
   /// What is to be sent since the last call.
   std::vector<Outgoing> take_outgoing() { return std::exchange(outgoing_, {}); }
@@ -153,6 +153,7 @@ class Roster {
   std::vector<Outgoing> outgoing_;
   std::optional<Met> met_;
   std::optional<Stop> stop_;
+  Time deadline_ = Time::max();
   Time last_arrival_;
   Time next_report_;
 };

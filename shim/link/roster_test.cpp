@@ -113,8 +113,8 @@ TEST_CASE("who is missing is told to all who wait, every 30 s", "[link]") {
   CHECK(story.last.empty());
   story.pass(1s);
   CHECK(story.told<Waiting>(2));
-  story.roster.give_up();
-  story.collect();
+  story.roster.give_up_at(story.now);
+  story.pass(0ms);
   CHECK(story.told<Refuse>(2)->code == exit_code::unreachable);
   CHECK(story.refusal(2) == "1 of 3 nodes did not come in time: rank 1");
   CHECK(story.refusal(0) == story.refusal(2));
