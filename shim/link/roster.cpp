@@ -220,9 +220,8 @@ std::string Roster::missing(std::string_view before, std::string_view after) con
 }
 
 std::string Roster::faults() const {
-  std::vector<std::string> sentences;
-  for (const Wrong& wrong : wrong_) sentences.push_back(wrong.sentence);
-  return few(sentences, 3, "; ");
+  const auto sentences = wrong_ | std::views::transform(&Wrong::sentence);
+  return few({sentences.begin(), sentences.end()}, 3, "; ");
 }
 
 // ---- running ----
