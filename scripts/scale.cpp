@@ -28,6 +28,7 @@
 #include "base/log.h"
 #include "link/connection.h"
 #include "link/link.h"
+#include "link/test_options.h"
 #include "loop/loop.h"
 #include "supervise/kernel.h"
 #include "wait/questions_for_test.h"
@@ -49,19 +50,10 @@ long resident() {
 }
 
 Options options_of(unsigned rank, unsigned nodes, unsigned restarts = 0) {
-  Options options;
-  options.self = {.run = "scale",
-                  .restarts = restarts,
-                  .rank = rank,
-                  .nnodes = nodes,
-                  .workers = 8,
-                  .launcher = "torchrun",
-                  .host = "a-job-with-a-usual-name-worker-" + std::to_string(rank),
-                  .version = "0.2.0"};
+  Options options = test::options_of(rank, nodes, port, "a-job-with-a-usual-name-worker-");
+  options.self.restarts = restarts;
   options.self.pod = options.self.host;
   options.self.platform_node = "ip-10-0-12-" + std::to_string(rank) + ".eu-central-1.compute.internal";
-  options.master.host = "127.0.0.1";
-  options.master.port = port;
   options.addresses = {"127.0.0.1"};
   options.rules.decide = [](Stop& stop) { stop.again = true; };
   return options;

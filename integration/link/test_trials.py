@@ -231,7 +231,7 @@ while True:
 
 @pytest.mark.alone
 @pytest.mark.parametrize(("variables", "says"), [
-    ({"RANKSHIM_RUN_ID": "another"}, "belongs to the job another"),
+    ({"RANKSHIM_RUN_ID": "another"}, "has run id another"),
     ({"RANKSHIM_NNODES": "4"}, "has nnodes 4"),
     ({"RANKSHIM_NODE_RANK": "1"}, "two nodes have the rank 1"),
     ({"RANKSHIM_NODE_RANK": "0"}, "two nodes have the rank 0"),
@@ -266,13 +266,13 @@ def test_a_node_of_an_earlier_attempt_is_turned_away_and_the_others_start(start)
     nodes = [start(rank, shell("echo UP"), SLURM_RESTART_COUNT="1", **requeued) for rank in range(2)]
     old = start(2, shell("echo UP"), SLURM_RESTART_COUNT="0", **requeued)
     assert old.wait(LONG) == 78, old.transcript()
-    assert "belongs to attempt 0 of the job, node 0 (host job-node-0) to attempt 1" in last_line(old)
+    assert "has attempt 0, node 0 (host job-node-0) has 1;" in last_line(old)
     nodes.append(start(2, shell("echo UP"), SLURM_RESTART_COUNT="1", **requeued))
     assert [node.wait(LONG) for node in nodes] == [0, 0, 0]
 
 
 @pytest.mark.parametrize(("variable", "value", "says"), [
-    ("RANKSHIM_RUN_ID", "another", "node 2 (host job-node-2, ADDRESS) belongs to the job another, node 0 (host job-node-0) to the job rankshim"),
+    ("RANKSHIM_RUN_ID", "another", "node 2 (host job-node-2, ADDRESS) has run id another, node 0 (host job-node-0) has rankshim"),
     ("RANKSHIM_NNODES", "4", "node 2 (host job-node-2, ADDRESS) has nnodes 4, node 0 (host job-node-0) has 3; set RANKSHIM_NNODES"),
     ("RANKSHIM_NODE_RANK", "1", "two nodes have the rank 1: "),
     ("RANKSHIM_LAUNCHER", "torchrun", "node 2 (host job-node-2, ADDRESS) has launcher torchrun, node 0 (host job-node-0) has native; set RANKSHIM_LAUNCHER"),

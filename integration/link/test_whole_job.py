@@ -96,7 +96,7 @@ def test_a_node_0_whose_masters_name_leads_to_another_job_for_a_while_harms_neit
     other = start(0, WAITS, place=2, nodes=2, RANKSHIM_RUN_ID="another", RANKSHIM_MASTER_ADDR="job-node-2")
     other.wait_line("waiting for 1 of 2 nodes", 30)
     stale = start(0, WAITS, nodes=2, RANKSHIM_LOG_LEVEL="debug")
-    stale.wait_line("leads to no other node 0 of this job: node 0 .* belongs to the job", 30)
+    stale.wait_line("leads to no other node 0 of this job: node 0 .* has run id", 30)
     network.records.publish("job-node-0", cluster[0])
     nodes = [stale, start(1, WAITS, nodes=2), other, start(1, WAITS, place=1, nodes=2, RANKSHIM_RUN_ID="another", RANKSHIM_MASTER_ADDR="job-node-2")]
     for node in nodes:

@@ -1,5 +1,6 @@
 #include "link/connection.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <monocypher.h>
 #include <netinet/tcp.h>
@@ -18,7 +19,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
-#include "link/link.h"
+#include "node/addresses.h"
 
 namespace rankshim::link {
 
@@ -28,35 +29,40 @@ using std::chrono::milliseconds;
 
 namespace {
 
+constexpr std::size_t most_unsent = 64 << 10;
+
 const std::uint8_t* data_of(std::string_view text) {
   return reinterpret_cast<const std::uint8_t*>(text.data());
 }
 
 std::string hex(std::span<const std::uint8_t> bytes) { return fmt::format("{:02x}", fmt::join(bytes, "")); }
 
-void set(int socket, int level, int option, int value) {
-  setsockopt(socket, level, option, &value, sizeof value);  // what a kernel lacks is done without
-}
-
 /// The kernel notices a silent peer, without a wake-up of ours: keepalive where nothing is on its way,
 /// TCP_USER_TIMEOUT where something is, and it bounds both.
 void watch_silence(int socket, milliseconds timeout) {
   const int in_seconds = static_cast<int>(std::max<milliseconds::rep>(timeout.count() / 1000, 1));
-  set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(socket, IPPROTO_TCP, TCP_KEEPIDLE, std::clamp(in_seconds / 3, 1, 10));
-  set(socket, IPPROTO_TCP, TCP_KEEPINTVL, std::clamp(in_seconds / 6, 1, 5));
-  set(socket, IPPROTO_TCP, TCP_KEEPCNT, std::clamp(in_seconds / 5, 3, 100));
-  set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(timeout.count()));
-  set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  const std::array<int, 3> options[] = {
+      {SOL_SOCKET, SO_KEEPALIVE, 1},
+      {IPPROTO_TCP, TCP_KEEPIDLE, std::clamp(in_seconds / 3, 1, 10)},
+      {IPPROTO_TCP, TCP_KEEPINTVL, std::clamp(in_seconds / 6, 1, 5)},
+      {IPPROTO_TCP, TCP_KEEPCNT, std::clamp(in_seconds / 5, 3, 100)},
+      {IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(timeout.count())},
+      {IPPROTO_TCP, TCP_NODELAY, 1},
+  };
+  for (const auto& [level, option, value] : options)  // what a kernel lacks is done without
+    setsockopt(socket, level, option, &value, sizeof value);
 }
+
+std::string address_of(const tcp::endpoint& end) { return unmapped(end.address()).to_string(); }
 
 }  // namespace
 
 boost::system::error_code open_listener(tcp::acceptor& acceptor, std::uint16_t port, int backlog) {
   boost::system::error_code error, ignored;
   for (const tcp& family : {tcp::v6(), tcp::v4()}) {
-    error = open_socket(acceptor, family);
+    acceptor.open(family, error);
     if (error) continue;
+    fcntl(acceptor.native_handle(), F_SETFD, FD_CLOEXEC);
     acceptor.set_option(tcp::acceptor::reuse_address(true), ignored);
     if (family == tcp::v6()) acceptor.set_option(ip::v6_only(false), ignored);
     acceptor.bind({family, port}, error);
@@ -122,48 +128,42 @@ asio::awaitable<void> Event::wait(Time until) {
   co_await timer_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
 }
 
-Connection::Connection(tcp::socket socket, Link& owner, Side side, ConnectionId id)
-    : socket_(std::move(socket)), owner_(&owner), id_(id), side_(side) {
+Connection::Connection(tcp::socket socket, Side side, milliseconds timeout)
+    : socket_(std::move(socket)), side_(side), out_(greeting) {
   boost::system::error_code ignored;
   fcntl(socket_.native_handle(), F_SETFD, FD_CLOEXEC);
   socket_.non_blocking(true, ignored);
-  remote_ = socket_.remote_endpoint(ignored);
-}
-
-void Connection::start(milliseconds timeout) {
+  local_address_ = address_of(socket_.local_endpoint(ignored));
+  remote_address_ = address_of(socket_.remote_endpoint(ignored));
   watch_silence(socket_.native_handle(), timeout);
-  out_ = greeting;
-  if (side_ == Side::peer) write();  // the hub answers: who asks for something else gets nothing
-  read();
 }
 
-void Connection::read() {
-  socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](boost::system::error_code error) {
-    if (self->owner_ == nullptr || error == asio::error::operation_aborted) return;
-    std::array<char, 4096> buffer;  // NOLINT: filled by the kernel
-    while (self->owner_ != nullptr) {
-      const std::size_t size = self->socket_.read_some(asio::buffer(buffer), error);
-      if (error == asio::error::would_block) return self->read();
-      if (error) return self->drop(error == asio::error::eof ? "the other side closed it" : error.message());
-      self->decoder_.feed({buffer.data(), size});
-      self->handle_lines();
+asio::awaitable<std::optional<Heard>> Connection::next() {
+  while (is_open()) {
+    if (auto line = decoder_.next()) {
+      auto message = !key_ || check(*line) ? from_text(line->text) : std::nullopt;
+      if (message) co_return Heard{*std::move(message), *std::move(line)};
+      close("a message that is none, or without the right tag");
+    } else if (decoder_.broken() != Broken::no) {
+      if (decoder_.broken() == Broken::version) write();  // the greeting, with the version of this side
+      close("not the link's protocol");
+    } else if (!read()) {
+      boost::system::error_code ignored;
+      co_await socket_.async_wait(tcp::socket::wait_read, asio::redirect_error(asio::use_awaitable, ignored));
     }
-  });
+  }
+  co_return std::nullopt;
 }
 
-void Connection::handle_lines() {
-  const auto self = shared_from_this();
-  while (owner_ != nullptr) {
-    const auto line = decoder_.next();
-    if (!line) break;
-    if (key_ && !check(*line)) return drop("a line without the right tag");
-    const auto message = from_text(line->text);
-    if (!message) return drop("a message that is none");
-    owner_->heard(*this, *message, *line);
-  }
-  if (owner_ == nullptr || decoder_.broken() == Broken::no) return;
-  if (decoder_.broken() == Broken::version) write();  // the greeting, with the version of this side
-  drop("not the link's protocol");
+/// Whether there was something, which may be the end.
+bool Connection::read() {
+  std::array<char, 4096> buffer;  // NOLINT: filled by the kernel
+  boost::system::error_code error;
+  const std::size_t size = socket_.read_some(asio::buffer(buffer), error);
+  if (error == asio::error::would_block) return false;
+  if (error) close(error == asio::error::eof ? "the other side closed it" : error.message());
+  decoder_.feed({buffer.data(), size});
+  return true;
 }
 
 bool Connection::check(const Line& line) {
@@ -172,11 +172,12 @@ bool Connection::check(const Line& line) {
 }
 
 void Connection::send(const std::string& text) {
-  if (owner_ == nullptr || finishing_) return;
+  if (!is_open() || finishing_) return;
   out_ += text;
   if (key_) out_ += key_->of_message(static_cast<char>(side_), sent_++, text);
   out_ += '\n';
   if (!writing_) write();
+  if (out_.size() > most_unsent) close("it does not read what it is sent");
 }
 
 void Connection::write() {
@@ -190,26 +191,19 @@ void Connection::write() {
     if (finishing_) socket_.shutdown(tcp::socket::shutdown_send, error);
     return;
   }
-  socket_.async_wait(tcp::socket::wait_write, [self = shared_from_this()](boost::system::error_code failed) {
-    if (!failed && self->owner_ != nullptr) self->write();
+  socket_.async_wait(tcp::socket::wait_write, [weak = weak_from_this()](boost::system::error_code failed) {
+    if (const auto self = weak.lock(); self && !failed) self->write();
   });
 }
 
 void Connection::finish() {
-  if (owner_ != nullptr && !std::exchange(finishing_, true) && !writing_) write();
+  if (is_open() && !std::exchange(finishing_, true) && !writing_) write();
 }
 
-void Connection::abandon() {
-  owner_ = nullptr;
+void Connection::close(const std::string& why) {
+  if (why_.empty()) why_ = why;
   boost::system::error_code ignored;
   socket_.close(ignored);
-}
-
-void Connection::drop(const std::string& why) {
-  const auto self = shared_from_this();
-  Link* const owner = owner_;
-  abandon();
-  if (owner != nullptr) owner->ended(*this, why);
 }
 
 }  // namespace rankshim::link

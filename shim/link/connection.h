@@ -1,7 +1,5 @@
 #pragma once
 
-#include <fcntl.h>
-
 #include <array>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -16,7 +14,6 @@
 #include "link/message.h"
 #include "link/roster.h"
 #include "loop/loop.h"
-#include "node/addresses.h"
 
 namespace rankshim::link {
 
@@ -24,23 +21,9 @@ using boost::asio::ip::tcp;
 
 inline Time now() { return std::chrono::steady_clock::now(); }
 
-/// Opens a TCP socket that the command does not inherit (those that Asio opens or accepts are inherited).
-template <class Socket>
-boost::system::error_code open_socket(Socket& socket, const tcp& protocol) {
-  boost::system::error_code error;
-  socket.open(protocol, error);
-  // Nothing forks in between, because rankshim has one thread.
-  if (!error) fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
-  return error;
-}
 /// Listens on the port of all addresses, of both families where the kernel has IPv6. That works while
-/// connections of the port are open. A `backlog` of 0: it only binds.
+/// connections of the port are open, and the command inherits none. A `backlog` of 0: it only binds.
 boost::system::error_code open_listener(tcp::acceptor& acceptor, std::uint16_t port, int backlog);
-
-/// The address without its port; an IPv4 address in IPv6's clothes is plain.
-inline std::string address_of(const tcp::endpoint& endpoint) {
-  return unmapped(endpoint.address()).to_string();
-}
 
 /// A secret key, and the tags that only those can make and check who have it: BLAKE2b of 32 bytes with a key
 /// (RFC 7693), by Monocypher, as hexadecimal digits.
@@ -82,7 +65,11 @@ class Event {
   loop::Timer timer_;
 };
 
-class Link;
+/// What the other side has said: a message, and the line in which it came.
+struct Heard {
+  Message message;
+  Line line;
+};
 
 /// One side of a connection: it greets, cuts the stream into lines, makes and checks their tags. Every line
 /// is sent at once, as far as the socket takes it.
@@ -90,14 +77,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
  public:
   enum class Side : char { hub = 'h', peer = 'p' };
 
-  /// `owner` gets what happens, from the event loop.
-  Connection(tcp::socket socket, Link& owner, Side side, ConnectionId id);
+  /// `timeout` is how long the other side may be silent at the level of TCP.
+  Connection(tcp::socket socket, Side side, std::chrono::milliseconds timeout);
 
-  /// Reads from now on. `timeout` is how long the other side may be silent at the level of TCP.
-  void start(std::chrono::milliseconds timeout);
+  /// The next message; nothing once the connection has ended, and why() then says why.
+  boost::asio::awaitable<std::optional<Heard>> next();
 
   void send(const Message& message) { send(to_text(message)); }
-  /// Sends a message's text.
+  /// Sends a message's text. A side that does not read what it is sent loses the connection.
   void send(const std::string& text);
 
   /// Every further line, of both directions, has a tag.
@@ -107,38 +94,30 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   /// Sends what is left, then nothing more; the other side is expected to close.
   void finish();
-  /// Closes, without a word to the owner.
-  void abandon();
-  /// Closes, and tells the owner.
-  void drop(const std::string& why);
+  /// The first reason counts.
+  void close(const std::string& why);
 
-  [[nodiscard]] ConnectionId id() const { return id_; }
+  [[nodiscard]] bool is_open() const { return socket_.is_open(); }
+  [[nodiscard]] const std::string& why() const { return why_; }
   [[nodiscard]] Broken broken() const { return decoder_.at_end(); }
   [[nodiscard]] bool unsent() const { return !out_.empty(); }
-  [[nodiscard]] std::string local_address() const {
-    boost::system::error_code ignored;
-    return address_of(socket_.local_endpoint(ignored));
-  }
-  [[nodiscard]] std::string remote_address() const { return address_of(remote_); }
-
-  // What the hub knows of the other side.
-  std::unique_ptr<Hello> hello;  ///< until it has proven the token
-  bool proven = false;
+  /// Without ports; an IPv4 address in IPv6's clothes is plain.
+  [[nodiscard]] const std::string& local_address() const { return local_address_; }
+  [[nodiscard]] const std::string& remote_address() const { return remote_address_; }
 
  private:
-  void read();
+  bool read();
   void write();
-  void handle_lines();
 
   tcp::socket socket_;
-  tcp::endpoint remote_;
-  Link* owner_;
-  ConnectionId id_;
+  std::string local_address_;
+  std::string remote_address_;
   Side side_;
   bool finishing_ = false;
   bool writing_ = false;
   Decoder decoder_;
-  std::string out_;
+  std::string out_;  ///< begins with the greeting: the hub's goes out with its first answer
+  std::string why_;
   std::optional<Key> key_;
   std::uint64_t received_ = 0;
   std::uint64_t sent_ = 0;

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -23,7 +22,6 @@ namespace {
 constexpr int backlog = 4096;
 constexpr std::size_t most_unknown = 64;  // unproven connections beyond the job's own nodes
 constexpr rlim_t others = 64;             // open files of rankshim, and those that it inherited
-constexpr int most_at_once = 256;         // accepted before other events have their turn
 constexpr milliseconds accept_pause{100};
 
 /// Raises the soft limit of open files to what is needed, as far as the hard one allows. Returns the limit
@@ -51,13 +49,15 @@ class Hub final : public Link {
         roster_(options_.self, options_.rules, now()),
         port_(io),
         way_back_(io),
-        timer_(io.get_executor()) {}
+        due_(io.get_executor()) {}
 
   ~Hub() override {
     if (inherited_limit_ && setrlimit(RLIMIT_NOFILE, &*inherited_limit_) != 0)
       log::debug("the limit of open files stays raised");
-    for (auto& [id, connection] : connections_) connection->abandon();
+    for (auto& [id, connection] : connections_) connection->close("node 0's link is over");
   }
+
+  void begin() { start(act(weak_from_this())); }
 
   [[nodiscard]] std::vector<Node> nodes() const override { return roster_.nodes(); }
   [[nodiscard]] std::string waiting() const override { return roster_.waiting().line; }
@@ -70,7 +70,6 @@ class Hub final : public Link {
   /// have the port.
   asio::awaitable<void> listen(Time deadline) {
     inherited_limit_ = raise_descriptors(options_.self.nnodes + most_unknown + others);
-    timer_.expires_at(Time::max());  // it gets its descriptor while there are some
     for (bool waits = false; const auto error = open_listener(port_, options_.master.port, backlog);) {
       const boost::system::system_error why(
           error, fmt::format("cannot listen on the master's port {}", options_.master.port));
@@ -84,139 +83,146 @@ class Hub final : public Link {
         log::warn("the link: a connection that is lost cannot be made again: {}", error.message());
     }
     for (tcp::acceptor* const acceptor : {&port_, &way_back_})
-      asio::co_spawn(io_, accept_from(weak_from_this(), *acceptor), [](const std::exception_ptr& thrown) {
-        if (thrown) std::rethrow_exception(thrown);  // the loop logs it
-      });
+      start(accept_from(weak_from_this(), *acceptor));
   }
 
-  /// Until the listener is closed. The hub may go while this waits. The loop itself must not accept: the
-  /// command could start, and inherit the connection, before this knows of it.
+  /// Until the listener is closed. The loop itself must not accept: the command could start, and inherit the
+  /// connection, before this knows of it.
   asio::awaitable<void> accept_from(std::weak_ptr<Link> weak, tcp::acceptor& acceptor) {
     loop::Timer later(io_.get_executor(), Time::max());  // it gets its descriptor while there are some
     boost::system::error_code error;
-    while (!weak.expired() && acceptor.is_open()) {
+    while (true) {
       co_await acceptor.async_wait(tcp::acceptor::wait_read,
                                    asio::redirect_error(asio::use_awaitable, error));
-      if (weak.expired() || error == asio::error::operation_aborted) co_return;
-      for (int i = 0; i < most_at_once && !error; ++i) {
-        tcp::socket socket(io_);
-        acceptor.accept(socket, error);
-        if (!error) add(std::move(socket));
-      }
+      if (weak.expired() || error || !acceptor.is_open()) co_return;
+      tcp::socket socket(io_);
+      acceptor.accept(socket, error);
+      if (!error) add(std::move(socket));
       if (!error || error == asio::error::would_block || error == asio::error::connection_aborted) continue;
       if (!std::exchange(short_of_descriptors_, true))
         log::warn("the link: a connection cannot be accepted yet: {}", error.message());
       later.expires_after(accept_pause);
       co_await later.async_wait(asio::redirect_error(asio::use_awaitable, error));
+      if (weak.expired() || !acceptor.is_open()) co_return;
     }
   }
 
   void add(tcp::socket socket) {
     const ConnectionId id = ++last_id_;
-    const auto connection = std::make_shared<Connection>(std::move(socket), *this, Connection::Side::hub, id);
+    const auto connection =
+        std::make_shared<Connection>(std::move(socket), Connection::Side::hub, options_.timeout);
     connections_[id] = connection;
     limit(id);
-    connection->start(options_.timeout);
-    process();
+    start(serve(weak_from_this(), id, connection));
+    due_.signal();
   }
 
   /// The connection has a while to say who it is, or to close.
   void limit(ConnectionId id) {
     limited_[id] = now() + options_.timing.hello;
-    if (limited_.size() > options_.self.nnodes + most_unknown) drop(limited_.begin()->first);
+    if (limited_.size() > options_.self.nnodes + most_unknown) limited_.begin()->second = Time::min();
   }
 
-  void drop(ConnectionId id) {
-    connections_.at(id)->drop("it did not say in time who it is, or did not close");
-  }
-
-  void ended(Connection& connection, const std::string& why) override {
-    if (connections_.erase(connection.id()) == 0) return;
-    limited_.erase(connection.id());
-    if (connection.proven) {
-      log::debug("the link: connection {} of {} has ended: {}", connection.id(), connection.remote_address(),
-                 why);
-      roster_.gone(connection.id(), now());
-    } else if (connection.broken() == Broken::store_client) {
-      log::debug("the link: a client of torch's store at {} was sent away", connection.remote_address());
-      roster_.store_client(connection.remote_address(), now());
-    } else if (connection.hello && !std::exchange(warned_of_token_, true)) {
-      log::warn("the link: {} at {} did not prove that it knows the job's token (--job-token-file)",
-                node_name(connection.hello->rank, connection.hello->host), connection.remote_address());
+  /// A connection's story. The hub's end closes it.
+  asio::awaitable<void> serve(std::weak_ptr<Link> weak, ConnectionId id,
+                              std::shared_ptr<Connection> connection) {
+    if (!co_await greet(weak, id, *connection)) connection->close("it did not say who it is");
+    while (const auto heard = co_await connection->next()) {
+      roster_.said(id, heard->message, now());
+      due_.signal();
     }
-    process();
-    changed_.signal();
+    if (weak.expired()) co_return;
+    connections_.erase(id);
+    limited_.erase(id);
+    log::debug("the link: connection {} of {} has ended: {}", id, connection->remote_address(),
+               connection->why());
+    if (connection->broken() == Broken::store_client)
+      roster_.store_client(connection->remote_address(), now());
+    roster_.gone(id, now());
+    due_.signal();
   }
 
-  void heard(Connection& connection, const Message& message, const Line& line) override {
-    const auto* hello = std::get_if<Hello>(&message);
-    if (hello != nullptr && !connection.proven && !connection.hello) return greet(connection, *hello, line);
-    if (std::holds_alternative<Proof>(message) && connection.hello)
-      return prove(connection, *std::exchange(connection.hello, nullptr));
-    if (!connection.proven) return connection.drop("no hello");
-    roster_.said(connection.id(), message, now());
-    process();
-    changed_.signal();
-  }
-
-  void greet(Connection& connection, const Hello& hello, const Line& line) {
+  /// Whether the other side says who it is, and proves the token; until then it counts for nothing.
+  asio::awaitable<bool> greet(const std::weak_ptr<Link>& weak, ConnectionId id, Connection& connection) {
+    const auto first = co_await connection.next();
+    if (!first || !std::holds_alternative<Hello>(first->message)) co_return false;
+    Hello hello = std::get<Hello>(first->message);
+    hello.seen = connection.remote_address();
+    const std::string name = node_name(hello.rank, hello.host);
+    if (options_.token && hello.nonce.empty()) {
+      const Refuse refuse{exit_code::configuration,
+                          name + " has no token, and the job has one; set --job-token-file on all nodes"};
+      log::warn("the link: {}", refuse.sentence);
+      tell({{id}, refuse});
+      co_return true;
+    }
     boost::system::error_code ignored;
-    Welcome welcome{.instance = options_.self.instance,
-                    .host = options_.self.host,
-                    .address = connection.local_address(),
-                    .seen = connection.remote_address(),
-                    .port = way_back_.local_endpoint(ignored).port()};
-    if (!options_.token) {
-      connection.send(welcome);
-      return prove(connection, hello);
-    }
-    if (hello.nonce.empty()) {
-      const std::string sentence = node_name(hello.rank, hello.host) +
-                                   " has no token, and the job has one; set --job-token-file on all nodes";
-      log::warn("the link: {}", sentence);
-      connection.send(Refuse{exit_code::configuration, sentence});
-      return connection.finish();
-    }
-    welcome.nonce = random_number();
-    connection.use(options_.token->for_connection(line.text, to_text(welcome)));
+    const Welcome welcome{.instance = options_.self.instance,
+                          .host = options_.self.host,
+                          .address = connection.local_address(),
+                          .seen = hello.seen,
+                          .port = way_back_.local_endpoint(ignored).port(),
+                          .nonce = options_.token ? random_number() : ""};
+    if (options_.token) connection.use(options_.token->for_connection(first->line.text, to_text(welcome)));
     connection.send(welcome);
-    connection.hello = std::make_unique<Hello>(hello);
-  }
-
-  void prove(Connection& connection, const Hello& hello) {
-    if (hello.instance == options_.self.instance) return connection.finish();  // ask_other_node_0() led here
-    connection.proven = true;
-    limited_.erase(connection.id());
+    if (options_.token) {
+      const auto second = co_await connection.next();
+      const bool proven = second && std::holds_alternative<Proof>(second->message);
+      if (!proven && !weak.expired() && !std::exchange(warned_of_token_, true))
+        log::warn("the link: {} at {} did not prove that it knows the job's token (--job-token-file)", name,
+                  hello.seen);
+      if (!proven) co_return false;
+    }
+    limited_.erase(id);
     roster_.is_at(connection.local_address());
-    roster_.arrived(connection.id(), hello, connection.remote_address(), now());
-    process();
+    roster_.arrived(id, hello, now());
+    due_.signal();
+    co_return true;
   }
 
   // ---- what the roster says ----
 
+  asio::awaitable<void> act(std::weak_ptr<Link> weak) {
+    while (!weak.expired()) co_await due_.wait(process());
+  }
+
   void send(const Message& message) override {
     roster_.said(myself, message, now());
     process();
+    due_.signal();
   }
 
-  void process() {
+  /// Does what the roster says, and what is due. Returns when something is due next.
+  Time process() {
     Time next = roster_.tick(now());
-    for (auto outgoing = roster_.take_outgoing(); !outgoing.empty(); outgoing = roster_.take_outgoing()) {
-      for (const auto& [to, message, close] : outgoing) {
-        const std::string text = message ? to_text(*message) : "";
-        for (const ConnectionId id : to) {
-          if (id == myself && message) take(*message);
-          const auto found = connections_.find(id);
-          if (found == connections_.end()) continue;
-          if (message) found->second->send(text);
-          if (!close) continue;
-          found->second->finish();
-          limit(id);
-        }
-      }
-      next = roster_.tick(now());
+    if (next <= now()) {
+      launch();
+      next = Time::max();
     }
-    set_timer(next);
+    for (const Outgoing& outgoing : roster_.take_outgoing()) tell(outgoing);
+    std::erase_if(limited_, [&](const auto& limited) {
+      const bool is_late = limited.second <= now();
+      if (is_late)
+        connections_.at(limited.first)->close("it did not say in time who it is, or did not close");
+      else
+        next = std::min(next, limited.second);
+      return is_late;
+    });
+    changed_.signal();
+    return next;
+  }
+
+  void tell(const Outgoing& outgoing) {
+    const std::string text = outgoing.message ? to_text(*outgoing.message) : "";
+    for (const ConnectionId id : outgoing.to) {
+      if (id == myself && outgoing.message) take(*outgoing.message);
+      const auto found = connections_.find(id);
+      if (found == connections_.end()) continue;
+      if (outgoing.message) found->second->send(text);
+      if (!outgoing.closes()) continue;
+      found->second->finish();
+      limit(id);
+    }
   }
 
   /// The port is free for the job's store from now on; a kernel that does not let it be bound while
@@ -230,38 +236,17 @@ class Hub final : public Link {
         "the master's port {} cannot be bound while connections of it are open", options_.master.port)));
   }
 
-  /// For what the roster, or a connection that is limited, is to be asked next.
-  void set_timer(Time next) {
-    for (const auto& [id, until] : limited_) next = std::min(next, until);
-    if (next == timer_at_) return;
-    timer_at_ = next;
-    if (next == Time::max()) return timer_.cancel();
-    timer_.expires_at(next);
-    timer_.async_wait([this, weak = weak_from_this()](boost::system::error_code cancelled) {
-      const auto self = weak.lock();
-      if (!self || cancelled || now() < timer_at_) return;
-      timer_at_ = Time::max();
-      const auto is_late = [](const auto& limited) { return limited.second <= now(); };
-      for (auto it = limited_.begin(); (it = std::ranges::find_if(limited_, is_late)) != limited_.end();)
-        drop(it->first);
-      if (roster_.ready()) launch();
-      process();
-    });
-  }
-
   // ---- the node's own story ----
 
   asio::awaitable<void> gather(Time deadline) override {
+    roster_.give_up_at(deadline);
     co_await listen(deadline);
-    process();
-    co_await (wait_for_verdict(deadline) || ask_other_node_0(deadline));
+    co_await (wait_for_verdict() || ask_other_node_0(deadline));
     if (!launched()) co_await part(false);
   }
 
-  asio::awaitable<void> wait_for_verdict(Time deadline) {
-    while (!met_ && now() < deadline) co_await changed_.wait(deadline);
-    if (!met_) roster_.give_up();
-    process();
+  asio::awaitable<void> wait_for_verdict() {
+    while (!met_) co_await changed_.wait(Time::max());
   }
 
   /// If the master's name leads to another machine, another node of rank 0 may listen there. It refuses this
@@ -273,7 +258,7 @@ class Hub final : public Link {
       const auto* refused = std::get_if<Refuse>(&met);
       if (refused != nullptr && refused->code == exit_code::configuration && !met_) {
         roster_.end_meeting(*refused);
-        process();
+        due_.signal();
       } else if (refused != nullptr && refused->code == 0) {
         log::debug("the link: the master's name leads to no other node 0 of this job: {}", refused->sentence);
       }
@@ -282,14 +267,29 @@ class Hub final : public Link {
     co_await never.async_wait(asio::use_awaitable);
   }
 
+  /// When the job is over, waits until the others have closed their connections (then no state of the
+  /// connection stays at this port), or, where the job is stopped, have said that they have ended; not for
+  /// long, unless all start again.
   asio::awaitable<void> part(bool /*well*/) override {
     while (launched() && !is_over()) co_await changed_.wait(Time::max());
     const auto* refuse = met_ ? std::get_if<Refuse>(&*met_) : nullptr;
     if (refuse != nullptr && refuse->code == exit_code::peer) co_await tell_those_to_come();
+    process();  // tells what is still to be told
     boost::system::error_code ignored;
     port_.close(ignored);
     if (refuse != nullptr) way_back_.close(ignored);
-    co_await farewell();
+    for (auto& [id, connection] : connections_)
+      if (!stop_) connection->finish();
+    const auto has_told = [](const auto& entry) { return !entry.second->unsent(); };
+    const auto all_gone = [&] {
+      return connections_.empty() ||
+             (stop_ && roster_.all_ended() && std::ranges::all_of(connections_, has_told));
+    };
+    for (const Time began = now(); !all_gone();) {
+      const Time until = began + (stop_ && stop_->again ? options_.timing.end : options_.timing.farewell);
+      if (now() >= until) break;
+      co_await changed_.wait(until);
+    }
   }
 
   /// A node was asked to stop while all meet again. Those that come a moment later would look for this one
@@ -300,24 +300,6 @@ class Hub final : public Link {
     while (port_.is_open() && !roster_.all_came() && now() < until) co_await changed_.wait(until);
   }
 
-  /// Waits until the others have closed their connections (then no state of the connection stays at this
-  /// port), or, where the job is stopped, have said that they have ended; not for long, unless all start
-  /// again.
-  asio::awaitable<void> farewell() {
-    const Time began = now();
-    const auto until = [&] {
-      return began + (stop_ && stop_->again ? options_.timing.end : options_.timing.farewell);
-    };
-    for (auto& [id, connection] : connections_)
-      if (!stop_) connection->finish();
-    const auto has_told = [](const auto& entry) { return !entry.second->unsent(); };
-    const auto all_gone = [&] {
-      return connections_.empty() ||
-             (stop_ && roster_.all_ended() && std::ranges::all_of(connections_, has_told));
-    };
-    while (!all_gone() && now() < until()) co_await changed_.wait(until());
-  }
-
   Roster roster_;
   tcp::acceptor port_;
   tcp::acceptor way_back_;
@@ -325,8 +307,7 @@ class Hub final : public Link {
   std::unordered_map<ConnectionId, std::shared_ptr<Connection>> connections_;
   std::map<ConnectionId, Time> limited_;  ///< they are to say who they are, or to close, until then
   ConnectionId last_id_ = myself;
-  loop::Timer timer_;
-  Time timer_at_ = Time::max();
+  Event due_;  ///< for act()
   bool short_of_descriptors_ = false;
   bool warned_of_token_ = false;
 };
@@ -334,7 +315,9 @@ class Hub final : public Link {
 }  // namespace
 
 std::shared_ptr<Link> make_hub(asio::io_context& io, Options options) {
-  return std::make_shared<Hub>(io, std::move(options));
+  auto hub = std::make_shared<Hub>(io, std::move(options));
+  hub->begin();
+  return hub;
 }
 
 }  // namespace rankshim::link

@@ -83,6 +83,8 @@ class Link : public std::enable_shared_from_this<Link> {
  protected:
   Link(boost::asio::io_context& io, Options options);
 
+  /// Runs it beside; what it throws, the loop logs. This may go while it waits.
+  void start(boost::asio::awaitable<void> coroutine);
   /// Node 0 says this to this node.
   void take(const Message& message);
   /// All nodes were told to launch.
@@ -98,12 +100,6 @@ class Link : public std::enable_shared_from_this<Link> {
   bool is_over_ = false;
 
  private:
-  friend class Connection;
-  /// What happens on a connection. `line`: in which the message came. `ended` comes once, and not after
-  /// abandon().
-  virtual void heard(Connection& connection, const Message& message, const Line& line) = 0;
-  virtual void ended(Connection& connection, const std::string& why) = 0;
-
   virtual void send(const Message& message) = 0;
   /// Sets met_.
   virtual boost::asio::awaitable<void> gather(Time deadline) = 0;

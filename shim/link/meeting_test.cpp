@@ -32,7 +32,7 @@ TEST_CASE("three nodes meet, launch at once, and end well together", "[link]") {
     CHECK(std::get<Go>(*job.met[2]).offset == 6);
     CHECK(std::get<Go>(*job.met[2]).world == 8);
     CHECK(job.links[0]->nodes()[2].hello.host == "host-2");
-    CHECK(job.links[0]->nodes()[2].seen == "127.0.0.1");
+    CHECK(job.links[0]->nodes()[2].hello.seen == "127.0.0.1");
     // The job's store can have the port.
     tcp::acceptor store(job.io);
     CHECK_FALSE(open_listener(store, job.port.number(), 1));
@@ -219,6 +219,7 @@ TEST_CASE("a port that accepts and is silent, or closes, is no hub's", "[link]")
       });
     };
     accept();
+    job.options[1].timing.welcome = 200ms;
     job.start(1);
     REQUIRE(job.all_met());
     CHECK(job.unlinked(1).find("but not as rankshim") != std::string::npos);
@@ -322,6 +323,7 @@ TEST_CASE("who has said hello and is gone is waited for", "[link]") {
 
 TEST_CASE("who comes after the launch is refused, and does not stay", "[link][attack]") {
   TestJob job(2);
+  job.options[0].timing.hello = 300ms;
   job.start(0);
   job.io.poll();
   const auto hello = [&](const std::string& run) {
@@ -341,7 +343,7 @@ TEST_CASE("who comes after the launch is refused, and does not stay", "[link][at
   }));
   job.start(1);
   REQUIRE(job.run_until([&] { return job.met[0] && job.met[1] && closed; }));
-  CHECK(first.received.find("belongs to the job") != std::string::npos);
+  CHECK(first.received.find("has run id") != std::string::npos);
   const auto way_back = std::get<Welcome>(*from_text(welcome->text)).port;
   Stranger second(job, static_cast<std::uint16_t>(way_back));
   second.write(hello("late"));

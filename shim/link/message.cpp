@@ -39,6 +39,7 @@ constexpr std::array<std::string_view, std::variant_size_v<Message>> types = {
     "hello", "welcome", "proof", "waiting", "refuse", "go", "fail", "stop", "done", "end", "ping"};
 
 constexpr std::size_t longest_string = 1024;
+constexpr std::string_view store_client_word = greeting.substr(0, 5);
 constexpr std::size_t most_elements = 60;  // of a list: so the longest one fits into a message
 
 /// Calls `with` for each member that a struct has on the wire.
@@ -67,19 +68,16 @@ std::string written(const std::vector<Element>& list, std::size_t longest) {
 }
 template <class Struct>
 std::string written(const Struct& from, std::size_t longest) {
-  std::vector<std::string> members;
-  const auto add = [&](const char* name, const auto& value) {
-    members.push_back(fmt::format("\"{}\":{}", name, written(value, longest)));
-  };
+  json::Object object;
   each_member<Struct>([&](auto member) {
     const auto& value = from.*member.pointer;
     if constexpr (requires { value.value(); }) {
-      if (value) add(member.name, *value);
+      if (value) object.raw(member.name, written(*value, longest));
     } else {
-      add(member.name, value);
+      object.raw(member.name, written(value, longest));
     }
   });
-  return '{' + joined(members, ",") + '}';
+  return object.str();
 }
 
 // A value from JSON: false if it is of another kind.
@@ -146,16 +144,11 @@ std::optional<Message> from_text(std::string_view text) {
   return good ? std::optional(std::move(message)) : std::nullopt;
 }
 
-void Decoder::feed(std::string_view bytes) {
-  bytes_ += bytes;
-  if (!greeted_ && broken_ == Broken::no) read_greeting();
-}
-
 void Decoder::read_greeting() {
   constexpr std::string_view end_of_number("\0\0\0\0", 4);  // the store answers with 8 bytes
   const auto right = static_cast<std::size_t>(std::ranges::mismatch(bytes_, greeting).in1 - bytes_.begin());
-  greeted_ = right == greeting.size();
-  if (greeted_) {
+  if (right == greeting.size()) {
+    greeted_ = true;
     bytes_.erase(0, right);
   } else if (right == bytes_.size()) {
     return;  // the rest is to come
@@ -169,10 +162,10 @@ void Decoder::read_greeting() {
 }
 
 std::optional<Line> Decoder::next() {
-  if (!greeted_ || broken_ != Broken::no) return std::nullopt;
+  if (!greeted_) read_greeting();
   const std::size_t end = bytes_.find('\n');
-  if (std::min(end, bytes_.size()) > longest_line) broken_ = Broken::other;
-  if (end == std::string::npos || broken_ != Broken::no) return std::nullopt;
+  if (greeted_ && std::min(end, bytes_.size()) > longest_line) broken_ = Broken::other;
+  if (!greeted_ || end == std::string::npos || broken_ != Broken::no) return std::nullopt;
   const std::size_t tag = bytes_.rfind('}', end) + 1;
   Line line{bytes_.substr(0, tag), bytes_.substr(tag, end - tag)};
   bytes_.erase(0, end + 1);

@@ -34,6 +34,7 @@ struct Hello {
   std::string platform_node;
   std::string version;  ///< rankshim's
   std::string nonce;    ///< only with a token
+  std::string seen;     ///< its end of the connection as the hub sees it; not on the wire
 };
 
 /// The hub's answer to a hello. `instance` is its own.
@@ -117,8 +118,7 @@ struct Done {
 /// Every node has ended well.
 struct End {};
 
-/// From the hub it asks whether the peer is there, which answers by the same. From a peer it keeps a proxy
-/// from closing a silent connection.
+/// From a peer: it keeps a proxy from closing a silent connection.
 struct Ping {};
 
 using Message = std::variant<Hello, Welcome, Proof, Waiting, Refuse, Go, Failure, Stop, Done, End, Ping>;
@@ -134,13 +134,10 @@ std::string to_text(const Message& message);
 /// members are ignored, missing ones have their default.
 std::optional<Message> from_text(std::string_view text);
 
-/// What a client of torch's TCPStore says first: VALIDATE and the magic number (since torch 2.1; pytorch,
-/// torch/csrc/distributed/c10d/TCPStoreBackend.hpp).
-inline constexpr std::string_view store_client_word("\x00\xce\xf7\x85\x3c", 5);
-
-/// What the stream of each side begins with: a question to torch's store (GETNUMKEYS, which changes nothing),
-/// so that a peer knows at once if that has the hub's place, a word that no other protocol says, and the
-/// version. Lines follow.
+/// What the stream of each side begins with: what a client of torch's TCPStore says first (VALIDATE and the
+/// magic number, 5 bytes, since torch 2.1; pytorch, torch/csrc/distributed/c10d/TCPStoreBackend.hpp), a
+/// question to the store (GETNUMKEYS, which changes nothing), so that a peer knows at once if that has the
+/// hub's place, a word that no other protocol says, and the version. Lines follow.
 inline constexpr std::string_view greeting(
     "\x00\xce\xf7\x85\x3c\x07"
     "RSHM\x01",
@@ -165,7 +162,7 @@ enum class Broken : std::uint8_t {
 class Decoder {
  public:
   /// The next bytes of the stream.
-  void feed(std::string_view bytes);
+  void feed(std::string_view bytes) { bytes_ += bytes; }
   /// The next whole line.
   std::optional<Line> next();
   [[nodiscard]] Broken broken() const { return broken_; }

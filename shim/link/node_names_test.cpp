@@ -8,7 +8,7 @@ namespace {
 Node node(unsigned rank, const std::string& seen, const std::string& own) {
   Node node;
   node.hello.rank = rank, node.hello.host = "pod-" + std::to_string(rank), node.hello.address = own;
-  node.seen = seen;
+  node.hello.seen = seen;
   return node;
 }
 

@@ -1,8 +1,5 @@
 #include <algorithm>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
-#include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <random>
 #include <utility>
@@ -33,9 +30,7 @@ class Peer final : public Link {
         master_(host_port(options_.master.host, std::to_string(options_.master.port))),
         schedule_(options_.dns.timing, options_.self.nnodes),
         random_(static_cast<unsigned>(std::hash<std::string>()(options_.self.instance))),
-        next_report_(now()),
-        answered_(io.get_executor()),
-        ping_(io.get_executor()) {
+        next_report_(now()) {
     options_.master.until = Until::name;
     options_.dns.nodes = options_.self.nnodes;
   }
@@ -45,110 +40,125 @@ class Peer final : public Link {
  private:
   // ---- one connection ----
 
-  /// How far a connection has come.
-  enum class Greeting : std::uint8_t { unreachable, silent, closed, store, welcome };
+  /// What answers. `settled`: the hub, and this node is welcome or refused.
+  enum class Answer : std::uint8_t { none, silent, closed, store, settled };
 
-  asio::awaitable<Greeting> connect(tcp::endpoint endpoint, Time deadline) {
+  asio::awaitable<Answer> connect(tcp::endpoint endpoint, Time deadline) {
     tcp::socket socket(io_);
-    boost::system::error_code error = open_socket(socket, endpoint.protocol()), ignored;
-    loop::Timer timer(io_.get_executor(), std::min(deadline, now() + options_.dns.timing.connect_timeout));
-    if (!error)
-      co_await (socket.async_connect(endpoint, asio::redirect_error(asio::use_awaitable, error)) ||
-                timer.async_wait(asio::use_awaitable));
-    if (!error && socket.local_endpoint(ignored) == socket.remote_endpoint(ignored))
-      error = asio::error::connection_refused;  // the kernel can connect a socket to itself
-    if (error) {
-      reason_ = error == asio::error::operation_aborted    ? "no answer from the port"
-                : error == asio::error::connection_refused ? "port closed (connection refused)"
-                                                           : error.message();
-      co_return Greeting::unreachable;
+    const wait::PortLook look = co_await wait::connect(
+        socket, endpoint, std::min(deadline, now() + options_.dns.timing.connect_timeout));
+    if (look.state != wait::PortState::open) {
+      reason_ = look.reason();
+      co_return Answer::none;
     }
-    disconnect();
-    connection_ = std::make_shared<Connection>(std::move(socket), *this, Connection::Side::peer, 1);
-    connection_->start(options_.timeout);
+    co_return co_await greet(
+        std::make_shared<Connection>(std::move(socket), Connection::Side::peer, options_.timeout), deadline);
+  }
+
+  asio::awaitable<Answer> greet(std::shared_ptr<Connection> connection, Time deadline) {
     Hello hello = options_.self;
-    hello.address = connection_->local_address();
+    hello.address = connection->local_address();
     if (options_.token) hello.nonce = random_number();
-    hello_ = to_text(hello);
-    connection_->send(hello_);
-    const Time until = std::min(deadline, now() + options_.timing.welcome);
-    const auto is_answered = [this] { return is_welcome_ || (met_ && !launched()); };
-    while (connection_ && !is_answered() && now() < until) co_await answered_.wait(until);
-    if (is_answered()) co_return Greeting::welcome;
-    if (connection_) {
-      disconnect();
+    const std::string said = to_text(hello);
+    connection->send(said);
+    loop::Timer timer(io_.get_executor(), std::min(deadline, now() + options_.timing.welcome));
+    const auto answer = co_await (connection->next() || timer.async_wait(asio::use_awaitable));
+    if (answer.index() != 0) {
       reason_ = "the port accepts the connection and does not answer";
-      co_return Greeting::silent;
+      co_return Answer::silent;
     }
-    const bool store = ended_as_ == Broken::store;
-    reason_ = store ? "torch's store answers there" : "the port accepts and closes the connection";
-    co_return store ? Greeting::store : Greeting::closed;
-  }
-
-  void disconnect() {
-    if (connection_) connection_->abandon();
-    connection_.reset();
-    is_welcome_ = false;
-  }
-
-  void heard(Connection& connection, const Message& message, const Line& line) override {
-    if (&connection != connection_.get()) return connection.abandon();
-    const auto* refuse = std::get_if<Refuse>(&message);
-    if (const auto* welcome = std::get_if<Welcome>(&message)) {
-      if (!is_welcome_) welcomed(connection, *welcome, line);
-    } else if (refuse != nullptr && (is_welcome_ || !options_.token)) {
-      refused(connection, refuse->sentence, refuse->code);
-    } else if (!is_welcome_) {
-      connection.drop("no welcome");
-    } else if (std::holds_alternative<Ping>(message)) {
-      connection.send(Ping{});
+    const auto& heard = std::get<0>(answer);
+    const auto* welcome = heard ? std::get_if<Welcome>(&heard->message) : nullptr;
+    const auto* refuse = heard && !options_.token ? std::get_if<Refuse>(&heard->message) : nullptr;
+    if (welcome != nullptr) {
+      const std::string fault = fault_of(*connection, *welcome, heard->line, said);
+      fault.empty() ? welcomed(connection, *welcome) : refused({exit_code::configuration, fault});
+    } else if (refuse != nullptr) {
+      refused(*refuse);
+    } else if (connection->broken() == Broken::version) {
+      take(no_link("the rankshim of node 0 speaks another version of the link"));
     } else {
-      take(message);
+      const bool store = connection->broken() == Broken::store;
+      reason_ = store ? "torch's store answers there" : "the port accepts and closes the connection";
+      co_return store ? Answer::store : Answer::closed;
     }
-    answered_.signal();
+    co_return Answer::settled;
   }
 
-  void welcomed(Connection& connection, const Welcome& welcome, const Line& line) {
+  /// Why the hub that welcomes is not this node's; empty: it is.
+  std::string fault_of(Connection& connection, const Welcome& welcome, const Line& line,
+                       const std::string& hello) {
     const std::string hub = node_name(0, welcome.host, connection.remote_address());
     if (options_.token) {
       if (welcome.nonce.empty() || line.tag.empty())
-        return refused(connection,
-                       hub + " has no token, and this node has one; set --job-token-file on all nodes");
-      connection.use(options_.token->for_connection(hello_, line.text));
+        return hub + " has no token, and this node has one; set --job-token-file on all nodes";
+      connection.use(options_.token->for_connection(hello, line.text));
       if (!connection.check(line))
-        return refused(
-            connection,
-            hub + " has another token, or belongs to another job; give all nodes the same --job-token-file");
+        return hub +
+               " has another token, or belongs to another job; give all nodes the same --job-token-file";
       connection.send(Proof{});
     }
-    if (welcome.instance == options_.self.instance) return refused(connection, "it is this node itself");
-    if (launched() && welcome.instance != welcome_->instance)
-      return refused(connection, hub + " was started anew");
+    if (welcome.instance == options_.self.instance) return "it is this node itself";
+    return launched() && welcome.instance != welcome_->instance ? hub + " was started anew" : "";
+  }
+
+  void welcomed(const std::shared_ptr<Connection>& connection, const Welcome& welcome) {
     welcome_ = welcome;
-    way_back_ = {ip::make_address(connection.remote_address()), static_cast<std::uint16_t>(welcome.port)};
-    is_welcome_ = true;
-    for (const Message& message : said_) connection.send(message);
+    way_back_ = {ip::make_address(connection->remote_address()), static_cast<std::uint16_t>(welcome.port)};
+    connection_ = connection;
+    for (const Message& message : said_) connection->send(message);
+    start(listen(weak_from_this(), connection));
   }
 
-  /// For another node 0, one that does not know this job's token is another job's.
-  void refused(Connection& connection, const std::string& sentence, int code = exit_code::configuration) {
-    reason_ = sentence;
+  void refused(Refuse refuse) {
+    // For another node 0, a hub that does not welcome this one is another job's.
+    if (options_.self.rank == 0 && !connection_) refuse.code = 0;
+    reason_ = refuse.sentence;
     if (launched()) lose();
-    take(Refuse{options_.self.rank == 0 && !is_welcome_ ? 0 : code, sentence});
-    connection.drop(sentence);
+    take(refuse);
   }
 
-  void ended(Connection& connection, const std::string& why) override {
-    if (&connection != connection_.get()) return;
-    const std::shared_ptr<Connection> last = std::exchange(connection_, nullptr);  // it still runs
-    const bool was_welcome = std::exchange(is_welcome_, false);
-    ended_as_ = connection.broken();
-    if (ended_as_ == Broken::version)
-      take(no_link("the rankshim of node 0 speaks another version of the link"));
-    reason_ = why;
-    answered_.signal();
+  /// Hears the hub until the connection ends, and looks for it again while the command runs.
+  asio::awaitable<void> listen(std::weak_ptr<Link> weak, std::shared_ptr<Connection> connection) {
+    while (const auto heard = co_await connection->next()) {
+      if (const auto* refuse = std::get_if<Refuse>(&heard->message)) {
+        refused(*refuse);
+        connection->close(refuse->sentence);
+      } else {
+        take(heard->message);
+      }
+      const bool is_direct =
+          welcome_->seen == connection->local_address() && welcome_->address == connection->remote_address();
+      if (std::holds_alternative<Go>(heard->message) && !is_direct)
+        start(keep_alive(connection, options_.timing.ping));
+    }
+    const auto self = weak.lock();
+    if (!self || connection_ != connection) co_return;
+    connection_ = nullptr;
+    reason_ = connection->why();
     changed_.signal();
-    if (launched() && was_welcome) asio::co_spawn(io_, connect_again(shared_from_this()), asio::detached);
+    if (!launched() || is_over()) co_return;
+    log::debug("the link to node 0 has ended ({}); connecting again", reason_);
+    try {
+      co_await seek(now() + options_.rules.relink);
+    } catch (const std::exception& error) {
+      reason_ = error.what();
+    }
+    if (!connection_ && !is_over()) lose();
+  }
+
+  /// A proxy between the nodes closes connections on which nothing is said.
+  static asio::awaitable<void> keep_alive(std::shared_ptr<Connection> connection, milliseconds interval) {
+    loop::Timer timer(co_await asio::this_coro::executor);
+    while (connection->is_open()) {
+      connection->send(Ping{});
+      timer.expires_after(interval);
+      co_await timer.async_wait(asio::use_awaitable);
+    }
+  }
+
+  void disconnect() {
+    if (connection_) connection_->close("this node's link is over");
   }
 
   // ---- meeting ----
@@ -159,27 +169,24 @@ class Peer final : public Link {
     while (!met_ && now() < deadline) {
       if (connection_)
         co_await changed_.wait(deadline);
-      else if (const auto end = co_await seek(deadline))
-        take(*end);
+      else
+        co_await seek(deadline);
     }
-    if (!met_) met_ = timed_out();
-    if (!launched()) {
-      disconnect();
-    } else if (!connection_) {  // it was lost at this moment
-      asio::co_spawn(io_, connect_again(shared_from_this()), asio::detached);
-    } else if (welcome_->seen != connection_->local_address() ||
-               welcome_->address != connection_->remote_address()) {
-      asio::co_spawn(io_, keep_alive(weak_from_this()), asio::detached);
+    if (!met_) {
+      const std::string missing = waiting().empty() ? "not all nodes came in time" : waiting();
+      met_ = Refuse{exit_code::unreachable,
+                    "node 0 at " + master_ +
+                        (welcome_ ? " was reached, but " + missing : " was not reached in time: " + reason_)};
     }
+    if (!launched()) disconnect();
   }
 
-  /// Looks for the hub until there is a connection that was welcome: where the master's name leads until the
-  /// launch, and on the way back. Returns an end of the meeting, or nothing.
-  asio::awaitable<std::optional<Refuse>> seek(Time deadline) {
-    const milliseconds between = options_.timing.retry + milliseconds(options_.self.nnodes / 4);
-    // When all start again, node 0 listens a moment after it has closed the connections.
-    milliseconds next = between;
-    if (options_.self.restarts != 0) next = std::min(between, milliseconds(10 + options_.self.nnodes / 16));
+  /// Looks for the hub until the meeting has ended or there is a connection: where the master's name leads
+  /// until the launch, and on the way back.
+  asio::awaitable<void> seek(Time deadline) {
+    const milliseconds longest = options_.timing.retry + milliseconds(options_.self.nnodes / 4);
+    // Node 0 listens a moment after the others' start, or after it has closed the connections.
+    milliseconds next(10 + options_.self.nnodes / 16);
     unsigned answers = 0;  // that no hub gives
     const auto between_look_ups = schedule_.between_checks(options_.dns.timing.search_interval);
     std::vector<std::string> addresses = std::exchange(options_.addresses, {});
@@ -189,33 +196,31 @@ class Peer final : public Link {
         options_.dns.timeout = std::chrono::ceil<milliseconds>(deadline - now());
         const wait::Result found = co_await wait::wait_for(options_.master, options_.dns);
         if (const auto* unreachable = std::get_if<wait::Unreachable>(&found))
-          co_return Refuse{exit_code::unreachable, unreachable->what, unreachable->anchor};
+          co_return take(Refuse{exit_code::unreachable, unreachable->what, unreachable->anchor});
         addresses = std::get<wait::Reached>(found).addresses;
         looked_up = now();
       }
       bool is_there = false;
       for (const std::string& address : addresses) {
-        const Greeting greeting =
-            co_await connect({ip::make_address(address), options_.master.port}, deadline);
-        if (greeting == Greeting::welcome) co_return std::nullopt;
-        is_there = is_there || greeting != Greeting::unreachable;
+        const Answer answer = co_await connect({ip::make_address(address), options_.master.port}, deadline);
+        if (answer == Answer::settled) co_return;
+        is_there = is_there || answer != Answer::none;
         // A mesh accepts for those who do not listen yet.
         const bool counts =
-            greeting == Greeting::silent || (greeting == Greeting::closed && wait::find_sidecar() == 0);
-        answers += greeting == Greeting::store ? enough_answers : counts ? 1 : 0;
+            answer == Answer::silent || (answer == Answer::closed && wait::find_sidecar() == 0);
+        answers += answer == Answer::store ? enough_answers : counts ? 1 : 0;
       }
       if (!is_there) answers = 0;
       // Something of the previous attempt may still listen there.
       if (!welcome_ && !options_.rules.decide && answers >= enough_answers)
-        co_return no_link("node 0 answers at " + master_ + ", but not as rankshim: " + reason_);
+        co_return take(no_link("node 0 answers at " + master_ + ", but not as rankshim: " + reason_));
       // It may have said go while the connection was lost; then it listens elsewhere.
-      if (way_back_.port() != 0 && co_await connect(way_back_, deadline) == Greeting::welcome)
-        co_return std::nullopt;
+      if (way_back_.port() != 0 && co_await connect(way_back_, deadline) == Answer::settled) co_return;
+      next = std::min(longest, next);
       co_await pause(next, deadline);  // a cancelled try is no reason
+      next *= 2;
       report();
-      next = std::min(between, 2 * next);
     }
-    co_return timed_out();
   }
 
   asio::awaitable<void> pause(milliseconds about, Time deadline) {
@@ -231,38 +236,7 @@ class Peer final : public Link {
     next_report_ = now() + options_.dns.timing.report_interval;
   }
 
-  [[nodiscard]] Refuse timed_out() const {
-    const std::string missing = waiting();
-    const std::string why = !welcome_ ? " was not reached in time: " + reason_
-                            : missing.empty()
-                                ? " was reached, but not all nodes came in time"
-                                : " was reached, but " + missing + ", which did not come in time";
-    return {exit_code::unreachable, "node 0 at " + master_ + why};
-  }
-
   // ---- running ----
-
-  /// A proxy between the nodes closes connections on which nothing is said. The peer may go while this waits.
-  asio::awaitable<void> keep_alive(std::weak_ptr<Link> weak) {
-    while (!weak.expired() && !is_over()) {
-      if (connection_) connection_->send(Ping{});
-      ping_.expires_after(options_.timing.ping);
-      boost::system::error_code ignored;
-      co_await ping_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
-    }
-  }
-
-  asio::awaitable<void> connect_again(std::shared_ptr<Link> /*self*/) {
-    if (is_over() || std::exchange(connecting_again_, true)) co_return;
-    log::debug("the link to node 0 has ended ({}); connecting again", reason_);
-    try {
-      co_await seek(now() + options_.rules.relink);
-    } catch (const std::exception& error) {
-      reason_ = error.what();
-    }
-    connecting_again_ = false;
-    if (!is_welcome_ && !is_over()) lose();
-  }
 
   /// The first that this node has told of, or that it was asked to stop.
   [[nodiscard]] const Failure* first_told(bool stopped) const {
@@ -286,7 +260,7 @@ class Peer final : public Link {
 
   void send(const Message& message) override {
     said_.push_back(message);
-    if (is_welcome_) connection_->send(message);
+    if (connection_) connection_->send(message);
   }
 
   asio::awaitable<void> part(bool well) override {
@@ -299,8 +273,7 @@ class Peer final : public Link {
       is_over_ = true;
       // Node 0 closes the connection when all that it started has ended, too.
       while (connection_ && stop_ && stop_->again && now() < until) co_await changed_.wait(until);
-    } else if (!met_ && !is_welcome_) {  // who is welcome says again what it has said
-      disconnect();
+    } else if (!met_ && !connection_) {  // else node 0 has heard it
       co_await seek(now() + options_.timing.leave);
     }
     const Time until = now() + options_.timing.farewell;
@@ -311,18 +284,12 @@ class Peer final : public Link {
   const std::string master_;
   const wait::Schedule schedule_;
   std::minstd_rand random_;
-  std::shared_ptr<Connection> connection_;
-  std::string hello_;        ///< the text that was sent
-  bool is_welcome_ = false;  ///< on this connection
-  std::optional<Welcome> welcome_;
-  tcp::endpoint way_back_;        ///< to the hub that was welcoming; port 0: there is none
-  Broken ended_as_ = Broken::no;  ///< the last connection
-  std::string reason_;            ///< why there is no connection
+  std::shared_ptr<Connection> connection_;  ///< to the hub that was welcoming
+  std::optional<Welcome> welcome_;          ///< the last one
+  tcp::endpoint way_back_;                  ///< to that hub; port 0: there is none
+  std::string reason_;                      ///< why there is no connection
   std::string reported_;
   Time next_report_;
-  Event answered_;    ///< for connect()
-  loop::Timer ping_;  ///< for keep_alive()
-  bool connecting_again_ = false;
   std::vector<Message> said_;  ///< a new connection begins with it
 };
 

@@ -41,6 +41,21 @@ TEST_CASE("a token is a file's text, without the blanks around it", "[link]") {
   CHECK(why("/nowhere") == "the job's token cannot be had from the file /nowhere: No such file or directory");
 }
 
+TEST_CASE("a side that does not read loses the connection, and what is kept for it is bounded",
+          "[link][attack]") {
+  boost::asio::io_context io(1);
+  tcp::acceptor listener(io);
+  REQUIRE_FALSE(open_listener(listener, 0, 1));
+  tcp::socket reads_nothing(io);
+  reads_nothing.connect({boost::asio::ip::address_v4::loopback(), listener.local_endpoint().port()});
+  const auto connection = std::make_shared<Connection>(listener.accept(), Connection::Side::hub,
+                                                       std::chrono::milliseconds(30'000));
+  const Waiting longest{std::string(1000, 'x')};
+  for (int i = 0; i < 100'000 && connection->is_open(); ++i) connection->send(longest);
+  CHECK_FALSE(connection->is_open());
+  CHECK(connection->why() == "it does not read what it is sent");
+}
+
 TEST_CASE("random numbers differ", "[link]") {
   CHECK(random_number().size() == 32);
   CHECK(random_number() != random_number());

@@ -16,21 +16,14 @@ namespace {
 
 constexpr std::size_t most_strangers = 64;
 
-std::string who(const Hello& hello, const std::string& seen) {
-  return node_name(hello.rank, hello.host, seen);
-}
+std::string who(const Hello& hello) { return node_name(hello.rank, hello.host, hello.seen); }
 
 std::string shown(const std::string& text) { return text.empty() ? "none" : in_quotes(text); }
 
-/// The node that has the address; null if none has it, or several have.
-const Node* node_at(std::string_view address, const std::vector<Node>& nodes) {
-  const Node* found = nullptr;
-  for (const Node& node : nodes) {
-    if (node.seen != address && node.hello.address != address) continue;
-    if (found != nullptr) return nullptr;
-    found = &node;
-  }
-  return found;
+/// The first of the texts, and how many more there are.
+std::string few(const std::vector<std::string>& texts, std::size_t most, const std::string& between) {
+  const std::string text = joined(texts | std::views::take(most), between);
+  return texts.size() > most ? fmt::format("{}{}and {} more", text, between, texts.size() - most) : text;
 }
 
 }  // namespace
@@ -49,9 +42,13 @@ std::string with_node_names(std::string_view text, const std::vector<Node>& node
     const std::string_view plain = word.substr(0, word.find_last_not_of(".:") + 1);
     std::string_view host = split_host_port(plain).first;
     if (host.starts_with(mapped)) host = split_host_port(host.substr(mapped.size())).first;
+    const auto has_it = [&](const Node& node) {
+      return node.hello.seen == host || node.hello.address == host;
+    };
     const bool may_be = host.find_first_of(".:") != std::string_view::npos;
-    if (const Node* node = may_be ? node_at(host, nodes) : nullptr; node != nullptr) {
-      named += node_name(node->hello.rank, node->hello.host, host);
+    if (may_be && std::ranges::count_if(nodes, has_it) == 1) {
+      const Hello& hello = std::ranges::find_if(nodes, has_it)->hello;
+      named += node_name(hello.rank, hello.host, host);
       word.remove_prefix(plain.size());
     }
     named += word;
@@ -73,7 +70,6 @@ Roster::Roster(Hello own, Rules rules, Time now)
   nodes_[0].hello = std::move(own);
   nodes_[0].connection = myself;
   nodes_[0].state = Node::State::here;
-  rank_of_[myself] = 0;
 }
 
 // ---- meeting ----
@@ -85,109 +81,106 @@ bool Roster::is_foreign(const Hello& hello) const {
 }
 
 /// Why the node cannot be a part of the job; empty: it can.
-std::string Roster::fault_of(const Hello& hello, const std::string& seen) const {
+std::string Roster::fault_of(const Hello& hello) const {
   const Hello& own = nodes_[0].hello;
-  const std::string name = who(hello, seen), hub = who(own, "");
-  if (hello.attempt != own.attempt)
-    return fmt::format("{} belongs to attempt {} of the job, {} to attempt {}", name, shown(hello.attempt),
-                       hub, shown(own.attempt));
-  if (hello.run != own.run)
-    return fmt::format(
-        "{} belongs to the job {}, {} to the job {}: the master's name {} leads to another "
-        "job, or RANKSHIM_RUN_ID is not the same on all nodes",
-        name, shown(hello.run), hub, shown(own.run), in_quotes(hello.master));
-  const std::tuple<std::string_view, std::string, std::string, std::string_view> agreed[] = {
-      {"nnodes", std::to_string(hello.nnodes), std::to_string(own.nnodes), "RANKSHIM_NNODES"},
-      {"master port", std::to_string(hello.port), std::to_string(own.port), "RANKSHIM_MASTER_PORT"},
-      {"launcher", shown(hello.launcher), shown(own.launcher), "RANKSHIM_LAUNCHER"},
-      {"job_restarts", shown(hello.job_restarts), shown(own.job_restarts), "RANKSHIM_JOB_RESTARTS"},
-      {"workers per node", std::to_string(hello.workers),
-       std::to_string(rules_.equal_workers ? own.workers : hello.workers), "RANKSHIM_NPROC_PER_NODE"},
+  const std::string name = who(hello);
+  const auto same = [](std::string_view option) {
+    return fmt::format("set {} to the same on all nodes", option);
   };
-  for (const auto& [what, theirs, ours, option] : agreed)
+  const std::tuple<const char*, std::string, std::string, std::string> agreed[] = {
+      {"attempt", hello.attempt, own.attempt, "one of them belongs to another attempt of the job"},
+      {"run id", hello.run, own.run,
+       fmt::format("the master's name {} leads to another job, or {}", in_quotes(hello.master),
+                   same("RANKSHIM_RUN_ID"))},
+      {"nnodes", std::to_string(hello.nnodes), std::to_string(own.nnodes), same("RANKSHIM_NNODES")},
+      {"master port", std::to_string(hello.port), std::to_string(own.port), same("RANKSHIM_MASTER_PORT")},
+      {"launcher", hello.launcher, own.launcher, same("RANKSHIM_LAUNCHER")},
+      {"job_restarts", hello.job_restarts, own.job_restarts, same("RANKSHIM_JOB_RESTARTS")},
+      {"workers per node", std::to_string(hello.workers),
+       std::to_string(rules_.equal_workers ? own.workers : hello.workers), same("RANKSHIM_NPROC_PER_NODE")},
+  };
+  for (const auto& [what, theirs, ours, remedy] : agreed)
     if (theirs != ours)
-      return fmt::format("{} has {} {}, {} has {}; set {} to the same on all nodes", name, what, theirs, hub,
-                         ours, option);
+      return fmt::format("{} has {} {}, {} has {}; {}", name, what, shown(theirs), node_name(0, own.host),
+                         shown(ours), remedy);
   if (hello.rank >= own.nnodes)
     return fmt::format("{} is out of range: {} nodes have the ranks 0 to {}; set RANKSHIM_NODE_RANK", name,
                        own.nnodes, own.nnodes - 1);
-  return hello.rank == 0 ? twice(hello, seen) : "";
-}
-
-std::string Roster::twice(const Hello& hello, const std::string& seen) const {
-  const Node& older = nodes_[hello.rank];
+  const Node& node = nodes_[hello.rank];
+  if (!node.connection || hello.instance == node.hello.instance) return "";
+  // A node that lives comes back when its place is taken.
+  const bool is_back = std::ranges::count(node.displaced, hello.instance) != 0;
+  if (hello.rank != 0 && !is_back && node.displaced.size() < most_strangers) return "";
   return fmt::format("two nodes have the rank {}: {} and {}; set RANKSHIM_NODE_RANK on each", hello.rank,
-                     who(older.hello, older.seen), who(hello, seen));
+                     who(node.hello), name);
 }
 
-void Roster::arrived(ConnectionId id, const Hello& hello, const std::string& seen, Time now) {
+void Roster::arrived(ConnectionId id, const Hello& hello, Time now) {
+  if (hello.instance == nodes_[0].hello.instance) return send(id, std::nullopt);  // it has found itself
   if (launched()) return come_back(id, hello);
   if (met_) {
     if (hello.rank < nodes_.size()) nodes_[hello.rank].state = Node::State::here;
-    return send(id, std::get<Refuse>(*met_), true);
+    return send(id, std::get<Refuse>(*met_));
   }
-  if (wrong_.size() > nodes_.size() + most_strangers) return outgoing_.push_back({{id}, std::nullopt, true});
-  last_arrival_ = now;
-  if (const std::string fault = fault_of(hello, seen); !fault.empty()) {
+  if (wrong_.size() > nodes_.size() + most_strangers) return send(id, std::nullopt);
+  last_arrival_ = std::max(last_arrival_, now);
+  if (const std::string fault = fault_of(hello); !fault.empty()) {
     const auto theirs = parse_number<std::uint64_t>(hello.attempt);
     const auto ours = parse_number<std::uint64_t>(nodes_[0].hello.attempt);
     if (theirs && ours && *theirs < *ours)  // it is about to be removed
-      return send(id, Refuse{exit_code::configuration, fault}, true);
+      return send(id, Refuse{exit_code::configuration, fault});
     if (is_foreign(hello) && hello.rank == 0)  // its job's name leads here for a while: no fault of either
-      return send(id, no_link(fault), true);
-    wrong_.push_back({id, hello, seen, fault});
+      return send(id, no_link(fault));
+    wrong_.push_back({id, hello, fault});
     if (wrong_.size() <= 3) send(myself, waiting());  // it is logged at once
     return;
   }
-  const Node& node = nodes_[hello.rank];
-  if (!node.connection || node.hello.instance == hello.instance) return take_place(id, hello, seen);
-  wrong_.push_back({id, hello, seen, twice(hello, seen), true, now + rules_.answer});
-  send(*node.connection, Ping{});
-}
-
-void Roster::take_place(ConnectionId id, const Hello& hello, const std::string& seen) {
   Node& node = nodes_[hello.rank];
+  if (node.connection && hello.instance != node.hello.instance) {
+    node.displaced.push_back(node.hello.instance);
+    last_arrival_ = now + rules_.answer;
+  }
   connect(node, id);
   node.hello = hello;
-  node.seen = seen;
   node.state = Node::State::here;
 }
 
 /// In place of an older connection.
 void Roster::connect(Node& node, ConnectionId id) {
-  if (node.connection) {
-    rank_of_.erase(*node.connection);
-    outgoing_.push_back({{*node.connection}, std::nullopt, true});
-  }
+  if (node.connection) send(*node.connection, std::nullopt);
   node.connection = id;
-  rank_of_[id] = static_cast<unsigned>(&node - nodes_.data());
+}
+
+Node* Roster::node_of(ConnectionId id) {
+  const auto found = std::ranges::find(nodes_, std::optional(id), &Node::connection);
+  return found == nodes_.end() ? nullptr : &*found;
 }
 
 void Roster::gone(ConnectionId id, Time now) {
   std::erase_if(wrong_, [&](const Wrong& wrong) { return wrong.id == id; });
-  const auto found = rank_of_.find(id);
-  if (found == rank_of_.end()) return;
-  Node& node = nodes_[found->second];
-  rank_of_.erase(found);
-  node.connection.reset();
+  Node* const node = node_of(id);
+  if (node == nullptr) return;
+  node->connection.reset();
+  for (const Wrong& wrong : wrong_)
+    if (wrong.hello.rank == node->hello.rank) send(wrong.id, std::nullopt);  // it can come again
   if (!met_) {
-    node.state = Node::State::missing;
-  } else if (node.state == Node::State::running && stop_) {
-    node.state = Node::State::stopped;
-  } else if (node.state == Node::State::running) {
-    node.lost_at = now + rules_.relink;
+    node->state = Node::State::missing;
+  } else if (node->state == Node::State::running && stop_) {
+    node->state = Node::State::stopped;
+  } else if (node->state == Node::State::running) {
+    node->lost_at = now + rules_.relink;
   }
 }
 
 void Roster::store_client(const std::string& address, Time now) {
-  const bool known = std::ranges::find(store_clients_, address) != store_clients_.end();
+  const bool known = std::ranges::count(store_clients_, address) != 0;
   if (met_ || known || store_clients_.size() >= nodes_.size()) return;
   store_clients_.push_back(address);
-  last_arrival_ = now;
+  last_arrival_ = std::max(last_arrival_, now);
 }
 
 bool Roster::ready() const {
-  return !met_ && rank_of_.size() == nodes_.size() &&
+  return !met_ && std::ranges::count(nodes_, std::optional<ConnectionId>(), &Node::connection) == 0 &&
          std::ranges::all_of(wrong_, [&](const Wrong& wrong) { return is_foreign(wrong.hello); });
 }
 
@@ -197,51 +190,45 @@ Time Roster::refused_at() const {
   std::size_t most = nodes_.size(), least = nodes_.size();
   bool foreign = store_clients_.empty();
   for (const Wrong& wrong : wrong_) {
-    if (wrong.contest != Time::max()) return Time::max();  // soon it is clear
     if (is_foreign(wrong.hello)) continue;
     foreign = false;
     most = std::max<std::size_t>(most, wrong.hello.nnodes);
     least = std::min<std::size_t>(least, wrong.hello.nnodes);
   }
-  const std::size_t count = rank_of_.size() + wrong_.size() + store_clients_.size();
+  const auto here =
+      std::ranges::count_if(nodes_, [](const Node& node) { return node.connection.has_value(); });
+  const std::size_t count = static_cast<std::size_t>(here) + wrong_.size() + store_clients_.size();
   if (count >= most && !foreign) return last_arrival_;
   if (count >= least) return last_arrival_ + rules_.settle;
   return foreign ? Time::max() : last_arrival_ + rules_.patience;
 }
 
-void Roster::give_up() { end_meeting({exit_code::unreachable, missing("", " did not come in time")}); }
-
 void Roster::end_meeting(const Refuse& verdict) {
   met_ = verdict;
-  send_all(verdict, true);
+  send_all(verdict);
 }
 
 /// "1 of 3 nodes: rank 2", and what is wrong.
 std::string Roster::missing(std::string_view before, std::string_view after) const {
-  constexpr std::size_t most = 10;
-  std::vector<unsigned> ranks;
-  for (unsigned rank = 0; rank < nodes_.size(); ++rank)
-    if (!nodes_[rank].connection) ranks.push_back(rank);
+  std::vector<std::string> ranks;
+  for (const Node& node : nodes_)
+    if (!node.connection) ranks.push_back(std::to_string(&node - nodes_.data()));
   if (ranks.empty()) return faults();
-  std::string text =
-      fmt::format("{}{} of {} nodes{}: {} {}", before, ranks.size(), nodes_.size(), after,
-                  ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks | std::views::take(most), ", "));
-  if (ranks.size() > most) text += fmt::format(" and {} more", ranks.size() - most);
+  const std::string text = fmt::format("{}{} of {} nodes{}: {} {}", before, ranks.size(), nodes_.size(),
+                                       after, ranks.size() == 1 ? "rank" : "ranks", few(ranks, 10, ", "));
   return wrong_.empty() ? text : text + "; " + faults();
 }
 
 std::string Roster::faults() const {
-  constexpr std::size_t most = 3;
-  const auto sentences = wrong_ | std::views::take(most) | std::views::transform(&Wrong::sentence);
-  return joined(sentences, "; ") +
-         (wrong_.size() > most ? fmt::format("; and {} more", wrong_.size() - most) : "");
+  const auto sentences = wrong_ | std::views::transform(&Wrong::sentence);
+  return few({sentences.begin(), sentences.end()}, 3, "; ");
 }
 
 // ---- running ----
 
 void Roster::launch() {
   for (const Wrong& wrong : std::exchange(wrong_, {}))
-    send(wrong.id, Refuse{exit_code::configuration, wrong.sentence}, true);
+    send(wrong.id, Refuse{exit_code::configuration, wrong.sentence});
   Go go;
   for (const Node& node : nodes_) {
     go.attempt = std::max(go.attempt, node.hello.restarts);  // a new container knows of none
@@ -259,7 +246,8 @@ void Roster::launch() {
 void Roster::come_back(ConnectionId id, const Hello& hello) {
   Node* node = hello.rank < nodes_.size() ? &nodes_[hello.rank] : nullptr;
   if (node == nullptr || hello.instance != node->hello.instance || node->state == Node::State::lost)
-    return send(id, Refuse{exit_code::configuration, "the job has started without " + who(hello, "")}, true);
+    return send(id, Refuse{exit_code::configuration,
+                           "the job has started without " + node_name(hello.rank, hello.host)});
   connect(*node, id);
   node->lost_at = Time::max();
   send(id, node->go);  // the first one may have been lost with the connection
@@ -268,24 +256,18 @@ void Roster::come_back(ConnectionId id, const Hello& hello) {
 }
 
 void Roster::said(ConnectionId id, const Message& message, Time now) {
-  const auto found = rank_of_.find(id);
-  if (found == rank_of_.end()) return;
-  Node& node = nodes_[found->second];
+  Node* const node = node_of(id);
+  if (node == nullptr) return;
   if (const auto* failure = std::get_if<Failure>(&message)) {
-    fail(node, *failure);
-  } else if (std::holds_alternative<Ping>(message) && !met_) {
-    for (Wrong& wrong : wrong_)
-      if (wrong.hello.rank == found->second) wrong.contest = Time::max();
-    last_arrival_ = now;
-    send(myself, waiting());
+    fail(*node, *failure);
   } else if (const auto* done = std::get_if<Done>(&message); done != nullptr && launched()) {
-    node.done = *done;
-    node.done_at = now;
-    if (node.state == Node::State::running) {  // nothing was told of its end before
+    node->done = *done;
+    node->done_at = now;
+    if (node->state == Node::State::running) {  // nothing was told of its end before
       if (done->code == 0 || stop_)
-        node.state = done->code == 0 ? Node::State::done : Node::State::stopped;
+        node->state = done->code == 0 ? Node::State::done : Node::State::stopped;
       else
-        fail(node, {.cause = "exit", .code = done->code});
+        fail(*node, {.cause = "exit", .code = done->code});
       if (!stop_ && all_done()) send_all(End{});
     }
     tell_gathered();
@@ -316,12 +298,12 @@ void Roster::stop_node(Node& node, const Stop& stop) {
 
 /// Tells of all failures, once each node has ended.
 void Roster::tell_gathered() {
-  constexpr std::size_t most = 5;
   if (!rules_.gathers || stop_ || failed_.empty() || !all_ended()) return;
   Failure first = failed_.front();
-  for (const Failure& other : failed_ | std::views::take(most) | std::views::drop(1))
-    first.text += fmt::format("; {} too: {}", node_name(other.node, other.host), other.text);
-  if (failed_.size() > most) first.text += fmt::format("; and {} more", failed_.size() - most);
+  std::vector<std::string> texts = {first.text};
+  for (const Failure& other : failed_ | std::views::drop(1))
+    texts.push_back(fmt::format("{} too: {}", node_name(other.node, other.host), other.text));
+  first.text = few(texts, 5, "; ");
   stop_all({first});
 }
 
@@ -332,18 +314,6 @@ void Roster::stop_all(Stop stop) {
   send_all(*stop_);
 }
 
-bool Roster::all_came() const {
-  return std::ranges::none_of(nodes_, [](const Node& node) { return node.state == Node::State::missing; });
-}
-
-bool Roster::all_done() const {
-  return std::ranges::all_of(nodes_, [](const Node& node) { return node.state == Node::State::done; });
-}
-
-bool Roster::all_ended() const {
-  return std::ranges::all_of(nodes_, [](const Node& node) { return node.done || !node.connection; });
-}
-
 // ---- time ----
 
 Time Roster::tick(Time now) {
@@ -352,20 +322,13 @@ Time Roster::tick(Time now) {
     if (when > now) next = std::min(next, when);
     return when <= now;
   };
-  const auto has_place = [&](const Wrong& wrong) {
-    return wrong.twice && (is_due(wrong.contest) || !nodes_[wrong.hello.rank].connection);
-  };
-  for (auto it = wrong_.begin(); !met_ && (it = std::ranges::find_if(wrong_, has_place)) != wrong_.end();) {
-    const Wrong newer = std::move(*it);
-    wrong_.erase(it);
-    take_place(newer.id, newer.hello, newer.seen);
-  }
   if (ready()) return last_arrival_;
   if (!met_ && is_due(refused_at()))
     end_meeting(wrong_.empty() ? no_link("a node without rankshim, or without its link, came to the master's "
                                          "port: " +
                                          joined(store_clients_))
                                : Refuse{exit_code::configuration, faults()});
+  if (!met_ && is_due(deadline_)) end_meeting({exit_code::unreachable, missing("", " did not come in time")});
   if (!met_ && is_due(next_report_)) {
     next_report_ = now + rules_.report;
     send_all(waiting());
@@ -385,9 +348,10 @@ Time Roster::tick(Time now) {
 }
 
 /// To all nodes that are connected, also to those that cannot be a part of the job.
-void Roster::send_all(Message message, bool close) {
-  Outgoing outgoing{{}, std::move(message), close};
-  for (const auto& [id, rank] : rank_of_) outgoing.to.push_back(id);
+void Roster::send_all(Message message) {
+  Outgoing outgoing{{}, std::move(message)};
+  for (const Node& node : nodes_)
+    if (node.connection) outgoing.to.push_back(*node.connection);
   for (const Wrong& wrong : wrong_) outgoing.to.push_back(wrong.id);
   outgoing_.push_back(std::move(outgoing));
 }

@@ -1,11 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -35,8 +35,8 @@ struct Node {
 
   State state = State::missing;
   Hello hello;
-  std::string seen;                        ///< its address as node 0 sees it
   std::optional<ConnectionId> connection;  ///< nothing: it is not connected
+  std::vector<std::string> displaced;      ///< instances whose place it took while they were connected
   Go go;                                   ///< once all were told to launch
   std::string failure;                     ///< what the first one was that it told
   std::optional<Done> done;                ///< once its command has ended, …
@@ -52,11 +52,13 @@ std::string_view word(Node::State state);
 /// address that several nodes have stays as it is. Pure.
 std::string with_node_names(std::string_view text, const std::vector<Node>& nodes);
 
-/// What the hub is to do: send `message` to connections, and close those if `close`.
+/// What the hub is to do: send `message` to connections. After a Refuse, and where there is no message, it
+/// closes them.
 struct Outgoing {
   std::vector<ConnectionId> to;
   std::optional<Message> message;
-  bool close = false;
+
+  [[nodiscard]] bool closes() const { return !message || std::holds_alternative<Refuse>(*message); }
 };
 
 /// The job as node 0 sees it: who is here, whether they agree, who failed first. Pure: events with their
@@ -68,8 +70,7 @@ class Roster {
     std::chrono::milliseconds relink{10'000};  ///< a node without a connection is lost after this
     std::chrono::milliseconds first_report{5'000};  ///< who is missing …
     std::chrono::milliseconds report{30'000};       ///< … and again
-    std::chrono::milliseconds answer{
-        500};  ///< for the older of two nodes with one rank to show that it lives
+    std::chrono::milliseconds answer{500};       ///< for a node whose place was taken to show that it lives
     std::chrono::milliseconds settle{800};       ///< after the last arrival, before the job is refused
     std::chrono::milliseconds patience{10'000};  ///< the same while nodes are missing as well
     /// A failure ends no other node: all are told of the failures when each node has ended by itself.
@@ -83,25 +84,23 @@ class Roster {
 
   /// Node 0's own address, as the others know it.
   void is_at(const std::string& address) {
-    if (nodes_[0].seen.empty()) nodes_[0].seen = address;
+    if (nodes_[0].hello.seen.empty()) nodes_[0].hello.seen = address;
   }
-  void arrived(ConnectionId id, const Hello& hello, const std::string& seen, Time now);
+  void arrived(ConnectionId id, const Hello& hello, Time now);
   void said(ConnectionId id, const Message& message, Time now);
   void gone(ConnectionId id, Time now);
   /// A client of torch's store was at the port, from that address: a node without rankshim.
   void store_client(const std::string& address, Time now);
-  /// Does what is due. Returns when it has something to do next, at the latest: a moment that has
-  /// passed, if it is ready().
+  /// Does what is due. Returns when it has something to do next, at the latest. A moment that has passed: all
+  /// are here and agree, so that launch() may be called.
   Time tick(Time now);
 
-  /// Whether all are here and agree, so that launch() may be called.
-  [[nodiscard]] bool ready() const;
   /// Tells everybody to launch.
   void launch();
   /// Tells everybody that the job cannot start, or that it goes on without a link.
   void end_meeting(const Refuse& verdict);
-  /// Tells everybody that the time for meeting is over.
-  void give_up();
+  /// Tells everybody then that the time for meeting is over.
+  void give_up_at(Time deadline) { deadline_ = deadline; }
 
   /// What is to be sent since the last call.
   std::vector<Outgoing> take_outgoing() { return std::exchange(outgoing_, {}); }
@@ -109,27 +108,29 @@ class Roster {
   [[nodiscard]] Waiting waiting() const { return {missing("waiting for ", ""), !wrong_.empty()}; }
   [[nodiscard]] const std::vector<Node>& nodes() const { return nodes_; }
   /// Whether every node was here at some time.
-  [[nodiscard]] bool all_came() const;
+  [[nodiscard]] bool all_came() const {
+    return std::ranges::find(nodes_, Node::State::missing, &Node::state) == nodes_.end();
+  }
   /// Whether no node has anything left to tell.
-  [[nodiscard]] bool all_ended() const;
+  [[nodiscard]] bool all_ended() const {
+    return std::ranges::all_of(nodes_, [](const Node& node) { return node.done || !node.connection; });
+  }
 
  private:
   /// A node that cannot be a part of the job as it is.
   struct Wrong {
     ConnectionId id;
     Hello hello;
-    std::string seen;
     std::string sentence;
-    bool twice = false;  ///< it could be, if another node had not its rank
-    /// Until then the older node with its rank can show that it lives; max: it has.
-    Time contest = Time::max();
   };
   [[nodiscard]] bool launched() const { return met_ && std::holds_alternative<Go>(*met_); }
-  [[nodiscard]] bool all_done() const;
+  [[nodiscard]] bool all_done() const {
+    return std::ranges::all_of(nodes_, [](const Node& node) { return node.state == Node::State::done; });
+  }
+  Node* node_of(ConnectionId id);
+  [[nodiscard]] bool ready() const;
   [[nodiscard]] bool is_foreign(const Hello& hello) const;
-  [[nodiscard]] std::string fault_of(const Hello& hello, const std::string& seen) const;
-  [[nodiscard]] std::string twice(const Hello& hello, const std::string& seen) const;
-  void take_place(ConnectionId id, const Hello& hello, const std::string& seen);
+  [[nodiscard]] std::string fault_of(const Hello& hello) const;
   void connect(Node& node, ConnectionId id);
   void come_back(ConnectionId id, const Hello& hello);
   [[nodiscard]] std::string missing(std::string_view before, std::string_view after) const;
@@ -139,20 +140,20 @@ class Roster {
   void fail(Node& node, Failure failure);
   void stop_all(Stop stop);
   void tell_gathered();
-  void send(ConnectionId to, Message message, bool close = false) {
-    outgoing_.push_back({{to}, std::move(message), close});
+  void send(ConnectionId to, std::optional<Message> message) {
+    outgoing_.push_back({{to}, std::move(message)});
   }
-  void send_all(Message message, bool close = false);
+  void send_all(Message message);
 
   Rules rules_;
   std::vector<Node> nodes_;
-  std::unordered_map<ConnectionId, unsigned> rank_of_;
   std::vector<Wrong> wrong_;
   std::vector<std::string> store_clients_;
   std::vector<Failure> failed_;  ///< the first of each node, the first first
   std::vector<Outgoing> outgoing_;
   std::optional<Met> met_;
   std::optional<Stop> stop_;
+  Time deadline_ = Time::max();
   Time last_arrival_;
   Time next_report_;
 };

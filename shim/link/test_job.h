@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "link/connection.h"
 #include "link/link.h"
+#include "link/test_options.h"
 
 /// Helpers of the link's tests: the nodes of a job on one event loop, and who else may come.
 namespace rankshim::link::test {
@@ -44,19 +45,10 @@ struct Ended {
 struct TestJob {
   explicit TestJob(unsigned count = 3) : nnodes(count), met(count), ended(count), stops(count) {
     for (unsigned rank = 0; rank < count; ++rank) {
-      Options of_node;
-      of_node.self = {.run = "job",
-                      .rank = rank,
-                      .nnodes = count,
-                      .workers = 2,
-                      .launcher = "torchrun",
-                      .host = "host-" + std::to_string(rank)};
-      of_node.master.host = "127.0.0.1";
-      of_node.master.port = port.number();
+      Options of_node = options_of(rank, count, port.number(), "host-");
       of_node.rules = {
           .relink = 1000ms, .first_report = 200ms, .answer = 100ms, .settle = 100ms, .patience = 300ms};
-      of_node.timing = {
-          .hello = 100'000ms, .welcome = 200ms, .retry = 20ms, .farewell = 500ms, .end = 2000ms};
+      of_node.timing = {.hello = 100'000ms, .retry = 20ms, .farewell = 500ms, .end = 2000ms};
       options.push_back(of_node);
       links.emplace_back();
     }

@@ -46,20 +46,24 @@ int adopt(boost::asio::posix::stream_descriptor& owner, int descriptor) {
 }
 
 void Timer::expires_at(Clock::time_point when) {
-  if (descriptor_.is_open()) {
-    descriptor_.cancel();
+  auto& descriptor = state_->descriptor;
+  ++state_->round;
+  if (descriptor.is_open()) {
+    descriptor.cancel();
   } else {
     const int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    must(timer < 0 ? -errno : -adopt(descriptor_, timer), "timerfd");
+    must(timer < 0 ? -errno : -adopt(descriptor, timer), "timerfd");
   }
-  must(set(descriptor_.native_handle(), std::max(when.time_since_epoch(), Clock::duration(1))),
+  state_->when = when;
+  must(set(descriptor.native_handle(), std::max(when.time_since_epoch(), Clock::duration(1))),
        "timerfd_settime");
 }
 
 void Timer::cancel() {
-  if (!descriptor_.is_open()) return;
-  descriptor_.cancel();
-  set(descriptor_.native_handle(), {});
+  ++state_->round;
+  if (!state_->descriptor.is_open()) return;
+  state_->descriptor.cancel();
+  set(state_->descriptor.native_handle(), {});
 }
 
 void run_until(boost::asio::io_context& io, const bool& over) {

@@ -3,10 +3,13 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/compose.hpp>
+#include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <chrono>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -35,10 +38,13 @@ int adopt(boost::asio::posix::stream_descriptor& owner, int descriptor);
 /// (boost/asio/detail/impl/epoll_reactor.ipp, get_timeout).
 class Timer {
  public:
-  explicit Timer(const boost::asio::any_io_executor& executor) : descriptor_(executor) {}
+  explicit Timer(const boost::asio::any_io_executor& executor) : state_(std::make_shared<State>(executor)) {}
   Timer(const boost::asio::any_io_executor& executor, Clock::time_point when) : Timer(executor) {
     expires_at(when);
   }
+  ~Timer() { cancel(); }
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
 
   /// Sets the moment. A wait that goes on ends with operation_aborted. Throws boost::system::system_error if
   /// the kernel refuses it.
@@ -48,15 +54,29 @@ class Timer {
   /// Ends a wait with operation_aborted, and forgets the moment.
   void cancel();
 
-  /// Completes at the moment, or at once if it has passed: a handler gets the error_code alone.
+  /// Completes at the moment, or at once if it has passed: a handler gets the error_code alone. That the
+  /// descriptor is ready is no sign: Asio may take the event of another one, which was closed in the same
+  /// moment, for this one's (free_descriptor_state() in epoll_reactor.ipp, while the old state is enqueued).
   template <class Token>
   auto async_wait(Token&& token) {
-    return descriptor_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
-                                  std::forward<Token>(token));
+    const auto wait = [state = state_, round = state_->round, begun = false](
+                          auto& self, boost::system::error_code error = {}) mutable {
+      if (state->round != round) error = boost::asio::error::operation_aborted;
+      if (std::exchange(begun, true) && (error || Clock::now() >= state->when)) return self.complete(error);
+      state->descriptor.async_wait(boost::asio::posix::stream_descriptor::wait_read, std::move(self));
+    };
+    return boost::asio::async_compose<Token, void(boost::system::error_code)>(wait, token,
+                                                                              state_->descriptor);
   }
 
  private:
-  boost::asio::posix::stream_descriptor descriptor_;
+  struct State {
+    explicit State(const boost::asio::any_io_executor& executor) : descriptor(executor) {}
+    boost::asio::posix::stream_descriptor descriptor;
+    Clock::time_point when;
+    unsigned round = 0;  ///< how often it was set or cancelled
+  };
+  std::shared_ptr<State> state_;
 };
 
 /// Runs `io` until one of its handlers sets `over`. An exception that leaves a handler (refused memory, a

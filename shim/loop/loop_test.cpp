@@ -1,5 +1,8 @@
 #include "loop/loop.h"
 
+#include <unistd.h>
+
+#include <array>
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <catch2/catch.hpp>
@@ -46,6 +49,30 @@ TEST_CASE("a reason is the system's words", "[loop]") {
   CHECK(reason(std::bad_alloc()) == "the system refused memory");
   CHECK(reason(std::runtime_error("epoll: No space left on device [system:28]")) ==
         "epoll: No space left on device");
+}
+
+TEST_CASE("a timer does not end for the event of a descriptor that was closed in the same moment", "[loop]") {
+  boost::asio::io_context io(1);
+  std::array<boost::asio::posix::stream_descriptor, 2> readers = {boost::asio::posix::stream_descriptor(io),
+                                                                  boost::asio::posix::stream_descriptor(io)};
+  for (auto& reader : readers) {
+    std::array<int, 2> ends{};
+    REQUIRE(pipe(ends.data()) == 0);
+    close(ends[1]);  // the other end is at its end
+    REQUIRE(adopt(reader, ends[0]) == 0);
+  }
+  std::optional<Timer> timer;
+  bool over = false;
+  for (auto& reader : readers)
+    reader.async_wait(boost::asio::posix::stream_descriptor::wait_read, [&](const Error& error) {
+      if (error || timer) return;
+      for (auto& other : readers) other.close();
+      timer.emplace(io.get_executor(), Clock::now() + 10s);
+      timer->async_wait([&](const Error&) { over = true; });
+    });
+  for (int i = 0; i < 10; ++i) io.poll();
+  REQUIRE(timer);
+  CHECK_FALSE(over);
 }
 
 TEST_CASE("timers end their waits in the order of their moments, one that has passed at once", "[loop]") {

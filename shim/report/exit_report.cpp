@@ -203,7 +203,7 @@ std::vector<json::Object> nodes_json(const std::vector<link::Node>& nodes) {
     object.text("host", node.hello.host);
     if (!node.hello.pod.empty()) object.text("pod", node.hello.pod);
     if (!node.hello.platform_node.empty()) object.text("platform_node", node.hello.platform_node);
-    if (!node.seen.empty()) object.text("address", node.seen);
+    if (!node.hello.seen.empty()) object.text("address", node.hello.seen);
     object.number("workers", node.hello.workers);
     const link::Done done = node.done.value_or(link::Done());
     if (node.done) object.number("exit_code", done.code);

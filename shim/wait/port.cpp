@@ -1,12 +1,13 @@
 #include "wait/port.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <array>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/experimental/parallel_group.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
@@ -44,23 +45,12 @@ PortLook failed(const ip::address& address, int error) {
 asio::awaitable<PortLook> try_address(ip::address address, std::uint16_t port, Timing timing,
                                       Clock::time_point deadline) {
   const auto executor = co_await asio::this_coro::executor;
-  const ip::tcp::endpoint endpoint(address, port);
-  boost::system::error_code error;
   ip::tcp::socket socket(executor);
-  socket.open(endpoint.protocol(), error);
-  if (error) co_return failed(address, error.value());
-  loop::Timer timer(executor, std::min(deadline, Clock::now() + timing.connect_timeout));
-  const auto connected =
-      co_await (socket.async_connect(endpoint, asio::redirect_error(asio::use_awaitable, error)) ||
-                timer.async_wait(asio::use_awaitable));
-  if (connected.index() == 1) co_return PortLook{PortState::silent, address};
-  // If nothing listens on a port of this node that the kernel also assigns automatically, the kernel can
-  // connect a socket to itself.
-  const ip::tcp::endpoint self = error ? ip::tcp::endpoint() : socket.local_endpoint(error);
-  const ip::tcp::endpoint peer = error ? ip::tcp::endpoint() : socket.remote_endpoint(error);
-  if (error) co_return failed(address, error.value());
-  if (self == peer) co_return PortLook{PortState::closed, address};
-  timer.expires_after(timing.settle_time);
+  const PortLook look =
+      co_await connect(socket, {address, port}, std::min(deadline, Clock::now() + timing.connect_timeout));
+  if (look.state != PortState::open) co_return look;
+  loop::Timer timer(executor, Clock::now() + timing.settle_time);
+  boost::system::error_code error;
   std::array<char, 1> byte{};
   const auto settled = co_await (socket.async_receive(asio::buffer(byte), ip::tcp::socket::message_peek,
                                                       asio::redirect_error(asio::use_awaitable, error)) ||
@@ -70,6 +60,27 @@ asio::awaitable<PortLook> try_address(ip::address address, std::uint16_t port, T
 }
 
 }  // namespace
+
+asio::awaitable<PortLook> connect(ip::tcp::socket& socket, ip::tcp::endpoint endpoint,
+                                  Clock::time_point until) {
+  const ip::address address = endpoint.address();
+  boost::system::error_code error;
+  socket.open(endpoint.protocol(), error);
+  if (error) co_return failed(address, error.value());
+  // Nothing forks in between, because rankshim has one thread.
+  fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
+  loop::Timer timer(socket.get_executor(), until);
+  const auto connected =
+      co_await (socket.async_connect(endpoint, asio::redirect_error(asio::use_awaitable, error)) ||
+                timer.async_wait(asio::use_awaitable));
+  if (connected.index() == 1) co_return PortLook{PortState::silent, address};
+  // If nothing listens on a port of this node that the kernel also assigns automatically, the kernel can
+  // connect a socket to itself.
+  const ip::tcp::endpoint self = error ? ip::tcp::endpoint() : socket.local_endpoint(error);
+  const ip::tcp::endpoint peer = error ? ip::tcp::endpoint() : socket.remote_endpoint(error);
+  if (error) co_return failed(address, error.value());
+  co_return PortLook{self == peer ? PortState::closed : PortState::open, address};
+}
 
 std::string PortLook::reason() const {
   if (state == PortState::failed) return std::string("cannot connect: ") + std::strerror(error);

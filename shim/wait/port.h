@@ -2,6 +2,7 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/address.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -29,6 +30,10 @@ struct PortLook {
   /// A few words for a log line.
   [[nodiscard]] std::string reason() const;
 };
+
+/// Opens the socket, which the command does not inherit, and connects it. `until` is the latest moment.
+boost::asio::awaitable<PortLook> connect(boost::asio::ip::tcp::socket& socket,
+                                         boost::asio::ip::tcp::endpoint endpoint, Clock::time_point until);
 
 /// Connects to all addresses at once (the first 16), sends nothing and closes again, which torch's TCPStore
 /// takes for a peer that went away. Ends with the first connection that stays open for Timing::settle_time: a
