@@ -1,7 +1,7 @@
 /// The functions of profiles, node lists and rank tables among them: the first line names the function, each
 /// further NUL-separated part is an argument.
 
-#include "platform/functions.h"
+#include "platform/expression.h"
 
 #include "target.h"
 

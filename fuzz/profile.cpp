@@ -17,7 +17,7 @@ FUZZ_TARGET(profile) {
   }
   parts.erase(parts.begin());
   const FakeNode node(std::move(parts));
-  platform::Reading on{node};
+  platform::Reading on(node);
   platform::Evaluation(std::get<platform::Profile>(read), on).facts();
   return 0;
 }

@@ -116,6 +116,8 @@ std::pair<std::string_view, std::string_view> split_host_port(std::string_view a
   return {host, address};
 }
 
+bool is_port(std::string_view text) { return parse_number<std::uint16_t>(text).value_or(0) != 0; }
+
 bool is_localhost(std::string_view name) {
   if (name.ends_with('.')) name.remove_suffix(1);
   return ("." + lower_case(name)).ends_with(".localhost");

@@ -46,6 +46,9 @@ std::string host_port(std::string_view host, std::string_view port);
 /// the text has none of these forms.
 std::pair<std::string_view, std::string_view> split_host_port(std::string_view address);
 
+/// Whether it is a number from 1 to 65535.
+bool is_port(std::string_view text);
+
 /// Whether the name is `localhost` or below it, possibly with a dot at its end: those never leave the node
 /// (RFC 6761 §6.3).
 bool is_localhost(std::string_view name);
@@ -90,6 +93,18 @@ std::string joined(const Texts& texts, std::string_view between = ", ") {
   for (auto text = texts.begin(); text != texts.end(); ++text)
     all.append(text == texts.begin() ? "" : between).append(*text);
   return all;
+}
+
+/// Whether it is one of those.
+template <class Those, class One>
+bool contains(const Those& those, const One& one) {
+  return std::ranges::find(those, one) != std::ranges::end(those);
+}
+
+/// Appends it to a list that does not contain it.
+template <class One>
+void add_once(One one, std::vector<One>& all) {
+  if (!contains(all, one)) all.push_back(std::move(one));
 }
 
 /// Cuts the part in front of the first `separator`, and the separator, off `text`; all of `text` if there is

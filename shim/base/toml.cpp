@@ -62,7 +62,7 @@ void TomlDocument::fault(std::size_t line, const std::string& what, const std::s
 void TomlDocument::reject_unknown(const toml::table& table, std::span<const std::string_view> known) {
   for (const auto& [name, node] : table) {
     const std::string_view key(name);
-    if (std::ranges::find(known, key) != known.end()) continue;
+    if (contains(known, key)) continue;
     fault(node, "there is no key '" + std::string(key) + "' here" + and_nearest(nearest(key, known)),
           "use one of " + joined(known));
   }

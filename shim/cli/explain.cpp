@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/subcommands.h"
-#include "plan/environment_change.h"
 #include "run/plan.h"
 
 namespace rankshim::explain {

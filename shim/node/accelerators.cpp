@@ -63,8 +63,6 @@ Names names_in(const Node& node, const char* folder) {
   return names;
 }
 
-bool has(const Names& names, std::string_view name) { return std::ranges::find(names, name) != names.end(); }
-
 bool is_kind(std::string_view name, const AcceleratorKind& kind) { return is_numbered(name, kind.prefix); }
 
 /// Of the names in /dev, of which there may be hundreds, those that say something about accelerators.
@@ -136,7 +134,7 @@ Words valid_entries(std::string_view list, std::size_t present, bool indexed) {
     const std::string_view entry = trimmed(take_part(list, ","));
     const auto number = first_number<unsigned>(entry);
     if (unique_ids ? !entry.starts_with(prefix) : !number || (indexed && *number >= present)) break;
-    if (std::ranges::find(entries, entry) != entries.end()) return {};
+    if (contains(entries, entry)) return {};
     entries.push_back(entry);
   }
   return entries;
@@ -158,7 +156,7 @@ constexpr Driver amd_driver = {amd_cards, "properties", "drm_render_minor ", "/d
 Names cards_of(const Node& node, const Driver& driver) {
   const Names files = names_in(node, driver.devices);
   // A machine has no device files before the first use of NVIDIA's driver.
-  const bool unused = has(files, "kmsg") && !has(files, "nvidiactl");
+  const bool unused = contains(files, "kmsg") && !contains(files, "nvidiactl");
   Names names = names_in(node, driver.cards);
   std::ranges::sort(names, [](const std::string& one, const std::string& other) {
     return one.size() != other.size() ? one.size() < other.size() : one < other;
@@ -167,7 +165,7 @@ Names cards_of(const Node& node, const Driver& driver) {
   for (const std::string& name : names) {
     const std::string about = fmt::format("{}/{}/{}", driver.cards, name, driver.file);
     const std::string file = std::string(driver.device) + node.field(about, driver.number);
-    if (unused || has(files, file))
+    if (unused || contains(files, file))
       cards.push_back((&driver == &nvidia_driver ? name : file) + " " + node.field(about, "GPU UUID:"));
   }
   return cards;
@@ -263,16 +261,16 @@ std::optional<DeviceCount> visible_accelerators(const Node& node) {
                fmt::format("/dev/{}[0-9]*", kind.prefix)};
     // A machine, whose /dev has the kernel's log, has no device files before the first use of a driver. A
     // container without them has no card, although its /proc shows the machine's (canonical/lxd issue 7840).
-    if (&kind == &nvidia && devices.count == 0 && has(dev, "kmsg"))
+    if (&kind == &nvidia && devices.count == 0 && contains(dev, "kmsg"))
       devices = {static_cast<unsigned>(names_in(node, nvidia_cards).size()), nvidia_cards};
-    if (&kind == &habana && devices.count == 0 && has(dev, "accel"))  // its newer driver's
+    if (&kind == &habana && devices.count == 0 && contains(dev, "accel"))  // its newer driver's
       devices = {count_of_vendor(node, "/dev/accel", "accel", "/sys/class/accel", intel_habana),
                  "/dev/accel/accel[0-9]*"};
     devices = visible(devices, environment, kind.mounted, {kind.shown}, kind.indexed);
     if (devices.count != 0) return devices;
   }
-  const bool has_dri = has(dev, "dri");
-  if (has(dev, "kfd"))
+  const bool has_dri = contains(dev, "dri");
+  if (contains(dev, "kfd"))
     devices = visible({count_amd(node, has_dri), "/dev/kfd"}, environment, "AMD_VISIBLE_DEVICES",
                       lists_of_amd(environment));
   if (has_dri && devices.count == 0)

@@ -46,8 +46,7 @@ std::vector<ip::address> addresses_in_hosts(std::string_view file, std::string_v
     const std::optional<ip::address> address = literal(take_word(line));
     std::string_view alias = take_word(line);
     while (!alias.empty() && !same_but_case(alias, name)) alias = take_word(line);
-    if (!alias.empty() && address && std::ranges::find(found, *address) == found.end())
-      found.push_back(*address);
+    if (!alias.empty() && address) add_once(*address, found);
   }
   return found;
 }

@@ -153,7 +153,7 @@ std::vector<std::string> holders_of_accelerators(bool in_own_cgroup) {
 bool is_shell(std::string_view name) {
   constexpr std::array<std::string_view, 8> shells = {"sh",  "bash", "dash", "ash",
                                                       "zsh", "ksh",  "mksh", "busybox"};
-  return std::ranges::find(shells, name) != shells.end();
+  return contains(shells, name);
 }
 
 std::optional<int> zombie_status(pid_t pid) {

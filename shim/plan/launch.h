@@ -12,7 +12,6 @@
 #include "base/fault.h"
 #include "node/accelerators.h"
 #include "node/node.h"
-#include "plan/environment_change.h"
 #include "settings/settings.h"
 #include "topology/topology.h"
 
@@ -20,6 +19,21 @@
 namespace rankshim {
 
 struct TorchrunCommand;
+
+/// What is added to and removed from rankshim's environment for the command.
+struct EnvironmentChange {
+  Variables set;
+  std::vector<std::string> unset;
+
+  /// Sets a variable, whatever was to become of it.
+  void replace(std::string name, std::string value);
+
+  /// Removes a variable, whatever was to become of it.
+  void remove(const std::string& name, const Environment& environment);
+
+  /// `environment` with the change.
+  [[nodiscard]] Environment apply(const Environment& environment) const;
+};
 
 /// How far the master must be reachable before the launch goes on.
 enum class Until : std::uint8_t {
@@ -157,6 +171,22 @@ std::string find_missing(const LaunchChoice& choice, const LaunchInput& input, c
 /// Why a program might not do what is expected of it on this topology, one sentence each.
 std::vector<std::string> program_warnings(const Topology& topology, const Settings& settings,
                                           const std::vector<std::string>& command, const Node& node);
+
+/// The variables for the topology, in order: NNODES, NODE_RANK, NPROC_PER_NODE, MASTER_ADDR, MASTER_PORT,
+/// and, where they apply, PORT, RANK and WORLD_SIZE, MIN_NNODES, MAX_NNODES and RDZV_ID. The platform's PET_*
+/// are made to agree; `with_pet` adds those that it did not set.
+EnvironmentChange environment_change(const Topology& topology, const Node& node, bool with_pet = false);
+
+/// The variables by which torch's communication libraries choose the network interface, as far as they have
+/// to be set. `address` is the master's literal address (nothing: --wait none).
+///
+/// gloo listens at the address of this node's name. If that is a loopback address, or no address of this
+/// node, gloo listens at 127.0.0.1, and the other nodes hang
+/// (torch/csrc/distributed/c10d/ProcessGroupGloo.cpp, createDefaultDevice). If /etc/hosts does not give the
+/// name an address of this node, GLOO_SOCKET_IFNAME becomes the interface with the route to the master.
+/// A variable that the user has set is unchanged.
+Variables network_interface(const Topology& topology, const Node& node,
+                            const std::optional<std::string>& address);
 
 /// Sets OMP_NUM_THREADS unless it is set already: otherwise every worker would start a thread for each CPU of
 /// the machine.

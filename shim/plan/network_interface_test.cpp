@@ -1,4 +1,4 @@
-#include "plan/environment_change.h"
+#include "plan/launch.h"
 
 #include <catch2/catch.hpp>
 

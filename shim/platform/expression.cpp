@@ -210,10 +210,8 @@ std::optional<Expression> parsed(std::string_view text, Expression (Parser::*as)
 }  // namespace
 
 void add_variables(const Expression& expression, std::vector<std::string>& names) {
-  each_part(expression, [&](const Expression& part) {
-    if (part.function == Function::variable && std::ranges::find(names, part.text) == names.end())
-      names.emplace_back(part.text);
-  });
+  if (expression.function == Function::variable) add_once(std::string(expression.text), names);
+  for (const Expression& child : expression.children) add_variables(child, names);
 }
 
 bool was_meant_as_value(std::string_view text) {

@@ -1,13 +1,15 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
-
-#include "platform/profile.h"
 
 /// The language of a profile's expressions.
 ///
@@ -15,15 +17,88 @@
 ///     template   = { text | "$" LET | "${" NAME "}" | "${" NAME ":-" expression "}" }
 ///     call       = FUNCTION "(" [ expression { "," expression } ] ")"
 ///
-/// `${A}-${B:-0}` joins texts. `first_host(${HOSTS})` calls a function of functions.h, and so does `join(…)`,
-/// which joins texts that contain calls. `$table` is the expression of that name in [let]. A variable that is
-/// not set (or is empty) yields nothing, and then whatever contains it yields nothing either, unless there is
-/// a default. Blanks around an expression are ignored. A text may not contain `$` and `{`, nor, within a
-/// call, commas, parentheses, semicolons and quotes, nor, within a default, a closing brace.
+/// `${A}-${B:-0}` joins texts. `first_host(${HOSTS})` calls a function (functions.cpp has them), and so does
+/// `join(…)`, which joins texts that contain calls. `$table` is the expression of that name in [let]. A
+/// variable that is not set (or is empty) yields nothing, and then whatever contains it yields nothing
+/// either, unless there is a default. Lists are separated by commas, blanks or newlines. Blanks around an
+/// expression are ignored. A text may not contain `$` and `{`, nor, within a call, commas, parentheses,
+/// semicolons and quotes, nor, within a default, a closing brace.
 namespace rankshim::platform {
 
-/// The expressions of [let], by name.
-using Lets = std::map<std::string, Expression, std::less<>>;
+/// Those that other files know. The rest depends on the texts alone: its numbers are the places in
+/// `signatures`, which begins with `hostname`.
+enum class Function : std::uint8_t {
+  text,      ///< the text itself; the first three have no name: the grammar has them
+  variable,  ///< the environment variable of that name
+  either,    ///< the first child that yields something: ${NAME:-…}, or a list of expressions
+
+  // These read from the node.
+
+  hostname,        ///< hostname()           this node's host name
+  domain,          ///< domain()             what follows its first label, in the name or in /etc/hosts
+  address,         ///< address()            this node's address on its default route
+  file,            ///< file(PATH)           the file's content, without blanks around it; PATH is absolute
+  named_variable,  ///< variable(NAME)       the variable of a name that is put together: variable(A_${B}_C)
+  only_variable,   ///< only_variable(GLOB)  the variable whose name matches the glob, if it is the only one
+  variables,       ///< variables(GLOB)      the names of the variables that match and are not 0, by comma
+
+  join,      ///< join(A, B, …)                 the texts one after the other; ${A}-${B} is one too
+  only_if,   ///< only_if(TEXT, GLOB [,RESULT]) RESULT, or TEXT itself, if TEXT matches the glob
+  unless,    ///< unless(EXPRESSION, RESULT)    RESULT if EXPRESSION yields nothing
+  field,     ///< field(JSON, PATH)             base/json.h
+  positive,  ///< positive(A)                   A if it is a number above 0
+  differ,    ///< differ(A, B)                  A if the two are neither the same text nor the same number
+};
+
+/// A function's name and arguments.
+struct Signature {
+  std::string_view name;
+  std::uint8_t least;
+  std::uint8_t most;
+  /// What a message says of the first argument if the function yields nothing; {} is the second. Nothing is
+  /// said of one that decides whether an expression applies at all.
+  std::string_view complaint;
+  /// What the function makes of its arguments' texts; null if evaluation.cpp evaluates it.
+  std::optional<std::string> (*compute)(std::span<const std::string> texts) = nullptr;
+  std::uint8_t first_number = any_count;  ///< the first argument that has to be a number if it is a text
+
+  static constexpr std::uint8_t any_count = 32;
+};
+
+/// By their functions' numbers.
+extern const std::span<const Signature> signatures;
+
+inline const Signature& signature(Function function) {
+  return signatures[static_cast<std::size_t>(function) - static_cast<std::size_t>(Function::hostname)];
+}
+
+/// The function of that name; nothing if there is none.
+std::optional<Function> function_named(std::string_view name);
+
+/// The memory of what expressions and profiles are views of.
+class Store {
+ public:
+  template <class Thing>
+  const Thing& keep(Thing thing) {
+    auto kept = std::make_shared<const Thing>(std::move(thing));
+    things_.push_back(kept);
+    return *kept;
+  }
+
+ private:
+  std::vector<std::shared_ptr<const void>> things_;
+};
+
+/// A condition is one too, which holds if it yields something: NAME is the variable, EXPR=GLOB is
+/// only_if(EXPR, GLOB), and !EXPR is unless(EXPR, yes).
+struct Expression {
+  Function function = Function::text;
+  std::string_view text;  ///< of Function::text, and the name of Function::variable
+  std::span<const Expression> children;
+
+  /// Whether it is a condition that something is absent.
+  [[nodiscard]] bool is_negative() const { return function == Function::unless; }
+};
 
 /// Adds the variables that the expression mentions, each once, whether they are set or not.
 void add_variables(const Expression& expression, std::vector<std::string>& names);
@@ -41,6 +116,9 @@ Expression combined(Function function, std::vector<Expression> children, Store& 
 /// and the depth of evaluation.
 bool is_too_large(const Expression& expression);
 inline constexpr const char* too_large = "the expression takes more than 1000 steps";
+
+/// The expressions of [let], by name.
+using Lets = std::map<std::string, Expression, std::less<>>;
 
 /// Parses an expression. Returns nothing and a message in `error` if it is wrong.
 std::optional<Expression> parse_expression(std::string_view expression, const Lets& lets, Store& store,

@@ -1,4 +1,4 @@
-#include "platform/functions.h"
+#include "platform/expression.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

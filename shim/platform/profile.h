@@ -2,52 +2,17 @@
 
 #include <array>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "base/fact.h"
 #include "base/fault.h"
-#include "platform/functions.h"
+#include "platform/expression.h"
 
 /// The model of a profile, as config/platforms/*.toml describes it. It consists of views: the built-in
 /// profiles are constants, made at build time, and a user's profile, read at run time, has a Store.
 namespace rankshim::platform {
-
-/// The memory of what a profile is a view of.
-class Store {
- public:
-  template <class Thing>
-  const Thing& keep(Thing thing) {
-    auto kept = std::make_shared<const Thing>(std::move(thing));
-    things_.push_back(kept);
-    return *kept;
-  }
-
- private:
-  std::vector<std::shared_ptr<const void>> things_;
-};
-
-/// expression.h has the grammar. A condition is one too, which holds if it yields something: NAME is the
-/// variable, EXPR=GLOB is only_if(EXPR, GLOB), and !EXPR is unless(EXPR, yes).
-struct Expression {
-  Function function = Function::text;
-  std::string_view text;  ///< of Function::text, and the name of Function::variable
-  std::span<const Expression> children;
-
-  /// Whether it is a condition that something is absent.
-  [[nodiscard]] bool is_negative() const { return function == Function::unless; }
-};
-
-/// Calls see(EXPRESSION) with the expression and with everything that it consists of.
-template <class See>
-void each_part(const Expression& expression, const See& see) {
-  see(expression);
-  for (const Expression& child : expression.children) each_part(child, see);
-}
 
 /// What has to hold for a way to be recognised, or for a role to be this node's: `all`, and one of `any`
 /// unless that is empty.

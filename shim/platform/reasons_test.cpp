@@ -1,4 +1,4 @@
-#include "platform/reasons.h"
+#include "platform/evaluation.h"
 
 #include <catch2/catch.hpp>
 

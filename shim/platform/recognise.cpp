@@ -6,7 +6,6 @@
 
 #include "base/text.h"
 #include "platform/evaluation.h"
-#include "platform/expression.h"
 
 namespace rankshim::platform {
 namespace {
@@ -82,17 +81,17 @@ Fault unknown_platform(std::span<const Profile> profiles, std::string_view wante
 /// The variables that are set and by which this node would be recognised and get its numbers: those that
 /// `--platform none` ignores.
 std::vector<std::string> ignored_variables(std::span<const Profile> profiles, const Node& node) {
-  Reading on{node};
+  Reading on(node);
   std::vector<std::string> inputs;
   for (const Profile& profile : profiles) {
     if (profile.opt_in || !fulfilled(profile, Evaluation(profile, on))) continue;
     for (const FactExpression& one : profile.facts)
-      if (one.fact == Fact::master_addr || std::ranges::find(decisive, one.fact) != decisive.end())
+      if (one.fact == Fact::master_addr || contains(decisive, one.fact))
         add_variables(one.expression, inputs);
   }
   for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK"})
     add_variables({Function::variable, name, {}}, inputs);
-  std::erase_if(inputs, [&](const std::string& name) { return !on.variables.get(name); });
+  std::erase_if(inputs, [&](const std::string& name) { return !on.get(name); });
   return inputs;
 }
 
@@ -156,7 +155,7 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
                                 "; unless options give the other nodes, this node trains alone");
     return result;
   }
-  Reading on{.node = node, .variables = VariableIndex(node.environment(), users_nnodes)};
+  Reading on(node, users_nnodes);
   std::vector<Match> matches;
   if (wanted == "auto") {
     for (const Profile& profile : profiles) {

@@ -9,7 +9,6 @@
 #include "base/fault.h"
 #include "node/node.h"
 #include "platform/profile.h"
-#include "platform/reasons.h"
 
 namespace rankshim::platform {
 

@@ -2,26 +2,28 @@
 
 #include <catch2/catch.hpp>
 
+#include "node/fake_node_for_test.h"
+
 using namespace rankshim;
-using platform::VariableIndex;
+using platform::Reading;
 
 TEST_CASE("the index finds what the environment finds") {
   std::vector<std::string> entries = {"A=1",   "EMPTY=", "A=2",    "no equals sign",
                                       "=C:=x", "E=a=b",  "LATER=", "LATER=set"};
   for (int i = 0; i < 1000; ++i)
     entries.push_back("SERVICE_" + std::to_string(i) + "_PORT=" + std::to_string(i));
-  const Environment environment(entries);
-  const VariableIndex variables(environment);
+  const FakeNode node(entries);
+  const Reading variables(node);
   for (const char* name :
        {"A", "EMPTY", "E", "LATER", "NONE", "SERVICE_0_PORT", "SERVICE_999_PORT", "SERVICE_1000_PORT"}) {
     CAPTURE(name);
-    CHECK(variables.get(name) == environment.get(name));
+    CHECK(variables.get(name) == node.environment().get(name));
   }
   CHECK(variables.get("E") == "a=b");
   CHECK_FALSE(variables.get(""));
 }
 
 TEST_CASE("an index over nothing finds nothing") {
-  const Environment environment;
-  CHECK_FALSE(VariableIndex(environment).get("A"));
+  const FakeNode node({});
+  CHECK_FALSE(Reading(node).get("A"));
 }

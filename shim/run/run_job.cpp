@@ -17,7 +17,7 @@
 #include "launchers/torchrun/temporary_folder.h"
 #include "loop/loop.h"
 #include "node/process.h"
-#include "plan/environment_change.h"
+#include "plan/launch.h"
 #include "run/attempts.h"
 #include "run/before_start.h"
 #include "run/error_files.h"

@@ -25,8 +25,6 @@ bool is_nodes(std::string_view text) {
 
 bool is_workers(std::string_view text) { return is_count(text) || has_part("auto|gpu|cpu", text, "|"); }
 
-bool is_port(std::string_view text) { return is_count(text) && parse_number<std::uint16_t>(text); }
-
 std::optional<bool> parse_truth(std::string_view text) {
   if (text == "1" || text == "true") return true;
   if (text == "0" || text == "false") return false;
@@ -145,7 +143,7 @@ std::optional<Ends> Ends::parse(std::string_view text, std::span<const std::stri
     const std::string_view item = take_part(text, ",");
     if (const auto codes = number_range<ExitCode>(item)) {
       ends.codes_.push_back(*codes);
-    } else if (!item.empty() && std::ranges::find(causes, item) != causes.end()) {
+    } else if (!item.empty() && contains(causes, item)) {
       ends.causes_.emplace_back(item);
     } else {
       return std::nullopt;
@@ -159,9 +157,7 @@ bool Ends::has_code(int code) const {
       codes_, [code](const auto& range) { return range.first <= code && code <= range.second; });
 }
 
-bool Ends::has_cause(std::string_view cause) const {
-  return std::ranges::find(causes_, cause) != causes_.end();
-}
+bool Ends::has_cause(std::string_view cause) const { return contains(causes_, cause); }
 
 std::optional<ExitMap> ExitMap::parse(std::string_view text) {
   ExitMap map;

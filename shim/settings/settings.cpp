@@ -179,7 +179,7 @@ class Reader {
     for (const std::string& entry : node_.environment().entries()) {
       if (!entry.starts_with(variable_prefix)) continue;
       const std::string name(entry_name(entry));
-      if (name.empty() || std::ranges::find(no_settings, name) != no_settings.end()) continue;
+      if (name.empty() || contains(no_settings, name)) continue;
       const std::string_view value = std::string_view(entry).substr(name.size() + 1);
       if (value.empty() || is_service_link(value)) continue;
       const auto* const option = std::ranges::find_if(options, [&](const OptionInfo& candidate) {

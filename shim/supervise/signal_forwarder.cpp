@@ -118,9 +118,8 @@ int SignalForwarder::to_group(pid_t leader, const Signal& signal) {
 
 std::vector<Process> SignalForwarder::own_among(const std::vector<Process>& all) const {
   std::vector<Process> own;
-  std::ranges::copy_if(all, std::back_inserter(own), [this](const Process& process) {
-    return std::ranges::find(processes_, process.pid) != processes_.end();
-  });
+  std::ranges::copy_if(all, std::back_inserter(own),
+                       [this](const Process& process) { return contains(processes_, process.pid); });
   return own;
 }
 

@@ -159,8 +159,7 @@ Said said(Fact fact, const Value& value) {
 
 Fault fault(Anchor anchor, Said what, std::string fix) {
   std::vector<std::string> names;
-  for (std::string& name : what.names)
-    if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
+  for (std::string& name : what.names) add_once(std::move(name), names);
   constexpr std::string_view of_two = "correct one of them";
   if (names.size() == 1 && fix.starts_with(of_two)) fix.replace(0, of_two.size(), "correct " + names.front());
   return {anchor, std::move(what.text), std::move(names), std::move(fix)};

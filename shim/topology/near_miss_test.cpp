@@ -1,4 +1,4 @@
-#include "topology/near_miss.h"
+#include "topology/resolution.h"
 
 #include <catch2/catch.hpp>
 

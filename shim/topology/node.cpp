@@ -5,7 +5,7 @@
 #include <iterator>
 
 #include "base/text.h"
-#include "topology/near_miss.h"
+#include "platform/evaluation.h"
 #include "topology/resolution.h"
 
 namespace rankshim {
@@ -269,13 +269,13 @@ Missing why_missing(const Resolution& r, Fact fact) {
   add(lack.absent, "is not there", "are not there");
   for (const char* hint : hints) {
     const auto text = r.node.environment().get(hint);
-    if (!text || std::ranges::find(names, hint) != names.end()) continue;
+    if (!text || contains(names, hint)) continue;
     reasons.push_back(fmt::format("{}={} may give it, but not for certain", hint, *text));
     names.emplace_back(hint);
   }
   const bool is_expected = !reasons.empty();
   for (NearMiss& miss : near_misses(r.node.environment(), generic)) {
-    if (std::ranges::find(lack.unset, miss.name) != lack.unset.end()) continue;
+    if (contains(lack.unset, miss.name)) continue;
     reasons.push_back(std::move(miss.text));
     names.push_back(std::move(miss.name));
   }

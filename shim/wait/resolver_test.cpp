@@ -1,4 +1,4 @@
-#include "wait/resolver.h"
+#include "wait/dns.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

@@ -16,8 +16,8 @@
 #include "base/text.h"
 #include "loop/loop.h"
 #include "node/addresses.h"
+#include "wait/dns.h"
 #include "wait/port.h"
-#include "wait/resolver.h"
 #include "wait/schedule.h"
 
 namespace rankshim::wait {
@@ -102,7 +102,7 @@ class Waiting {
                 short_seconds(limits_.timeout), text);
       logged_.clear();
       last_report_ = now;
-    } else if (std::ranges::find(logged_, text) == logged_.end()) {
+    } else if (!contains(logged_, text)) {
       log::info("master {}: {}", name(), text);
     } else {
       return;

@@ -5,7 +5,6 @@
 #include <string_view>
 #include <vector>
 
-#include "plan/environment_change.h"
 #include "plan/launch.h"
 
 /// torchrun's part of a launch plan; pure.
@@ -58,7 +57,7 @@ struct KnownAtStart {
   FoundTorch torch;
   std::optional<std::string> master_address;  ///< the master's literal address, if it was looked up
   OwnFolder folder;
-  Variables network_interface;  ///< plan/environment_change.h
+  Variables network_interface;  ///< plan/launch.h
   unsigned attempt = 0;         ///< how often the job was started again (--job-restarts)
 };
 
