@@ -3,7 +3,7 @@
 #include "topology/topology.h"
 
 #include "node/fake_node_for_test.h"
-#include "platform/profiles.h"
+#include "platform/recognise.h"
 #include "target.h"
 
 FUZZ_TARGET(topology) {

@@ -8,19 +8,16 @@
 /// Durations as people write and read them.
 namespace rankshim {
 
-/// Reads "90s", "10m", "2h", "250ms", or a bare number of seconds. Returns nothing if the text is no such
-/// duration or is longer than 100 years.
+/// Reads "90s", "10m", "2h", "250ms", or a bare number of seconds, up to 100 years; nothing of other texts.
 std::optional<std::chrono::milliseconds> parse_time(std::string_view text);
 
-/// Writes a duration in the largest unit that divides it: "10m", "90s", "250ms". It never mixes units
-/// ("1h30m").
+/// Writes a duration in the largest unit that divides it: "10m", "90s", "250ms".
 std::string format_time(std::chrono::milliseconds time);
 
 /// A duration for a sentence: "30 s", or "1500 ms" if it is not a whole number of seconds.
 std::string seconds(std::chrono::milliseconds time);
 
-/// A measured duration in seconds, with tenths only below ten seconds and only if they are not 0: "3.2 s",
-/// "3 s", "42 s".
+/// A measured duration in seconds, below ten with tenths that are not 0: "3.2 s", "3 s", "42 s".
 std::string short_seconds(std::chrono::milliseconds time);
 
 /// A measured duration of any length: "3.2 s" below a minute, then "2 min 5 s", from an hour on "1 h 2 min".

@@ -63,8 +63,7 @@ struct Value {
   Origin origin = Origin::fallback;
   std::string detail;
 
-  /// The source as `explain` prints it: "env PET_NNODES", "option --nnodes", "derived from master_addr",
-  /// "default" …
+  /// The source as `explain` prints it: "env PET_NNODES", "derived from master_addr", "default", …
   [[nodiscard]] std::string source() const {
     static constexpr std::array<std::string_view, 8> words = {
         "option ", "env ", "file ", "config ", "hostname", "devices ", "derived from ", "default"};

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -86,8 +85,7 @@ inline std::string to_line(const Fault& fault) {
   return fault.what + "; " + fault.fix + reference(fault.anchor);
 }
 
-/// rankshim's exit codes (sysexits.h and the shell's convention). A command that ran ends with its exit code,
-/// or with 128 + the signal's number.
+/// rankshim's own exit codes (sysexits.h and the shell's). A command's are its code, or 128 + its signal.
 namespace exit_code {
 
 inline constexpr int ok = 0;

@@ -48,31 +48,25 @@ struct Unreadable {
   [[nodiscard]] std::string why() const;
 };
 
-/// The content of a regular file (or of /dev/null): at most `most` bytes and one more, which shows that the
-/// file is larger.
+/// The content of a regular file (or of /dev/null): at most `most` bytes, and one more of a larger one.
 std::variant<std::string, Unreadable> read_file(const std::string& path, std::size_t most = largest_file);
 
-/// An open folder, whose entries are read one by one. std::filesystem's iterator has no descriptor, which
-/// readlinkat(2) needs, and would make the binary 10 kB larger (measured).
+/// An open folder, whose entries are read one by one. std::filesystem's iterator would cost 10 kB (measured).
 class Folder {
  public:
   explicit Folder(const char* path) : folder_(opendir(path), closedir) {}
 
   /// Whether it could be opened. If not, it has no entries, and after the constructor errno says why.
   explicit operator bool() const { return folder_ != nullptr; }
-  /// -1 if it could not be opened.
-  [[nodiscard]] int descriptor() const { return folder_ == nullptr ? -1 : dirfd(folder_.get()); }
 
-  /// The name of the next entry in no order, without "." and "..", valid until the next call. Null after the
-  /// last, and if the system refuses to read on.
+  /// The name of the next entry in no order, without "." and "..", valid until the next call; else null.
   const char* next();
 
  private:
   std::unique_ptr<DIR, int (*)(DIR*)> folder_;
 };
 
-/// A file that the build puts into the binary as it is (embed() in CMakeLists.txt). A source includes its
-/// .inc as the entries of an array of these.
+/// A file that the build puts into the binary (embed() in CMakeLists.txt); an .inc file lists such.
 struct EmbeddedFile {
   std::string_view name;  ///< without folder and ending
   std::string_view text;

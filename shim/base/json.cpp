@@ -25,8 +25,7 @@ std::string write(const Make& make, yyjson_write_flag flags) {
   return {text.get(), size};
 }
 
-/// The JSON text of a value that was read. yyjson's own writer of such values would be 15 kB more than this
-/// copy.
+/// The JSON text of a value that was read, by a copy: yyjson's own writer of such values has 15 kB.
 std::string written(yyjson_val* value, yyjson_write_flag flags) {
   return write([value](yyjson_mut_doc* into) { return yyjson_val_mut_copy(into, value); }, flags);
 }

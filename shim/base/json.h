@@ -10,8 +10,7 @@
 
 #include "base/text.h"
 
-/// Reads and writes JSON, by yyjson. Texts may hold any bytes: a byte that is not UTF-8 is taken as Latin-1,
-/// so that a document is always valid.
+/// Reads and writes JSON, by yyjson. A document is always valid: bytes that are no UTF-8 count as Latin-1.
 namespace rankshim::json {
 
 /// A JSON string with its quotes.
@@ -20,8 +19,7 @@ std::string quote(std::string_view text);
 /// A moment by RFC 3339 in UTC: 2026-11-22T01:02:03.456Z.
 std::string moment(std::chrono::system_clock::time_point when);
 
-/// The JSON object in the text, as one line of ASCII that is safe on a terminal. Empty if the text is no JSON
-/// object.
+/// The JSON object in the text, as one line of ASCII that is safe on a terminal. Empty if it is no object.
 std::string ascii_object(std::string_view text);
 
 /// A JSON object as text: a line for each member, and one for each element of a list, named without its last
@@ -59,8 +57,7 @@ class Object {
 };
 
 /// Why the text is no JSON document (RFC 8259), such as "unexpected end of data at byte 17"; empty if it is
-/// one. Within strings, bytes that are not UTF-8 may pass, and so may half a surrogate pair (`\ud83d`), which
-/// is read as U+FFFD.
+/// one. Strings may have bytes that are not UTF-8, and half a surrogate pair (`\ud83d`), read as U+FFFD.
 std::string error(std::string_view document);
 
 /// The value at a path in a JSON document. A path is members' names and lists' indices (from 0) joined by

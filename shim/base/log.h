@@ -18,8 +18,7 @@ namespace rankshim::log {
 using Level = spdlog::level::level_enum;
 
 /// `level` is the least that is shown: "debug", "info", "warn" or "error". A line is text, `with_time` with
-/// the time in front; or as JSON an object with "time", "level", "message" and the members of context() that
-/// are known.
+/// the time in front; or a JSON object with "time", "level", "message" and what is known of context().
 void configure(std::string_view level, bool as_json = false, bool with_time = false);
 
 /// What a JSON line holds beside the message. Whoever learns of it sets it.
@@ -37,8 +36,7 @@ Context& context();
 [[nodiscard]] std::uint64_t dropped();
 
 /// The logger. Its sink writes "rankshim: TEXT", with the level in front of the text for warnings and errors,
-/// in colour on a terminal. Control characters are escaped, so that a line is always one line
-/// and cannot control a terminal.
+/// in colour on a terminal. Control characters are escaped: a line is one line, and controls no terminal.
 spdlog::logger& logger();
 
 template <class... Args>

@@ -29,8 +29,7 @@ std::string escaped(char c);
 std::string printable(std::string_view text);
 
 /// A value or name from elsewhere, as every message shows it: a plain word is unchanged, anything else is in
-/// the quotes that bash reads back, 'a b' or $'3\n'. It is printable and has no tab. (The name `quoted` would
-/// find std::quoted by its argument.)
+/// the quotes that bash reads back, 'a b' or $'3\n'. It is printable and has no tab.
 std::string in_quotes(std::string_view text);
 
 /// The word with the quotes that a POSIX shell needs to read it back; plain words are unchanged.
@@ -42,15 +41,13 @@ std::string shell_quote(const std::vector<std::string>& words);
 /// HOST:PORT; an IPv6 address, possibly with a zone, gets brackets (RFC 3986 3.2.2) if it has none.
 std::string host_port(std::string_view host, std::string_view port);
 
-/// HOST and PORT of HOST, HOST:PORT, [V6] or [V6]:PORT. The port is empty if there is none; both are empty if
-/// the text has none of these forms.
+/// HOST and PORT of HOST, HOST:PORT, [V6] or [V6]:PORT; what there is not is empty, both for another form.
 std::pair<std::string_view, std::string_view> split_host_port(std::string_view address);
 
 /// Whether it is a number from 1 to 65535.
 bool is_port(std::string_view text);
 
-/// Whether the name is `localhost` or below it, possibly with a dot at its end: those never leave the node
-/// (RFC 6761 §6.3).
+/// Whether it is `localhost` or below it, a last dot or not: those never leave the node (RFC 6761 §6.3).
 bool is_localhost(std::string_view name);
 
 /// The longest prefix of a UTF-8 text that has at most `size` bytes and cuts no character.
@@ -76,8 +73,7 @@ constexpr bool is_letter_or_digit(char c) {
 /// Whether the text is one or more ASCII digits.
 bool all_digits(std::string_view text);
 
-/// Whether a shell's variable can have that name: letters, digits and "_", without a digit at the start
-/// (POSIX, 3.216 "Name").
+/// Whether a shell's variable can have that name (POSIX, 3.216): letters, "_" and, not first, digits.
 bool is_shell_name(std::string_view text);
 
 /// An address without the brackets that it has in a URL; any other text unchanged.
@@ -107,8 +103,7 @@ void add_once(One one, std::vector<One>& all) {
   if (!contains(all, one)) all.push_back(std::move(one));
 }
 
-/// Cuts the part in front of the first `separator`, and the separator, off `text`; all of `text` if there is
-/// no separator.
+/// Cuts the part in front of the first `separator`, and that, off `text`; all of `text` if there is none.
 constexpr std::string_view take_part(std::string_view& text, std::string_view separator) {
   const std::string_view part = text.substr(0, text.find(separator));
   text.remove_prefix(std::min(part.size() + separator.size(), text.size()));
@@ -153,8 +148,7 @@ std::optional<Number> first_number(std::string_view text) {
   return take_number<Number>(text);
 }
 
-/// The number that the whole text is, without blanks and without "+". Returns nothing if it is no number that
-/// the type can hold.
+/// The number that the whole text is, without blanks and "+"; nothing if the type can hold no such number.
 template <std::integral Number>
 std::optional<Number> parse_number(std::string_view text, int base = 10) {
   const std::optional<Number> number = take_number<Number>(text, base);
@@ -172,15 +166,13 @@ std::optional<std::pair<Number, Number>> number_range(std::string_view text) {
 }
 
 /// Whether the whole text matches the glob: `*` is any run of characters, `?` any one, each other character
-/// itself. It takes time in the order of the two lengths' product at most. fnmatch(3) is not used, because in
-/// it brackets have a meaning, and because it takes C strings: the hundreds of comparisons at the start would
-/// copy both texts each time.
+/// itself. It takes time in the order of the two lengths' product at most. To fnmatch(3) brackets have a
+/// meaning, and it takes C strings: the hundreds of comparisons at the start would copy both texts.
 bool fits(std::string_view text, std::string_view glob);
 
 /// The known name that begins with `wrong`, or else the one with the least edit distance to it, ignoring case
 /// and the spelling of dashes. Two neighbouring characters in the wrong order are one step; a name whose
-/// first words are one step away counts too. Empty if none is near enough to be a typing mistake: by default
-/// one step more than a third of the characters.
+/// first words are one step away counts too. Empty if none is near: by default a third of the characters + 1.
 std::string_view nearest(std::string_view wrong, std::span<const std::string_view> known,
                          std::optional<std::size_t> most_steps = std::nullopt);
 

@@ -8,8 +8,7 @@
 namespace rankshim {
 namespace {
 
-/// The line on which a document has its 257th dot outside strings and comments; 0 if it has fewer. None of
-/// rankshim's documents needs as many.
+/// The line of a document's 257th dot outside strings and comments, which none needs; 0 if it has fewer.
 std::size_t line_of_too_many_dots(std::string_view document) {
   constexpr std::size_t most = 256;
   std::size_t dots = 0;

@@ -3,27 +3,228 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/sendfile.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <ranges>
+#include <system_error>
 #include <variant>
 
+#include "base/duration.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "launchers/by_name/named_launcher.h"
-#include "platform/profiles.h"
 #include "platform/recognise.h"
+#include "run/plan.h"
 #include "run/status.h"
+
+namespace rankshim::explain {
+namespace {
+
+/// All but those that concern only torchrun, which are visible in the command.
+auto shown_facts() {
+  return all_facts |
+         std::views::filter([](Fact fact) { return fact != Fact::rdzv_conf && fact != Fact::max_restarts; });
+}
+
+std::string_view granularity_name(const Topology& topology) {
+  return topology.is<CreatedProcess>() ? "process" : "node";
+}
+
+std::string waiting(const Job& job, const Settings& settings) {
+  const auto& [topology, choice] = job;
+  if (choice.wait == Until::none && !choice.links) return "nothing";
+  const Master& master = *topology.master();
+  const std::string limit = format_time(*settings.time(Option::wait_timeout));
+  if (choice.links)
+    return fmt::format("all {} nodes, which meet at {}, at most {}", *topology.nodes(), master.text(), limit);
+  if (choice.wait == Until::name) return fmt::format("the name {}, at most {}", master.host, limit);
+  return fmt::format("{} to answer, at most {}", master.text(), limit);
+}
+
+json::Object json_waiting(const Job& job, const Settings& settings) {
+  const auto& [topology, choice] = job;
+  if (choice.wait == Until::none && !choice.links) return json::Object().text("for", "nothing");
+  json::Object object;
+  object.text("for", choice.links ? "nodes" : choice.wait == Until::name ? "name" : "port");
+  object.text("host", topology.master()->host);
+  if (choice.links || choice.wait == Until::port) object.number("port", topology.master()->port);
+  return object.seconds("timeout_seconds", *settings.time(Option::wait_timeout));
+}
+
+json::Object json_variables(const Variables& variables) {
+  json::Object object;
+  for (const auto& [name, value] : variables) object.text(name, value);
+  return object;
+}
+
+json::Object json_environment(const EnvironmentChange& change) {
+  return json::Object().object("set", json_variables(change.set)).texts("unset", change.unset);
+}
+
+std::vector<std::string> warnings_of(const Job& job) {
+  std::vector<std::string> warnings = job.topology.warnings;
+  warnings.insert(warnings.end(), job.choice.warnings.begin(), job.choice.warnings.end());
+  if (!job.choice.missing.empty()) warnings.push_back(job.choice.missing);
+  return warnings;
+}
+
+/// What a job of several nodes would have to set, if nothing shows that there is one.
+std::string needs(const Topology& topology, const LaunchPlan& plan) {
+  const auto& nodes = topology.facts[Fact::nnodes];
+  if (!topology.is<LoneNode>() || !nodes || nodes->origin != Origin::fallback || !topology.warnings.empty())
+    return {};
+  std::string out =
+      "\nNo job was found: nothing here names other nodes, so this node would train alone.\n"
+      "  several nodes  give each --nnodes, --node-rank and --master-addr, or the variables\n"
+      "                 NNODES, NODE_RANK and MASTER_ADDR\n"
+      "  a platform     rankshim platforms lists those that are recognised\n";
+  if (plan.argv.empty()) out += "  a command      rankshim explain -- train.py shows what would be started\n";
+  return out;
+}
+
+}  // namespace
+
+void redact(Job& job, LaunchPlan& plan, Redactor& redactor) {
+  for (const Fact fact : shown_facts()) {
+    if (auto& value = job.topology.facts[fact]) value->text = redactor.whole(value->text);
+  }
+  for (auto& [fact, value] : job.topology.unused) value.text = redactor.whole(value.text);
+  for (auto& [name, value] : plan.environment.set) value = redactor.whole(value);
+  plan.argv = redactor.words(std::move(plan.argv));
+  for (WorkerPlan& worker : plan.workers) {
+    worker.argv = redactor.words(std::move(worker.argv));
+    for (auto& [name, value] : worker.environment) value = redactor.whole(value);
+  }
+  job.choice.missing = redactor.whole(job.choice.missing);
+}
+
+std::string as_text(const Job& job, const LaunchPlan& plan, const Settings& settings) {
+  const auto& [topology, choice] = job;
+  std::string out = fmt::format("platform     {}\ngranularity  {}\n", printable(topology.platform),
+                                granularity_name(topology));
+  if (!topology.also_matched.empty())
+    out += fmt::format("also matched {}\n", printable(joined(topology.also_matched)));
+  out += '\n';
+  std::size_t widest = 0, widest_name = 0;
+  for (const Fact fact : shown_facts())
+    widest = std::max(widest, printable(topology.facts.text(fact)).size());
+  const auto add_fact = [&](Fact fact, const Value& value) {
+    out += fmt::format("  {:<16}  {:<{}}  {}\n", name(fact), printable(value.text), widest,
+                       printable(value.source()));
+  };
+  for (const Fact fact : shown_facts())
+    if (const auto& value = topology.facts[fact]) add_fact(fact, *value);
+  if (!topology.unused.empty()) out += "not used\n";
+  for (const auto& [fact, value] : topology.unused) add_fact(fact, value);
+  out += fmt::format("\nwaits for    {}\n", printable(waiting(job, settings)));
+  if (choice.launches()) out += fmt::format("launcher     {}\n", choice.launcher_name());
+  if (const auto* filled = choice.as<FilledLauncher>())
+    out += fmt::format("launcher     its own; {} fills in what the command leaves out\n",
+                       printable(filled->file));
+
+  const auto& [set, unset] = plan.environment;
+  out += set.empty() && unset.empty() ? "environment  unchanged\n" : "environment\n";
+  for (const auto& [name, value] : set) widest_name = std::max(widest_name, name.size());
+  for (const auto& [name, value] : set)
+    out += fmt::format("  set    {:<{}}  {}\n", name, widest_name, printable(shell_quote(value)));
+  for (const std::string& name : unset) out += fmt::format("  unset  {}\n", printable(name));
+  if (!plan.argv.empty()) out += fmt::format("command\n  {}\n", printable(shell_quote(plan.argv)));
+  if (!plan.workers.empty()) out += "workers\n";
+  for (const WorkerPlan& worker : plan.workers) {
+    out += ' ';
+    for (const auto& [name, value] : worker.environment)
+      out += fmt::format(" {}={}", name, printable(shell_quote(value)));
+    out += fmt::format(" {}\n", printable(shell_quote(worker.argv)));
+    if (!worker.near.text.empty()) out += fmt::format("    {}\n", printable(worker.near.text));
+  }
+  return out + needs(topology, plan);
+}
+
+std::string as_json(const Job& job, const LaunchPlan& plan, const Settings& settings) {
+  const auto& [topology, choice] = job;
+  json::Object facts, object;
+  for (const Fact fact : shown_facts())
+    if (const auto& value = topology.facts[fact])
+      facts.object(name(fact), json::Object().text("value", value->text).text("source", value->source()));
+  std::vector<json::Object> unused, workers;
+  for (const auto& [fact, value] : topology.unused)
+    unused.push_back(
+        json::Object().text("fact", name(fact)).text("value", value.text).text("source", value.source()));
+  for (const auto& [environment, argv, near] : plan.workers) {
+    workers.push_back(
+        json::Object().object("environment", json_variables(environment)).texts("command", argv));
+    if (!near.text.empty()) workers.back().text("bound", near.text);
+  }
+  object.text("platform", topology.platform);
+  if (!topology.also_matched.empty()) object.texts("also_matched", topology.also_matched);
+  object.text("granularity", granularity_name(topology)).object("topology", facts);
+  if (!unused.empty()) object.objects("unused", unused);
+  object.object("wait", json_waiting(job, settings));
+  object.object("environment", json_environment(plan.environment));
+  object.text("launcher", choice.launcher_name()).texts("command", plan.argv);
+  if (const auto* filled = choice.as<FilledLauncher>()) object.text("filled_in_by", filled->file);
+  if (!workers.empty()) object.objects("workers", workers);
+  return object.texts("warnings", warnings_of(job)).lines();
+}
+
+std::string as_json(const Faults& faults) {
+  std::vector<json::Object> errors;
+  for (const Fault& fault : faults)
+    errors.push_back(json::Object()
+                         .text("code", code_of(fault.anchor))
+                         .text("what", fault.what)
+                         .texts("names", fault.names)
+                         .text("fix", fault.fix));
+  return json::Object().objects("errors", errors).str() + "\n";
+}
+
+std::string environment(const EnvironmentChange& change, std::string_view format) {
+  if (format == "json") return json_environment(change).str() + "\n";
+  const bool sh = format == "sh";
+  std::string out;
+  for (const std::string& name : change.unset)
+    if (sh && is_shell_name(name)) out += fmt::format("unset {}\n", name);
+  for (const auto& [name, value] : change.set) {
+    if (!is_shell_name(name)) continue;
+    // Readers of .env files agree only on plain words and on double quotes.
+    const std::string quoted = shell_quote(value);
+    out += fmt::format("{}{}={}\n", sh ? "export " : "", name,
+                       sh || quoted == value ? quoted : json::quote(value));
+  }
+  return out;
+}
+
+std::string profile_list(std::span<const platform::Profile> profiles) {
+  std::size_t widest = 0;
+  for (const auto& profile : profiles) widest = std::max(widest, printable(profile.name).size());
+  std::string out;
+  for (const auto& profile : profiles) {
+    const std::string name = printable(profile.name);
+    out += fmt::format("{:<{}}  {}{}\n", name, widest, printable(profile.title),
+                       profile.opt_in ? fmt::format(" (only by --platform {})", name) : "");
+  }
+  return out;
+}
+
+std::string profile_text(std::string_view document) {
+  std::string out;
+  while (!document.empty()) {
+    std::string_view line = take_line(document);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    out += printable(line) + "\n";
+  }
+  return out;
+}
+
+}  // namespace rankshim::explain
 
 namespace rankshim::cli {
 namespace {
@@ -31,26 +232,6 @@ namespace {
 constexpr EmbeddedFile demo[] = {
 #include "demo.inc"
 };
-
-/// Copies the running binary to a file, mode 0755, by a temporary file and a rename, so that no process ever
-/// sees an incomplete one. Returns 0 or an errno.
-int install(const std::string& target) {
-  const Descriptor from(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
-  if (from.number() < 0) return errno;
-  // An unused name. The process number would not do: an interrupted copy may have the same, because in a
-  // container it is always 1.
-  std::string temporary = target + ".XXXXXX";
-  const int to = mkostemp(temporary.data(), O_CLOEXEC);
-  if (to < 0) return errno;
-  ssize_t sent = 1;
-  while (sent > 0) sent = sendfile(to, from.number(), nullptr, 1 << 20);
-  const bool copied = sent == 0 && fchmod(to, 0755) == 0;
-  const bool closed = close(to) == 0;
-  if (copied && closed && std::rename(temporary.c_str(), target.c_str()) == 0) return 0;
-  const int error = errno;
-  unlink(temporary.c_str());
-  return error;
-}
 
 }  // namespace
 
@@ -82,6 +263,35 @@ std::string licenses() {
 #include "licenses.inc"
   };
   return joined(files | std::views::transform(&EmbeddedFile::text), "\n") + "\n";
+}
+
+int explain_job(const Invocation& invocation, const Node& node) {
+  const bool json = invocation.settings.text(Option::format) == "json";
+  auto resolved = resolve_job(invocation.settings, invocation.arguments, node);
+  if (const auto* faults = std::get_if<Faults>(&resolved)) return report(*faults, invocation);
+  Job& job = std::get<Job>(resolved);
+  LaunchPlan plan =
+      plan_shown_launch(job.choice, {job.topology, invocation.settings, invocation.arguments, node});
+  Environment known = plan.environment.apply(node.environment());
+  for (const WorkerPlan& worker : plan.workers)
+    for (const auto& [name, value] : worker.environment) known.set(name, value);
+  Redactor redactor(known);
+  explain::redact(job, plan, redactor);
+  if (json) return print(explain::as_json(job, plan, invocation.settings));
+  const int code = print(explain::as_text(job, plan, invocation.settings));
+  for (const std::string& warning : explain::warnings_of(job)) log::warn("{}", warning);
+  return code;
+}
+
+int print_environment(const Invocation& invocation, const Node& node) {
+  const auto resolved = resolve_job(invocation.settings, {}, node);
+  if (const auto* faults = std::get_if<Faults>(&resolved)) return report(*faults, invocation);
+  const Topology& topology = std::get<Job>(resolved).topology;
+  for (const std::string& warning : topology.warnings) log::warn("{}", warning);
+  const auto& pet = invocation.settings[Option::export_pet];
+  const bool with_pet = pet->from_user() && invocation.settings.flag(Option::export_pet);
+  return print(explain::environment(environment_change(topology, node, with_pet),
+                                    invocation.settings.text(Option::format)));
 }
 
 int print_platforms(const Invocation& invocation, const Node& node) {
@@ -126,10 +336,19 @@ int print_status(const Settings& settings, const Node& node) {
 }
 
 int install_binary(const std::string& folder) {
+  namespace fs = std::filesystem;
   const std::string target = folder + "/rankshim";
-  const int error = install(target);
-  if (error == 0) return print(fmt::format("{} is rankshim " RANKSHIM_VERSION " now\n", target));
-  log::error("cannot create {}: {}{}", target, std::strerror(error), reference(Anchor::not_written));
+  // By a rename, so that no process ever sees an incomplete file. An unused name: by the process number an
+  // interrupted copy has the same, for it is 1 in each container.
+  std::string temporary = target + ".XXXXXX";
+  const Descriptor made(mkostemp(temporary.data(), O_CLOEXEC));
+  std::error_code error(made.number() < 0 ? errno : 0, std::generic_category());
+  if (!error) fs::copy_file("/proc/self/exe", temporary, fs::copy_options::overwrite_existing, error);
+  if (!error) fs::permissions(temporary, fs::perms{0755}, error);
+  if (!error) fs::rename(temporary, target, error);
+  if (!error) return print(fmt::format("{} is rankshim " RANKSHIM_VERSION " now\n", target));
+  unlink(temporary.c_str());
+  log::error("cannot create {}: {}{}", target, error.message(), reference(Anchor::not_written));
   return exit_code::system;
 }
 

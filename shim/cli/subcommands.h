@@ -25,8 +25,7 @@ namespace rankshim::cli {
 /// because eval "$(…)" ignores the exit code. Returns the code.
 int report(const Faults& faults, const Invocation& invocation, int code = exit_code::configuration);
 
-/// The notices of everything that is linked into this binary, as `--licenses` prints them. Made at build time
-/// from licenses/.
+/// `--licenses`: the notices of everything that is linked into this binary, from licenses/.
 std::string licenses();
 
 // The subcommands that start nothing. Each prints its result and returns the exit code.
@@ -50,8 +49,7 @@ int install_binary(const std::string& folder);
 /// 78 if one finds a problem.
 int run_doctor(const Invocation& invocation, const Node& node);
 
-/// Executes the demonstration: Python, which trains on two nodes on loopback, each under this binary. Returns
-/// only if it cannot be started.
+/// Executes the demonstration: Python, with two nodes under this binary. Returns only if that is refused.
 int start_demo(const Settings& settings, const Node& node);
 
 }  // namespace rankshim::cli
@@ -62,8 +60,7 @@ namespace rankshim::explain {
 /// Removes secrets from all values that are shown, and from the command.
 void redact(Job& job, LaunchPlan& plan, Redactor& redactor);
 
-/// For a reader: what was found and from which source, what will be waited for, the environment, and a
-/// command line to copy.
+/// For a reader: each fact with its source, what is waited for, the environment, and a command line to copy.
 std::string as_text(const Job& job, const LaunchPlan& plan, const Settings& settings);
 
 /// For programs; the form is a contract (see docs/explain.md).
@@ -76,8 +73,7 @@ std::string as_json(const Faults& faults);
 /// shell variable can have, and that `eval` would execute, is in JSON only.
 std::string environment(const EnvironmentChange& change, std::string_view format);
 
-/// One line per profile. Control characters, which a user's profile may have in its name and title, are
-/// escaped.
+/// One line per profile. A user's profile may have control characters in its name and title: escaped.
 std::string profile_list(std::span<const platform::Profile> profiles);
 
 /// A profile's document, escaped likewise.

@@ -25,8 +25,7 @@ struct AcceleratorKind {
 
 /// Sources: NVIDIA's as in the header; Ascend Docker Runtime and CANN documentation; Intel Gaudi
 /// documentation, "Multiple Tenants on Docker" and "Runtime Environment Variables"; Cambricon/
-/// cambricon-k8s-device-plugin (MLU_VISIBLE_DEVICES); Moore Threads MUSA SDK and mt-container-toolkit
-/// documentation.
+/// cambricon-k8s-device-plugin (MLU_VISIBLE_DEVICES); the documentation of MUSA SDK and mt-container-toolkit.
 constexpr std::array<AcceleratorKind, 6> kinds = {{
     {"nvidia", "NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", true},
     {"davinci", "ASCEND_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES", false},
@@ -76,8 +75,7 @@ Names about_accelerators(const Node& node) {
   return names;
 }
 
-/// Counts the numbered files in a folder of /dev whose devices, which are in a folder of /sys by the same
-/// name, are of this PCI vendor.
+/// Counts the numbered files in a folder of /dev whose devices, by their name in /sys, are this vendor's.
 unsigned count_of_vendor(const Node& node, const char* folder, std::string_view prefix, std::string_view sys,
                          std::string_view vendor) {
   unsigned count = 0;
@@ -104,8 +102,7 @@ unsigned count_amd(const Node& node, bool dri) {
     const std::string simds = node.field(fmt::format("{}/{}/properties", amd_cards, name), "simd_count ");
     if (first_number<unsigned>(simds).value_or(0) != 0) ++count;
   });
-  // A container may have only some of the cards: those with a render node in /dev. If no driver tells which
-  // cards have render nodes, all count.
+  // A container may have only some of the cards: those with a render node in /dev, if a driver tells of any.
   const unsigned mine = dri ? count_render_nodes(node, amd) : 0;
   return mine == 0 ? count : std::min(count, mine);
 }
@@ -171,8 +168,7 @@ Names cards_of(const Node& node, const Driver& driver) {
   return cards;
 }
 
-/// Leaves what a process's list shows, in its order. An entry is a number, or the begin of a UUID; the first
-/// one that fits no card ends the list.
+/// Leaves what a process's list of numbers and UUIDs' beginnings shows, up to the first that fits no card.
 void show_only(Names& cards, const Environment& environment, std::string_view variable) {
   if (!environment.has(variable)) return;
   Names shown;

@@ -14,9 +14,8 @@ namespace rankshim {
 /// The accelerators, counted as torch would count them but without torch: the devices in /dev, without those
 /// that a container runtime's list (NVIDIA_VISIBLE_DEVICES, …) and the process's list (CUDA_VISIBLE_DEVICES,
 /// …) leave out. `what` is the source of the number: the list's variable, or the devices' files. Returns
-/// nothing if none is visible. If there are several vendors' devices, the first of NVIDIA, Ascend, Habana,
-/// Cambricon, Moore Threads, AMD, Intel counts. Reads /dev once, and other folders only if /dev shows that
-/// they matter.
+/// nothing if none is visible. Of several vendors', the first of NVIDIA, Ascend, Habana, Cambricon, Moore
+/// Threads, AMD, Intel counts. Reads /dev once, and other folders only if /dev shows that they matter.
 std::optional<DeviceCount> visible_accelerators(const Node& node);
 
 /// Whether a path is an accelerator's file, which a process that computes on it holds open.
@@ -24,8 +23,7 @@ bool is_accelerator_file(std::string_view path);
 
 /// How many of `present` devices a container runtime's list gives. `all` and `void` mean every one (with
 /// `void` the runtime does nothing, and something else has mounted the devices), `none` means none; any other
-/// list has indices, ranges (Ascend: 0-2,4), UUIDs or names. MIG slices (MIG-UUID, or GPU:SLICE) can be more
-/// than devices.
+/// list has indices, ranges (Ascend: 0-2,4), UUIDs or names. MIG slices (MIG-UUID, GPU:SLICE) can be more.
 /// Source: NVIDIA Container Toolkit documentation, "Environment variables (OCI spec)"; Ascend Docker Runtime
 /// documentation, ASCEND_VISIBLE_DEVICES.
 unsigned count_mounted(std::string_view list, unsigned present);

@@ -9,8 +9,7 @@
 /// Addresses as texts and in the hosts file.
 namespace rankshim {
 
-/// The address if `host` is a literal: IPv4, or IPv6 with or without brackets and with or without a scope
-/// (fe80::1%eth0).
+/// The address if `host` is a literal: IPv4, or IPv6, which can have brackets and a scope (fe80::1%eth0).
 [[nodiscard]] std::optional<boost::asio::ip::address> literal(std::string_view host);
 
 /// ::ffff:127.0.0.1 becomes 127.0.0.1; any other address is unchanged.
@@ -23,8 +22,7 @@ namespace rankshim {
 [[nodiscard]] std::vector<boost::asio::ip::address> addresses_in_hosts(std::string_view file,
                                                                        std::string_view name);
 
-/// The domain of the first name in a hosts(5) file that is `host` followed by a domain; empty if there is
-/// none.
+/// The domain of the first name in a hosts(5) file that is `host` followed by a domain; else empty.
 [[nodiscard]] std::string domain_in_hosts(std::string_view file, std::string_view host);
 
 /// Whether an interface of this node has the address: the kernel then allows a socket to be bound to it.

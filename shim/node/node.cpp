@@ -46,8 +46,7 @@ bool can_listen(std::uint16_t port) {
 }
 
 /// Claims the port by an abstract socket, which like a port has the scope of one network namespace (unix(7)).
-/// Unlike a bound port it blocks only other instances of rankshim. It stays open as long as this process
-/// runs.
+/// Unlike a bound port it blocks only other instances of rankshim. It stays open until this process ends.
 bool claim_port(std::uint16_t port) {
   const int claim = open_socket(AF_UNIX, SOCK_DGRAM);
   if (claim < 0) return true;  // no abstract socket can be made here

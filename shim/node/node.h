@@ -39,8 +39,7 @@ class Node : boost::noncopyable {
     return text == nullptr ? std::nullopt : std::optional(std::move(*text));
   }
 
-  /// The rest of the file's first line that begins with `key`, without the blanks around it; empty if there
-  /// is none.
+  /// The rest of the file's first line that begins with `key`, without the blanks around it; else empty.
   [[nodiscard]] std::string field(const std::string& path, std::string_view key = {}) const;
 
   /// Calls `see` with each name in a folder, in no order, except those that begin with a dot. Calls it for
@@ -56,21 +55,18 @@ class Node : boost::noncopyable {
   /// The CPUs this container may use: its cgroup's quota, rounded up, or its affinity, at least 1.
   [[nodiscard]] virtual DeviceCount cpus() const;
 
-  /// Claims 127.0.0.1:PORT for the command, which binds it seconds later. Returns false if a listener could
-  /// not bind it now, or if another rankshim in this network namespace has claimed it. The end of this
-  /// process releases the claim.
+  /// Claims 127.0.0.1:PORT for the command, which binds it seconds later, until this process ends. Returns
+  /// false if a listener could not bind it now, or another rankshim of this network namespace has claimed it.
   [[nodiscard]] virtual bool take_port(std::uint16_t port) const;
 
   /// Whether an interface of this node has this literal address.
   [[nodiscard]] virtual bool owns_address(std::string_view address) const;
 
   /// The local address from which packets to the literal address `peer` would leave (if `peer` is empty, by
-  /// the default route); nothing if there is no route. This reads the kernel's routing table and sends
-  /// nothing.
+  /// the default route); nothing if there is no route. This sends nothing.
   [[nodiscard]] virtual std::optional<std::string> address_towards(std::string_view peer) const;
 
-  /// The name of the interface that has the address which address_towards(peer) returns; empty if there is
-  /// none.
+  /// The name of the interface that has the address which address_towards(peer) returns; else empty.
   [[nodiscard]] virtual std::string interface_towards(std::string_view peer) const;
 
   /// The full path that running `program` by PATH would execute (execvp(3)); nothing if there is none.

@@ -23,8 +23,7 @@ namespace {
 
 constexpr std::string_view nul("\0", 1);  // ends each entry of environ and cmdline
 
-/// "PID (NAME) STATE PPID PGRP …": the fields from STATE on, of which proc(5) says the numbers. The name may
-/// contain blanks and parentheses.
+/// A field from STATE on of "PID (NAME) STATE PPID …", numbered as in proc(5). NAME may have any character.
 std::string_view stat_field(std::string_view line, unsigned number) {
   constexpr unsigned first = 3;
   const auto name_end = line.rfind(") ");
@@ -95,8 +94,7 @@ std::optional<std::vector<Process>> descendants(pid_t ancestor, const std::vecto
 }
 
 std::optional<std::string> read_proc(pid_t pid, std::string_view file) {
-  // Reading its memory waits for a lock that a process which hangs in the kernel holds (because of a dead
-  // file server or a driver).
+  // Reading its memory waits for a lock that a process which hangs in the kernel (a dead file server) holds.
   if (file == "environ" || file == "cmdline") {
     const std::optional<Process> process = read_process(pid);
     if (process && process->state == 'D') {
@@ -104,8 +102,7 @@ std::optional<std::string> read_proc(pid_t pid, std::string_view file) {
       return std::nullopt;
     }
   }
-  // For a host's network with all its connections. The kernel limits arguments and environment together to
-  // a quarter of the stack, 2 MiB unless raised.
+  // For a network with all its connections. Arguments and environment have 2 MiB, a quarter of the stack.
   constexpr std::size_t most = std::size_t{16} << 20U;
   auto read = read_file(fmt::format("/proc/{}/{}", pid, file), most);
   if (auto* content = std::get_if<std::string>(&read)) return std::move(*content);

@@ -9,8 +9,7 @@
 #include <string_view>
 #include <vector>
 
-/// The one reader of /proc/PID. /proc may be missing, or show another PID namespace's numbers: then nothing
-/// is known.
+/// The one reader of /proc/PID. If that is missing or another PID namespace's, nothing is known.
 namespace rankshim {
 
 struct Process {

@@ -42,8 +42,7 @@ void set_known(EnvironmentChange& change, const Facts& facts, FactNames names) {
   for (const auto& [name, fact] : names) set_known(change, facts, name, fact);
 }
 
-/// Sets what scripts for elastic jobs read, because NNODES is no number in such a job (LLaMA-Factory,
-/// launcher.py).
+/// NNODES is no number in an elastic job: its scripts read these (LLaMA-Factory, launcher.py).
 void set_elastic(EnvironmentChange& change, const Facts& facts) {
   const auto [min, max] = min_and_max(facts.text(Fact::nnodes));
   change.set.emplace_back("MIN_NNODES", min);
@@ -78,8 +77,7 @@ bool sets(const EnvironmentChange& change, std::string_view name) {
   return std::ranges::any_of(change.set, [&](const auto& one) { return one.first == name; });
 }
 
-/// What was read without the blanks and line ends around it (RANK=1\r of a file from Windows), the command
-/// gets so too.
+/// What was read without the blanks around it (RANK=1\r of a file from Windows), the command gets so too.
 void set_trimmed(EnvironmentChange& change, const Facts& facts, const Environment& environment) {
   std::vector<std::string> read = {"RANK",      "WORLD_SIZE",     "LOCAL_RANK",  "LOCAL_WORLD_SIZE", "NNODES",
                                    "NODE_RANK", "NPROC_PER_NODE", "MASTER_ADDR", "MASTER_PORT"};
@@ -109,9 +107,8 @@ void set_pet(EnvironmentChange& change, const Topology& topology, bool add, cons
   }
 }
 
-/// Whether peers can reach this node at the address of its name. The kubelet and container engines write the
-/// name into /etc/hosts. A name that only DNS knows counts as unreachable, which costs nothing: setting the
-/// interface is right for it too.
+/// Whether peers can reach this node at the address that /etc/hosts gives its name. One that only DNS knows
+/// counts as unreachable: setting the interface is right for it too.
 bool own_name_is_reachable(const Node& node) {
   const std::string hosts = node.file("/etc/hosts").value_or("");
   const auto addresses = addresses_in_hosts(hosts, node.host_name());

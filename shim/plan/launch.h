@@ -84,8 +84,7 @@ struct WorkerPlan {
 
 using Launcher = std::variant<NoLauncher, TorchrunLauncher, NativeLauncher, FilledLauncher>;
 
-/// What is decided before anything is waited for. It does not change afterwards; only secrets are removed
-/// from its texts.
+/// What is decided before anything is waited for, and stays; only secrets are removed from its texts.
 struct LaunchChoice {
   Launcher launcher;
   Until wait = Until::none;
@@ -146,8 +145,7 @@ struct PythonWords {
 
 /// Reads `python[3[.x]] [OPTIONS] -m MODULE|SCRIPT …`, with or without a path, and `-m MODULE …` and `x.py
 /// …`, for which rankshim chooses the interpreter. Returns nothing for any other command, and for one without
-/// module and script (-c, stdin). The options are those of CPython 3 (Python documentation, "Command line and
-/// environment").
+/// module and script (-c, stdin). The options are CPython 3's (its documentation, "Command line").
 std::optional<PythonWords> read_python(const std::vector<std::string>& command);
 
 /// Whether the command's first word is a Python script: x.py or -m MODULE.
@@ -156,8 +154,7 @@ bool is_script(const std::vector<std::string>& command);
 /// The interpreter for scripts: python3 or python in the first folder of PATH that has one.
 std::string find_interpreter(const Settings& settings, const Node& node);
 
-/// Handles a role that does not train: adds a warning to the choice, or returns a fault if the command would
-/// train alone (`can_train`).
+/// For a role that does not train: adds a warning, or returns a fault if the command would (`can_train`).
 std::optional<Fault> check_idle_role(LaunchChoice& choice, const LaunchInput& input, bool can_train);
 
 void choose_wait(LaunchChoice& choice, const LaunchInput& input);
@@ -188,8 +185,7 @@ EnvironmentChange environment_change(const Topology& topology, const Node& node,
 Variables network_interface(const Topology& topology, const Node& node,
                             const std::optional<std::string>& address);
 
-/// Sets OMP_NUM_THREADS unless it is set already: otherwise every worker would start a thread for each CPU of
-/// the machine.
+/// Sets OMP_NUM_THREADS unless it is set: else every worker would start a thread for each of the CPUs.
 void share_cpus(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input);
 
 /// The variables that the user sets for the command by --env, as they were given.

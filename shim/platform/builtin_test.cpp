@@ -1,4 +1,4 @@
-#include "platform/profiles.h"
+#include "platform/recognise.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "platform/recognise.h"
 #include "platform/recording_for_test.h"
 
 using namespace rankshim;

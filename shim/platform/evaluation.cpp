@@ -191,7 +191,8 @@ std::optional<Value> Evaluation::call(Function function, Expressions children) {
   }
   switch (function) {
     case Function::hostname:
-      if (trace_ != nullptr) trace_->host_name();
+      if (trace_ != nullptr)
+        trace_->inputs.push_back({{}, "this node's name is " + in_quotes(on_.node.host_name()), true});
       return something({on_.node.host_name(), Origin::hostname, {}});
     case Function::domain:
       return domain();
@@ -316,10 +317,6 @@ void Trace::file(const Value& path, const std::optional<std::string>& content) {
   const Value file{{}, Origin::file, path.text};
   if (content) return add_unusable(file, shown(path) + " is an empty file");
   add_unusable(file, shown(path) + " cannot be read here", "mount ");
-}
-
-void Trace::host_name() {
-  inputs.push_back({{}, "this node's name is " + in_quotes(node_.host_name()), true});
 }
 
 void Trace::failed(Function function, std::span<const Value> arguments) {

@@ -12,19 +12,16 @@
 #include "node/node.h"
 #include "platform/profile.h"
 
-/// Evaluates the expressions of profiles on a node, and explains, for the user, why a profile was recognised
-/// and why its expressions yield nothing.
+/// The values of profiles' expressions on a node, and why one was recognised or yields nothing, for the user.
 namespace rankshim::platform {
 
 /// What the evaluations on one node share. The node must outlive it, and its environment stay unchanged.
 class Reading {
  public:
-  /// The user's number of nodes, wherever it is set, is RANKSHIM_NNODES to the profiles; the text must
-  /// outlive this too.
+  /// The user's number of nodes, wherever it is set, is RANKSHIM_NNODES to the profiles; its text stays too.
   explicit Reading(const Node& node, std::string_view users_nnodes = {});
 
-  /// As Environment::get, but by an index: recognising a platform looks up some hundred names, and a pod can
-  /// have a thousand variables.
+  /// As Environment::get, but by an index: a pod can have a thousand variables, of which hundreds are read.
   [[nodiscard]] std::optional<std::string_view> get(std::string_view name) const;
 
   const Node& node;
@@ -59,7 +56,6 @@ class Trace {
   /// All variables that match a glob, after each of them.
   void variables(std::string_view glob, bool are_there);
   void file(const Value& path, const std::optional<std::string>& content);
-  void host_name();
   /// The function yields nothing of these.
   void failed(Function function, std::span<const Value> arguments);
 
@@ -128,8 +124,7 @@ struct Causes {
 /// Why these conditions of a profile hold.
 Causes causes_of(std::span<const Expression> conditions, const Profile& profile, Reading& on);
 
-/// Why the profile was recognised: the signs that hold, and the conditions of the first [[match]] that is
-/// fulfilled.
+/// Why the profile was recognised: the signs that hold, and the first [[match]] that is fulfilled.
 Causes causes_of(const Profile& profile, const Node& node);
 
 /// Whether the profile's document mentions the variable.

@@ -112,8 +112,7 @@ inline constexpr unsigned deepest_nesting = 16;
 /// The function on those children.
 Expression combined(Function function, std::vector<Expression> children, Store& store);
 
-/// Whether it has more than 1000 parts, including those of the [let]s that it uses: the limit bounds the work
-/// and the depth of evaluation.
+/// Whether it has more than 1000 parts, those of its [let]s too, which bounds the work of evaluation.
 bool is_too_large(const Expression& expression);
 inline constexpr const char* too_large = "the expression takes more than 1000 steps";
 

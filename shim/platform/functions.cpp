@@ -63,8 +63,7 @@ std::vector<std::string_view> entries(std::string_view list) {
 }
 
 /// The hosts of a list or host file, in their order, each once. An entry may end with `:PORT` or `:SLOTS` and
-/// have brackets around a V6 address. `slots=8` and the like, bare numbers (LSF's `h1 8 h2 8`) and comments
-/// from `#` to the end of the line are no hosts and are left out.
+/// have brackets around a V6 address. `slots=8`, bare numbers (LSF's `h1 8 h2 8`) and comments are left out.
 std::vector<std::string_view> host_list(std::string_view list) {
   std::vector<std::string_view> hosts;
   std::set<std::string_view> seen;
@@ -139,8 +138,7 @@ bool append_hosts(const std::string& prefix, std::string_view entry, std::vector
 /// order, with the last of several brackets changing fastest, numbers as wide as the low end of their range,
 /// and the suffix after a bracket kept. Open MPI's orte_node_regex (2 to 4; open-mpi/ompi@v4.1.x:orte/mca/
 /// regx/base/regx_base_default_fns.c orte_regx_base_extract_node_names) is one too up to its `@`, but that it
-/// has the width in the bracket: `n[2:1-3]` is n01, n02, n03. Nothing if the list is malformed or has more
-/// than 65,536 hosts.
+/// has the width in the bracket: `n[2:1-3]` is n01, n02, n03. Nothing of a malformed or too long list.
 Text slurm_hosts(std::string_view list) {
   std::vector<std::string> hosts;
   while (!list.empty()) {

@@ -14,8 +14,7 @@
 /// profiles are constants, made at build time, and a user's profile, read at run time, has a Store.
 namespace rankshim::platform {
 
-/// What has to hold for a way to be recognised, or for a role to be this node's: `all`, and one of `any`
-/// unless that is empty.
+/// What has to hold for a way to be recognised or a role to be taken: `all`, and one of `any` unless empty.
 struct Conditions {
   std::span<const Expression> all, any;
 };
@@ -72,8 +71,7 @@ struct Profile {
   [[nodiscard]] Granularity granularity() const {
     return kind == ProfileKind::launcher ? Granularity::process : Granularity::node;
   }
-  /// A platform or a launcher has its own variables; the other kinds are names that anyone may set, or belong
-  /// to no torch job.
+  /// The variables of other kinds are names that anyone may set, or belong to no torch job.
   [[nodiscard]] bool has_own_words() const {
     return kind == ProfileKind::platform || kind == ProfileKind::launcher;
   }
@@ -81,8 +79,7 @@ struct Profile {
 
 /// Reads one TOML document in the form that docs/platforms.md describes; `name` is the file's name without
 /// .toml. Every fault begins with "PATH:LINE: " and names `path`. The build uses it for the built-in
-/// profiles, and the program at run time for a user's profile, so that both follow the same rules. Any
-/// document results in a profile, of which `store` has the memory, or faults.
+/// profiles, and the program for a user's: both follow the same rules. `store` has the profile's memory.
 Outcome<Profile> read_profile(std::string_view name, std::string document, std::string_view path,
                               Store& store);
 

@@ -1,9 +1,8 @@
-#include "platform/profiles.h"
+#include "platform/recognise.h"
 
 #include <catch2/catch.hpp>
 
 #include "node/fake_node_for_test.h"
-#include "platform/recognise.h"
 
 using namespace rankshim;
 using namespace rankshim::platform;

@@ -3,12 +3,34 @@
 #include <algorithm>
 #include <array>
 #include <compare>
+#include <iterator>
+#include <utility>
 
 #include "base/text.h"
 #include "platform/evaluation.h"
 
 namespace rankshim::platform {
 namespace {
+
+using namespace std::string_view_literals;
+
+// The profiles are constants made at build time. Reading their documents at the start would cost 25 million
+// instructions (callgrind), eleven times what all of `rankshim env` takes with a PyTorchJob's environment.
+#include "builtin_profiles.inc"
+
+constexpr std::string_view extension = ".toml";
+
+std::string name_of(std::string_view path) {
+  path = base_name(path);
+  if (path.ends_with(extension)) path.remove_suffix(extension.size());
+  return std::string(path);
+}
+
+Outcome<Profile> read(const std::string& path, const Node& node, Store& store) {
+  auto document = node.file(path);
+  if (!document) return Faults{unreadable_profile(path)};
+  return read_profile(name_of(path), std::move(*document), path, store);
+}
 
 /// A profile that is recognised, after what makes it more specific than another: that comes first. A platform
 /// and a launcher are of one rank, and compared by the rest.
@@ -50,8 +72,7 @@ constexpr auto decisive = std::to_array<Fact>({Fact::nnodes, Fact::node_rank, Fa
 /// Whether a number of nodes that may be unknown is at most one.
 bool is_one(std::string_view nnodes) { return nnodes.empty() || nnodes == "1"; }
 
-/// Reads generic names and a launcher's flags, which anyone may have set beside the platform's. The first
-/// profile that has a fact provides it.
+/// Reads what anyone may have set beside the platform. The first profile that has a fact provides it.
 void read_names(std::span<const Profile> profiles, Reading& on, Platform& platform) {
   const bool is_names = platform.profile != nullptr && platform.profile->kind == ProfileKind::names;
   for (const Profile& profile : profiles) {
@@ -78,8 +99,7 @@ Fault unknown_platform(std::span<const Profile> profiles, std::string_view wante
           "choose one that `rankshim platforms` lists, with --platform"};
 }
 
-/// The variables that are set and by which this node would be recognised and get its numbers: those that
-/// `--platform none` ignores.
+/// The variables by which this node would be recognised and get its numbers, and which `none` ignores.
 std::vector<std::string> ignored_variables(std::span<const Profile> profiles, const Node& node) {
   Reading on(node);
   std::vector<std::string> inputs;
@@ -134,6 +154,74 @@ void weigh(std::span<const Match> matches, Platform& platform, Reading& on) {
 }
 
 }  // namespace
+
+std::span<const Profile> builtin_profiles() { return all_profiles; }
+
+Fault unreadable_profile(const std::string& path) {
+  return {Anchor::profile_file,
+          path + ": cannot be read",
+          {path},
+          "name a readable file with --profile (RANKSHIM_PROFILE)"};
+}
+
+std::vector<std::string> users_files(std::string_view file, bool of_launchers, const Node& node) {
+  std::vector<std::string> paths;
+  node.each_name(profile_folder, [&](std::string_view entry) {
+    if (entry.ends_with(extension)) paths.push_back(std::string(profile_folder).append("/").append(entry));
+  });
+  std::ranges::sort(paths);
+  if (!file.empty()) paths.emplace(paths.begin(), file);
+  std::erase_if(paths,
+                [&](const std::string& path) { return path.ends_with(launcher_extension) != of_launchers; });
+  return paths;
+}
+
+Outcome<ProfileSet> read_profiles(std::string_view file, const Node& node) {
+  const std::vector<std::string> paths = users_files(file, false, node);
+  ProfileSet set;
+  std::vector<Profile> all;
+  Faults faults;
+  for (const std::string& path : paths) {
+    if (!file.empty() && path != paths.front() && name_of(path) == name_of(file)) continue;
+    const auto outcome = read(path, node, set.store);
+    if (const auto* wrong = std::get_if<Faults>(&outcome))
+      faults.insert(faults.end(), wrong->begin(), wrong->end());
+    else
+      all.push_back(std::get<Profile>(outcome));
+  }
+  if (!faults.empty()) return faults;
+  if (all.empty()) return set;
+  set.own = all.size();
+  std::ranges::copy_if(builtin_profiles(), std::back_inserter(all), [&](const Profile& one) {
+    return find(std::span(all).first(set.own), one.name) == nullptr;
+  });
+  set.profiles = set.store.keep(std::move(all));
+  return set;
+}
+
+Faults check_profile(const std::string& path, const Node& node) {
+  Store store;
+  const auto outcome = read(path, node, store);
+  if (const auto* faults = std::get_if<Faults>(&outcome)) return *faults;
+  std::vector<std::string> others;
+  const auto add = [&](std::string_view entry) { others.push_back(name_of(entry)); };
+  const auto slash = path.rfind('/');
+  const std::string beside = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  for (const char* folder : {beside.c_str(), profile_folder}) node.each_name(folder, add);
+  for (const Profile& other : builtin_profiles()) others.emplace_back(other.name);
+  std::erase(others, name_of(path));
+  Faults faults;
+  for (const std::string_view glob : std::get<Profile>(outcome).supersedes) {
+    if (std::ranges::any_of(others, [&](const std::string& name) { return fits(name, glob); })) continue;
+    const std::vector<std::string_view> known(others.begin(), others.end());
+    faults.push_back({Anchor::profile_file,
+                      path + ": no profile fits '" + std::string(glob) + "' in 'supersedes'" +
+                          and_nearest(nearest(glob, known)),
+                      {path},
+                      "write a name that `rankshim platforms` lists, or leave it out"});
+  }
+  return faults;
+}
 
 const Profile* find(std::span<const Profile> profiles, std::string_view name) {
   const auto found = std::ranges::find(profiles, name, &Profile::name);

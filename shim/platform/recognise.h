@@ -10,7 +10,39 @@
 #include "node/node.h"
 #include "platform/profile.h"
 
+/// Which profiles there are, and which of them is this node's platform.
 namespace rankshim::platform {
+
+/// The profiles of config/platforms, compiled into the binary; sorted by name.
+std::span<const Profile> builtin_profiles();
+
+/// The folder of users' profiles, *.toml.
+inline constexpr const char* profile_folder = "/etc/rankshim.d";
+
+/// The end of the name of a launcher's file (launchers/by_name/named_launcher.h).
+inline constexpr std::string_view launcher_extension = ".launcher.toml";
+
+struct ProfileSet {
+  /// All: the users' first, then the built-in ones that no user's profile of the same name replaces.
+  std::span<const Profile> profiles = builtin_profiles();
+  std::size_t own = 0;  ///< how many of the first are users'
+  Store store;
+};
+
+/// Reads `file`, if it is not empty, and every *.toml of profile_folder by the rules of profile.h, except
+/// launchers' files. A profile's name is its file's name without .toml; of two with the same name, `file` is
+/// used. Every mistake in every file is a fault.
+Outcome<ProfileSet> read_profiles(std::string_view file, const Node& node);
+
+/// The paths of the users' files, `file` first if it is not empty: launchers' files, or all others.
+std::vector<std::string> users_files(std::string_view file, bool of_launchers, const Node& node);
+
+/// The fault of a file that cannot be read.
+Fault unreadable_profile(const std::string& path);
+
+/// The faults of one profile's file; empty if it is valid. An entry of `supersedes` that fits no other
+/// profile, built-in, in profile_folder or beside the file, is one too, although a run would accept it.
+Faults check_profile(const std::string& path, const Node& node);
 
 /// A profile that was recognised beside the platform's, and that the platform's does not supersede.
 struct Other {
@@ -35,12 +67,10 @@ struct Platform {
       "single-node";  ///< the profile's name, "single-node" if none was recognised, "none" if that was chosen
   Granularity granularity = Granularity::node;
   Facts facts;  ///< as the profile's expressions gave them, units and words not yet interpreted
-  /// Other profiles that were recognised, the most specific first, except those that apply only without a
-  /// platform.
+  /// Other profiles that were recognised, the most specific first, without those that a platform excludes.
   std::vector<std::string> also_matched;
-  /// The facts of generic names (ProfileKind::names), and of a launcher's flags as variables
-  /// (ProfileKind::flags), beside the platform's. `names` is empty if the platform consists of generic names
-  /// itself.
+  /// The facts of ProfileKind::names and ProfileKind::flags beside the platform's. `names` is empty if the
+  /// platform is of that kind itself.
   Facts names, flags;
   /// The profile, which must outlive this; nullptr if none was recognised or requested.
   const Profile* profile = nullptr;
@@ -60,8 +90,7 @@ struct Platform {
 /// profile (the first `own` of `profiles`); a profile that no other one supersedes; granularity process,
 /// whose variables belong to this very process; the most signs, or positive conditions of a [[match]] (a
 /// condition that something is absent does not make a profile more specific); the name that sorts first. An
-/// unknown name is a fault that lists the nearest. `users_nnodes` is RANKSHIM_NNODES to the profiles, because
-/// an option or the configuration file may have set it.
+/// unknown name is a fault. `users_nnodes`: RANKSHIM_NNODES, which an option or the file may have set.
 Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view wanted, const Node& node,
                             std::size_t own = 0, std::string_view users_nnodes = {});
 

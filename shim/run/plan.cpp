@@ -9,7 +9,6 @@
 #include "launchers/native/workers.h"
 #include "launchers/torchrun/temporary_folder.h"
 #include "plan/launch.h"
-#include "platform/profiles.h"
 #include "platform/recognise.h"
 #include "report/redact.h"
 

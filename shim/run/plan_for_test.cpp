@@ -4,7 +4,6 @@
 #include <utility>
 #include <variant>
 
-#include "platform/profiles.h"
 #include "platform/recognise.h"
 #include "run/run.h"
 #include "settings/settings.h"

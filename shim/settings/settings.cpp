@@ -17,8 +17,7 @@ namespace rankshim {
 namespace {
 
 constexpr std::string_view variable_prefix = "RANKSHIM_";
-/// Not settings: installers and images export the release's version in the one, and a command of rankshim's
-/// has the other (--job-restarts).
+/// Not settings: images export the release's version in the one; a command has the other (--job-restarts).
 constexpr std::array<std::string_view, 2> no_settings = {"RANKSHIM_VERSION", "RANKSHIM_ATTEMPT"};
 
 /// The variable of the option of that name.
@@ -199,8 +198,7 @@ class Reader {
   }
 
   void read_config() {
-    // The key `config` does not exist in the file, so the command line and the variable have already been
-    // read.
+    // The file has no key `config`: all that can name another file has been read.
     const auto& chosen = invocation_.settings[Option::config];
     const std::string path(chosen ? chosen->text : info(Option::config).fallback);
     const auto read = node_.read(path);
@@ -291,8 +289,7 @@ class Reader {
 constexpr std::size_t width = 80;
 constexpr std::size_t help_column = 28;
 
-/// Appends `text` to a line that already has `column` columns, broken at blanks so that no line exceeds the
-/// width.
+/// Appends `text`, broken at blanks so that no line exceeds the width, to a line of `column` columns.
 void wrap(std::string& out, std::size_t column, std::string_view text) {
   if (column + 1 >= help_column) column = width;
   for (auto word = take_word(text); !word.empty(); word = take_word(text)) {

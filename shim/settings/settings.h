@@ -91,8 +91,7 @@ char separator(const OptionInfo& option);
 /// "one of text, json" of "text|json", and where one of them is near, ", the nearest is json".
 std::string one_of(std::string_view choices, std::string_view instead);
 
-/// The settings by precedence: command line > RANKSHIM_* > configuration file > default. Each has been parsed
-/// as its kind says.
+/// The settings, parsed, by precedence: command line > RANKSHIM_* > configuration file > default.
 class Settings : public ByKey<Option, Setting, option_count> {
  public:
   /// What the value of an option of that kind means; nothing if there is none.
@@ -126,8 +125,7 @@ struct Rejected {
 /// it finds; a fault of the command line decides the exit code.
 std::variant<Invocation, Rejected> read_settings(const std::vector<std::string>& arguments, const Node& node);
 
-/// "PROGRAM was not found in PATH", and what to do where that is known: about torchrun, and about a
-/// subcommand that follows an option.
+/// "PROGRAM was not found in PATH", and what to do about torchrun or a subcommand after an option.
 std::string not_found(std::string_view program);
 
 /// `--help`, for 80 columns: everything, or what one subcommand takes.

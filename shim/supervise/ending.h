@@ -62,8 +62,7 @@ struct WorkerRecord {
     return found;
   }
 
-  /// Adds the end of one of the last set, with its wait status if that is known. Null if there is none of
-  /// that number that has not ended.
+  /// Adds the end of one of the last set, with its wait status if known. Null if no such one was running.
   const WorkerEnd* add_end(pid_t pid, std::optional<int> status) {
     const auto worker =
         std::ranges::find_if(states, [pid](const WorkerState& one) { return one.pid == pid && !one.ended; });

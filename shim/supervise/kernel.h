@@ -25,9 +25,8 @@ struct Signal {
 }  // namespace rankshim::supervise
 
 /// The system calls for signals and processes that libc has not, or does otherwise: musl hides the signals 32
-/// to 34 from its functions, so sets are plain 64 bits here, and both libcs do additional work. A function
-/// returns what the kernel returns: 0 or more, or −errno. All of them may be used in a child between vfork
-/// and exec.
+/// to 34 from its functions, so sets are plain 64 bits here, and both libcs do additional work. They return
+/// what the kernel returns: 0 or more, or −errno. All may be used in a child between vfork and exec.
 namespace rankshim::supervise::kernel {
 
 /// The same of a call by libc: 0 or more, or −errno.
@@ -39,8 +38,7 @@ int set_signal_mask(SignalSet blocked, SignalSet* before);
 /// Whether the signal's disposition is "ignored": 1 or 0.
 int is_ignored(int signal);
 
-/// Sets the disposition to "ignored" or the default; this program has no handlers. Returns as is_ignored()
-/// what it was before.
+/// Sets the disposition to "ignored" or the default; returns as is_ignored() what it was before.
 int set_ignored(int signal, bool ignored);
 
 /// A close-on-exec, non-blocking signalfd for these signals, or the existing descriptor with another set.
@@ -60,9 +58,8 @@ int pidfd_open(pid_t process);
 /// `flags` as in pidfd_send_signal(2).
 int pidfd_send(int pidfd, const Signal& signal, unsigned flags = 0);
 
-/// Detaches from a stopped child that made this process its tracer (PTRACE_TRACEME, as programs do that
-/// prevent debugging); returns whether it had. The child continues with the signal that stopped it: no other
-/// process would ever continue it.
+/// Detaches from a stopped child that made this process its tracer (PTRACE_TRACEME, to prevent debugging);
+/// returns whether it had. The child continues with the signal that stopped it: nobody else would do that.
 bool detach(pid_t process, int signal);
 
 /// Sets the limit on the size of core files to 1 byte. The kernel then writes no core, and pipes none to a

@@ -27,9 +27,8 @@ class SignalForwarder {
     kept_.reserve(first_real_time_signal);  // each standard signal can be kept without memory
   }
 
-  /// Children from before rankshim's exec do not belong to the command (`exec > >(tee log); exec rankshim …`
-  /// in a shell): they are reaped, but neither signalled nor waited for. To be called before the command is
-  /// started.
+  /// To be called before the command's start. Children from before rankshim's exec are not the command's
+  /// (`exec > >(tee log); exec rankshim …` in a shell): reaped, but neither signalled nor waited for.
   void leave_alone_present_children();
 
   /// Passes a signal on, now or as soon as possible. `stop`: it asks the command to stop.
@@ -53,12 +52,10 @@ class SignalForwarder {
   /// Continues those that are stopped (by job control or a debugger): only then they can follow a signal.
   void continue_stopped();
 
-  /// Everything that the command started and left; none if /proc does not show it, or there is no memory for
-  /// a list.
+  /// Everything that the command started; none if /proc does not show it, or memory for a list is refused.
   [[nodiscard]] std::vector<Process> everything() const;
 
-  /// Whether only children from before rankshim's exec are left. The kernel does not tell them apart from the
-  /// command's.
+  /// Whether only children from before rankshim's exec are left, which the kernel does not tell apart.
   [[nodiscard]] bool nothing_left() const;
 
  private:

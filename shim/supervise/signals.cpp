@@ -29,8 +29,7 @@ bool child_signal_was_ignored = false;
 
 int open_signal_descriptor() {
   kernel::reserve_standard_descriptors();
-  // Block again: a refusal of the call before main (seccomp) could not be reported, and without the mask no
-  // child's end would be noticed.
+  // Again: before main a refusal (seccomp) could not be reported, and no child's end would be noticed.
   loop::must(kernel::set_signal_mask(all_signals, nullptr), "sigprocmask");
   const int descriptor = kernel::signal_descriptor(-1, all_signals);
   loop::must(descriptor, "signalfd");

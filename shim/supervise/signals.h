@@ -13,12 +13,10 @@
 /// The signals that rankshim gets. Their numbers are the kernel's, 1 to 64.
 namespace rankshim::supervise {
 
-/// The inherited mask of blocked signals, stored before main and all other initialisers, when all signals
-/// were blocked.
+/// The inherited mask of blocked signals, stored when all were blocked, before main and other initialisers.
 SignalSet inherited_mask();
 
-/// Whether the signal was ignored when rankshim was started; it is ignored for the command too. One system
-/// call.
+/// Whether the signal was ignored when rankshim was started, and so is for the command. One system call.
 bool inherited_as_ignored(int signal);
 
 /// Whether the signal's default action ends a process (signal(7)).

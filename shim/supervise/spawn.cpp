@@ -144,9 +144,8 @@ std::optional<SpawnFailure> Spawn::start(const Start& how) {
   pid_ = child;
   report_ = Descriptor(ends[0]);
   if (child < 0) return SpawnFailure{"fork", {}, error};
-  // The group is set in both processes, so that it exists for each of them from the next line on. Here it
-  // fails if the child was quicker and has already executed the command, which does no harm. A group's leader
-  // cannot start a session.
+  // In both processes, so that the group exists for each from the next line on. Here it fails, which does no
+  // harm, if the child was quicker and has executed the command. A group's leader cannot start a session.
   if (!how.new_session && !how.detached) setpgid(pid_, pid_);
   read_reports();
   return std::nullopt;
@@ -198,8 +197,7 @@ void Spawn::become_command(int report, const Start& how) {
       error = errno;
     }
     const bool no_interpreter = error == ENOENT && access(path, F_OK) == 0;
-    // A file that may not be executed, or lacks its interpreter, is reported, unless a later folder has one
-    // that runs.
+    // A file that may not be executed, or lacks its interpreter, is reported unless a later folder's runs.
     if (!look_further(error) || (error == EACCES && failure.error != EACCES) ||
         (no_interpreter && failure.error == ENOENT && !failure.exists)) {
       failure = {nullptr, error, candidate, no_interpreter};
@@ -210,8 +208,7 @@ void Spawn::become_command(int report, const Start& how) {
   _exit(127);
 }
 
-/// Reads what the child has written so far. That is everything if it shared this process's memory until it
-/// executed the command.
+/// Reads what the child has written so far, which is everything if it was made by vfork.
 void Spawn::read_reports() {
   Report report{};
   while (read(report_.number(), &report, sizeof(report)) == static_cast<ssize_t>(sizeof(report))) {

@@ -40,8 +40,7 @@ class Spawn : boost::noncopyable {
   /// Starts it in a new process group, with the inherited signal mask and ignored signals, and in the
   /// foreground of `terminal` unless that is −1. All signals are blocked in the child until just before exec,
   /// so that a signal sent to it from now on is never lost. Whether exec succeeds is not waited for; but
-  /// without a terminal this process is suspended as long as exec takes (which a slow image or file system
-  /// can make long).
+  /// without a terminal this process is suspended as long as exec takes (long on a slow file system).
   struct Start {
     int terminal = -1;
     bool new_session = false;  ///< with stdin as its controlling terminal, instead of a new group
@@ -71,8 +70,7 @@ class Spawn : boost::noncopyable {
   std::vector<char*> argv_;
   std::vector<char*> shell_argv_;  // for a file that is no program: /bin/sh FILE ARG…
   std::vector<char*> environment_;
-  /// Descriptors of socket activation name the process they are for (sd_listen_fds(3)): if that is rankshim,
-  /// it becomes the command.
+  /// Socket activation names the process it is for (sd_listen_fds(3)): instead of rankshim, the command.
   std::array<char, 32> listen_pid_{"LISTEN_PID="};
   pid_t pid_ = 0;
   Descriptor report_;

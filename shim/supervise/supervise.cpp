@@ -49,8 +49,7 @@ std::string leave_working_directory() {
 }
 
 /// One command from its start to the end of everything it started. What is still to be done is stored in
-/// members (the deadlines, the signals in `forwarder_`) before it is tried, so that a refused call, or one
-/// that throws, loses none of it.
+/// members (deadlines, the signals in `forwarder_`) before it is tried: a refused call loses none of it.
 class Supervisor {
  public:
   Supervisor(boost::asio::io_context& io, SignalQueue& signals, const Command& command, const Policy& policy)
@@ -454,8 +453,7 @@ void Supervisor::on_kill_due() {
 
 /// Names what has not stopped, and asks those for their stacks that have a handler for ABRT: Python has one
 /// if PYTHONFAULTHANDLER is set (faulthandler in Python's library). That is when the KILL is due and not
-/// before, because it ends them. A launcher that still has workers is not asked: it waits for them, and sees
-/// their ends.
+/// before, because it ends them. A launcher that still has workers is not asked: it sees their ends.
 bool Supervisor::asks_for_stacks() {
   if (std::exchange(looked_at_hanging_, true)) return false;
   std::vector<Process> left = forwarder_.everything();
@@ -498,8 +496,7 @@ void Supervisor::kill_all(std::string_view why) {
   log::warn("{}: rankshim kills everything", why);
 }
 
-/// Not even KILL ends a process that waits in the kernel for a dead file server or a driver. It is named in a
-/// warning, and left.
+/// Not even KILL ends a process that waits in the kernel for a dead file server or a driver: it is named.
 void Supervisor::give_up() {
   progress_ = Progress::finished;
   if (!command_ended()) {

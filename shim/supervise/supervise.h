@@ -58,9 +58,8 @@ struct Order {
 /// everything that it started, and none may block.
 class Launcher : public Observer {
  public:
-  /// The workers to start instead of the command, sorted by local rank, each in a new session. The first that
-  /// fails ends the others, and its end counts as the command's. None: the command itself is started. Called
-  /// once.
+  /// Called once: the workers to start instead of the command, sorted by local rank, each in a new session.
+  /// None: the command. The first that fails ends the others, and its end counts as the command's.
   [[nodiscard]] virtual std::vector<Command> workers_to_start(const Command& /*command*/) { return {}; }
 
   /// Which processes are workers, and how each ended.

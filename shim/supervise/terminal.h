@@ -28,8 +28,7 @@ class Terminal : boost::noncopyable {
   /// rankshim, the kernel does not let it stop, and the command must not stop either.
   void command_stopped(pid_t group, int signal);
 
-  /// Continues the command after such a stop, and lends the terminal again if rankshim has it (fg). Returns
-  /// whether it was stopped.
+  /// Continues a command that was stopped so, with the terminal if rankshim has it (fg); whether it was so.
   bool continue_command(pid_t group);
 
   /// Takes the foreground back for rankshim's group.

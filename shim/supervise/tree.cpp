@@ -42,8 +42,7 @@ bool goes_on(const Process& parent, const SignalMasks& masks, const Process& chi
   return (masks.ignored & bit(signal)) != 0 && (childs->ignored & bit(signal)) == 0;
 }
 
-/// "state S, in futex_do_wait"; for a running process, "state R". The wait channel is the kernel function in
-/// which the process waits (proc(5)).
+/// "state S, in futex_do_wait", by the kernel's function (proc(5), wchan); for a running process, "state R".
 std::string how_it_waits(const Process& process) {
   const std::string channel = read_proc(process.pid, "wchan").value_or("");
   const bool waits = !channel.empty() && channel != "0";
@@ -54,8 +53,7 @@ std::string how_it_waits(const Process& process) {
 
 int send_to(const Process& process, const Signal& signal) {
   const Descriptor descriptor(kernel::pidfd_open(process.pid));
-  // The descriptor is opened first and the process compared then: if it is still the same, so is the
-  // descriptor's.
+  // Opened before the comparison: if the process is still the same, so is the descriptor's.
   std::optional<Process> now = read_process(process.pid);
   if (!now && errno != ENOENT && errno != ESRCH) now = read_process(process.pid);
   if (!now || !now->is(process)) return -ESRCH;
@@ -100,8 +98,7 @@ std::vector<Process> next_after(const Process& process, const std::vector<Proces
   std::vector<Process> next;
   std::ranges::copy_if(all, std::back_inserter(next),
                        [&](const Process& other) { return other.parent == process.pid; });
-  // Read after the signal was sent: whoever handles it by now has got it in its handler, and whoever does not
-  // is already ending.
+  // Read after the signal was sent: whoever handles it by now has got it so, and whoever does not is ending.
   const std::optional<SignalMasks> masks = signal_masks(process.pid);
   if (next.empty() || !masks || !masks->take(signal)) return next;
   const bool by_shell = runs_shell(process.pid);

@@ -11,8 +11,7 @@
 #include "supervise/ending.h"
 #include "supervise/kernel.h"
 
-/// The command's processes, as far as /proc shows them: signals to them, what they do with these, and where
-/// they hang.
+/// The command's processes, as /proc shows them: signals to them, what they do with these, where they hang.
 namespace rankshim::supervise {
 
 /// What became of a signal to two receivers, as kill(2) has it for a group: 0 if one has got it, −ESRCH if
@@ -22,8 +21,7 @@ inline int either(int one, int other) {
   return one == -ESRCH ? other : one;
 }
 
-/// Sends a signal to this process, and never to another one that has got its number since. Returns 0 or
-/// −errno.
+/// Sends a signal to this process, never to another that has got its number since. Returns 0 or −errno.
 int send_to(const Process& process, const Signal& signal);
 
 /// The same for each of these that lives; returns either() of all.
@@ -41,9 +39,8 @@ struct SignalMasks {
 /// Nothing if the process is gone, or /proc does not show it (gVisor).
 std::optional<SignalMasks> signal_masks(pid_t pid);
 
-/// Whether this process can take the signal: it has a handler for it, or ignores or blocks it. A Python
-/// script installs its handlers only when it has imported what it needs; one that is older than a minute and
-/// has none will have none.
+/// Whether this process can take the signal: it has a handler for it, ignores or blocks it. A Python script
+/// installs its handlers after its imports; one that is older than a minute and has none will have none.
 bool can_take(const Process& worker, int signal);
 
 /// The processes among `all` to which a stop goes on from this one, which has got it: it goes down the

@@ -51,28 +51,6 @@ bool shows_others(std::string_view wanted, std::string_view value) {
   return number && *number > (wanted == "NNODES" || wanted == "WORLD_SIZE" ? 1U : 0U);
 }
 
-std::vector<NearMiss> find_misses(const Environment& environment, std::span<const std::string_view> all,
-                                  bool of_several_nodes) {
-  std::vector<NearMiss> misses;
-  for (const std::string& entry : environment.entries()) {
-    const std::string_view name = entry_name(entry);
-    for (const std::string_view wanted : all) {
-      if (!is_nearly(name, wanted)) continue;
-      const auto value = environment.get(name);
-      if (value && name == "MASTER_ADDR" && is_service_link(*value))
-        misses.push_back(
-            {std::string(name), fmt::format("{}={} is a URL, and no host", name, in_quotes(*value))});
-      if (environment.get(wanted)) continue;
-      if (name == wanted)
-        misses.push_back({std::string(name), fmt::format("{} is set, but empty", name), true});
-      else if (value && (!of_several_nodes || shows_others(wanted, *value)))
-        misses.push_back({std::string(name), fmt::format("{}={} is set, but the name is {}", printable(name),
-                                                         in_quotes(*value), wanted)});
-    }
-  }
-  return misses;
-}
-
 using namespace std::string_view_literals;
 using Words = std::span<const std::string_view>;
 
@@ -221,7 +199,7 @@ void weigh_claims(Resolution& r) {
 /// Warns of, or refuses, what only looks like a job of several nodes.
 void weigh_signs(Resolution& r) {
   const auto signs = unknown_signs(r);
-  const auto misses = near_misses_of_several_nodes(r.node.environment());
+  const auto misses = near_misses(r.node.environment(), job_names, true);
   if (signs.empty() && misses.empty()) return;
   std::vector<std::string> parts, names;
   if (!signs.empty()) {
@@ -249,12 +227,26 @@ void weigh_signs(Resolution& r) {
 
 }  // namespace
 
-std::vector<NearMiss> near_misses(const Environment& environment, std::span<const std::string_view> wanted) {
-  return find_misses(environment, wanted, false);
-}
-
-std::vector<NearMiss> near_misses_of_several_nodes(const Environment& environment) {
-  return find_misses(environment, job_names, true);
+std::vector<NearMiss> near_misses(const Environment& environment, std::span<const std::string_view> all,
+                                  bool of_several_nodes) {
+  std::vector<NearMiss> misses;
+  for (const std::string& entry : environment.entries()) {
+    const std::string_view name = entry_name(entry);
+    for (const std::string_view wanted : all) {
+      if (!is_nearly(name, wanted)) continue;
+      const auto value = environment.get(name);
+      if (value && name == "MASTER_ADDR" && is_service_link(*value))
+        misses.push_back(
+            {std::string(name), fmt::format("{}={} is a URL, and no host", name, in_quotes(*value))});
+      if (environment.get(wanted)) continue;
+      if (name == wanted)
+        misses.push_back({std::string(name), fmt::format("{} is set, but empty", name), true});
+      else if (value && (!of_several_nodes || shows_others(wanted, *value)))
+        misses.push_back({std::string(name), fmt::format("{}={} is set, but the name is {}", printable(name),
+                                                         in_quotes(*value), wanted)});
+    }
+  }
+  return misses;
 }
 
 std::vector<std::string> signs_of_several_nodes(const Environment& environment) {

@@ -91,8 +91,7 @@ struct Decision {
   std::vector<std::string> warnings;
 };
 
-/// Who wins, and what becomes of each claim that says something else: claim.cpp has the table. A pure
-/// function.
+/// Who wins, and what becomes of each claim that says something else: claim.cpp has the table. Pure.
 Decision decide(Fact fact, std::span<const Claim> claims, const Circumstances& circumstances);
 
 /// Whether two texts mean the same value of a fact: 02 is 2, and a host has several spellings.

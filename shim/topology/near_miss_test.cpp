@@ -1,5 +1,6 @@
 #include "topology/resolution.h"
 
+#include <array>
 #include <catch2/catch.hpp>
 
 #include "node/fake_node_for_test.h"
@@ -47,8 +48,10 @@ TEST_CASE("a variable of nearly the right name is named with the right one") {
 }
 
 TEST_CASE("of a lone node only those near misses count that it would not have") {
-  const auto misses = [](Words variables) {
-    return near_misses_of_several_nodes(Environment(std::move(variables))).size();
+  constexpr auto names =
+      std::to_array<std::string_view>({"NNODES", "WORLD_SIZE", "NODE_RANK", "RANK", "MASTER_ADDR"});
+  const auto misses = [&](Words variables) {
+    return near_misses(Environment(std::move(variables)), names, true).size();
   };
   CHECK(misses({"WORLDSIZE=1", "NODERANK=0", "NNODE=1", "MASTERADDR=localhost", "rank=first"}) == 0);
   CHECK(misses({"WORLDSIZE=2", "NODERANK=1", "NNODE=2", "MASTERADDR=m", "RANK="}) == 5);

@@ -99,8 +99,7 @@ void refuse_unclear(Resolution& r) {
            fmt::format("{}, or {}", settle_nodes, settle_unit));
 }
 
-/// The variable contradicts a fact. A value that the user set needs no warning, and one that comes from this
-/// variable cannot differ.
+/// The variable contradicts a fact, unless the user set that, or it comes from this variable.
 void contradicts(Resolution& r, Fact fact, const std::string& variable) {
   if (!r.has(fact)) fact = Fact::nnodes;  // the rank of the only node may be missing
   if (r.is_users(fact) || has_part(r.fact(fact)->detail, variable, ", ")) return;
@@ -152,8 +151,7 @@ void take_meaning(Resolution& r, RankMeaning meaning) {
   }
 }
 
-/// Whether RANK and WORLD_SIZE agree with torchrun's flags, as numbers of nodes or of processes. That fault
-/// stands for all others.
+/// Whether RANK and WORLD_SIZE agree with torchrun's flags, in either unit. That fault replaces all others.
 bool agrees_with_flags(Resolution& r, std::string_view unit) {
   if (r.torchrun == nullptr) return true;
   const Facts& flags = r.torchrun->facts;
@@ -186,8 +184,7 @@ bool platform_numbers_nodes(const Resolution& r) {
          provides(Fact::node_rank);
 }
 
-/// A process that MPI has started is the node's launcher if it is the only one on its node: its rank is the
-/// node's.
+/// A process that MPI has started as the only one on its node is the node's launcher, with its rank.
 void become_launcher(Resolution& r) {
   if (r.granularity != Granularity::process || r.settings.text(Option::rank_unit) == "process" ||
       r.text(Fact::local_world_size) != "1" || r.number(Fact::world_size) == 0 || !r.known(Fact::rank) ||

@@ -6,10 +6,9 @@
 
 #include "node/environment.h"
 
-/// The meaning of RANK, WORLD_SIZE and LOCAL_RANK. Some platforms and launchers number nodes by them and some
-/// number processes (training-operator has done both), so they are interpreted together with what else is
-/// known of the node. These functions are the only ones that decide it; rank_unit.cpp reads and checks by
-/// them, and has the messages.
+/// The meaning of RANK, WORLD_SIZE and LOCAL_RANK, which count nodes on one platform and processes on another
+/// (training-operator has done both). Only these functions decide it, by what else is known of the node;
+/// rank_unit.cpp reads and checks by them, and has the messages.
 namespace rankshim {
 
 /// The variables as numbers; nothing if one is not set or is no number.
@@ -46,8 +45,7 @@ enum class RankMeaning : std::uint8_t {
   wrong_process,    ///< LOCAL_RANK shows one of several processes, and not of this node
 };
 
-/// How the variables are read where the platform has none of its own. `unit` is --rank-unit: auto, node or
-/// process.
+/// How the variables are read where the platform has none of its own. `unit` is --rank-unit.
 RankMeaning meaning_of(const RankVariables& ranks, const KnownNode& node, std::string_view unit);
 
 /// What is wrong beside a platform's own variables, whose nnodes and node_rank must be known: RANK and
@@ -55,8 +53,7 @@ RankMeaning meaning_of(const RankVariables& ranks, const KnownNode& node, std::s
 RankMeaning clash_of(const RankVariables& ranks, const KnownNode& node);
 
 /// What is wrong beside torchrun's flags: the variables must be the node's, or those of any of its processes.
-/// The number of nodes may come from elsewhere; it is certain if a flag sets it. `workers_by_unit` is the
-/// number of processes on a node if --rank-unit=process makes RANK count them.
+/// The number of nodes is certain if a flag sets it. `workers_by_unit`: on a node, with --rank-unit=process.
 RankMeaning clash_with_flags(const RankVariables& ranks, const KnownNode& node,
                              std::optional<unsigned> workers_by_unit);
 
@@ -65,8 +62,7 @@ RankMeaning clash_with_flags(const RankVariables& ranks, const KnownNode& node,
 /// RANK is the node's and the node has several workers.
 RankMeaning started_process(const RankVariables& ranks, const KnownNode& node);
 
-/// Whether RANK counts nodes but WORLD_SIZE their processes, so that torch's env:// would wait for ever for
-/// ranks that nobody has.
+/// Whether RANK counts nodes but WORLD_SIZE their processes: env:// would wait for ranks that nobody has.
 bool units_differ(const RankVariables& ranks, const KnownNode& node);
 
 }  // namespace rankshim

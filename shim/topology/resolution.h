@@ -19,8 +19,7 @@ constexpr const char* settle_process =
 constexpr const char* set_master_addr =
     "set MASTER_ADDR to node 0's name or address, or --master-addr (RANKSHIM_MASTER_ADDR)";
 
-/// What is known while the claims of all sources (claim.h) become a topology or faults. resolve.cpp has the
-/// order of steps.
+/// What is known while the claims of all sources become a topology or faults: resolve.cpp has the steps.
 struct Resolution {
   const Settings& settings;
   const platform::Platform& platform;
@@ -81,8 +80,7 @@ void check_ranks(Resolution& r);
 /// launcher; a fault if that cannot be told, and a warning if LOCAL_RANK is left over.
 void recognise_started_process(Resolution& r);
 
-/// Takes RANK and WORLD_SIZE where they count, and compares them where they do not. `by_user` is whether the
-/// user has set the node's numbers.
+/// Takes RANK and WORLD_SIZE where they count, else compares them. `by_user`: who has set the node's numbers.
 void take_ranks(Resolution& r, bool by_user);
 
 /// Why the platform does not provide a fact.
@@ -101,9 +99,8 @@ void complete_node(Resolution& r);
 /// Completes and checks what is known of a process that exists already.
 void complete_process(Resolution& r);
 
-/// Weighs all that speaks against one node, unless the user says outright that there is one. What is known to
-/// mean other nodes is a fault; what only looks like a job of several is a warning, with --strict a fault.
-/// Variables that are only empty are always just a warning.
+/// Weighs all that speaks against one node, unless the user says outright that there is one. What means other
+/// nodes is a fault; what only looks so is a warning, with --strict a fault unless the variables are empty.
 void weigh_alone(Resolution& r);
 
 /// Checks that one number is below the other.
@@ -112,8 +109,7 @@ void check_below(Resolution& r, Fact smaller, Fact larger, std::string_view sett
 /// Returns false, after a fault, if no host can have the master's name. Removes the brackets of an address.
 bool check_master_addr(Resolution& r);
 
-/// Fills in the run id and the port, and checks that a node that is not the master does not have its loopback
-/// address as the master's.
+/// Fills in the run id and the port, and checks that only the master has a loopback address as the master's.
 void complete_meeting(Resolution& r, bool hosts_master);
 
 /// A variable that is set and resembles one that is missing.
@@ -126,20 +122,16 @@ struct NearMiss {
 
 /// The near misses of these variables (RANK, WORLD_SIZE, …), in the environment's order: names with the same
 /// letters ignoring underscores and case, a few other spellings, and variables that are set and empty. A
-/// variable that is set properly has none.
-std::vector<NearMiss> near_misses(const Environment& environment, std::span<const std::string_view> wanted);
-
-/// The near misses that a node which is alone would not have: a number of nodes above 1, a rank above 0, a
-/// master's address that is not the node's, and empty variables.
-std::vector<NearMiss> near_misses_of_several_nodes(const Environment& environment);
+/// variable that is set properly has none. `of_several_nodes`: without those that a node which is alone would
+/// have too: a number of nodes of 1, a rank of 0, its own address as the master's.
+std::vector<NearMiss> near_misses(const Environment& environment, std::span<const std::string_view> wanted,
+                                  bool of_several_nodes = false);
 
 /// Variables whose names and values look like a job of several nodes, each as NAME=VALUE, in the
-/// environment's order: a node's index above 0, a number of nodes above 1, or both with one prefix and the
-/// index below the number (ROCKET_INDEX=0 beside ROCKET_SIZE=2, ROCKET_JOB_INDEX=0 beside
-/// ROCKET_JOBS_COUNT=2); a place where nodes meet (ROCKET_HEAD_IP, ROCKET_RDZV_ENDPOINT); a list of addresses
-/// (ROCKET_NODE_IPS). It is a safety net for platforms without a profile. Variables that count other things,
-/// such as the tasks of an array or of a CI system, are left out. The words are in
-/// config/unknown-platforms.toml.
+/// environment's order: a node's index above 0, a number of nodes above 1, or both with one prefix
+/// (ROCKET_JOB_INDEX=0 beside ROCKET_JOBS_COUNT=2); a place where nodes meet (ROCKET_HEAD_IP); a list of
+/// addresses (ROCKET_NODE_IPS). It is a safety net for platforms without a profile. Those that count other
+/// things, such as the tasks of a CI system, are left out. config/unknown-platforms.toml has the words.
 std::vector<std::string> signs_of_several_nodes(const Environment& environment);
 
 /// Warns of variables that may have been meant for this one, whose default is used.

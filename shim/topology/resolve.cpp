@@ -79,8 +79,7 @@ void check_platform(Resolution& r) {
   }
 }
 
-/// Takes each fact from the claim that wins. Numbers lose their leading zeros: a shell's arithmetic takes 010
-/// for 8, and 08 for a mistake.
+/// Takes each fact from the claim that wins. Numbers lose leading zeros: a shell takes 010 for 8.
 void take_winners(Resolution& r) {
   r.claims = collect_claims(r.settings, r.platform, r.torchrun);
   const Circumstances circumstances{r.platform_is_elastic(), r.is_started_process, user_sets_numbers(r)};
@@ -95,8 +94,7 @@ void take_winners(Resolution& r) {
     if (const auto count = r.known(number)) r.fact(number)->text = std::to_string(*count);
 }
 
-/// The user says that there is one node, which settles all else: another number, another master, a role
-/// that waits for other nodes.
+/// The user says that there is one node, which settles all that speaks of others.
 void become_alone(Resolution& r) {
   r.idle.reset();
   if (r.granularity == Granularity::process) return;

@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 #include "launchers/torchrun/torchrun_command.h"
-#include "platform/profiles.h"
+#include "platform/recognise.h"
 #include "settings/settings.h"
 #include "topology/topology.h"
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <boost/crc.hpp>
 
 #include "base/text.h"
@@ -28,8 +27,7 @@ bool is_host(std::string_view text) {
   const bool letters = std::all_of(host.begin(), host.end(), [](char c) {
     return is_letter_or_digit(c) || std::string_view(".-_:%").find(c) != std::string_view::npos;
   });
-  const bool is_nothing = std::ranges::any_of(
-      std::array{"none", "null", "nil"}, [&](const char* nothing) { return same_but_case(host, nothing); });
+  const bool is_nothing = has_part("none,null,nil", lower_case(host), ",");
   // getaddrinfo takes 1 for 0.0.0.1.
   return letters && !is_nothing && !bare.empty() && !parse_count(host) &&
          (bare.find(':') == std::string_view::npos || is_literal(bare));

@@ -110,13 +110,11 @@ struct Topology {
 };
 
 /// Combines the values of the user, the platform and generic variables, finds contradictions and missing
-/// facts, and derives the rest. `torchrun` is set if the command is torchrun: its flags, which nothing else
-/// may contradict; otherwise it is null.
+/// facts, and derives the rest. `torchrun`: the flags of a command that is it, which nothing may contradict.
 Outcome<Topology> resolve_topology(const Settings& settings, const platform::Platform& platform,
                                    const Node& node, const LauncherFlags* torchrun = nullptr);
 
-/// The default port, which is the same on all nodes and in all versions: 20000 + CRC-32 (IEEE 802.3, as in
-/// zlib) of the run id mod 10000.
+/// The same on all nodes, in all versions: 20000 + CRC-32 (IEEE 802.3, as in zlib) of the run id mod 10000.
 std::uint16_t default_port(std::string_view run_id);
 
 /// A decimal number without sign, at most 1,000,000,000; otherwise nothing.

@@ -172,8 +172,7 @@ std::size_t likeliest(std::string_view name, const ResolvConf& conf,
 }
 
 void read_record(const ares_dns_record_t& record, Reply& reply) {
-  // All addresses of the answer, whatever name they belong to: a CNAME's target follows it in the same
-  // section. IPv4 comes before IPv6.
+  // Of whatever name: a CNAME's target follows it in the same section. IPv4 comes before IPv6.
   for (std::size_t i = 0; i < ares_dns_record_rr_cnt(&record, ARES_SECTION_ANSWER); ++i) {
     const ares_dns_rr_t* rr = ares_dns_record_rr_get_const(&record, ARES_SECTION_ANSWER, i);
     if (ares_dns_rr_get_type(rr) == ARES_REC_TYPE_A) {
@@ -318,9 +317,8 @@ asio::awaitable<void> Resolver::look(Clock::time_point deadline) {
 }
 
 /// A full search queries the whole search list. Between two of them, while the result is "not yet", only the
-/// likeliest name is queried, by one query. So rankshim looks twenty times as often as an `until nslookup`
-/// loop and still sends fewer queries in the long run, which a name server notices when hundreds of nodes
-/// wait; a large job's first look is such a query, too.
+/// likeliest name is queried, by one query: so rankshim looks twenty times as often as an `until nslookup`
+/// loop, and sends fewer queries in the long run. A large job's first look is such a query, too.
 asio::awaitable<void> Resolver::ask_servers(Clock::time_point deadline) {
   const auto executor = co_await asio::this_coro::executor;
   const bool is_first = names_.empty();
@@ -369,8 +367,7 @@ asio::awaitable<void> Resolver::ask_servers(Clock::time_point deadline) {
     co_return;  // cut short: the earlier result is better
 
   if (searches) {
-    // If a part of the list takes seconds (a forwarder without an upstream), it must not delay the quick
-    // queries.
+    // A part of the list that takes seconds (a forwarder without an upstream) must not delay quick queries.
     next_search_ =
         end + std::max<Clock::duration>(schedule_.between_searches(all.size()), 10 * (end - begin));
     answer_.asked.clear();

@@ -32,8 +32,7 @@ struct ResolvConf {
   bool tcp = false;                  ///< options use-vc
 };
 
-/// `host_name` provides the search domain if the file has none. An empty file means the same as a missing
-/// one.
+/// `host_name` provides the search domain if the file has none. A missing file is an empty one.
 [[nodiscard]] ResolvConf read_resolv_conf(std::string_view file, std::string_view host_name);
 
 /// The absolute names that glibc would query, in its order, without the last dot. A name with a dot at its
@@ -82,9 +81,8 @@ enum class Families : std::uint8_t {
   v4_first,  ///< for one name: IPv6 only if it exists, because NXDOMAIN holds for A and AAAA (RFC 8020)
 };
 
-/// Sends queries to the name servers of one resolv.conf, by c-ares. It is made for each look and destroyed
-/// afterwards: so the file's content is always current, and destroying this object is all that cancelling
-/// takes.
+/// Sends queries to the name servers of one resolv.conf, by c-ares. It is made for each look, so that the
+/// file's content is current; destroying it is all that cancelling takes.
 class DnsClient : boost::noncopyable {
  public:
   /// Throws what the system refuses.
@@ -130,8 +128,7 @@ struct Answer {
 };
 
 /// Looks a name up repeatedly: literals, the hosts file, localhost, then DNS by the search list. Both files
-/// are read again at each look (the kubelet and Docker write them during the wait). One thread, one look at a
-/// time.
+/// are read at each look (the kubelet and Docker write them during the wait). One look at a time.
 class Resolver {
  public:
   struct Files {

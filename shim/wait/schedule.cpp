@@ -27,8 +27,7 @@ Duration Schedule::share(std::size_t questions) const {
 /// A tenth more than their share, because by chance some seconds get more.
 Duration Schedule::before_first_look(double chance) const { return times(share(families), 1.1 * chance); }
 
-/// A look asks one question, and two if the name exists: two thirds of the job's share. A third is for the
-/// searches.
+/// A look asks one or two questions, two thirds of the job's share. A third is for the searches.
 Duration Schedule::between_looks(Duration waited, double chance, Duration valid_for) const {
   const bool is_late = is_large() && waited >= timing_.late;
   const Duration longest = is_late ? timing_.late_interval : timing_.longest_interval;

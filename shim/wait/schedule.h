@@ -36,11 +36,10 @@ class Schedule {
   /// that the nodes, which were started at the same moment, do not ask at the same moment.
   [[nodiscard]] Duration before_first_look(double chance) const;
 
-  /// From a look at the name that found nothing to the next. The interval is short at first, when a record is
-  /// about to appear, and grows, because a job that has waited minutes can wait some seconds more. It differs
-  /// a little on each node, so that thousands do not query at the same moment. A denial that is `valid_for` a
-  /// time extends it, but never beyond the longest interval: several replicas behind one address have
-  /// separate caches, and another one may have the new record already.
+  /// From a look at the name that found nothing to the next: short at first, when a record may soon appear,
+  /// then longer. It differs a little on each node, so that thousands do not query at one moment. A denial
+  /// that is `valid_for` a time extends it, but not beyond the longest interval: another replica of the name
+  /// server has a cache of its own, and may have the new record already.
   [[nodiscard]] Duration between_looks(Duration waited, double chance, Duration valid_for = {}) const;
 
   /// Before the first look that queries every name of the search list, and between two of them.

@@ -67,8 +67,7 @@ class Waiting {
 
   /// Looks at the name, or at the port, or both; true when the master is reached.
   asio::awaitable<bool> look() {
-    // While waiting for the port, the name is looked up now and then: a pod may come back with another
-    // address.
+    // While the port is waited for too: a pod may come back with another address.
     if (addresses_.empty() ||
         Clock::now() - last_lookup_ >= schedule_.between_checks(limits_.timing.search_interval))
       co_await look_up();

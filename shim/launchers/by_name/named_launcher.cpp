@@ -12,7 +12,7 @@
 #include "base/toml.h"
 #include "launchers/native/workers.h"
 #include "node/process.h"
-#include "platform/profiles.h"
+#include "platform/recognise.h"
 
 namespace rankshim::by_name {
 namespace {

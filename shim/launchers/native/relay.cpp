@@ -41,8 +41,7 @@ Relay::Relay(boost::asio::io_context& io, int out, int error)
       soon_(io.get_executor()),
       consoles_{{{out, Descriptor(io), {}}, {error, Descriptor(io), {}}}} {}
 
-/// Lines to one file have one console: otherwise a line for stderr could follow the first part of one for
-/// stdout.
+/// Lines to one file have one console, or one for stderr could follow the first part of one for stdout.
 Relay::Console& Relay::console_of(int target) {
   auto& [out, error] = consoles_;
   return target == out.descriptor || are_one_file(out.descriptor, target) ? out : error;
@@ -141,8 +140,7 @@ void Relay::read(Stream& stream) {
     wait_for(stream);
 }
 
-/// Gives the console the lines that have an end, or are as long as they may be; the rest too if it is the
-/// last one.
+/// Gives the console the lines that have an end or are as long as they may be; the `last` one in any case.
 void Relay::take_lines(Stream& stream, bool last) {
   std::string& out = stream.console->text;
   std::string_view rest = stream.unfinished;

@@ -30,8 +30,7 @@ class Relay {
   /// Relays what is written to the file. Returns false, with errno, if that is refused.
   bool add_file(const std::string& path, int target, const std::string& prefix);
 
-  /// To be called when all workers have ended: the rest of a line is a line, and nothing more is expected of
-  /// a pipe that another process still has.
+  /// All workers have ended: the rest of a line is a line, and nothing is expected of a pipe that is open.
   void finish();
 
   /// Whether there is more to write, now or when stdout or stderr takes more.

@@ -4,7 +4,6 @@
 
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,8 +13,7 @@
 #include "plan/launch.h"
 #include "supervise/supervise.h"
 
-/// The native launcher: its part of a launch plan, and the workers that rankshim itself starts. All but the
-/// class Workers is pure.
+/// The native launcher: its part of a launch plan, which is pure, and the workers that rankshim starts.
 namespace rankshim::native {
 
 /// Names without braces, and their values.
