@@ -1,5 +1,5 @@
 /// Build-time tool: compile_profiles OUT.inc FILE.toml... reads the profiles by the rules of profile.h and
-/// writes them as constants, which profiles.cpp includes. Faults go to stderr as PATH:LINE: …, exit 1.
+/// writes them as constants, which recognise.cpp includes. Faults go to stderr as PATH:LINE: …, exit 1.
 
 #include <algorithm>
 #include <cstdio>

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "loop/loop.h"
 
 namespace rankshim::supervise {
