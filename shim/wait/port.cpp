@@ -74,8 +74,7 @@ asio::awaitable<PortLook> connect(ip::tcp::socket& socket, ip::tcp::endpoint end
       co_await (socket.async_connect(endpoint, asio::redirect_error(asio::use_awaitable, error)) ||
                 timer.async_wait(asio::use_awaitable));
   if (connected.index() == 1) co_return PortLook{PortState::silent, address};
-  // If nothing listens on a port of this node that the kernel also assigns automatically, the kernel can
-  // connect a socket to itself.
+  // To a port of this node that it also assigns, the kernel can connect a socket to itself.
   const ip::tcp::endpoint self = error ? ip::tcp::endpoint() : socket.local_endpoint(error);
   const ip::tcp::endpoint peer = error ? ip::tcp::endpoint() : socket.remote_endpoint(error);
   if (error) co_return failed(address, error.value());
