@@ -78,6 +78,7 @@ void Link::take(const Message& message) {
     waiting->wrong ? log::warn("{}", waiting_) : log::info("{}", waiting_);
   } else if (stop != nullptr && !stop_) {
     stop_ = *stop;
+    stop_->again = stop->again && options_.rules.decide;
     tell_stop();
   } else if (stop != nullptr && !stop->again) {  // it was, and a node has been asked to stop since
     stop_->again = false;

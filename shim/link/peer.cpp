@@ -272,7 +272,8 @@ class Peer final : public Link {
         while (!is_over() && now() < until) co_await changed_.wait(until);
       is_over_ = true;
       // Node 0 closes the connection when all that it started has ended, too.
-      while (connection_ && stop_ && stop_->again && now() < until) co_await changed_.wait(until);
+      const Time end = std::min(until, now() + options_.timing.end);
+      while (connection_ && stop_ && stop_->again && now() < end) co_await changed_.wait(end);
     } else if (!met_ && !connection_) {  // else node 0 has heard it
       co_await seek(now() + options_.timing.leave);
     }
