@@ -128,6 +128,7 @@ class Hub final : public Link {
                               std::shared_ptr<Connection> connection) {
     if (!co_await greet(weak, id, *connection)) connection->close("it did not say who it is");
     while (const auto heard = co_await connection->next()) {
+      if (connection->is_finishing()) connection->close("it was sent away, and said more");
       roster_.said(id, heard->message, now());
       due_.signal();
     }
