@@ -20,8 +20,6 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr unsigned enough_answers = 3;  // of a port that is no hub's
-
 /// A node but node 0: it connects to the hub, and connects again if the connection is lost.
 class Peer final : public Link {
  public:
@@ -187,7 +185,7 @@ class Peer final : public Link {
     const milliseconds longest = options_.timing.retry + milliseconds(options_.self.nnodes / 4);
     // Node 0 listens a moment after the others' start, or after it has closed the connections.
     milliseconds next(10 + options_.self.nnodes / 16);
-    unsigned answers = 0;  // that no hub gives
+    Time no_hub = Time::max();  // then it is clear that none is there
     const auto between_look_ups = schedule_.between_checks(options_.dns.timing.search_interval);
     std::vector<std::string> addresses = std::exchange(options_.addresses, {});
     Time looked_up = now();
@@ -200,20 +198,25 @@ class Peer final : public Link {
         addresses = std::get<wait::Reached>(found).addresses;
         looked_up = now();
       }
-      bool is_there = false;
+      bool is_there = false, is_store = false;
+      const Time tried = now();
       for (const std::string& address : addresses) {
         const Answer answer = co_await connect({ip::make_address(address), options_.master.port}, deadline);
         if (answer == Answer::settled) co_return;
         is_there = is_there || answer != Answer::none;
-        // A mesh accepts for those who do not listen yet.
-        const bool counts =
-            answer == Answer::silent || (answer == Answer::closed && wait::find_sidecar() == 0);
-        answers += answer == Answer::store ? enough_answers : counts ? 1 : 0;
+        is_store = is_store || answer == Answer::store;
+        // A mesh, or a proxy of another kind, accepts for those who do not listen yet.
+        if (answer == Answer::silent || (answer == Answer::closed && wait::find_sidecar() == 0))
+          no_hub = std::min(no_hub, tried + options_.timing.no_hub);
       }
-      if (!is_there) answers = 0;
+      if (!is_there) no_hub = Time::max();
       // Something of the previous attempt may still listen there.
-      if (!welcome_ && !options_.rules.decide && answers >= enough_answers)
-        co_return take(no_link("node 0 answers at " + master_ + ", but not as rankshim: " + reason_));
+      if (!welcome_ && !options_.rules.decide && (is_store || now() >= no_hub))
+        co_return take(no_link(fmt::format(
+            "node 0 answers at {}, but not as rankshim: {}{}", master_, reason_,
+            is_store ? "; if this node was started again, start the whole job again, and if its rank exists "
+                       "twice, end one of the two"
+                     : "")));
       // It may have said go while the connection was lost; then it listens elsewhere.
       if (way_back_.port() != 0 && co_await connect(way_back_, deadline) == Answer::settled) co_return;
       next = std::min(longest, next);

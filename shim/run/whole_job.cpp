@@ -128,7 +128,8 @@ awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attemp
   if (!must.empty())
     throw early_end(exit_code::configuration, Cause::config, Anchor::no_link,
                     fmt::format("the nodes cannot be linked, which {} asks for: {}", must, refuse.sentence));
-  log::info("the job goes on without a link between its nodes: {}", refuse.sentence);
+  log::warn("the job goes on without a link between its nodes: {}; --link on makes this an error",
+            refuse.sentence);
   co_return nullptr;
 }
 
