@@ -43,6 +43,14 @@ struct Options {
   Timing timing;
 };
 
+/// Lets what others make this node say through at most once a second, and the same line at most twice a
+/// minute.
+struct Seldom {
+  bool lets(const std::string& line);
+  std::string last;
+  Time when;
+};
+
 /// This node's part of the link: node 0 listens (the hub), the others connect to it. All of it happens on the
 /// event loop. After meet() nothing of it throws, and a link that breaks harms nothing.
 class Link : public std::enable_shared_from_this<Link> {
@@ -110,6 +118,7 @@ class Link : public std::enable_shared_from_this<Link> {
   void tell_stop();
 
   std::string waiting_;
+  Seldom waits_;
   std::function<void(const Stop&)> told_;
 };
 
