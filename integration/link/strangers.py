@@ -1,8 +1,11 @@
 """Who else may come to the master's port: python strangers.py HUB PORT NNODES WAY [ARGUMENT]. It prints how that ended."""
 
+import contextlib
+import json
 import resource
 import socket
 import sys
+import threading
 import time
 
 from peer import GREETING, hello, keyed
@@ -67,6 +70,29 @@ def many(host, port, nnodes, count):
     time.sleep(1000)
 
 
+def endless(host, port, nnodes):
+    """Says what counts for nothing, to the master's port and to the one for those who come back, from many connections and for ever."""
+    for nonce in ("", "00" * 16):
+        with connect(host, port) as first, first.makefile("rb") as lines:
+            first.sendall(GREETING + hello(1, nnodes, port, instance="x", attempt="7", nonce=nonce) + b"\n")
+            answer = lines.readline()
+        if answer.startswith(GREETING + b"welcome "):
+            way_back = json.JSONDecoder().raw_decode(answer.decode("latin-1"), answer.index(b"{"))[0]["port"]
+    print("ENDLESS", way_back, flush=True)
+
+    def speak(to, begin, words):
+        while True:
+            with contextlib.suppress(OSError), connect(host, to) as connection:
+                connection.sendall(GREETING + begin)
+                while True:
+                    connection.sendall(words)
+
+    own = hello(1, nnodes, port, instance="y", attempt="7") + b"\n"
+    for to in (port, way_back):
+        for begin, words in ((b"", b"hello {}\n" * 4096), (own, b"ping {}\n" * 4096)):
+            threading.Thread(target=speak, args=(to, begin, words)).start()
+
+
 if __name__ == "__main__":
     host, port, nnodes, way = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
-    {"http": http, "slow": slow, "replayed": replayed, "many": many}[way](host, port, nnodes, *sys.argv[5:])
+    {"http": http, "slow": slow, "replayed": replayed, "many": many, "endless": endless}[way](host, port, nnodes, *sys.argv[5:])

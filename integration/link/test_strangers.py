@@ -71,10 +71,28 @@ def test_a_wrong_token_takes_no_place_and_is_named(start, helper, tmp_path):
     nodes = [start(rank, UP, f"--job-token-file={tmp_path}/token") for rank in (0, 1)]
     nodes[0].wait_line("waiting for ", LONG)
     helper(2, "peer.py", 3, 2, 2, "another secret of this")
-    nodes[0].wait_line(r"node 2 \(host peer-2\) at .* did not prove that it knows the job's token", LONG)
+    nodes[0].wait_line(r"node 2 \(host peer-2, .*\) did not prove that it knows the job's token", LONG)
     nodes.append(start(2, UP, f"--job-token-file={tmp_path}/token"))
     for node in nodes:
         node.wait_line("UP", LONG)
+
+
+@pytest.mark.attack
+@pytest.mark.parametrize("token", [False, True])
+@pytest.mark.parametrize("phase", ["meet", "run"])
+def test_strangers_who_speak_without_end_keep_node_0_from_nothing(start, helper, tmp_path, phase, token):
+    (tmp_path / "token").write_text("the secret of this job")
+    options = [f"--job-token-file={tmp_path}/token"] if token else []
+    nodes = [start(0, UP, *options)]
+    until(lambda: nodes[0].listens(PORT), "node 0 listens")
+    helper(2, "strangers.py", 3, "endless").wait_line("^ENDLESS", LONG)
+    if phase == "run":
+        nodes += [start(rank, UP, *options) for rank in (1, 2)]
+        for node in nodes:
+            node.wait_line("UP", LONG)
+    nodes[0].signal(signal.SIGTERM)
+    assert nodes[0].wait(20) == 143, nodes[0].transcript()
+    assert len(nodes[0].stderr) < 20_000, "a line a second at most"
 
 
 def overflows(process):

@@ -1,6 +1,7 @@
 """What goes wrong in a linked job, and in one of which only a part runs rankshim."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -208,7 +209,7 @@ def test_under_torchrun_nodes_of_different_sizes_are_refused(start, script):
                    RANKSHIM_NPROC_PER_NODE="2" if rank == 2 else "1") for rank in range(3)]
     for node in nodes:
         assert node.wait(LONG) == 78, node.transcript()
-        assert "has workers per node 2, node 0 (host job-node-0) has 1; set RANKSHIM_NPROC_PER_NODE to the same" in last_line(node)
+        assert "has --nproc-per-node 2, node 0 (host job-node-0) has 1; set RANKSHIM_NPROC_PER_NODE to the same" in last_line(node)
 
 
 RELAY = """
@@ -231,14 +232,13 @@ while True:
 
 @pytest.mark.alone
 @pytest.mark.parametrize(("variables", "says"), [
-    ({"RANKSHIM_RUN_ID": "another"}, "has run id another"),
     ({"RANKSHIM_NNODES": "4"}, "has nnodes 4"),
     ({"RANKSHIM_NODE_RANK": "1"}, "two nodes have the rank 1"),
     ({"RANKSHIM_NODE_RANK": "0"}, "two nodes have the rank 0"),
     ({"RANKSHIM_NODE_RANK": "3", "RANKSHIM_NNODES": "4"}, "has nnodes 4"),
     ({"RANKSHIM_LAUNCHER": "torchrun"}, "has launcher torchrun"),
     ({"RANKSHIM_MASTER_PORT": "31000"}, "has master port 31000"),  # a Service's port: it leads to node 0's
-    ({"RANKSHIM_JOB_RESTARTS": "2"}, "has job_restarts 2"),
+    ({"RANKSHIM_JOB_RESTARTS": "2"}, "has --job-restarts 2"),
 ], ids=lambda value: "" if isinstance(value, str) else " ".join(value))
 def test_a_second_after_the_last_node_came_all_are_refused(start, cluster, rankshim, script, variables, says):
     relay = cluster[0].start_beside(["python3", "-c", RELAY, "31000", str(PORT)], name="a Service")
@@ -271,8 +271,20 @@ def test_a_node_of_an_earlier_attempt_is_turned_away_and_the_others_start(start)
     assert [node.wait(LONG) for node in nodes] == [0, 0, 0]
 
 
+def test_a_node_of_another_job_is_refused_alone_when_the_others_start(start, cluster):
+    other = start(2, UP, RANKSHIM_RUN_ID="another")
+    nodes = [start(rank, UP) for rank in range(2)]
+    says = f"node 2 (host job-node-2, {cluster[2].address}) has run id another, node 0 (host job-node-0) has another;"
+    for node in (other, nodes[0]):
+        node.wait_line(re.escape(says), LONG)
+    nodes.append(start(2, UP, RANKSHIM_REPORT=""))
+    for node in nodes:
+        node.wait_line("UP", LONG)
+    assert other.wait(LONG) == 78, other.transcript()
+    assert says in last_line(other)
+
+
 @pytest.mark.parametrize(("variable", "value", "says"), [
-    ("RANKSHIM_RUN_ID", "another", "node 2 (host job-node-2, ADDRESS) has run id another, node 0 (host job-node-0) has rankshim"),
     ("RANKSHIM_NNODES", "4", "node 2 (host job-node-2, ADDRESS) has nnodes 4, node 0 (host job-node-0) has 3; set RANKSHIM_NNODES"),
     ("RANKSHIM_NODE_RANK", "1", "two nodes have the rank 1: "),
     ("RANKSHIM_LAUNCHER", "torchrun", "node 2 (host job-node-2, ADDRESS) has launcher torchrun, node 0 (host job-node-0) has native; set RANKSHIM_LAUNCHER"),
@@ -285,6 +297,7 @@ def test_nodes_that_do_not_fit_together_are_refused_and_nothing_is_launched(star
     for node in nodes:
         assert node.wait(LONG) == 78, node.transcript()
         assert says.replace("ADDRESS", cluster[2].address) in last_line(node)
+        assert "this node has RANKSHIM_NNODES=" in last_line(node)
         assert not node.stdout
 
 

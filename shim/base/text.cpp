@@ -70,7 +70,8 @@ std::string escaped(char c) {
 
 std::string printable(std::string_view text) {
   const auto is_control = [](utf::code_point c) {
-    return (c < 0x20 && c != '\t') || (c >= 0x7F && c < 0xA0);
+    return (c < 0x20 && c != '\t') || (c >= 0x7F && c < 0xA0) || (c >= 0x2028 && c <= 0x202E) ||
+           (c >= 0x2066 && c <= 0x2069);
   };
   return replaced(text, is_control, escaped);
 }

@@ -120,6 +120,7 @@ TEST_CASE("a text is always UTF-8, bytes that are none are Latin-1") {
 TEST_CASE("a terminal is shown a text and does not obey it", "[attack]") {
   CHECK(printable("训练 ü") == "训练 ü");
   CHECK(printable("a\nb\t\x1b]0;title\x07") == "a\\nb\t\\x1b]0;title\\x07");
+  CHECK(printable("\u202Egnp.exe\u2069 \u2028") == "\\xe2\\x80\\xaegnp.exe\\xe2\\x81\\xa9 \\xe2\\x80\\xa8");
   CHECK(printable("\x7f \xC2\x9B \x9b") == "\\x7f \\xc2\\x9b \\x9b");
 }
 

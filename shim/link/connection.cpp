@@ -29,6 +29,8 @@ using std::chrono::milliseconds;
 
 namespace {
 
+/// From a wait to the next: a steady sender stops nothing else, and who has gone after a word is known to be.
+constexpr unsigned most_reads = 2;
 constexpr std::size_t most_unsent = 64 << 10;
 
 const std::uint8_t* data_of(std::string_view text) {
@@ -147,9 +149,10 @@ asio::awaitable<std::optional<Heard>> Connection::next() {
     } else if (decoder_.broken() != Broken::no) {
       if (decoder_.broken() == Broken::version) write();  // the greeting, with the version of this side
       close("not the link's protocol");
-    } else if (!read()) {
+    } else if (reads_++ == most_reads || !read()) {
       boost::system::error_code ignored;
       co_await socket_.async_wait(tcp::socket::wait_read, asio::redirect_error(asio::use_awaitable, ignored));
+      reads_ = 0;
     }
   }
   co_return std::nullopt;

@@ -100,6 +100,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   [[nodiscard]] bool is_open() const { return socket_.is_open(); }
   [[nodiscard]] const std::string& why() const { return why_; }
   [[nodiscard]] Broken broken() const { return decoder_.at_end(); }
+  [[nodiscard]] bool is_finishing() const { return finishing_; }
   [[nodiscard]] bool unsent() const { return !out_.empty(); }
   /// Without ports; an IPv4 address in IPv6's clothes is plain.
   [[nodiscard]] const std::string& local_address() const { return local_address_; }
@@ -115,6 +116,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Side side_;
   bool finishing_ = false;
   bool writing_ = false;
+  unsigned reads_ = 0;  ///< since it last waited
   Decoder decoder_;
   std::string out_;  ///< begins with the greeting: the hub's goes out with its first answer
   std::string why_;

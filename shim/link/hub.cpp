@@ -128,6 +128,7 @@ class Hub final : public Link {
                               std::shared_ptr<Connection> connection) {
     if (!co_await greet(weak, id, *connection)) connection->close("it did not say who it is");
     while (const auto heard = co_await connection->next()) {
+      if (connection->is_finishing()) connection->close("it was sent away, and said more");
       roster_.said(id, heard->message, now());
       due_.signal();
     }
@@ -148,12 +149,15 @@ class Hub final : public Link {
     if (!first || !std::holds_alternative<Hello>(first->message)) co_return false;
     Hello hello = std::get<Hello>(first->message);
     hello.seen = connection.remote_address();
-    const std::string name = node_name(hello.rank, hello.host);
-    if (options_.token && hello.nonce.empty()) {
-      const Refuse refuse{exit_code::configuration,
-                          name + " has no token, and the job has one; set --job-token-file on all nodes"};
-      log::warn("the link: {}", refuse.sentence);
-      tell({{id}, refuse});
+    const std::string name = node_name(hello.rank, hello.host, hello.seen);
+    if (options_.token.has_value() == hello.nonce.empty()) {
+      const std::string sentence =
+          name +
+          (options_.token ? " has no token, and the job has one" : " has a token, and node 0 has none") +
+          "; set --job-token-file on all nodes";
+      roster_.doubt(hello, sentence);
+      tell({{id}, Refuse{exit_code::configuration, sentence}});
+      due_.signal();
       co_return true;
     }
     boost::system::error_code ignored;
@@ -168,9 +172,8 @@ class Hub final : public Link {
     if (options_.token) {
       const auto second = co_await connection.next();
       const bool proven = second && std::holds_alternative<Proof>(second->message);
-      if (!proven && !weak.expired() && !std::exchange(warned_of_token_, true))
-        log::warn("the link: {} at {} did not prove that it knows the job's token (--job-token-file)", name,
-                  hello.seen);
+      if (!proven && !weak.expired())
+        roster_.doubt(hello, name + " did not prove that it knows the job's token (--job-token-file)");
       if (!proven) co_return false;
     }
     limited_.erase(id);
@@ -309,7 +312,6 @@ class Hub final : public Link {
   ConnectionId last_id_ = myself;
   Event due_;  ///< for act()
   bool short_of_descriptors_ = false;
-  bool warned_of_token_ = false;
 };
 
 }  // namespace

@@ -13,6 +13,15 @@ namespace rankshim::link {
 
 namespace asio = boost::asio;
 
+bool Seldom::lets(const std::string& line) {
+  using namespace std::chrono_literals;  // a little less than what lies between node 0's own lines
+  const auto since = now() - when;
+  if (since < (line == last ? 29'000ms : 900ms)) return false;
+  when = now();
+  last = line;
+  return true;
+}
+
 std::shared_ptr<Link> Link::make(asio::io_context& io, Options options) {
   options.self.instance = random_number();
   if (options.self.port == 0) options.self.port = options.master.port;
@@ -75,9 +84,10 @@ void Link::take(const Message& message) {
   if (const auto* refuse = std::get_if<Refuse>(&message); refuse != nullptr && !met_) met_ = *refuse;
   if (waiting != nullptr) {
     waiting_ = waiting->line;
-    waiting->wrong ? log::warn("{}", waiting_) : log::info("{}", waiting_);
+    if (waits_.lets(waiting_)) waiting->wrong ? log::warn("{}", waiting_) : log::info("{}", waiting_);
   } else if (stop != nullptr && !stop_) {
     stop_ = *stop;
+    stop_->again = stop->again && options_.rules.decide;
     tell_stop();
   } else if (stop != nullptr && !stop->again) {  // it was, and a node has been asked to stop since
     stop_->again = false;

@@ -22,6 +22,7 @@ namespace rankshim::link {
 struct Timing {
   std::chrono::milliseconds hello{5'000};     ///< for a new connection to say who it is
   std::chrono::milliseconds welcome{3'000};   ///< for the hub's answer, before the peer connects again
+  std::chrono::milliseconds no_hub{10'000};   ///< of answers that no hub gives, before that is believed
   std::chrono::milliseconds retry{100};       ///< between two tries to connect; more with many nodes
   std::chrono::milliseconds farewell{1'000};  ///< for the last words, at most
   std::chrono::milliseconds leave{3'000};   ///< for a node that was asked to stop to meet those that it tells
@@ -40,6 +41,14 @@ struct Options {
   wait::Limits dns;                           ///< where names are looked up
   Roster::Rules rules;
   Timing timing;
+};
+
+/// Lets what others make this node say through at most once a second, and the same line at most twice a
+/// minute.
+struct Seldom {
+  bool lets(const std::string& line);
+  std::string last;
+  Time when;
 };
 
 /// This node's part of the link: node 0 listens (the hub), the others connect to it. All of it happens on the
@@ -109,6 +118,7 @@ class Link : public std::enable_shared_from_this<Link> {
   void tell_stop();
 
   std::string waiting_;
+  Seldom waits_;
   std::function<void(const Stop&)> told_;
 };
 

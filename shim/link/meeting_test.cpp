@@ -1,11 +1,15 @@
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/read.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <csignal>
+#include <thread>
 
 #include "base/fault.h"
 #include "link/test_job.h"
@@ -241,6 +245,30 @@ asio::awaitable<void> be_store(tcp::acceptor& acceptor, unsigned& connections) {
   }
 }
 
+TEST_CASE("a port that closes at first proves nothing: a proxy is there before node 0", "[link]") {
+  TestJob job(2);
+  for (Options& options : job.options) options.timing.no_hub = 100s;
+  unsigned closed = 0;
+  tcp::acceptor proxy(job.io);
+  REQUIRE_FALSE(open_listener(proxy, job.port.number(), 16));
+  std::function<void()> accept = [&] {
+    proxy.async_accept([&](boost::system::error_code error, tcp::socket) {
+      if (error) return;
+      ++closed;
+      accept();
+    });
+  };
+  accept();
+  job.start(1);
+  REQUIRE(job.run_until([&] { return closed >= 5; }));
+  CHECK_FALSE(job.met[1]);
+  proxy.close();
+  job.io.poll();
+  job.start(0);
+  REQUIRE(job.all_met());
+  CHECK(std::holds_alternative<Go>(*job.met[1]));
+}
+
 TEST_CASE("torch's store in the hub's place is recognised by the first try", "[link]") {
   TestJob job;
   tcp::acceptor store(job.io);
@@ -250,7 +278,9 @@ TEST_CASE("torch's store in the hub's place is recognised by the first try", "[l
   job.start(1);
   REQUIRE(job.all_met());
   CHECK(job.unlinked(1) == "node 0 answers at 127.0.0.1:" + std::to_string(job.port.number()) +
-                               ", but not as rankshim: torch's store answers there");
+                               ", but not as rankshim: torch's store answers there; if this node was started "
+                               "again, start the whole job again, and if its rank exists twice, end one of "
+                               "the two");
   CHECK(connections == 1);
   store.close();
   job.io.poll();
@@ -307,6 +337,53 @@ TEST_CASE("strangers do not keep the nodes from meeting", "[link][attack]") {
   CHECK(std::holds_alternative<Go>(*job.met[0]));
 }
 
+TEST_CASE("a steady sender lets everything else have its turn", "[link][attack]") {
+  TestJob job(3);
+  job.start(0);
+  job.io.poll();
+  Stranger sender(job);
+  Hello hello = job.options[1].self;
+  hello.port = job.port.number(), hello.instance = "steady";
+  sender.write(std::string(greeting) + to_text(hello) + '\n');
+  REQUIRE(job.run_until([&] { return job.missing() == 1; }));
+  sender.socket.non_blocking(false);
+  sender.socket.native_non_blocking(false);
+  std::string pings;
+  while (pings.size() < 100'000) pings += "ping {}\n";
+  constexpr std::size_t most = 32 << 20;  // more than the kernel's buffers hold
+  std::atomic<std::size_t> sent = 0;
+  std::thread thread([&, socket = sender.socket.native_handle()] {
+    for (ssize_t size = 1; size > 0 && sent < most;
+         sent += static_cast<std::size_t>(std::max<ssize_t>(size, 0)))
+      size = ::send(socket, pings.data(), pings.size(), MSG_NOSIGNAL);
+  });
+  while (sent < pings.size()) std::this_thread::yield();
+  bool had_its_turn = false;
+  loop::Timer timer(job.io.get_executor(), now() + 50ms);
+  timer.async_wait([&](boost::system::error_code) { had_its_turn = true; });
+  while (!had_its_turn) job.io.run_one_for(20ms);
+  CHECK(sent < most);
+  ::shutdown(sender.socket.native_handle(), SHUT_RDWR);
+  thread.join();
+}
+
+TEST_CASE("who was sent away and says more is dropped", "[link][attack]") {
+  TestJob job(2);
+  for (Options& options : job.options) options.timing.hello = 1000s;
+  job.options[0].token = Key("the token of this job");
+  job.start(0);
+  job.io.poll();
+  Stranger stranger(job);
+  stranger.write(std::string(greeting) + "hello {}\n");
+  REQUIRE(stranger.is_closed());  // for this side
+  CHECK(stranger.received.find("has no token, and the job has one") != std::string::npos);
+  boost::system::error_code gone;
+  CHECK(job.run_until([&] {
+    stranger.socket.write_some(asio::buffer("hello {}\n", 9), gone);
+    return gone && gone != asio::error::would_block;
+  }));
+}
+
 TEST_CASE("who has said hello and is gone is waited for", "[link]") {
   TestJob job(2);
   job.start(0);
@@ -332,8 +409,8 @@ TEST_CASE("who comes after the launch is refused, and does not stay", "[link][at
     return std::string(greeting) + to_text(said) + '\n';
   };
   Stranger first(job);
-  first.write(hello("another job"));
   bool closed = false;
+  first.write(hello("another job"));
   first.read(closed);
   Decoder decoder;
   std::optional<Line> welcome;
@@ -360,21 +437,59 @@ TEST_CASE("a token keeps out who does not know it", "[link][attack]") {
   TestJob job;
   job.options[0].token = Key("the token of this job");
   job.options[1].token = Key("the token of another job");
-  job.start_all();
+  job.start(0), job.start(1, 1s), job.start(2);
   REQUIRE(job.run_until([&] { return job.met[1] && job.met[2]; }));
-  CHECK(job.refusal(1).find("has another token") != std::string::npos);
-  CHECK(job.refusal(2) ==
-        "node 2 (host host-2) has no token, and the job has one; set --job-token-file on all nodes");
+  CHECK(job.refusal(1).find("was not reached in time: node 0 (host host-0, 127.0.0.1) has another token") !=
+        std::string::npos);
+  CHECK(
+      job.refusal(2) ==
+      "node 2 (host host-2, 127.0.0.1) has no token, and the job has one; set --job-token-file on all nodes");
   CHECK_FALSE(job.met[0]);
   CHECK(job.missing() == 2);
+  CHECK(job.links[0]->waiting().find("; node 1 (host host-1, 127.0.0.1) did not prove") != std::string::npos);
 }
 
 TEST_CASE("a node with a token does not believe a hub without one", "[link][attack]") {
   TestJob job(2);
   job.options[1].token = Key("the token of this job");
-  job.start_all();
-  REQUIRE(job.run_until([&] { return job.met[1].has_value(); }));
-  CHECK(job.refusal(1).find("has no token, and this node has one") != std::string::npos);
+  job.start(0, 2s), job.start(1, 1s);
+  REQUIRE(job.all_met());
+  for (const unsigned rank : {0U, 1U}) {
+    CHECK(std::get<Refuse>(*job.met[rank]).code == exit_code::unreachable);
+    CHECK(job.refusal(rank).find("node 1 (host host-1, 127.0.0.1) has a token, and node 0 has none; set ") !=
+          std::string::npos);
+  }
+}
+
+TEST_CASE("an impostor in node 0's place does not end a node that has a token", "[link][attack]") {
+  for (const char* answer : {"welcome {\"instance\":\"x\"}\n", "welcome {\"instance\":\"x\",\"nonce\":\"0\"}",
+                             "refuse {\"code\":78}\n", "refuse {\"code\":0}\n"}) {
+    CAPTURE(answer);
+    TestJob job(2);
+    for (Options& options : job.options) options.token = Key("the token of this job");
+    std::string said = std::string(greeting) + answer;
+    if (!said.ends_with('\n')) said += std::string(64, '0') + '\n';
+    std::vector<std::shared_ptr<tcp::socket>> ends;
+    tcp::acceptor impostor(job.io);
+    REQUIRE_FALSE(open_listener(impostor, job.port.number(), 16));
+    std::function<void()> accept = [&] {
+      ends.push_back(std::make_shared<tcp::socket>(job.io));
+      impostor.async_accept(*ends.back(), [&](boost::system::error_code error) {
+        if (error) return;
+        asio::write(*ends.back(), asio::buffer(said), error);
+        accept();
+      });
+    };
+    accept();
+    job.start(1);
+    REQUIRE(job.run_until([&] { return ends.size() > 5; }));
+    CHECK_FALSE(job.met[1]);
+    impostor.close();
+    ends.clear();
+    job.start(0);
+    REQUIRE(job.all_met());
+    CHECK(std::holds_alternative<Go>(*job.met[1]));
+  }
 }
 
 TEST_CASE("a replayed hello proves nothing", "[link][attack]") {

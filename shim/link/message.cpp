@@ -164,9 +164,10 @@ void Decoder::read_greeting() {
 std::optional<Line> Decoder::next() {
   if (!greeted_) read_greeting();
   const std::size_t end = bytes_.find('\n');
-  if (greeted_ && std::min(end, bytes_.size()) > longest_line) broken_ = Broken::other;
-  if (!greeted_ || end == std::string::npos || broken_ != Broken::no) return std::nullopt;
   const std::size_t tag = bytes_.rfind('}', end) + 1;
+  if (greeted_ && (tag > longest_text || std::min(end, bytes_.size()) > longest_line))
+    broken_ = Broken::other;
+  if (!greeted_ || end == std::string::npos || broken_ != Broken::no) return std::nullopt;
   Line line{bytes_.substr(0, tag), bytes_.substr(tag, end - tag)};
   bytes_.erase(0, end + 1);
   if (bytes_.empty()) std::string().swap(bytes_);  // most connections say one thing and are silent then

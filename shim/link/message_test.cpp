@@ -156,6 +156,7 @@ TEST_CASE("what is no peer is known by its first bytes", "[link]") {
       {"\0\xce\xf7\x85\x3c\7RS"s, Broken::no},
       {"\0\xce\xf7\x85\x3c\7RSHM\2"s, Broken::version},
       {std::string(greeting) + std::string(longest_line + 1, 'x'), Broken::other},
+      {std::string(greeting) + "ping {" + std::string(longest_text - 6, ' ') + "}\n", Broken::other},
       {std::string(greeting) + std::string(longest_line, 'x'), Broken::no},
   };
   for (const Case& c : cases) {

@@ -20,8 +20,6 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr unsigned enough_answers = 3;  // of a port that is no hub's
-
 /// A node but node 0: it connects to the hub, and connects again if the connection is lost.
 class Peer final : public Link {
  public:
@@ -29,8 +27,7 @@ class Peer final : public Link {
       : Link(io, std::move(options)),
         master_(host_port(options_.master.host, std::to_string(options_.master.port))),
         schedule_(options_.dns.timing, options_.self.nnodes),
-        random_(static_cast<unsigned>(std::hash<std::string>()(options_.self.instance))),
-        next_report_(now()) {
+        random_(static_cast<unsigned>(std::hash<std::string>()(options_.self.instance))) {
     options_.master.until = Until::name;
     options_.dns.nodes = options_.self.nnodes;
   }
@@ -69,10 +66,17 @@ class Peer final : public Link {
     }
     const auto& heard = std::get<0>(answer);
     const auto* welcome = heard ? std::get_if<Welcome>(&heard->message) : nullptr;
-    const auto* refuse = heard && !options_.token ? std::get_if<Refuse>(&heard->message) : nullptr;
-    if (welcome != nullptr) {
-      const std::string fault = fault_of(*connection, *welcome, heard->line, said);
-      fault.empty() ? welcomed(connection, *welcome) : refused({exit_code::configuration, fault});
+    const auto* refuse = heard ? std::get_if<Refuse>(&heard->message) : nullptr;
+    std::string fault = options_.token && heard ? prove(*connection, *heard, said) : "";
+    if (!fault.empty() && options_.self.rank != 0) {
+      reason_ = fault;
+      co_return Answer::none;  // anybody can say that
+    }
+    if (fault.empty() && welcome != nullptr) fault = fault_of(*connection, *welcome);
+    if (!fault.empty()) {
+      refused({exit_code::configuration, fault});
+    } else if (welcome != nullptr) {
+      welcomed(connection, *welcome);
     } else if (refuse != nullptr) {
       refused(*refuse);
     } else if (connection->broken() == Broken::version) {
@@ -85,21 +89,27 @@ class Peer final : public Link {
     co_return Answer::settled;
   }
 
+  /// Proves the token to a hub that has proven it; else says why that has not.
+  std::string prove(Connection& connection, const Heard& heard, const std::string& hello) {
+    if (const auto* refuse = std::get_if<Refuse>(&heard.message))
+      return "it answers without the job's token: " + refuse->sentence;
+    const auto* welcome = std::get_if<Welcome>(&heard.message);
+    if (welcome == nullptr) return "";
+    const std::string hub = node_name(0, welcome->host, connection.remote_address());
+    if (welcome->nonce.empty() || heard.line.tag.empty())
+      return hub + " has no token, and this node has one; set --job-token-file on all nodes";
+    connection.use(options_.token->for_connection(hello, heard.line.text));
+    if (!connection.check(heard.line))
+      return hub + " has another token, or belongs to another job; give all nodes the same --job-token-file";
+    connection.send(Proof{});
+    return "";
+  }
+
   /// Why the hub that welcomes is not this node's; empty: it is.
-  std::string fault_of(Connection& connection, const Welcome& welcome, const Line& line,
-                       const std::string& hello) {
-    const std::string hub = node_name(0, welcome.host, connection.remote_address());
-    if (options_.token) {
-      if (welcome.nonce.empty() || line.tag.empty())
-        return hub + " has no token, and this node has one; set --job-token-file on all nodes";
-      connection.use(options_.token->for_connection(hello, line.text));
-      if (!connection.check(line))
-        return hub +
-               " has another token, or belongs to another job; give all nodes the same --job-token-file";
-      connection.send(Proof{});
-    }
+  std::string fault_of(const Connection& connection, const Welcome& welcome) {
     if (welcome.instance == options_.self.instance) return "it is this node itself";
-    return launched() && welcome.instance != welcome_->instance ? hub + " was started anew" : "";
+    const bool is_new = launched() && welcome.instance != welcome_->instance;
+    return is_new ? node_name(0, welcome.host, connection.remote_address()) + " was started anew" : "";
   }
 
   void welcomed(const std::shared_ptr<Connection>& connection, const Welcome& welcome) {
@@ -187,7 +197,7 @@ class Peer final : public Link {
     const milliseconds longest = options_.timing.retry + milliseconds(options_.self.nnodes / 4);
     // Node 0 listens a moment after the others' start, or after it has closed the connections.
     milliseconds next(10 + options_.self.nnodes / 16);
-    unsigned answers = 0;  // that no hub gives
+    Time no_hub = Time::max();  // then it is clear that none is there
     const auto between_look_ups = schedule_.between_checks(options_.dns.timing.search_interval);
     std::vector<std::string> addresses = std::exchange(options_.addresses, {});
     Time looked_up = now();
@@ -200,26 +210,32 @@ class Peer final : public Link {
         addresses = std::get<wait::Reached>(found).addresses;
         looked_up = now();
       }
-      bool is_there = false;
+      bool is_there = false, is_store = false;
+      const Time tried = now();
       for (const std::string& address : addresses) {
         const Answer answer = co_await connect({ip::make_address(address), options_.master.port}, deadline);
         if (answer == Answer::settled) co_return;
         is_there = is_there || answer != Answer::none;
-        // A mesh accepts for those who do not listen yet.
-        const bool counts =
-            answer == Answer::silent || (answer == Answer::closed && wait::find_sidecar() == 0);
-        answers += answer == Answer::store ? enough_answers : counts ? 1 : 0;
+        is_store = is_store || answer == Answer::store;
+        // A mesh, or a proxy of another kind, accepts for those who do not listen yet.
+        if (answer == Answer::silent || (answer == Answer::closed && wait::find_sidecar() == 0))
+          no_hub = std::min(no_hub, tried + options_.timing.no_hub);
       }
-      if (!is_there) answers = 0;
+      if (!is_there) no_hub = Time::max();
       // Something of the previous attempt may still listen there.
-      if (!welcome_ && !options_.rules.decide && answers >= enough_answers)
-        co_return take(no_link("node 0 answers at " + master_ + ", but not as rankshim: " + reason_));
+      if (!welcome_ && !options_.rules.decide && (is_store || now() >= no_hub))
+        co_return take(no_link(fmt::format(
+            "node 0 answers at {}, but not as rankshim: {}{}", master_, reason_,
+            is_store ? "; if this node was started again, start the whole job again, and if its rank exists "
+                       "twice, end one of the two"
+                     : "")));
       // It may have said go while the connection was lost; then it listens elsewhere.
       if (way_back_.port() != 0 && co_await connect(way_back_, deadline) == Answer::settled) co_return;
       next = std::min(longest, next);
       co_await pause(next, deadline);  // a cancelled try is no reason
       next *= 2;
-      report();
+      if (!launched() && options_.self.rank != 0 && reports_.lets(reason_))
+        log::info("waiting for node 0 at {}: {}", master_, reason_);
     }
   }
 
@@ -227,13 +243,6 @@ class Peer final : public Link {
     std::uniform_int_distribution<milliseconds::rep> around(about.count() / 2, about.count() * 3 / 2);
     loop::Timer timer(io_.get_executor(), std::min(now() + milliseconds(around(random_)), deadline));
     co_await timer.async_wait(asio::use_awaitable);
-  }
-
-  void report() {
-    if (launched() || options_.self.rank == 0 || (reason_ == reported_ && now() < next_report_)) return;
-    log::info("waiting for node 0 at {}: {}", master_, reason_);
-    reported_ = reason_;
-    next_report_ = now() + options_.dns.timing.report_interval;
   }
 
   // ---- running ----
@@ -272,7 +281,8 @@ class Peer final : public Link {
         while (!is_over() && now() < until) co_await changed_.wait(until);
       is_over_ = true;
       // Node 0 closes the connection when all that it started has ended, too.
-      while (connection_ && stop_ && stop_->again && now() < until) co_await changed_.wait(until);
+      const Time end = std::min(until, now() + options_.timing.end);
+      while (connection_ && stop_ && stop_->again && now() < end) co_await changed_.wait(end);
     } else if (!met_ && !connection_) {  // else node 0 has heard it
       co_await seek(now() + options_.timing.leave);
     }
@@ -288,8 +298,7 @@ class Peer final : public Link {
   std::optional<Welcome> welcome_;          ///< the last one
   tcp::endpoint way_back_;                  ///< to that hub; port 0: there is none
   std::string reason_;                      ///< why there is no connection
-  std::string reported_;
-  Time next_report_;
+  Seldom reports_;
   std::vector<Message> said_;  ///< a new connection begins with it
 };
 

@@ -15,6 +15,7 @@ namespace rankshim::link {
 namespace {
 
 constexpr std::size_t most_strangers = 64;
+constexpr std::chrono::seconds between_news{1};  // that something is wrong, in node 0's log
 
 std::string who(const Hello& hello) { return node_name(hello.rank, hello.host, hello.seen); }
 
@@ -74,12 +75,6 @@ Roster::Roster(Hello own, Rules rules, Time now)
 
 // ---- meeting ----
 
-/// Whether it is none of the job's: the job can start without it.
-bool Roster::is_foreign(const Hello& hello) const {
-  const Hello& own = nodes_[0].hello;
-  return hello.attempt != own.attempt || hello.run != own.run;
-}
-
 /// Why the node cannot be a part of the job; empty: it can.
 std::string Roster::fault_of(const Hello& hello) const {
   const Hello& own = nodes_[0].hello;
@@ -87,7 +82,7 @@ std::string Roster::fault_of(const Hello& hello) const {
   const auto same = [](std::string_view option) {
     return fmt::format("set {} to the same on all nodes", option);
   };
-  const std::tuple<const char*, std::string, std::string, std::string> agreed[] = {
+  const std::tuple<std::string_view, std::string, std::string, std::string> agreed[] = {
       {"attempt", hello.attempt, own.attempt, "one of them belongs to another attempt of the job"},
       {"run id", hello.run, own.run,
        fmt::format("the master's name {} leads to another job, or {}", in_quotes(hello.master),
@@ -95,14 +90,14 @@ std::string Roster::fault_of(const Hello& hello) const {
       {"nnodes", std::to_string(hello.nnodes), std::to_string(own.nnodes), same("RANKSHIM_NNODES")},
       {"master port", std::to_string(hello.port), std::to_string(own.port), same("RANKSHIM_MASTER_PORT")},
       {"launcher", hello.launcher, own.launcher, same("RANKSHIM_LAUNCHER")},
-      {"job_restarts", hello.job_restarts, own.job_restarts, same("RANKSHIM_JOB_RESTARTS")},
-      {"workers per node", std::to_string(hello.workers),
+      {"--job-restarts", hello.job_restarts, own.job_restarts, same("RANKSHIM_JOB_RESTARTS")},
+      {"--nproc-per-node", std::to_string(hello.workers),
        std::to_string(rules_.equal_workers ? own.workers : hello.workers), same("RANKSHIM_NPROC_PER_NODE")},
   };
   for (const auto& [what, theirs, ours, remedy] : agreed)
     if (theirs != ours)
       return fmt::format("{} has {} {}, {} has {}; {}", name, what, shown(theirs), node_name(0, own.host),
-                         shown(ours), remedy);
+                         what == "run id" ? "another" : shown(ours), remedy);  // no foreign node learns it
   if (hello.rank >= own.nnodes)
     return fmt::format("{} is out of range: {} nodes have the ranks 0 to {}; set RANKSHIM_NODE_RANK", name,
                        own.nnodes, own.nnodes - 1);
@@ -111,30 +106,23 @@ std::string Roster::fault_of(const Hello& hello) const {
   // A node that lives comes back when its place is taken.
   const bool is_back = std::ranges::count(node.displaced, hello.instance) != 0;
   if (hello.rank != 0 && !is_back && node.displaced.size() < most_strangers) return "";
-  return fmt::format("two nodes have the rank {}: {} and {}; set RANKSHIM_NODE_RANK on each", hello.rank,
-                     who(node.hello), name);
+  return fmt::format("two nodes have the rank {}: {} and {}; set a different RANKSHIM_NODE_RANK on each",
+                     hello.rank, who(node.hello), name);
 }
 
 void Roster::arrived(ConnectionId id, const Hello& hello, Time now) {
   if (hello.instance == nodes_[0].hello.instance) return send(id, std::nullopt);  // it has found itself
   if (launched()) return come_back(id, hello);
+  const std::string fault = fault_of(hello);
+  const Hello& own = nodes_[0].hello;
+  if (hello.attempt != own.attempt || hello.run != own.run) return foreign_came(id, hello, fault);
   if (met_) {
     if (hello.rank < nodes_.size()) nodes_[hello.rank].state = Node::State::here;
     return send(id, std::get<Refuse>(*met_));
   }
-  if (wrong_.size() > nodes_.size() + most_strangers) return send(id, std::nullopt);
   last_arrival_ = std::max(last_arrival_, now);
-  if (const std::string fault = fault_of(hello); !fault.empty()) {
-    const auto theirs = parse_number<std::uint64_t>(hello.attempt);
-    const auto ours = parse_number<std::uint64_t>(nodes_[0].hello.attempt);
-    if (theirs && ours && *theirs < *ours)  // it is about to be removed
-      return send(id, Refuse{exit_code::configuration, fault});
-    if (is_foreign(hello) && hello.rank == 0)  // its job's name leads here for a while: no fault of either
-      return send(id, no_link(fault));
-    wrong_.push_back({id, hello, fault});
-    if (wrong_.size() <= 3) send(myself, waiting());  // it is logged at once
-    return;
-  }
+  if (!fault.empty()) return keep(wrong_, {id, hello, fault});
+  if (doubtful_ && doubtful_->hello.rank == hello.rank) doubtful_.reset();
   Node& node = nodes_[hello.rank];
   if (node.connection && hello.instance != node.hello.instance) {
     node.displaced.push_back(node.hello.instance);
@@ -143,6 +131,40 @@ void Roster::arrived(ConnectionId id, const Hello& hello, Time now) {
   connect(node, id);
   node.hello = hello;
   node.state = Node::State::here;
+}
+
+/// Until the meeting ends, if no more come than the newest that are kept.
+void Roster::keep(std::vector<Wrong>& list, Wrong wrong) {
+  if (list.size() >= nodes_.size() + most_strangers) {
+    send(list.front().id, std::nullopt);
+    list.erase(list.begin());
+  }
+  list.push_back(std::move(wrong));
+  has_news_ = true;
+}
+
+void Roster::foreign_came(ConnectionId id, const Hello& hello, const std::string& fault) {
+  const auto theirs = parse_number<std::uint64_t>(hello.attempt);
+  const auto ours = parse_number<std::uint64_t>(nodes_[0].hello.attempt);
+  const bool is_old = theirs && ours && *theirs < *ours;  // it is about to be removed
+  if (hello.rank == 0 && !is_old)  // its job's name leads here for a while: no fault of either
+    return send(id, no_link(fault));
+  if (is_old || met_) return send(id, Refuse{exit_code::configuration, fault});
+  send(id, Waiting{fault, true});
+  keep(foreign_, {id, hello, fault});
+}
+
+/// The meeting has ended. If they were let go, they would look for torch's store at the port.
+void Roster::send_foreign_away() {
+  doubtful_.reset();
+  for (const Wrong& foreign : std::exchange(foreign_, {}))
+    send(foreign.id, Refuse{exit_code::configuration, foreign.sentence});
+}
+
+void Roster::doubt(const Hello& hello, const std::string& sentence) {
+  if (met_) return;
+  doubtful_ = Wrong{myself, hello, sentence};
+  has_news_ = true;
 }
 
 /// In place of an older connection.
@@ -157,7 +179,8 @@ Node* Roster::node_of(ConnectionId id) {
 }
 
 void Roster::gone(ConnectionId id, Time now) {
-  std::erase_if(wrong_, [&](const Wrong& wrong) { return wrong.id == id; });
+  for (auto* const list : {&wrong_, &foreign_})
+    std::erase_if(*list, [&](const Wrong& wrong) { return wrong.id == id; });
   Node* const node = node_of(id);
   if (node == nullptr) return;
   node->connection.reset();
@@ -180,32 +203,29 @@ void Roster::store_client(const std::string& address, Time now) {
 }
 
 bool Roster::ready() const {
-  return !met_ && std::ranges::count(nodes_, std::optional<ConnectionId>(), &Node::connection) == 0 &&
-         std::ranges::all_of(wrong_, [&](const Wrong& wrong) { return is_foreign(wrong.hello); });
+  return !met_ && wrong_.empty() &&
+         std::ranges::count(nodes_, std::optional<ConnectionId>(), &Node::connection) == 0;
 }
 
 /// When what is wrong ends the meeting: at once if nobody else can come, else if nobody has come for a while.
 Time Roster::refused_at() const {
   if (wrong_.empty() && store_clients_.empty()) return Time::max();
   std::size_t most = nodes_.size(), least = nodes_.size();
-  bool foreign = store_clients_.empty();
   for (const Wrong& wrong : wrong_) {
-    if (is_foreign(wrong.hello)) continue;
-    foreign = false;
     most = std::max<std::size_t>(most, wrong.hello.nnodes);
     least = std::min<std::size_t>(least, wrong.hello.nnodes);
   }
-  const auto here =
-      std::ranges::count_if(nodes_, [](const Node& node) { return node.connection.has_value(); });
-  const std::size_t count = static_cast<std::size_t>(here) + wrong_.size() + store_clients_.size();
-  if (count >= most && !foreign) return last_arrival_;
-  if (count >= least) return last_arrival_ + rules_.settle;
-  return foreign ? Time::max() : last_arrival_ + rules_.patience;
+  const auto to_come = std::ranges::count(nodes_, std::optional<ConnectionId>(), &Node::connection);
+  const std::size_t count =
+      nodes_.size() - static_cast<std::size_t>(to_come) + wrong_.size() + store_clients_.size();
+  if (count >= most) return last_arrival_;
+  return last_arrival_ + (count >= least ? rules_.settle : rules_.patience);
 }
 
 void Roster::end_meeting(const Refuse& verdict) {
   met_ = verdict;
   send_all(verdict);
+  send_foreign_away();
 }
 
 /// "1 of 3 nodes: rank 2", and what is wrong.
@@ -216,19 +236,22 @@ std::string Roster::missing(std::string_view before, std::string_view after) con
   if (ranks.empty()) return faults();
   const std::string text = fmt::format("{}{} of {} nodes{}: {} {}", before, ranks.size(), nodes_.size(),
                                        after, ranks.size() == 1 ? "rank" : "ranks", few(ranks, 10, ", "));
-  return wrong_.empty() ? text : text + "; " + faults();
+  const std::string wrong = faults();
+  return wrong.empty() ? text : text + "; " + wrong;
 }
 
 std::string Roster::faults() const {
-  const auto sentences = wrong_ | std::views::transform(&Wrong::sentence);
-  return few({sentences.begin(), sentences.end()}, 3, "; ");
+  std::vector<std::string> sentences;
+  for (const auto* const list : {&wrong_, &foreign_})
+    for (const Wrong& wrong : *list) sentences.push_back(wrong.sentence);
+  if (doubtful_) sentences.push_back(doubtful_->sentence);
+  return few(sentences, 3, "; ");
 }
 
 // ---- running ----
 
 void Roster::launch() {
-  for (const Wrong& wrong : std::exchange(wrong_, {}))
-    send(wrong.id, Refuse{exit_code::configuration, wrong.sentence});
+  send_foreign_away();
   Go go;
   for (const Node& node : nodes_) {
     go.attempt = std::max(go.attempt, node.hello.restarts);  // a new container knows of none
@@ -329,9 +352,12 @@ Time Roster::tick(Time now) {
                                          joined(store_clients_))
                                : Refuse{exit_code::configuration, faults()});
   if (!met_ && is_due(deadline_)) end_meeting({exit_code::unreachable, missing("", " did not come in time")});
-  if (!met_ && is_due(next_report_)) {
-    next_report_ = now + rules_.report;
-    send_all(waiting());
+  const bool is_time = !met_ && is_due(next_report_);
+  if (is_time || (!met_ && has_news_ && is_due(last_report_ + between_news))) {
+    if (is_time) next_report_ = now + rules_.report;
+    last_report_ = now;
+    has_news_ = false;
+    is_time ? send_all(waiting()) : send(myself, waiting());
   }
   const bool runs = launched() && !stop_;
   for (Node& node : nodes_) {

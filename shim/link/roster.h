@@ -89,6 +89,8 @@ class Roster {
   void arrived(ConnectionId id, const Hello& hello, Time now);
   void said(ConnectionId id, const Message& message, Time now);
   void gone(ConnectionId id, Time now);
+  /// A node that was not let in, for its token: a hint for those who wait for it.
+  void doubt(const Hello& hello, const std::string& sentence);
   /// A client of torch's store was at the port, from that address: a node without rankshim.
   void store_client(const std::string& address, Time now);
   /// Does what is due. Returns when it has something to do next, at the latest. A moment that has passed: all
@@ -105,7 +107,7 @@ class Roster {
   /// What is to be sent since the last call.
   std::vector<Outgoing> take_outgoing() { return std::exchange(outgoing_, {}); }
 
-  [[nodiscard]] Waiting waiting() const { return {missing("waiting for ", ""), !wrong_.empty()}; }
+  [[nodiscard]] Waiting waiting() const { return {missing("waiting for ", ""), !faults().empty()}; }
   [[nodiscard]] const std::vector<Node>& nodes() const { return nodes_; }
   /// Whether every node was here at some time.
   [[nodiscard]] bool all_came() const {
@@ -117,7 +119,7 @@ class Roster {
   }
 
  private:
-  /// A node that cannot be a part of the job as it is.
+  /// A node that cannot be a part of the job as it is: of the job, or foreign.
   struct Wrong {
     ConnectionId id;
     Hello hello;
@@ -129,8 +131,10 @@ class Roster {
   }
   Node* node_of(ConnectionId id);
   [[nodiscard]] bool ready() const;
-  [[nodiscard]] bool is_foreign(const Hello& hello) const;
   [[nodiscard]] std::string fault_of(const Hello& hello) const;
+  void keep(std::vector<Wrong>& list, Wrong wrong);
+  void foreign_came(ConnectionId id, const Hello& hello, const std::string& fault);
+  void send_foreign_away();
   void connect(Node& node, ConnectionId id);
   void come_back(ConnectionId id, const Hello& hello);
   [[nodiscard]] std::string missing(std::string_view before, std::string_view after) const;
@@ -148,6 +152,8 @@ class Roster {
   Rules rules_;
   std::vector<Node> nodes_;
   std::vector<Wrong> wrong_;
+  std::vector<Wrong> foreign_;     ///< of another job or attempt: they change nothing
+  std::optional<Wrong> doubtful_;  ///< the last that has not proven the token
   std::vector<std::string> store_clients_;
   std::vector<Failure> failed_;  ///< the first of each node, the first first
   std::vector<Outgoing> outgoing_;
@@ -156,6 +162,8 @@ class Roster {
   Time deadline_ = Time::max();
   Time last_arrival_;
   Time next_report_;
+  Time last_report_;
+  bool has_news_ = false;  ///< for node 0's own log
 };
 
 }  // namespace rankshim::link

@@ -132,8 +132,8 @@ TEST_CASE("what cannot be one job is refused on all nodes within a second, with 
        "node 3 (host host-2, 10.0.0.2) is out of range: 3 nodes have the ranks 0 to 2; set "
        "RANKSHIM_NODE_RANK"},
       {"node 0 twice", [](Hello& hello) { hello.rank = 0; },
-       "two nodes have the rank 0: node 0 (host host-0) and node 0 (host host-2, 10.0.0.2); set "
-       "RANKSHIM_NODE_RANK on "
+       "two nodes have the rank 0: node 0 (host host-0) and node 0 (host host-2, 10.0.0.2); set a "
+       "different RANKSHIM_NODE_RANK on "
        "each"},
       {"nnodes", [](Hello& hello) { hello.nnodes = 2; },
        "node 2 (host host-2, 10.0.0.2) has nnodes 2, node 0 (host host-0) has 3; set RANKSHIM_NNODES to the "
@@ -152,15 +152,8 @@ TEST_CASE("what cannot be one job is refused on all nodes within a second, with 
        "RANKSHIM_LAUNCHER to "
        "the same on all nodes"},
       {"job restarts", [](Hello& hello) { hello.job_restarts = "3/1h"; },
-       "node 2 (host host-2, 10.0.0.2) has job_restarts 3/1h, node 0 (host host-0) has none; set "
+       "node 2 (host host-2, 10.0.0.2) has --job-restarts 3/1h, node 0 (host host-0) has none; set "
        "RANKSHIM_JOB_RESTARTS to the same on all nodes"},
-      {"job", [](Hello& hello) { hello.run = "other"; },
-       "node 2 (host host-2, 10.0.0.2) has run id other, node 0 (host host-0) has job; the master's name "
-       "host-0 "
-       "leads to another job, or set RANKSHIM_RUN_ID to the same on all nodes"},
-      {"later attempt", [](Hello& hello) { hello.attempt = "1"; },
-       "node 2 (host host-2, 10.0.0.2) has attempt 1, node 0 (host host-0) has none; one of them belongs to "
-       "another attempt of the job"},
   };
   for (const Case& c : cases) {
     CAPTURE(c.name);
@@ -198,8 +191,8 @@ TEST_CASE("a rank twice is refused when the older node shows that it lives, by c
   story.arrive(3, hello_of(1));
   story.pass(500ms);
   const std::string sentence =
-      "two nodes have the rank 1: node 1 (host impostor, 10.0.0.2) and node 1 (host host-1, 10.0.0.3); set "
-      "RANKSHIM_NODE_RANK on each";
+      "two nodes have the rank 1: node 1 (host impostor, 10.0.0.2) and node 1 (host host-1, 10.0.0.3); set a "
+      "different RANKSHIM_NODE_RANK on each";
   for (const ConnectionId id : {0U, 2U, 3U}) CHECK(story.refusal(id) == sentence);
 }
 
@@ -289,26 +282,81 @@ TEST_CASE("an earlier attempt's node is turned away, and harms nobody", "[link]"
   CHECK(story.ready());
 }
 
-TEST_CASE("another job's node does not keep the job from starting once all are here", "[link]") {
-  Story story;
-  Hello stranger = hello_of(1);
-  stranger.run = "other";
-  story.arrive(9, stranger);
-  story.pass(60s);
-  CHECK(story.refusal(0).empty());
-  story.all_launch();
-  CHECK(story.told<Go>(1));
-  CHECK_FALSE(story.refusal(9).empty());
+TEST_CASE("nodes of another job, or of a later attempt, neither start nor end the job", "[link][attack]") {
+  Hello own = hello_of(0);
+  own.run = "4711";
+  for (const bool later : {false, true}) {
+    Story story(own);
+    const auto of_the_job = [&](unsigned rank) {
+      Hello hello = hello_of(rank);
+      hello.run = own.run;
+      return hello;
+    };
+    for (const unsigned rank : {1U, 2U}) {
+      Hello stranger = of_the_job(rank);
+      (later ? stranger.attempt : stranger.run) = "8";
+      story.arrive(rank + 7, stranger);
+      CHECK(story.told<Waiting>(rank + 7)->line.find("4711") == std::string::npos);
+    }
+    const std::string sentence =
+        later ? "node 2 (host host-2, 10.0.0.9) has attempt 8, node 0 (host host-0) has none; one of them "
+                "belongs to another attempt of the job"
+              : "node 2 (host host-2, 10.0.0.9) has run id 8, node 0 (host host-0) has another; the master's "
+                "name host-0 leads to another job, or set RANKSHIM_RUN_ID to the same on all nodes";
+    CHECK(story.told<Waiting>(9)->line == sentence);
+    story.pass(60s);
+    CHECK(story.roster.waiting().line.ends_with(sentence));
+    CHECK(story.refusal(0).empty());
+    story.arrive(1, of_the_job(1)), story.arrive(2, of_the_job(2));
+    REQUIRE(story.ready());
+    story.roster.launch();
+    story.collect();
+    CHECK(story.told<Go>(1));
+    CHECK(story.refusal(9) == sentence);
+    CHECK(story.closed[9]);
+  }
 }
 
-TEST_CASE("strangers are bounded", "[link][attack]") {
+TEST_CASE("of any number of strangers the newest are kept, and the job's own nodes come in",
+          "[link][attack]") {
   Story story;
   Hello stranger = hello_of(1);
   stranger.run = "other";
   for (ConnectionId id = 10; id < 110; ++id) story.arrive(id, stranger);
-  CHECK_FALSE(story.closed[70]);
-  CHECK(story.closed[109]);
+  CHECK(story.closed[10]);
+  CHECK_FALSE(story.closed[109]);
   CHECK(story.roster.waiting().line.size() < 1000);
+  story.all_launch();
+  CHECK(story.closed[109]);
+}
+
+TEST_CASE("node 0 learns what is wrong at most once a second", "[link][attack]") {
+  Story story;
+  Hello stranger = hello_of(1);
+  stranger.run = "other";
+  unsigned lines = 0;
+  for (ConnectionId id = 10; id < 100; ++id) {
+    story.arrive(id, stranger);
+    story.pass(20ms);
+    lines += story.last.erase(myself);
+  }
+  CHECK(lines == 2);
+}
+
+TEST_CASE("why a node was not let in is known until it comes, or the time is over", "[link]") {
+  Story story;
+  story.arrive(1);
+  story.roster.doubt(hello_of(2), "node 2 has no token");
+  story.pass(0ms);
+  CHECK(story.told<Waiting>(0)->line == "waiting for 1 of 3 nodes: rank 2; node 2 has no token");
+  CHECK(story.told<Waiting>(0)->wrong);
+  story.roster.give_up_at(story.now);
+  story.pass(0ms);
+  CHECK(story.refusal(1) == "1 of 3 nodes did not come in time: rank 2; node 2 has no token");
+  Story other;
+  other.roster.doubt(hello_of(2), "node 2 has no token");
+  other.arrive(2);
+  CHECK(other.roster.waiting().line == "waiting for 1 of 3 nodes: rank 1");
 }
 
 TEST_CASE("a store's client in the place of a node means a job without a link", "[link]") {

@@ -172,6 +172,30 @@ TEST_CASE("a stop that node 0 does not hear, because it has just closed to start
   }
 }
 
+TEST_CASE("a node 0 that is only stopped is not waited for longer than all may need to end",
+          "[link][attack]") {
+  TestJob job;
+  for (Options& options : job.options) options.rules.decide = [](Stop& stop) { stop.again = true; };
+  job.options[1].timing.end = 300ms;
+  job.all_launch();
+  job.links[2]->report_failure({.rank = 4, .code = 1});
+  REQUIRE(job.told(1));
+  job.end(1, 143);  // node 0 never says that it has ended
+  REQUIRE(job.run_until([&] { return job.ended[1].has_value(); }));
+  CHECK(job.ended[1]->stop->again);
+}
+
+TEST_CASE("that all start again counts only for a node that may be started again", "[link][attack]") {
+  TestJob job;
+  job.options[0].rules.decide = [](Stop& stop) { stop.again = true; };
+  job.all_launch();
+  job.links[2]->report_failure({.rank = 4, .code = 1});
+  REQUIRE(job.told(1));
+  job.end(1, 143);
+  REQUIRE(job.run_until([&] { return job.ended[1].has_value(); }));
+  CHECK_FALSE(job.ended[1]->stop->again);
+}
+
 TEST_CASE("a node that failed and loses node 0 decides itself, and says that it failed", "[link]") {
   TestJob job;
   job.options[1].rules.decide = [](Stop& stop) { stop.again = true; };

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <utility>
 
+#include "base/duration.h"
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/signals.h"
@@ -37,7 +38,7 @@ link::Options plan_link(const Run& run, const Job& job, const StaticNode& node,
   options.self.run = job.topology.facts.text(Fact::run_id);
   options.self.attempt = job.topology.facts.text(Fact::attempt);
   options.self.restarts = attempts.number();
-  if (attempts.of_the_job()) options.self.job_restarts = run.settings.text(Option::job_restarts);
+  options.self.job_restarts = run.settings.text(Option::job_restarts);
   options.self.rank = node.rank;
   options.self.nnodes = node.nodes;
   options.self.workers = node.workers;
@@ -60,15 +61,22 @@ link::Options plan_link(const Run& run, const Job& job, const StaticNode& node,
   return options;
 }
 
-/// The end of a meeting that failed.
-EarlyEnd end_of(const link::Refuse& refuse) {
-  const bool stopped = refuse.code == exit_code::peer, late = refuse.code == exit_code::unreachable;
-  const Anchor usual = stopped ? Anchor::node_stopped : late ? Anchor::nodes_missing : Anchor::nodes_differ;
-  return early_end(stopped || late ? refuse.code : exit_code::configuration,
-                   stopped ? Cause::peer
-                   : late  ? Cause::wait
-                           : Cause::config,
-                   refuse.anchor != Anchor::none ? refuse.anchor : usual, refuse.sentence);
+/// The end of a meeting that failed after that time.
+EarlyEnd end_of(const link::Refuse& refuse, const Topology& topology, std::chrono::milliseconds time) {
+  if (refuse.code == exit_code::peer)
+    return early_end(refuse.code, Cause::peer, Anchor::node_stopped, refuse.sentence);
+  const bool late = refuse.code == exit_code::unreachable;
+  if (refuse.anchor != Anchor::none)
+    return early_end(refuse.code, Cause::wait, refuse.anchor, refuse.sentence);
+  std::vector<std::string> own;
+  for (const Fact fact : {Fact::nnodes, Fact::node_rank, Fact::master_port})
+    if (const auto& value = topology.facts[fact]) own.push_back(in_words(fact, *value));
+  const std::string where =
+      late ? fmt::format("; waited {} at {}", format_time(time), topology.master()->text()) : "";
+  return early_end(late ? refuse.code : exit_code::configuration, late ? Cause::wait : Cause::config,
+                   late ? Anchor::nodes_missing : Anchor::nodes_differ,
+                   fmt::format("{}{}; this node has {}; compare rankshim explain on all nodes",
+                               refuse.sentence, where, joined(own)));
 }
 
 Anchor anchor_of(const link::Stop& stop) {
@@ -104,9 +112,8 @@ awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attemp
   run.monitor.enter("meet", "the other nodes");
   run.monitor.set_link(link);
   const bool again = attempts.number() != 0;
-  const auto deadline =
-      steady_clock::now() + (again ? time_to_come(run) : *run.settings.time(Option::wait_timeout));
-  const auto met = co_await (link->meet(deadline) || next_end(run));
+  const auto time = again ? time_to_come(run) : *run.settings.time(Option::wait_timeout);
+  const auto met = co_await (link->meet(steady_clock::now() + time) || next_end(run));
   if (const auto* signal = std::get_if<supervise::Signal>(&met)) {
     run.signals.drop();
     // A node that comes for the first time can be replaced by another; of a running job it is a part.
@@ -124,11 +131,12 @@ awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attemp
                                          attempts.allowed());
   }
   const auto& refuse = std::get<link::Refuse>(met);
-  if (refuse.code != 0) throw end_of(refuse);
+  if (refuse.code != 0) throw end_of(refuse, job.topology, time);
   if (!must.empty())
     throw early_end(exit_code::configuration, Cause::config, Anchor::no_link,
                     fmt::format("the nodes cannot be linked, which {} asks for: {}", must, refuse.sentence));
-  log::info("the job goes on without a link between its nodes: {}", refuse.sentence);
+  log::warn("the job goes on without a link between its nodes: {}; --link on makes this an error",
+            refuse.sentence);
   co_return nullptr;
 }
 
