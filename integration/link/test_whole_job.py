@@ -196,7 +196,7 @@ def test_a_node_without_the_jobs_token_takes_no_part(start, tmp_path):
     nodes = [start(rank, WAITS, f"--job-token-file={tmp_path}/{'wrong' if rank == 2 else 'right'}", RANKSHIM_WAIT_TIMEOUT=PATIENCE[rank % 2])
              for rank in range(3)]
     assert nodes[2].wait(90) == 75, nodes[2].transcript()
-    assert "has another token, or belongs to another job; give all nodes the same --job-token-file" in nodes[2].stderr
+    assert "has another token, or belongs to another job; give all nodes the same --job-token-file" in last_line(nodes[2])
     for node in nodes[:2]:
         assert node.wait(90) == 75, node.transcript()
         assert re.search(r"time: rank 2; node 2 \(host job-node-2, .*\) did not prove that it knows the job's token", last_line(node))

@@ -29,8 +29,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-/// From a wait to the next: a steady sender stops nothing else, and who has gone after a word is known to be.
-constexpr unsigned most_reads = 2;
+constexpr unsigned most_reads = 2;  // then others have their turn; the second sees an end behind a word
 constexpr std::size_t most_unsent = 64 << 10;
 
 const std::uint8_t* data_of(std::string_view text) {

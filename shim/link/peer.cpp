@@ -66,10 +66,9 @@ class Peer final : public Link {
     }
     const auto& heard = std::get<0>(answer);
     const auto* welcome = heard ? std::get_if<Welcome>(&heard->message) : nullptr;
-    const auto* refuse = heard ? std::get_if<Refuse>(&heard->message) : nullptr;
     std::string fault = options_.token && heard ? prove(*connection, *heard, said) : "";
     if (!fault.empty() && options_.self.rank != 0) {
-      reason_ = fault;
+      reason_ = unproven_ = fault;
       co_return Answer::none;  // anybody can say that
     }
     if (fault.empty() && welcome != nullptr) fault = fault_of(*connection, *welcome);
@@ -77,7 +76,7 @@ class Peer final : public Link {
       refused({exit_code::configuration, fault});
     } else if (welcome != nullptr) {
       welcomed(connection, *welcome);
-    } else if (refuse != nullptr) {
+    } else if (const auto* refuse = heard ? std::get_if<Refuse>(&heard->message) : nullptr) {
       refused(*refuse);
     } else if (connection->broken() == Broken::version) {
       take(no_link("the rankshim of node 0 speaks another version of the link"));
@@ -184,9 +183,10 @@ class Peer final : public Link {
     }
     if (!met_) {
       const std::string missing = waiting().empty() ? "not all nodes came in time" : waiting();
+      const std::string& why = unproven_.empty() ? reason_ : unproven_;
       met_ = Refuse{exit_code::unreachable,
                     "node 0 at " + master_ +
-                        (welcome_ ? " was reached, but " + missing : " was not reached in time: " + reason_)};
+                        (welcome_ ? " was reached, but " + missing : " was not reached in time: " + why)};
     }
     if (!launched()) disconnect();
   }
@@ -298,6 +298,7 @@ class Peer final : public Link {
   std::optional<Welcome> welcome_;          ///< the last one
   tcp::endpoint way_back_;                  ///< to that hub; port 0: there is none
   std::string reason_;                      ///< why there is no connection
+  std::string unproven_;                    ///< why somebody is not the hub
   Seldom reports_;
   std::vector<Message> said_;  ///< a new connection begins with it
 };
