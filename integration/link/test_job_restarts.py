@@ -196,7 +196,7 @@ def test_different_numbers_of_restarts_are_refused(start):
     nodes = [start(rank, shell("echo UP"), *(["--job-restarts=2"] if rank != 2 else [])) for rank in range(3)]
     for node in nodes:
         assert node.wait(30) == 78, node.transcript()
-        assert 'has --job-restarts 0, node 0 (host job-node-0) has 2' in last_line(node).replace('"', "")
+        assert 'has --job-restarts none, node 0 (host job-node-0) has 2' in last_line(node).replace('"', "")
 
 
 def test_each_attempt_inherits_the_same_descriptors_and_limits(cluster, rankshim, tmp_path):

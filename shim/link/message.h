@@ -20,7 +20,7 @@ struct Hello {
   std::string run;           ///< the run id
   std::string attempt;       ///< the platform's count of the job's attempts; empty if it has none
   unsigned restarts = 0;     ///< how often the job was started again in place, as far as this node knows
-  std::string job_restarts;  ///< --job-restarts
+  std::string job_restarts;  ///< --job-restarts; empty if it is never started again
   std::string instance;
   unsigned rank = 0;
   unsigned nnodes = 0;

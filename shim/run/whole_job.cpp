@@ -38,7 +38,7 @@ link::Options plan_link(const Run& run, const Job& job, const StaticNode& node,
   options.self.run = job.topology.facts.text(Fact::run_id);
   options.self.attempt = job.topology.facts.text(Fact::attempt);
   options.self.restarts = attempts.number();
-  options.self.job_restarts = run.settings.text(Option::job_restarts);
+  if (attempts.of_the_job()) options.self.job_restarts = run.settings.text(Option::job_restarts);
   options.self.rank = node.rank;
   options.self.nnodes = node.nodes;
   options.self.workers = node.workers;
