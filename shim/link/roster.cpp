@@ -115,7 +115,7 @@ void Roster::arrived(ConnectionId id, const Hello& hello, Time now) {
   if (launched()) return come_back(id, hello);
   const std::string fault = fault_of(hello);
   const Hello& own = nodes_[0].hello;
-  if (hello.attempt != own.attempt || hello.run != own.run) return foreign_came(id, hello, fault);
+  if (hello.attempt != own.attempt || hello.run != own.run) return foreign_came(id, hello, fault, now);
   if (met_) {
     if (hello.rank < nodes_.size()) nodes_[hello.rank].state = Node::State::here;
     return send(id, std::get<Refuse>(*met_));
@@ -143,7 +143,7 @@ void Roster::keep(std::vector<Wrong>& list, Wrong wrong) {
   has_news_ = true;
 }
 
-void Roster::foreign_came(ConnectionId id, const Hello& hello, const std::string& fault) {
+void Roster::foreign_came(ConnectionId id, const Hello& hello, const std::string& fault, Time now) {
   const auto theirs = parse_number<std::uint64_t>(hello.attempt);
   const auto ours = parse_number<std::uint64_t>(nodes_[0].hello.attempt);
   const bool is_old = theirs && ours && *theirs < *ours;  // it is about to be removed
@@ -151,6 +151,7 @@ void Roster::foreign_came(ConnectionId id, const Hello& hello, const std::string
     return send(id, no_link(fault));
   if (is_old || met_) return send(id, Refuse{exit_code::configuration, fault});
   send(id, Waiting{fault, true});
+  last_arrival_ = std::max(last_arrival_, now);
   keep(foreign_, {id, hello, fault});
 }
 
@@ -208,16 +209,18 @@ bool Roster::ready() const {
 }
 
 /// When what is wrong ends the meeting: at once if nobody else can come, else if nobody has come for a while.
+/// Foreign nodes end it only where each node that is missing may be one of them.
 Time Roster::refused_at() const {
-  if (wrong_.empty() && store_clients_.empty()) return Time::max();
   std::size_t most = nodes_.size(), least = nodes_.size();
   for (const Wrong& wrong : wrong_) {
     most = std::max<std::size_t>(most, wrong.hello.nnodes);
     least = std::min<std::size_t>(least, wrong.hello.nnodes);
   }
   const auto to_come = std::ranges::count(nodes_, std::optional<ConnectionId>(), &Node::connection);
-  const std::size_t count =
-      nodes_.size() - static_cast<std::size_t>(to_come) + wrong_.size() + store_clients_.size();
+  const std::size_t count = nodes_.size() - static_cast<std::size_t>(to_come) + wrong_.size() +
+                            store_clients_.size() + foreign_.size();
+  if (wrong_.empty() && store_clients_.empty())
+    return !foreign_.empty() && count >= most ? last_arrival_ + rules_.settle : Time::max();
   if (count >= most) return last_arrival_;
   return last_arrival_ + (count >= least ? rules_.settle : rules_.patience);
 }
@@ -347,10 +350,11 @@ Time Roster::tick(Time now) {
   };
   if (ready()) return last_arrival_;
   if (!met_ && is_due(refused_at()))
-    end_meeting(wrong_.empty() ? no_link("a node without rankshim, or without its link, came to the master's "
-                                         "port: " +
-                                         joined(store_clients_))
-                               : Refuse{exit_code::configuration, faults()});
+    end_meeting(wrong_.empty() && !store_clients_.empty()
+                    ? no_link("a node without rankshim, or without its link, came to the master's "
+                              "port: " +
+                              joined(store_clients_))
+                    : Refuse{exit_code::configuration, faults()});
   if (!met_ && is_due(deadline_)) end_meeting({exit_code::unreachable, missing("", " did not come in time")});
   const bool is_time = !met_ && is_due(next_report_);
   if (is_time || (!met_ && has_news_ && is_due(last_report_ + between_news))) {

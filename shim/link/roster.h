@@ -133,7 +133,7 @@ class Roster {
   [[nodiscard]] bool ready() const;
   [[nodiscard]] std::string fault_of(const Hello& hello) const;
   void keep(std::vector<Wrong>& list, Wrong wrong);
-  void foreign_came(ConnectionId id, const Hello& hello, const std::string& fault);
+  void foreign_came(ConnectionId id, const Hello& hello, const std::string& fault, Time now);
   void send_foreign_away();
   void connect(Node& node, ConnectionId id);
   void come_back(ConnectionId id, const Hello& hello);
@@ -152,7 +152,7 @@ class Roster {
   Rules rules_;
   std::vector<Node> nodes_;
   std::vector<Wrong> wrong_;
-  std::vector<Wrong> foreign_;     ///< of another job or attempt: they change nothing
+  std::vector<Wrong> foreign_;     ///< of another job or attempt: they learn nothing of this one
   std::optional<Wrong> doubtful_;  ///< the last that has not proven the token
   std::vector<std::string> store_clients_;
   std::vector<Failure> failed_;  ///< the first of each node, the first first

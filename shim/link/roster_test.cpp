@@ -282,7 +282,9 @@ TEST_CASE("an earlier attempt's node is turned away, and harms nobody", "[link]"
   CHECK(story.ready());
 }
 
-TEST_CASE("nodes of another job, or of a later attempt, neither start nor end the job", "[link][attack]") {
+TEST_CASE(
+    "nodes of another job, or of a later attempt, neither start nor end a job of which nodes are missing",
+    "[link][attack]") {
   Hello own = hello_of(0);
   own.run = "4711";
   for (const bool later : {false, true}) {
@@ -292,12 +294,10 @@ TEST_CASE("nodes of another job, or of a later attempt, neither start nor end th
       hello.run = own.run;
       return hello;
     };
-    for (const unsigned rank : {1U, 2U}) {
-      Hello stranger = of_the_job(rank);
-      (later ? stranger.attempt : stranger.run) = "8";
-      story.arrive(rank + 7, stranger);
-      CHECK(story.told<Waiting>(rank + 7)->line.find("4711") == std::string::npos);
-    }
+    Hello stranger = of_the_job(2);
+    (later ? stranger.attempt : stranger.run) = "8";
+    story.arrive(9, stranger);
+    CHECK(story.told<Waiting>(9)->line.find("4711") == std::string::npos);
     const std::string sentence =
         later ? "node 2 (host host-2, 10.0.0.9) has attempt 8, node 0 (host host-0) has none; one of them "
                 "belongs to another attempt of the job"
@@ -315,6 +315,19 @@ TEST_CASE("nodes of another job, or of a later attempt, neither start nor end th
     CHECK(story.refusal(9) == sentence);
     CHECK(story.closed[9]);
   }
+}
+
+TEST_CASE("where all nodes have come, one of them with another run id, all are refused within a second",
+          "[link]") {
+  Story story;
+  story.arrive(1, hello_of(1));
+  Hello other = hello_of(2);
+  other.run = "other";
+  story.arrive(2, other);
+  story.pass(1s);
+  const std::string says =
+      "node 2 (host host-2, 10.0.0.2) has run id other, node 0 (host host-0) has another";
+  for (const ConnectionId id : {0U, 1U, 2U}) CHECK_THAT(story.refusal(id), Catch::StartsWith(says));
 }
 
 TEST_CASE("of any number of strangers the newest are kept, and the job's own nodes come in",
