@@ -280,6 +280,7 @@ int explain_job(const Invocation& invocation, const Node& node) {
   if (json) return print(explain::as_json(job, plan, invocation.settings));
   const int code = print(explain::as_text(job, plan, invocation.settings));
   for (const std::string& warning : explain::warnings_of(job)) log::warn("{}", warning);
+  if (!job.choice.note.empty()) log::info("{}", job.choice.note);
   return code;
 }
 

@@ -114,12 +114,12 @@ void Agent::on_worker_change(const supervise::WorkerEnd* ended) {
   plan(Task::stop_agent, Clock::now() + to_see_it_itself, [this] { stop_agent(); });
 }
 
-/// Its number is its own as long as command_ended() was not called.
+/// The command's number is its own as long as command_ended() was not called.
 void Agent::stop_agent() {
   if (!std::exchange(stops_alone_, false)) return;
   drop(Task::stop_agent);
   log::debug("{} is passed on to torchrun itself", supervise::signal_name(stop_signal_));
-  supervise::kernel::send(command(), stop_signal_);
+  supervise::kernel::send(find_agent(command()).pid, stop_signal_);
   if (some_run()) return expect_end();
   expect_end_within(patience_after_workers);
 }

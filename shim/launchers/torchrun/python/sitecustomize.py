@@ -310,6 +310,8 @@ def prepare(had_path, job, towards, parent):
         if job is not None:
             given = given_flags(arguments)
             join(given, job, towards)
+            if not os.access(FOLDER, os.W_OK):
+                return None  # the command runs as another user (gosu)
             keep_logs(given, logs)
             own = FOLDER + "/error.json"
             if os.path.exists(own):
