@@ -61,6 +61,16 @@ def test_a_torchrun_that_runs_as_another_user_has_its_own_log_folder(pods, ranks
         assert process.stdout == "world 2\n"
 
 
+def test_a_torchrun_that_has_imported_and_reaches_no_store_ends_after_the_wait_timeout(pods, rankshim):
+    process = pods[1].start([rankshim, "--wait=none", "--wait-timeout=2s", "--", "torchrun", ALLREDUCE],
+                            operator_1_5(1, 2, MASTER) | OMP)
+    assert process.wait(JOB) == 75, process.transcript()
+    last = process.stderr.splitlines()[-1]
+    assert f"torchrun could not reach {MASTER}:23456 within 2 s: port closed (connection refused)" in last
+    assert last.endswith(" [R28]")
+    assert "still importing" not in process.stderr
+
+
 def test_the_exception_of_a_torchrun_inside_a_program_is_reported_and_no_folder_is_left(pods, rankshim, tmp_path):
     (tmp_path / "tmp").mkdir()
     (tmp_path / "train.py").write_text("raise ValueError('boom')\n")

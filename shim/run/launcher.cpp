@@ -72,7 +72,7 @@ std::shared_ptr<supervise::Launcher> make_launcher(const Run& run, const Job& jo
   plan.workers = job.topology.workers();
   if (job.topology.has_other_nodes()) {
     const Master* master = job.topology.master();
-    plan.meets_at = master != nullptr ? master->port : std::uint16_t{0};
+    plan.meets_at = master != nullptr ? *master : Master{};
     if (job.topology.is<StaticNode>()) plan.limit = settings.time(Option::wait_timeout);
   }
   return std::make_shared<torchrun::Agent>(std::move(plan), size, strict);

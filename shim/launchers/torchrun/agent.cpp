@@ -28,7 +28,7 @@ constexpr std::array<milliseconds, 3> looks_after = {milliseconds(5'000), millis
                                                      milliseconds(60'000)};
 constexpr milliseconds patience_without_workers{1000};  // after that it is killed
 constexpr milliseconds patience_after_workers{5000};    // the same, where these have stopped
-constexpr milliseconds time_to_import{1000};            // at most, if the time is over while it still imports
+constexpr milliseconds between_looks{1000};             // at most, while it may still import
 constexpr milliseconds time_of_execve{5};               // if a process is in the middle of execve(2)
 
 }  // namespace
@@ -72,7 +72,8 @@ void Agent::started(boost::asio::io_context& io, const std::vector<pid_t>& proce
   Program::started(io, processes, when, environment);
   next_log_ = when + plan_.log_interval;
   if (plan_.meets_at)
-    plan(Task::meet, std::min(next_log_, when + plan_.limit.value_or(plan_.log_interval)),
+    plan(Task::meet,
+         std::min(next_log_, when + plan_.limit.value_or(plan_.log_interval)) - between_looks,
          [this] { look_at_meeting(); });
   if (!supervise::signal_masks(getpid()))
     log::info(
@@ -166,32 +167,47 @@ void Agent::command_ended() {
   if (watch_) watch_->agent_ended();
 }
 
+/// Whether torch is loaded, and the agent's memory is mapped as at the last look: an import maps more all the
+/// time. What is then not connected to the store cannot reach it.
+bool Agent::has_imported() {
+  const std::string maps = read_proc(find_agent(command()).pid, "maps").value_or("");
+  const std::size_t before = std::exchange(memory_, std::hash<std::string>{}(maps));
+  return memory_ == before && maps.find("/libtorch_python") != std::string::npos;
+}
+
 /// Logs what the agent waits for, about which torch logs nothing. It cannot be asked: all that can be seen is
-/// that it runs and has no worker. Its time is never over before it has reached its rendezvous, because on a
-/// cold image importing torch takes minutes.
+/// that it runs and has no worker. Its time is never over before it has imported torch, because on a cold image
+/// that takes minutes. There are two looks a moment apart at each line, and from the time's end on.
 void Agent::look_at_meeting() {
   if (had_workers() || (!watch_ && find_worker(command(), environment()) == Presence::some)) return;
   const auto& limit = plan_.limit;
   const Clock::time_point now = Clock::now();
-  const bool meets = is_in_rendezvous(command(), *plan_.meets_at);
-  if (meets && limit && now >= started_at() + *limit) {
+  const bool meets = is_in_rendezvous(command(), plan_.meets_at->port);
+  const bool is_ready = has_imported() || meets;
+  if (is_ready && limit && now >= started_at() + *limit) {
     record_.never_met = true;
+    if (!meets)
+      record_.unreached = fmt::format("torchrun could not reach {} within {}: port closed (connection refused)",
+                                      plan_.meets_at->text(), seconds(*limit));
     return give({.kind = Order::Kind::kill,
-                 .why = fmt::format("the other nodes did not join within {}", seconds(*limit))});
+                 .why = meets ? fmt::format("the other nodes did not join within {}", seconds(*limit))
+                              : record_.unreached});
   }
   if (now >= next_log_) {
     const auto since = seconds(std::chrono::duration_cast<milliseconds>(next_log_ - started_at()));
+    const std::string most = limit ? "; at most " + seconds(*limit) : std::string();
     if (meets)
-      log::info("waiting for the other nodes: torchrun has no worker yet, {} after its start{}", since,
-                limit ? "; at most " + seconds(*limit) : std::string());
+      log::info("waiting for the other nodes: torchrun has no worker yet, {} after its start{}", since, most);
+    else if (is_ready)
+      log::warn("torchrun cannot reach {}, {} after its start{}", plan_.meets_at->text(), since, most);
     else
       log::info("torchrun has not reached the master's port yet, {} after its start: it is still importing",
                 since);
     next_log_ += plan_.log_interval;
   }
-  Clock::time_point next = next_log_;
-  if (limit && next > started_at() + *limit)
-    next = std::max(started_at() + *limit, now + std::min(time_to_import, plan_.log_interval));
+  const milliseconds pause = std::min(between_looks, plan_.log_interval / 2);
+  Clock::time_point next = std::max(next_log_ - pause, now + pause);
+  if (limit && next > started_at() + *limit) next = std::max(started_at() + *limit, now + pause);
   plan(Task::meet, next, [this] { look_at_meeting(); });
 }
 

@@ -108,7 +108,7 @@ store = socket.create_server(("", int(sys.argv[1])))
 while True: signal.pause()
 )";
     AgentPlan plan;
-    plan.meets_at = port;
+    plan.meets_at = rankshim::Master{"m", port};
     plan.limit = 100ms;
     plan.log_interval = 40ms;
     Agent torchrun(plan, {}, false);
@@ -142,4 +142,38 @@ while True: signal.pause()
     CHECK(ending.workers.never_met);
     CHECK(ending.killed_by_us);
   }
+}
+
+TEST_CASE("an agent that has imported torch and cannot reach the store is ended when its time is over",
+          "[torchrun]") {
+  // Nothing listens at the port. torch's library is any file of that name.
+  const std::string agent = R"(
+import mmap, os, signal, sys, tempfile
+with tempfile.TemporaryDirectory() as folder:
+    library = open(folder + "/libtorch_python.so", "w+b")
+    library.write(b"x")
+    library.flush()
+    mapped = mmap.mmap(library.fileno(), 1)
+while True: signal.pause()
+)";
+  AgentPlan plan;
+  plan.meets_at = rankshim::Master{"m", 1};
+  plan.limit = 100ms;
+  plan.log_interval = 40ms;
+  Agent torchrun(plan, {}, false);
+  Supervised command(Mode::subreaper, std::vector<std::string>{"python3", "-c", agent}, policy_for(torchrun),
+                     [] { dup2(STDOUT_FILENO, STDERR_FILENO); });
+  std::string line;
+  do line = command.line();
+  while (line.find("still importing") != std::string::npos);
+  if (line.find("cannot reach") != std::string::npos) {  // not on its first look after the limit
+    CHECK(line.starts_with("rankshim: warning: torchrun cannot reach m:1, "));
+    CHECK(line.ends_with(" after its start; at most 100 ms"));
+    line = command.line();
+  }
+  CHECK(line.find("torchrun could not reach m:1 within 100 ms: port closed (connection refused): rankshim kills") !=
+        std::string::npos);
+  const Ending ending = command.ending();
+  CHECK(ending.workers.never_met);
+  CHECK(ending.killed_by_us);
 }
