@@ -370,6 +370,16 @@ void resolve(Surroundings& surroundings, const Invocation& invocation, const Nod
   surroundings.needs_torch = invocation.arguments.empty() || !choice.python.empty();
 }
 
+/// Whether a file there takes what rankshim writes: on a full disk it can be made, and stays empty.
+bool takes_files(const std::string& folder) {
+  const std::string text(std::size_t{32} << 10U, '\n');
+  std::string path = folder + "/rankshim-XXXXXX";
+  const Descriptor file(mkostemp(path.data(), O_CLOEXEC));
+  if (file.number() < 0) return false;
+  unlink(path.c_str());
+  return write(file.number(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+}
+
 /// Collects everything. Each look-up takes at most 5 s.
 Surroundings look_around(const Invocation& invocation, const Node& node) {
   Surroundings surroundings;
@@ -378,7 +388,7 @@ Surroundings look_around(const Invocation& invocation, const Node& node) {
   if (statvfs("/dev/shm", &shm) == 0 && shm.f_blocks != 0)
     surroundings.shm = static_cast<std::uint64_t>(shm.f_blocks) * shm.f_frsize;
   surroundings.temporary = node.environment().get("TMPDIR").value_or("/tmp");
-  surroundings.temporary_is_writable = access(surroundings.temporary.c_str(), W_OK | X_OK) == 0;
+  surroundings.temporary_is_writable = takes_files(surroundings.temporary);
   surroundings.own_name = wait::look_up(node.host_name(), look_up_time);
   if (!surroundings.master.empty())
     surroundings.masters_name = wait::look_up(surroundings.master, look_up_time);
