@@ -397,6 +397,13 @@ Surroundings look_around(const Invocation& invocation, const Node& node) {
   surroundings.clock_is_synchronised = state < 0 || (clock.status & STA_UNSYNC) == 0;
   surroundings.now = time(nullptr);
   surroundings.python = ask_python(node, invocation.settings);
+  const std::string report(invocation.settings.text(Option::report));
+  const std::string folder = report.substr(0, report.rfind('/') + 1);
+  if (!report.empty() && !report.starts_with("/dev/") && !takes_files(folder.empty() ? "." : folder))
+    surroundings.job.push_back(
+        {Severity::problem, "report",
+         fmt::format("{} cannot be written: its folder is missing, full or closed to this user; correct {}",
+                     report, invocation.settings[Option::report]->detail)});
   surroundings.holders = holders_of_accelerators(false);
   return surroundings;
 }

@@ -209,7 +209,7 @@ void WorkerWatch::take_numbers(const Candidate& worker) {
                                                : "has joined",
                           counted(std::to_string(now), "node"), before->nodes);
     } else if (!restarted_) {
-      what += ": the job's nodes have changed";
+      what += ": after a failure on another node, or because the job's nodes have changed";
     }
     log::info("torchrun has started new workers{}", what);
   }
