@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/statvfs.h>
 #include <sys/timex.h>
 #include <sys/wait.h>
@@ -302,13 +303,10 @@ print(any(version.get(name) for name in ("cuda", "hip", "xpu")))
 
 /// The output of `python -c probe`; empty if it cannot be run or fails.
 std::string run_probe(const std::string& program) {
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) return {};
-  const Descriptor reader(ends[0]);
-  Descriptor writer(ends[1]);
+  const Descriptor printed(memfd_create("probe", MFD_CLOEXEC));
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, writer.number(), STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, printed.number(), STDOUT_FILENO);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
   std::string name = program;
   std::string option = "-c";
@@ -317,14 +315,11 @@ std::string run_probe(const std::string& program) {
   pid_t child = 0;
   const int error = posix_spawn(&child, program.c_str(), &actions, nullptr, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
-  writer = Descriptor();
-  if (error != 0) return {};
-  std::string printed;
-  std::array<char, 512> chunk{};
-  for (ssize_t got = 0; (got = read(reader.number(), chunk.data(), chunk.size())) > 0;)
-    printed.append(chunk.data(), static_cast<std::size_t>(got));
   int status = 0;
-  return waitpid(child, &status, 0) == child && status == 0 ? printed : std::string();
+  if (error != 0 || waitpid(child, &status, 0) != child || status != 0) return {};
+  std::array<char, 512> lines{};
+  const ssize_t got = pread(printed.number(), lines.data(), lines.size(), 0);
+  return {lines.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))};
 }
 
 Python ask_python(const Node& node, const Settings& settings) {

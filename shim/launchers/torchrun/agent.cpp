@@ -71,10 +71,7 @@ void Agent::started(boost::asio::io_context& io, const std::vector<pid_t>& proce
                     const std::vector<std::string>& environment) {
   Program::started(io, processes, when, environment);
   next_log_ = when + plan_.log_interval;
-  if (plan_.meets_at)
-    plan(Task::meet,
-         std::min(next_log_, when + plan_.limit.value_or(plan_.log_interval)) - between_looks,
-         [this] { look_at_meeting(); });
+  if (plan_.meets_at) plan(Task::meet, when + between_looks, [this] { look_at_meeting(); });
   if (!supervise::signal_masks(getpid()))
     log::info(
         "this kernel does not show what processes do with signals, nor how they ended (gVisor): a stop goes "
@@ -176,39 +173,36 @@ bool Agent::has_imported() {
 }
 
 /// Logs what the agent waits for, about which torch logs nothing. It cannot be asked: all that can be seen is
-/// that it runs and has no worker. Its time is never over before it has imported torch, because on a cold image
-/// that takes minutes. There are two looks a moment apart at each line, and from the time's end on.
+/// that it runs and has no worker. Its time is never over before it has imported torch, because on a cold
+/// image that takes minutes. There are two looks a moment apart at each line, and from the time's end on.
 void Agent::look_at_meeting() {
   if (had_workers() || (!watch_ && find_worker(command(), environment()) == Presence::some)) return;
   const auto& limit = plan_.limit;
   const Clock::time_point now = Clock::now();
   const bool meets = is_in_rendezvous(command(), plan_.meets_at->port);
   const bool is_ready = has_imported() || meets;
+  const std::string master = plan_.meets_at->text();
   if (is_ready && limit && now >= started_at() + *limit) {
     record_.never_met = true;
+    std::string why = fmt::format("the other nodes did not join within {}", seconds(*limit));
     if (!meets)
-      record_.unreached = fmt::format("torchrun could not reach {} within {}: port closed (connection refused)",
-                                      plan_.meets_at->text(), seconds(*limit));
-    return give({.kind = Order::Kind::kill,
-                 .why = meets ? fmt::format("the other nodes did not join within {}", seconds(*limit))
-                              : record_.unreached});
+      why = record_.unreached = fmt::format(
+          "torchrun could not reach {} within {}: port closed (connection refused)", master, seconds(*limit));
+    return give({.kind = Order::Kind::kill, .why = std::move(why)});
   }
   if (now >= next_log_) {
-    const auto since = seconds(std::chrono::duration_cast<milliseconds>(next_log_ - started_at()));
-    const std::string most = limit ? "; at most " + seconds(*limit) : std::string();
-    if (meets)
-      log::info("waiting for the other nodes: torchrun has no worker yet, {} after its start{}", since, most);
-    else if (is_ready)
-      log::warn("torchrun cannot reach {}, {} after its start{}", plan_.meets_at->text(), since, most);
-    else
-      log::info("torchrun has not reached the master's port yet, {} after its start: it is still importing",
-                since);
+    log::info("{}, {} after its start{}",
+              meets      ? "waiting for the other nodes: torchrun has no worker yet"
+              : is_ready ? "torchrun cannot reach " + master
+                         : "torchrun is still importing",
+              seconds(std::chrono::duration_cast<milliseconds>(next_log_ - started_at())),
+              is_ready && limit ? "; at most " + seconds(*limit) : "");
     next_log_ += plan_.log_interval;
   }
   const milliseconds pause = std::min(between_looks, plan_.log_interval / 2);
-  Clock::time_point next = std::max(next_log_ - pause, now + pause);
-  if (limit && next > started_at() + *limit) next = std::max(started_at() + *limit, now + pause);
-  plan(Task::meet, next, [this] { look_at_meeting(); });
+  Clock::time_point next = next_log_;
+  if (limit) next = std::min(next, started_at() + *limit);
+  plan(Task::meet, std::max(next - pause, now + pause), [this] { look_at_meeting(); });
 }
 
 /// An agent that has failed to follow the stop by then is killed.
