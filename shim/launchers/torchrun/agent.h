@@ -60,7 +60,8 @@ struct AgentPlan {
   /// Its --log_dir, which exists and by which its workers are followed. Empty: they are not followed.
   std::string log_folder;
   unsigned workers = 0;  ///< how many it starts on this node
-  /// The store where it meets the other nodes before it starts its first worker; nothing if it waits for none.
+  /// The store where it meets the other nodes before it starts its first worker; nothing if it waits for
+  /// none.
   std::optional<Master> meets_at;
   /// The time from its start after which it is killed if it still waits there. Nothing: until it gives up, as
   /// in an elastic job, where only the agent can know whether enough nodes are there.

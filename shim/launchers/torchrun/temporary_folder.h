@@ -14,8 +14,9 @@ namespace rankshim {
 /// removes), and sitecustomize.py (torchrun_plan.h). Its name says whose it is (node/instance.h).
 class TemporaryFolder : boost::noncopyable {
  public:
-  /// Makes the folder if the launcher or `site` needs one. If none can be made (a read-only root), the command
-  /// runs without it. This is a warning if the launcher needs it, and so is a file that cannot be written.
+  /// Makes the folder if the launcher or `site` needs one. If none can be made (a read-only root), the
+  /// command runs without it. This is a warning if the launcher needs it, and so is a file that cannot be
+  /// written.
   TemporaryFolder(const LaunchChoice& choice, const std::optional<PythonSite>& site, const Node& node);
   ~TemporaryFolder();
 

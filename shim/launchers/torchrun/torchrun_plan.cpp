@@ -340,8 +340,8 @@ void change_for_torch(EnvironmentChange& change, const LaunchChoice& choice, con
   // A rank 0 that survives could not admit a new node: MASTER_ADDR is not published for the new round (torch
   // 2.13).
   if (choice.by_torchrun() && topology.is<ElasticNode>()) set("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1");
-  // A process under @record writes its error into rankshim's folder, and so does a worker of a launcher that knows
-  // no such file (python/sitecustomize.py).
+  // A process under @record writes its error into rankshim's folder, and so does a worker of a launcher that
+  // knows no such file (python/sitecustomize.py).
   const bool agent_records =
       choice.by_torchrun() && !choice.is_wrapped() && choice.log_dir.empty() && !folder.path.empty();
   const bool records_itself = topology.is<CreatedProcess>() || choice.as<FilledLauncher>() != nullptr;

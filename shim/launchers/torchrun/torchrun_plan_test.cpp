@@ -51,7 +51,8 @@ TEST_CASE(
   CHECK_FALSE(environment_of(program, node).has("PET_NODE_RANK"));
   CHECK_FALSE(environment_of(program, node).has("TORCHELASTIC_ERROR_FILE"));
   const ShownPlan launcher = planned(node, {"deepspeed", "t.py"});  // knows no such file, but its workers do
-  CHECK(environment_of(launcher, node).get("TORCHELASTIC_ERROR_FILE") == "/dev/shm/rankshim-XXXXXX/error.json");
+  CHECK(environment_of(launcher, node).get("TORCHELASTIC_ERROR_FILE") ==
+        "/dev/shm/rankshim-XXXXXX/error.json");
   CHECK_FALSE(planned(node, {"--no-export-pet", "bash", "run.sh"}).site);
   CHECK_FALSE(planned(node, {"train.py"}).site->job);
   CHECK_FALSE(planned(FakeNode({}), {"bash", "run.sh"}).site);
