@@ -62,3 +62,16 @@ def test_two_nodes_train_together_by_the_launchers_own_name(nodes, rankshim):
 @pytest.mark.parametrize("name", COMMANDS)
 def test_without_rankshim_each_node_trains_alone(nodes, name):
     assert [[line.split(",")[0] for line in lines] for lines in nodes()] == [ALONE[name]] * 2
+
+
+def test_the_exception_of_a_worker_is_known_and_not_only_that_its_launcher_saw_it_fail(pods, rankshim, tmp_path):
+    if not (BIN / "accelerate").exists():
+        cannot(f"{BIN / 'accelerate'} is not there (scripts/setup installs it)")
+    (tmp_path / "train.py").write_text("import os, time\nif os.environ['RANK'] == '1':\n"
+                                       "    raise ValueError('the loss is nan')\ntime.sleep(1000)\n")
+    command = [rankshim, "--", str(BIN / "accelerate"), "launch", "--cpu", str(tmp_path / "train.py")]
+    first, second = start_job(pods, MASTER, command)
+    assert second.wait(LONG) == 1, second.transcript()
+    assert second.stderr.splitlines()[-1].endswith("(ValueError: the loss is nan)")
+    assert first.wait(LONG) == 76, first.transcript()
+    assert "ValueError: the loss is nan" in first.stderr.splitlines()[-1]

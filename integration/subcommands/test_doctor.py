@@ -88,3 +88,22 @@ def test_a_small_folder_of_shared_memory_is_named(rankshim, namespaces):
 def test_a_folder_for_temporary_files_that_is_missing_is_a_problem(rankshim):
     code, found = diagnosed(rankshim, variables={"TMPDIR": "/nowhere"})
     assert code == 78 and found["temporary files"][0] == "problem"
+
+
+def test_a_full_disk_for_temporary_files_is_a_problem_and_a_run_warns_of_it(rankshim, namespaces, tmp_path):
+    if namespaces:
+        pytest.skip(namespaces)
+    script = 'mount -t tmpfs -o size=64k none "$TMPDIR"; head -c 65536 /dev/zero >"$TMPDIR/file"; exec "$@"'
+    full = ["unshare", "--mount", "sh", "-c", script, "sh"]
+    code, found = diagnosed(rankshim, before=full, variables={"TMPDIR": str(tmp_path)})
+    assert code == 78 and found["temporary files"][0] == "problem"
+    done = run([*full, rankshim, "--launcher=native", "--", "-m", "this"], clean_environment({"TMPDIR": str(tmp_path)}))
+    assert done.code == 0, done.transcript()
+    assert f"warning: cannot write in {tmp_path} (No space left on device)" in done.stderr
+
+
+def test_a_report_that_could_not_be_written_is_a_problem(rankshim, tmp_path):
+    code, found = diagnosed(rankshim, f"--report={tmp_path}/nowhere/report.json")
+    assert code == 78 and found["report"][0] == "problem"
+    for report in (f"{tmp_path}/report.json", "report.json", "/dev/stdout"):
+        assert "report" not in diagnosed(rankshim, f"--report={report}")[1]

@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/statvfs.h>
 #include <sys/timex.h>
 #include <sys/wait.h>
@@ -302,13 +303,10 @@ print(any(version.get(name) for name in ("cuda", "hip", "xpu")))
 
 /// The output of `python -c probe`; empty if it cannot be run or fails.
 std::string run_probe(const std::string& program) {
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) return {};
-  const Descriptor reader(ends[0]);
-  Descriptor writer(ends[1]);
+  const Descriptor printed(memfd_create("probe", MFD_CLOEXEC));
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, writer.number(), STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, printed.number(), STDOUT_FILENO);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
   std::string name = program;
   std::string option = "-c";
@@ -317,14 +315,11 @@ std::string run_probe(const std::string& program) {
   pid_t child = 0;
   const int error = posix_spawn(&child, program.c_str(), &actions, nullptr, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
-  writer = Descriptor();
-  if (error != 0) return {};
-  std::string printed;
-  std::array<char, 512> chunk{};
-  for (ssize_t got = 0; (got = read(reader.number(), chunk.data(), chunk.size())) > 0;)
-    printed.append(chunk.data(), static_cast<std::size_t>(got));
   int status = 0;
-  return waitpid(child, &status, 0) == child && status == 0 ? printed : std::string();
+  if (error != 0 || waitpid(child, &status, 0) != child || status != 0) return {};
+  std::array<char, 512> lines{};
+  const ssize_t got = pread(printed.number(), lines.data(), lines.size(), 0);
+  return {lines.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))};
 }
 
 Python ask_python(const Node& node, const Settings& settings) {
@@ -370,6 +365,16 @@ void resolve(Surroundings& surroundings, const Invocation& invocation, const Nod
   surroundings.needs_torch = invocation.arguments.empty() || !choice.python.empty();
 }
 
+/// Whether a file there takes what rankshim writes: on a full disk it can be made, and stays empty.
+bool takes_files(const std::string& folder) {
+  const std::string text(std::size_t{32} << 10U, '\n');
+  std::string path = folder + "/rankshim-XXXXXX";
+  const Descriptor file(mkostemp(path.data(), O_CLOEXEC));
+  if (file.number() < 0) return false;
+  unlink(path.c_str());
+  return write(file.number(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+}
+
 /// Collects everything. Each look-up takes at most 5 s.
 Surroundings look_around(const Invocation& invocation, const Node& node) {
   Surroundings surroundings;
@@ -378,7 +383,7 @@ Surroundings look_around(const Invocation& invocation, const Node& node) {
   if (statvfs("/dev/shm", &shm) == 0 && shm.f_blocks != 0)
     surroundings.shm = static_cast<std::uint64_t>(shm.f_blocks) * shm.f_frsize;
   surroundings.temporary = node.environment().get("TMPDIR").value_or("/tmp");
-  surroundings.temporary_is_writable = access(surroundings.temporary.c_str(), W_OK | X_OK) == 0;
+  surroundings.temporary_is_writable = takes_files(surroundings.temporary);
   surroundings.own_name = wait::look_up(node.host_name(), look_up_time);
   if (!surroundings.master.empty())
     surroundings.masters_name = wait::look_up(surroundings.master, look_up_time);
@@ -387,6 +392,13 @@ Surroundings look_around(const Invocation& invocation, const Node& node) {
   surroundings.clock_is_synchronised = state < 0 || (clock.status & STA_UNSYNC) == 0;
   surroundings.now = time(nullptr);
   surroundings.python = ask_python(node, invocation.settings);
+  const std::string report(invocation.settings.text(Option::report));
+  const std::string folder = report.substr(0, report.rfind('/') + 1);
+  if (!report.empty() && !report.starts_with("/dev/") && !takes_files(folder.empty() ? "." : folder))
+    surroundings.job.push_back(
+        {Severity::problem, "report",
+         fmt::format("{} cannot be written: its folder is missing, full or closed to this user; correct {}",
+                     report, invocation.settings[Option::report]->detail)});
   surroundings.holders = holders_of_accelerators(false);
   return surroundings;
 }

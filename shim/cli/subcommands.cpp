@@ -280,6 +280,7 @@ int explain_job(const Invocation& invocation, const Node& node) {
   if (json) return print(explain::as_json(job, plan, invocation.settings));
   const int code = print(explain::as_text(job, plan, invocation.settings));
   for (const std::string& warning : explain::warnings_of(job)) log::warn("{}", warning);
+  if (!job.choice.note.empty()) log::info("{}", job.choice.note);
   return code;
 }
 
@@ -329,7 +330,7 @@ int print_status(const Settings& settings, const Node& node) {
   if (answer.empty())
     log::error(
         "no rankshim of this container or job answers; check that one is running, and that it has the same "
-        "--run-dir");
+        "--run-dir; it answers only root and its own user");
   else if (print(json ? answer + "\n" : json::as_lines(answer)) != exit_code::ok)
     return exit_code::system;
   return status::is_well(answer) ? exit_code::ok : exit_code::not_well;

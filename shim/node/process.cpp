@@ -95,7 +95,7 @@ std::optional<std::vector<Process>> descendants(pid_t ancestor, const std::vecto
 
 std::optional<std::string> read_proc(pid_t pid, std::string_view file) {
   // Reading its memory waits for a lock that a process which hangs in the kernel (a dead file server) holds.
-  if (file == "environ" || file == "cmdline") {
+  if (file == "environ" || file == "cmdline" || file == "maps") {
     const std::optional<Process> process = read_process(pid);
     if (process && process->state == 'D') {
       errno = EBUSY;

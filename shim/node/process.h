@@ -33,8 +33,8 @@ std::optional<Process> read_process(pid_t pid);
 std::optional<std::vector<Process>> descendants(pid_t ancestor, const std::vector<Process>& except = {});
 
 /// A file of /proc/PID; nothing if it cannot be read, and errno has the reason. For files in the process's
-/// memory (environ, cmdline) that is EBUSY while the process waits in the kernel without accepting signals
-/// (state D): reading them could block for ever.
+/// memory (environ, cmdline, maps) that is EBUSY while the process waits in the kernel without accepting
+/// signals (state D): reading them could block for ever.
 std::optional<std::string> read_proc(pid_t pid, std::string_view file);
 
 /// The value of a variable in a process's "environ"; empty if it is not set.

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "node/addresses.h"
+#include "node/process.h"
 #include "topology/ranks.h"
 
 namespace rankshim {
@@ -228,6 +229,41 @@ std::optional<PythonWords> read_python(const std::vector<std::string>& command) 
     if (apart) ++at;
   }
   return std::nullopt;
+}
+
+std::vector<std::size_t> possible_starts(const std::vector<std::string>& command) {
+  // Each executes what follows its options and at most one argument (`conda run`, `gosu USER`).
+  constexpr std::string_view wrappers =
+      "env nohup nice ionice chrt taskset timeout time setsid gosu su-exec setpriv sudo tini catatonit "
+      "dumb-init "
+      "uv poetry pdm pixi hatch numactl nsys ncu strace conda mamba micromamba stdbuf";
+  const bool starts_python = std::ranges::any_of(
+      command, [](const std::string& word) { return word == "-m" || word.ends_with(".py"); });
+  std::vector<std::size_t> starts;
+  bool wrapped = false, value = false;
+  for (std::size_t at = 0; at < command.size(); ++at) {
+    const std::string_view word = command[at], name = base_name(word);
+    const bool option = word.starts_with('-');
+    if (at == 0 || !option) starts.push_back(at);
+    const bool script_follows = at + 1 < command.size() && command[at + 1].ends_with(".sh");
+    if (starts_python && (name.ends_with(".sh") || (is_shell(name) && script_follows))) {
+      wrapped = value = false;
+      continue;
+    }
+    if (is_shell(name)) break;
+    if (has_part(wrappers, name, " ")) {
+      wrapped = value = true;
+      continue;
+    }
+    const bool number = !word.empty() && is_digit(word[0]);
+    const auto equals = word.find('=');
+    const bool assigns = equals != 0 && equals != std::string_view::npos && !option;
+    if (!value && !assigns && !(wrapped && (option || number || word == "run")) &&
+        !has_part("exec then do else if !", name, " "))
+      break;
+    value = wrapped && option && equals == std::string_view::npos;
+  }
+  return starts;
 }
 
 bool is_script(const std::vector<std::string>& command) {

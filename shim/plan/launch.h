@@ -51,6 +51,8 @@ struct TorchrunLauncher {
   bool tells_local_rank = false;
   /// The user's command, if it is a torchrun itself (launchers/torchrun/torchrun_command.h); else null.
   std::shared_ptr<const TorchrunCommand> own;
+  /// It follows another program, which may change the user, the folder and the interpreter (gosu, uv run).
+  bool is_wrapped = false;
   std::vector<std::string> more;  ///< --torchrun-args: each option as --name or --name=value
 };
 
@@ -99,12 +101,14 @@ struct LaunchChoice {
   /// A sentence about what is missing of what is to be started; empty if nothing is known to be missing.
   std::string missing;
   std::vector<std::string> warnings;
+  std::string note;  ///< what a user may want to change, for the log; empty: nothing
 
   template <class Kind>
   [[nodiscard]] const Kind* as() const {
     return std::get_if<Kind>(&launcher);
   }
   [[nodiscard]] bool by_torchrun() const { return as<TorchrunLauncher>() != nullptr; }
+  [[nodiscard]] bool is_wrapped() const { return by_torchrun() && as<TorchrunLauncher>()->is_wrapped; }
   [[nodiscard]] bool natively() const { return as<NativeLauncher>() != nullptr; }
   /// rankshim starts torchrun or the workers.
   [[nodiscard]] bool launches() const { return by_torchrun() || natively(); }
@@ -147,6 +151,12 @@ struct PythonWords {
 /// …`, for which rankshim chooses the interpreter. Returns nothing for any other command, and for one without
 /// module and script (-c, stdin). The options are CPython 3's (its documentation, "Command line").
 std::optional<PythonWords> read_python(const std::vector<std::string>& command);
+
+/// The indexes at which the command may begin: 0, and those behind programs that execute another one (`env
+/// X=Y`, `timeout 60`, `conda run`), and behind a shell script that is followed by a whole Python command
+/// (`entrypoint.sh torchrun x.py`). No list of these programs' options is needed: an index too many does no
+/// harm, because there is no launcher's name at it.
+std::vector<std::size_t> possible_starts(const std::vector<std::string>& command);
 
 /// Whether the command's first word is a Python script: x.py or -m MODULE.
 bool is_script(const std::vector<std::string>& command);

@@ -352,7 +352,9 @@ Verdict judge(const Ending& ending, const LaunchChoice& choice, const LaunchPlan
                                                 : Cause::none;
     verdict.failed = verdict.code != 0;
   }
-  if (ending.workers.never_met || (launches && verdict.root && never_met(ending, *verdict.root)))
+  if (!ending.workers.unreached.empty())
+    give_reason(verdict, exit_code::unreachable, Cause::wait, Anchor::port_closed, ending.workers.unreached);
+  else if (ending.workers.never_met || (launches && verdict.root && never_met(ending, *verdict.root)))
     give_reason(verdict, exit_code::unreachable, Cause::wait, Anchor::rendezvous,
                 "the other nodes did not join in time");
   if (!ending.did_not_stop.empty()) verdict.sentence += "; " + ending.did_not_stop;

@@ -342,6 +342,12 @@ TEST_CASE("nodes that never came give 75, whichever program gave up", "[verdict]
   CHECK(
       verdict.sentence ==
       "the other nodes did not join in time; torchrun was ended by SIGKILL after 10.0 s, killed by rankshim");
+
+  killed.workers.unreached = "torchrun could not reach m:1 within 10 s: port closed (connection refused)";
+  const Verdict alone = judge(killed, chosen(TorchrunLauncher{}), train, {});
+  CHECK(alone.code == 75);
+  CHECK(alone.anchor == Anchor::port_closed);
+  CHECK(alone.sentence.starts_with(killed.workers.unreached + "; torchrun was ended by SIGKILL"));
 }
 
 TEST_CASE("the verdict names what did not stop", "[verdict]") {

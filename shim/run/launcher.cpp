@@ -65,22 +65,25 @@ std::shared_ptr<supervise::Launcher> make_launcher(const Run& run, const Job& jo
     return std::make_shared<native::Workers>(run.io, job.topology, settings, log_folder, run.node, attempt);
   const torchrun::JobSize size = size_of(job.topology, run.node);
   const bool strict = settings.flag(Option::strict);
+  if (!job.choice.note.empty()) log::info("{}", job.choice.note);
   if (!job.choice.launches()) return std::make_shared<torchrun::Program>(size, strict);
   torchrun::AgentPlan plan;
   plan.log_folder = log_folder;
   plan.workers = job.topology.workers();
   if (job.topology.has_other_nodes()) {
     const Master* master = job.topology.master();
-    plan.meets_at = master != nullptr ? master->port : std::uint16_t{0};
+    plan.meets_at = master != nullptr ? *master : Master{};
     if (job.topology.is<StaticNode>()) plan.limit = settings.time(Option::wait_timeout);
   }
   return std::make_shared<torchrun::Agent>(std::move(plan), size, strict);
 }
 
 std::string make_log_folder(const Job& job, const std::string& temporary) {
-  if (job.choice.log_dir.empty()) return temporary;
+  if (job.choice.log_dir.empty() && (temporary.empty() || !job.choice.is_wrapped())) return temporary;
   std::error_code error;
-  std::string folder = std::filesystem::current_path(error) / job.choice.log_dir;
+  // The wrapped one's is as in python/sitecustomize.py.
+  const std::string& named = job.choice.log_dir;
+  std::string folder = std::filesystem::current_path(error) / (named.empty() ? temporary + "/logs" : named);
   std::filesystem::create_directories(folder, error);  // else torchrun would, just before its workers
   if (error) {
     log::warn("cannot make the folder {} ({}): the workers' own exit codes will not be known", folder,

@@ -65,7 +65,10 @@ Faults choose_launcher(LaunchChoice& choice, const LaunchInput& input,
   }
   if (wanted == "native") choice.launcher = NativeLauncher{};
   if (wanted == "torchrun" || wanted == "launch" || (wanted == "auto" && can_launch && per_node && !is_named))
-    choice.launcher = TorchrunLauncher{.tells_local_rank = wanted == "launch", .own = own, .more = {}};
+    choice.launcher = TorchrunLauncher{.tells_local_rank = wanted == "launch",
+                                       .own = own,
+                                       .is_wrapped = own && own->begins_at != 0,
+                                       .more = {}};
   if (!choice.launches()) return {};
   const auto& chosen = *settings[Option::launcher];
   if (!per_node) {
@@ -166,7 +169,7 @@ std::optional<by_name::NamedLauncher> find_named(const LaunchInput& input, bool 
 /// The script that will run: Python's, or a shell's that is named by its path.
 std::string script_of(const LaunchChoice& choice, const std::vector<std::string>& command) {
   const auto* torchrun = choice.as<TorchrunLauncher>();
-  if (torchrun != nullptr && torchrun->own) return torchrun->own->script();
+  if (torchrun != nullptr && torchrun->own) return torchrun->is_wrapped ? "" : torchrun->own->script();
   if (const auto python = read_python(command)) return python->module ? std::string() : python->what;
   const std::string_view name = base_name(command[0]);
   const bool shell = name == "bash" || name == "sh";
@@ -235,6 +238,7 @@ Outcome<LaunchChoice> choose_launch(const LaunchInput& input,
       choice.warnings.push_back(std::move(warning));
   }
   choose_link(choice, input);
+  choice.note = tell_unlinked(choice, input);
   choice.missing = find_missing(choice, input, script_of(choice, input.command));
   return choice;
 }

@@ -46,9 +46,10 @@ void announce(const Job& job, const FoundTorch& torch, const std::vector<std::st
   const auto& rank = facts[Fact::node_rank];
   const Master* known = job.topology.master();
   const std::string master = known != nullptr ? "master " + known->text() : "a master that it finds itself";
-  log::info("{} of {} nodes on {}, {}, {}; starting {}",
+  const bool by_platform = job.topology.platform != "single-node";  // else by options or the command's flags
+  log::info("{} of {} nodes{}, {}, {}; starting {}",
             rank ? fmt::format("node {} ({})", rank->text, rank->source()) : "one", facts.text(Fact::nnodes),
-            job.topology.platform, workers, master, what);
+            by_platform ? " on " + job.topology.platform : "", workers, master, what);
 }
 
 /// This node's numbers in the job: those that its last workers had, because an elastic job's nodes come and

@@ -110,7 +110,7 @@ OPTION(exit_map, "", "exit-map", exit_map, "FROM[-TO]=CODE,...", "",
 OPTION(hold_on_failure, "", "hold-on-failure", time, "TIME", "",
        "keep a failed container this long, for kubectl exec; a TERM ends it")
 
-OPTION(report, "Reports", "report", text, "FILE", "",
+OPTION(report, "Reports", "report", file, "FILE", "",
        "write a report of how the command ended, as JSON, for programs")
 OPTION(termination_log, "", "termination-log", text, "PATH|none", "/dev/termination-log",
        "write why the command failed, for kubectl describe; the default file is used where it exists")

@@ -13,6 +13,8 @@ namespace {
 
 bool is_anything(std::string_view /*text*/) { return true; }
 
+bool is_file(std::string_view text) { return text != "-"; }
+
 bool is_number(std::string_view text) { return parse_number<unsigned>(text).has_value(); }
 
 bool is_count(std::string_view text) { return parse_number<unsigned>(text).value_or(0) != 0; }
@@ -81,8 +83,9 @@ struct Rule {
 namespace kinds {
 
 constexpr Rule text{"", as<is_anything>};
+constexpr Rule file{"a file; stdout is /dev/stdout", as<is_file>};
 constexpr Rule choice{"", as<is_anything>};
-constexpr Rule count{"a number", as<is_number>};
+constexpr Rule count{"a number, 0 or more", as<is_number>};
 constexpr Rule nodes{"a number of nodes, N or MIN:MAX", as<is_nodes>};
 constexpr Rule workers{"a number of workers, auto, gpu or cpu", as<is_workers>};
 constexpr Rule port{"a port, 1 to 65535", as<is_port>};

@@ -248,6 +248,9 @@ class Reader {
       if (first.starts_with("--") && find(options, first.substr(2, first.substr(2).find('='))) != nullptr)
         misuse(fmt::format("the command begins with {}, which is an option of rankshim", first),
                "give the options before --, and the command after it");
+      if (first.empty() && !arguments.empty())
+        misuse("the command is empty", "give a program or a script; a shell's variable may not be set");
+      if (first == "-m" && arguments.size() == 1) misuse("-m needs a module", "give -m MODULE");
     } else if (arguments.size() > most) {
       misuse(fmt::format("unexpected argument {}", in_quotes(arguments[most])), "see rankshim --help");
     }
@@ -276,8 +279,9 @@ class Reader {
       const std::string_view first = for_program ? "json" : formats.substr(0, formats.find('|'));
       format = Setting{{std::string(first), Origin::fallback, ""}, {}};
     } else if (!has_part(formats, format->text, "|")) {
-      misuse(fmt::format("--format={} is not {}", in_quotes(format->text), one_of(formats, format->text)),
-             "correct --format", "--format");
+      reject(exit_code::usage, Anchor::value,
+             fmt::format("--format={} is not {}", in_quotes(format->text), one_of(formats, format->text)),
+             "--format", "correct --format");
     }
   }
 

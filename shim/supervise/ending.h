@@ -40,7 +40,7 @@ struct NodeNumbers {
 
 /// What a launcher knows about its workers.
 struct WorkerRecord {
-  bool followed = false;               ///< they are followed; if not, only the last three members can be set
+  bool followed = false;               ///< they are followed; if not, only the last four members can be set
   std::vector<WorkerState> states;     ///< the last set, in the order in which its workers were seen
   std::vector<WorkerEnd> ends;         ///< of that set, in the order of their ends
   std::optional<NodeNumbers> numbers;  ///< of this node in that set
@@ -48,6 +48,7 @@ struct WorkerRecord {
   std::string error_folder;   ///< a worker of the last set left its error in LOCAL_RANK/error.json below it
   unsigned attempts = 0;      ///< 1 + the launcher's restarts; 0 if no worker was seen
   bool never_met = false;     ///< the other nodes did not come, and the command was killed for that
+  std::string unreached;      ///< then: "torchrun could not reach …", if it was not connected to any of them
   std::string trains_alone;   ///< "this node trains alone: worker 12 has WORLD_SIZE=8, but …"; empty if there
                               ///< is no sign
   bool ended_for_it = false;  ///< the command was stopped because of trains_alone

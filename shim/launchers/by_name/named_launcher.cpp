@@ -138,34 +138,15 @@ std::optional<NamedLauncher> launcher_in_shell(std::string_view text, std::vecto
 /// users' first.
 std::optional<NamedLauncher> launcher_in(const std::vector<std::string>& command,
                                          std::vector<LauncherFile>& files) {
-  // Each executes what follows its options and at most one argument (`conda run`, `gosu USER`).
-  constexpr std::string_view wrappers =
-      "env nohup nice ionice chrt taskset timeout time setsid gosu su-exec setpriv sudo tini catatonit "
-      "dumb-init uv numactl nsys ncu strace conda mamba micromamba stdbuf";
-  bool wrapped = false, value = false;
-  for (std::size_t at = 0; at < command.size(); ++at) {
+  const std::vector<std::size_t> starts = possible_starts(command);
+  for (const std::size_t at : starts)
     if (auto found = launcher_at(command, at, files)) return found;
-    const std::string_view word = command[at], name = base_name(word);
-    if (is_shell(name)) {
-      const auto option =
-          std::find_if(command.begin() + static_cast<std::ptrdiff_t>(at), command.end(),
-                       [](const std::string& one) { return one.starts_with('-') && one.ends_with('c'); });
-      if (command.end() - option < 2) return std::nullopt;
-      return launcher_in_shell(option[1], files);
-    }
-    if (has_part(wrappers, name, " ")) {
-      wrapped = value = true;
-      continue;
-    }
-    const bool option = wrapped && word.starts_with('-');
-    const bool number = wrapped && !word.empty() && is_digit(word[0]);
-    const auto equals = word.find('=');
-    const bool assigns = equals != 0 && equals != std::string_view::npos && !word.starts_with('-');
-    if (!value && !option && !number && !assigns && !has_part("exec then do else if !", name, " "))
-      return std::nullopt;
-    value = option && equals == std::string_view::npos;
-  }
-  return std::nullopt;
+  if (starts.empty() || !is_shell(base_name(command[starts.back()]))) return std::nullopt;
+  const auto option =
+      std::find_if(command.begin() + static_cast<std::ptrdiff_t>(starts.back()), command.end(),
+                   [](const std::string& one) { return one.starts_with('-') && one.ends_with('c'); });
+  if (command.end() - option < 2) return std::nullopt;
+  return launcher_in_shell(option[1], files);
 }
 
 /// The same for the text of `bash -c`, `cd /x && accelerate launch …`. Quotes are ignored, because only a

@@ -68,9 +68,8 @@ struct NamedLauncher {
   bool in_shell = false;           ///< in a shell's text, which rankshim does not change
 };
 
-/// The launcher that the command starts, possibly behind programs that execute another one (`env X=Y`,
-/// `timeout 60`, `python -u`) or in the text of `bash -c`; none with --launcher other than auto. Faults are
-/// those of users' files.
+/// The launcher that the command starts, possibly behind programs that execute another one (possible_starts)
+/// or in the text of `bash -c`; none with --launcher other than auto. Faults are those of users' files.
 std::optional<NamedLauncher> find_launcher(const LaunchInput& input, Faults& faults);
 
 /// Adds to the choice what the launcher needs to find the other nodes and what the user left out, and

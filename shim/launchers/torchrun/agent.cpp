@@ -28,7 +28,7 @@ constexpr std::array<milliseconds, 3> looks_after = {milliseconds(5'000), millis
                                                      milliseconds(60'000)};
 constexpr milliseconds patience_without_workers{1000};  // after that it is killed
 constexpr milliseconds patience_after_workers{5000};    // the same, where these have stopped
-constexpr milliseconds time_to_import{1000};            // at most, if the time is over while it still imports
+constexpr milliseconds between_looks{1000};             // at most, while it may still import
 constexpr milliseconds time_of_execve{5};               // if a process is in the middle of execve(2)
 
 }  // namespace
@@ -71,9 +71,7 @@ void Agent::started(boost::asio::io_context& io, const std::vector<pid_t>& proce
                     const std::vector<std::string>& environment) {
   Program::started(io, processes, when, environment);
   next_log_ = when + plan_.log_interval;
-  if (plan_.meets_at)
-    plan(Task::meet, std::min(next_log_, when + plan_.limit.value_or(plan_.log_interval)),
-         [this] { look_at_meeting(); });
+  if (plan_.meets_at) plan(Task::meet, when + between_looks, [this] { look_at_meeting(); });
   if (!supervise::signal_masks(getpid()))
     log::info(
         "this kernel does not show what processes do with signals, nor how they ended (gVisor): a stop goes "
@@ -114,12 +112,12 @@ void Agent::on_worker_change(const supervise::WorkerEnd* ended) {
   plan(Task::stop_agent, Clock::now() + to_see_it_itself, [this] { stop_agent(); });
 }
 
-/// Its number is its own as long as command_ended() was not called.
+/// The command's number is its own as long as command_ended() was not called.
 void Agent::stop_agent() {
   if (!std::exchange(stops_alone_, false)) return;
   drop(Task::stop_agent);
   log::debug("{} is passed on to torchrun itself", supervise::signal_name(stop_signal_));
-  supervise::kernel::send(command(), stop_signal_);
+  supervise::kernel::send(find_agent(command()).pid, stop_signal_);
   if (some_run()) return expect_end();
   expect_end_within(patience_after_workers);
 }
@@ -166,33 +164,45 @@ void Agent::command_ended() {
   if (watch_) watch_->agent_ended();
 }
 
+/// Whether torch is loaded, and the agent's memory is mapped as at the last look: an import maps more all the
+/// time. What is then not connected to the store cannot reach it.
+bool Agent::has_imported() {
+  const std::string maps = read_proc(find_agent(command()).pid, "maps").value_or("");
+  const std::size_t before = std::exchange(memory_, std::hash<std::string>{}(maps));
+  return memory_ == before && maps.find("/libtorch_python") != std::string::npos;
+}
+
 /// Logs what the agent waits for, about which torch logs nothing. It cannot be asked: all that can be seen is
-/// that it runs and has no worker. Its time is never over before it has reached its rendezvous, because on a
-/// cold image importing torch takes minutes.
+/// that it runs and has no worker. Its time is never over before it has imported torch, because on a cold
+/// image that takes minutes. There are two looks a moment apart at each line, and from the time's end on.
 void Agent::look_at_meeting() {
   if (had_workers() || (!watch_ && find_worker(command(), environment()) == Presence::some)) return;
   const auto& limit = plan_.limit;
   const Clock::time_point now = Clock::now();
-  const bool meets = is_in_rendezvous(command(), *plan_.meets_at);
-  if (meets && limit && now >= started_at() + *limit) {
+  const bool meets = is_in_rendezvous(command(), plan_.meets_at->port);
+  const bool is_ready = has_imported() || meets;
+  const std::string master = plan_.meets_at->text();
+  if (is_ready && limit && now >= started_at() + *limit) {
     record_.never_met = true;
-    return give({.kind = Order::Kind::kill,
-                 .why = fmt::format("the other nodes did not join within {}", seconds(*limit))});
+    std::string why = fmt::format("the other nodes did not join within {}", seconds(*limit));
+    if (!meets)
+      why = record_.unreached = fmt::format(
+          "torchrun could not reach {} within {}: port closed (connection refused)", master, seconds(*limit));
+    return give({.kind = Order::Kind::kill, .why = std::move(why)});
   }
   if (now >= next_log_) {
-    const auto since = seconds(std::chrono::duration_cast<milliseconds>(next_log_ - started_at()));
-    if (meets)
-      log::info("waiting for the other nodes: torchrun has no worker yet, {} after its start{}", since,
-                limit ? "; at most " + seconds(*limit) : std::string());
-    else
-      log::info("torchrun has not reached the master's port yet, {} after its start: it is still importing",
-                since);
+    log::info("{}, {} after its start{}",
+              meets      ? "waiting for the other nodes: torchrun has no worker yet"
+              : is_ready ? "torchrun cannot reach " + master
+                         : "torchrun is still importing",
+              seconds(std::chrono::duration_cast<milliseconds>(next_log_ - started_at())),
+              is_ready && limit ? "; at most " + seconds(*limit) : "");
     next_log_ += plan_.log_interval;
   }
+  const milliseconds pause = std::min(between_looks, plan_.log_interval / 2);
   Clock::time_point next = next_log_;
-  if (limit && next > started_at() + *limit)
-    next = std::max(started_at() + *limit, now + std::min(time_to_import, plan_.log_interval));
-  plan(Task::meet, next, [this] { look_at_meeting(); });
+  if (limit) next = std::min(next, started_at() + *limit);
+  plan(Task::meet, std::max(next - pause, now + pause), [this] { look_at_meeting(); });
 }
 
 /// An agent that has failed to follow the stop by then is killed.

@@ -15,6 +15,7 @@
 #include "launchers/torchrun/worker_watch.h"
 #include "loop/loop.h"
 #include "supervise/supervise.h"
+#include "topology/topology.h"
 
 namespace rankshim::torchrun {
 
@@ -59,9 +60,9 @@ struct AgentPlan {
   /// Its --log_dir, which exists and by which its workers are followed. Empty: they are not followed.
   std::string log_folder;
   unsigned workers = 0;  ///< how many it starts on this node
-  /// The port of the store where it meets the other nodes before it starts its first worker; nothing if it
-  /// waits for none.
-  std::optional<std::uint16_t> meets_at;
+  /// The store where it meets the other nodes before it starts its first worker; nothing if it waits for
+  /// none.
+  std::optional<Master> meets_at;
   /// The time from its start after which it is killed if it still waits there. Nothing: until it gives up, as
   /// in an elastic job, where only the agent can know whether enough nodes are there.
   std::optional<std::chrono::milliseconds> limit;
@@ -103,6 +104,7 @@ class Agent final : public Program {
   }
   [[nodiscard]] std::chrono::milliseconds time_of_workers() const;
   void look_at_meeting();
+  [[nodiscard]] bool has_imported();
   void on_worker_change(const supervise::WorkerEnd* ended);
   void stop_agent();
   void expect_end();
@@ -114,6 +116,7 @@ class Agent final : public Program {
   const AgentPlan plan_;
   std::optional<WorkerWatch> watch_;
   Clock::time_point next_log_;  // about the meeting
+  std::size_t memory_ = 0;      // the agent's memory map at the last look, as a hash
   int stop_signal_ = 0;         // the one that was passed on
   std::optional<std::chrono::milliseconds> grace_;
   bool stops_alone_ = false;  // the workers got the stop, and the agent has not got it yet

@@ -108,13 +108,13 @@ store = socket.create_server(("", int(sys.argv[1])))
 while True: signal.pause()
 )";
     AgentPlan plan;
-    plan.meets_at = port;
+    plan.meets_at = rankshim::Master{"m", port};
     plan.limit = 100ms;
     plan.log_interval = 40ms;
     Agent torchrun(plan, {}, false);
     Supervised command(mode, std::vector<std::string>{"python3", "-c", agent, std::to_string(port)},
                        policy_for(torchrun), [] { dup2(STDOUT_FILENO, STDERR_FILENO); });
-    constexpr std::string_view still_imports = "rankshim: torchrun has not reached the master's port yet, ";
+    constexpr std::string_view still_imports = "rankshim: torchrun is still importing, ";
     // Lines of more than two intervals: the limit is over, and it is left alone while it imports.
     std::string line;
     bool ready = false;
@@ -124,7 +124,7 @@ while True: signal.pause()
         ready = true;
       } else {
         REQUIRE(line.starts_with(still_imports));
-        REQUIRE(line.ends_with(" after its start: it is still importing"));
+        REQUIRE(line.ends_with(" after its start"));
         ++lines;
       }
     }
@@ -142,4 +142,39 @@ while True: signal.pause()
     CHECK(ending.workers.never_met);
     CHECK(ending.killed_by_us);
   }
+}
+
+TEST_CASE("an agent that has imported torch and cannot reach the store is ended when its time is over",
+          "[torchrun]") {
+  // Nothing listens at the port. torch's library is any file of that name.
+  const std::string agent = R"(
+import mmap, os, signal, sys, tempfile
+with tempfile.TemporaryDirectory() as folder:
+    library = open(folder + "/libtorch_python.so", "w+b")
+    library.write(b"x")
+    library.flush()
+    mapped = mmap.mmap(library.fileno(), 1)
+while True: signal.pause()
+)";
+  AgentPlan plan;
+  plan.meets_at = rankshim::Master{"m", 1};
+  plan.limit = 100ms;
+  plan.log_interval = 40ms;
+  Agent torchrun(plan, {}, false);
+  Supervised command(Mode::subreaper, std::vector<std::string>{"python3", "-c", agent}, policy_for(torchrun),
+                     [] { dup2(STDOUT_FILENO, STDERR_FILENO); });
+  std::string line;
+  do line = command.line();
+  while (line.find("still importing") != std::string::npos);
+  if (line.find("cannot reach") != std::string::npos) {  // not on its first look after the limit
+    CHECK(line.starts_with("rankshim: torchrun cannot reach m:1, "));
+    CHECK(line.ends_with(" after its start; at most 100 ms"));
+    line = command.line();
+  }
+  CHECK(line.find(
+            "torchrun could not reach m:1 within 100 ms: port closed (connection refused): rankshim kills") !=
+        std::string::npos);
+  const Ending ending = command.ending();
+  CHECK(ending.workers.never_met);
+  CHECK(ending.killed_by_us);
 }

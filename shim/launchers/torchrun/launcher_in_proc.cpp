@@ -110,6 +110,18 @@ std::vector<Process> workers_of(pid_t launcher, const std::vector<std::string>& 
   return found;
 }
 
+Process find_agent(pid_t command) {
+  const Process itself = read_process(command).value_or(Process{.pid = command});
+  std::vector<Process> all = descendants(command).value_or(std::vector<Process>{});
+  all.insert(all.begin(), itself);
+  // A worker that it has just forked still has its command line.
+  std::erase_if(all, [](const Process& process) { return !read_torchrun(read_command_line(process.pid)); });
+  const auto agent = std::ranges::find_if(all, [&](const Process& process) {
+    return std::ranges::find(all, process.parent, &Process::pid) == all.end();
+  });
+  return agent == all.end() ? itself : *agent;
+}
+
 std::set<std::string> sockets_at(std::string_view table, std::uint16_t port) {
   std::set<std::string> sockets;
   const std::string at_port = fmt::format(":{:04X}", port);  // of "0100007F:5FD8"

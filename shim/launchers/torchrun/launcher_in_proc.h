@@ -48,6 +48,10 @@ Presence find_worker(pid_t launcher, const std::vector<std::string>& environment
 /// if /proc does not show it.
 std::vector<Process> workers_of(pid_t launcher, const std::vector<std::string>& environment);
 
+/// torchrun's own process: the command, or the torchrun that a program in front of it has started (`timeout
+/// 60 torchrun`); the command if /proc does not show it.
+Process find_agent(pid_t command);
+
 /// Whether a launcher's agent waits for the other nodes, as far as it can be seen from outside: the agent, or
 /// a process that it started, listens at the port of the store or is connected to it. Before that it imports
 /// torch, which on a cold image takes minutes. False if /proc does not show it.

@@ -38,6 +38,29 @@ TEST_CASE("a worker is a descendant with the LOCAL_RANK that the agent does not 
   CHECK(find_worker(getpid(), {"PATH=/bin"}) == Presence::none);
 }
 
+TEST_CASE("the agent is the command, or the first torchrun below it", "[workers]") {
+  const Child child;
+  CHECK(find_agent(child.pid).pid == child.pid);
+  int ready[2];
+  REQUIRE(pipe(ready) == 0);
+  const pid_t agent = fork();
+  if (agent == 0) {
+    dup2(ready[1], STDOUT_FILENO);
+    // The second process has torchrun's words, as a worker that was just forked.
+    execlp("bash", "torchrun", "-c", "(echo ready; kill -STOP $BASHPID); true", nullptr);
+    _exit(127);
+  }
+  char byte = 0;
+  REQUIRE(read(ready[0], &byte, 1) == 1);
+  CHECK(find_agent(getpid()).pid == agent);
+  CHECK(find_agent(agent).pid == agent);
+  const auto workers = descendants(agent).value();
+  for (const Process& process : workers) kernel::send(process.pid, SIGKILL);
+  waitpid(agent, nullptr, 0);
+  close(ready[0]);
+  close(ready[1]);
+}
+
 TEST_CASE("the sockets at a port are those that listen there and those connected to it", "[rendezvous]") {
   constexpr std::string_view table =
       "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"

@@ -58,6 +58,7 @@ bool write_new_file(const std::string& path, std::initializer_list<std::string_v
   const bool for_others = shared && geteuid() == 0;
   const Descriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   const auto is_written = [&](std::string_view part) {
+    errno = ENOSPC;  // where only a part of it is taken
     return write(file.number(), part.data(), part.size()) == static_cast<ssize_t>(part.size());
   };
   return file.number() >= 0 && std::ranges::all_of(parts, is_written) &&
@@ -108,15 +109,14 @@ TemporaryFolder::TemporaryFolder(const LaunchChoice& choice, const std::optional
   if (!logs && !site && !hosts) return;
   const std::string wanted = parent_of(node, choice.launches());
   const bool made = make_in(safe_parent(wanted)) || (wanted == in_memory && make_in("/tmp"));
-  if (!made && logs) {
-    log::warn(
-        "cannot make a folder in {} ({}): the workers' own exit codes and exceptions will not be known; "
-        "set TMPDIR",
-        wanted, std::strerror(errno));
-  }
   own_.has_site = made && site && write_site(own_.path, *site);
-  if (hosts && !(made && write_new_file(own_.hostfile(), {filled->hostfile}, true)))
-    log::warn("cannot write the file of hosts for the launcher ({}); set TMPDIR", std::strerror(errno));
+  const bool written = made && (!site || own_.has_site) &&
+                       (!hosts || write_new_file(own_.hostfile(), {filled->hostfile}, true));
+  if (!written && (made || logs || hosts)) {
+    log::warn("cannot write in {} ({}): {}; set TMPDIR", wanted, std::strerror(errno),
+              hosts ? "the launcher lacks its file of hosts"
+                    : "the workers' own exit codes and exceptions may not be known");
+  }
 }
 
 bool TemporaryFolder::make_in(const std::string& parent) {

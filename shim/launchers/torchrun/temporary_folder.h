@@ -15,7 +15,8 @@ namespace rankshim {
 class TemporaryFolder : boost::noncopyable {
  public:
   /// Makes the folder if the launcher or `site` needs one. If none can be made (a read-only root), the
-  /// command runs without it; this is a warning if the launcher's workers cannot be followed then.
+  /// command runs without it. This is a warning if the launcher needs it, and so is a file that cannot be
+  /// written.
   TemporaryFolder(const LaunchChoice& choice, const std::optional<PythonSite>& site, const Node& node);
   ~TemporaryFolder();
 

@@ -137,13 +137,16 @@ std::string TorchrunCommand::script() const {
   return words[script_at];
 }
 
-std::optional<TorchrunCommand> read_torchrun(const std::vector<std::string>& command) {
+std::optional<TorchrunCommand> read_torchrun(const std::vector<std::string>& command, std::size_t begins_at) {
   TorchrunCommand torchrun;
-  if (!command.empty() && is_torchrun(command[0])) {
-    torchrun.flags_at = 1;
-  } else if (auto python = read_python(command); python && is_torchrun(*python)) {
+  torchrun.begins_at = begins_at;
+  if (begins_at < command.size() && is_torchrun(command[begins_at])) {
+    torchrun.flags_at = begins_at + 1;
+  } else if (auto python =
+                 read_python({command.begin() + static_cast<std::ptrdiff_t>(begins_at), command.end()});
+             python && is_torchrun(*python)) {
     torchrun.interpreter = std::move(python->interpreter);
-    torchrun.flags_at = python->rest;
+    torchrun.flags_at = begins_at + python->rest;
   } else {
     return std::nullopt;
   }
@@ -156,8 +159,10 @@ std::optional<TorchrunCommand> read_torchrun(const std::vector<std::string>& com
 std::shared_ptr<const TorchrunCommand> own_torchrun(const Settings& settings,
                                                     const std::vector<std::string>& command) {
   if (settings.text(Option::launcher) == "none") return nullptr;
-  auto torchrun = read_torchrun(command);
-  return torchrun ? std::make_shared<const TorchrunCommand>(std::move(*torchrun)) : nullptr;
+  for (const std::size_t at : possible_starts(command))
+    if (auto torchrun = read_torchrun(command, at))
+      return std::make_shared<const TorchrunCommand>(std::move(*torchrun));
+  return nullptr;
 }
 
 TorchrunCommand read_torchrun_args(const Settings& settings) {

@@ -24,7 +24,8 @@ struct TorchrunCommand {
   };
 
   std::vector<std::string> words;  ///< all of the command
-  std::size_t flags_at = 0;        ///< the index of the first word after torchrun's name
+  std::size_t begins_at = 0;  ///< the index of its first word: those in front are programs that execute it
+  std::size_t flags_at = 0;   ///< the index of the first word after torchrun's name
   std::size_t script_at = 0;  ///< the index of the script or module; the number of words if there is none
   std::vector<Flag> flags;
   /// The topology by the flags. torchrun meets no other node with --standalone, or at the endpoint
@@ -43,11 +44,14 @@ struct TorchrunCommand {
 
 /// Reads a torchrun command: `torchrun`, possibly with a path or a version suffix, `python PATH/torchrun`,
 /// `python -m torch.distributed.run` or `.launch`, each also with the interpreter left to rankshim (`-m …`).
-/// Returns nothing for any other command. Flags are parsed as argparse does: both spellings, --x=v and --x v,
-/// and unique abbreviations (torch/distributed/run.py, get_args_parser; torch 1.9 to 2.15).
-std::optional<TorchrunCommand> read_torchrun(const std::vector<std::string>& command);
+/// Nothing is read in front of `begins_at`. Returns nothing for any other command. Flags are parsed as
+/// argparse does: both spellings, --x=v and --x v, and unique abbreviations (torch/distributed/run.py,
+/// get_args_parser; torch 1.9 to 2.15).
+std::optional<TorchrunCommand> read_torchrun(const std::vector<std::string>& command,
+                                             std::size_t begins_at = 0);
 
-/// The user's command if it is a torchrun and --launcher allows it to be the launcher; else null.
+/// The user's command if it is a torchrun, possibly behind programs that execute it (possible_starts), and
+/// --launcher allows it to be the launcher; else null.
 std::shared_ptr<const TorchrunCommand> own_torchrun(const Settings& settings,
                                                     const std::vector<std::string>& command);
 

@@ -10,6 +10,12 @@ namespace {
 
 using Words = std::vector<std::string>;
 
+Words words(std::string_view line) {
+  Words all;
+  for (auto word = take_word(line); !word.empty(); word = take_word(line)) all.emplace_back(word);
+  return all;
+}
+
 std::string first_fault(const Outcome<Topology>& outcome) {
   const auto* faults = std::get_if<Faults>(&outcome);
   return faults == nullptr ? std::string("no fault") : to_line(faults->front());
@@ -62,6 +68,38 @@ TEST_CASE("torchrun is recognised by all of its names") {
   for (const Words& command : others) {
     CAPTURE(command);
     CHECK_FALSE(read_torchrun(command));
+  }
+}
+
+TEST_CASE("torchrun is found behind programs that execute another one") {
+  const auto read = read_settings({"--", "x"}, FakeNode({}));
+  const Settings& settings = std::get<Invocation>(read).settings;
+  for (const std::string_view line :
+       {"timeout -k 5 100", "uv run --no-sync", "uv --directory x run", "env -u X Y=Z nice -n 5", "gosu user",
+        "conda run -n train", "poetry run", "pixi run -e cuda", "hatch -e gpu run", "tini -g --",
+        "numactl --interleave all", "nvidia_entrypoint.sh", "timeout 9 /opt/entry.sh env X=Y",
+        "bash docker/entry.sh"}) {
+    CAPTURE(line);
+    const Words front = words(line);
+    for (const Words& torchrun :
+         {Words{"torchrun", "--nnodes=2", "t.py"},
+          Words{"python", "-u", "-m", "torch.distributed.run", "--nnodes=2", "t.py"}}) {
+      Words command = front;
+      command.insert(command.end(), torchrun.begin(), torchrun.end());
+      const auto found = own_torchrun(settings, command);
+      REQUIRE(found);
+      CHECK(found->begins_at == front.size());
+      CHECK(found->script() == "t.py");
+      CHECK(found->given.facts.text(Fact::nnodes) == "2");
+      CHECK_FALSE(read_torchrun(command));
+    }
+  }
+  for (const std::string_view line :
+       {"bash torchrun t.py", "entry.sh --flag torchrun t.py", "train.sh torchrun config.yaml",
+        "bash run.sh -m torch.distributed.run t.py", "env python t.py torchrun", "./wrap torchrun t.py",
+        "env bash -c torchrun"}) {
+    CAPTURE(line);
+    CHECK_FALSE(own_torchrun(settings, words(line)));
   }
 }
 

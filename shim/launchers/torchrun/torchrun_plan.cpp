@@ -105,7 +105,7 @@ TorchrunCommand whole_command(const TorchrunLauncher& torchrun, const LaunchInpu
     if (std::ranges::find(found.rejected, option) == found.rejected.end())
       at = std::next(words.insert(at, option));
   }
-  return *read_torchrun(words);
+  return *read_torchrun(words, torchrun.own ? torchrun.own->begins_at : 0);
 }
 
 /// The user's configuration and the time that torch waits. In an elastic job it is --wait-timeout, because
@@ -171,7 +171,7 @@ Variables missing_flags(const LaunchChoice& choice, const TorchrunCommand& comma
     add("log_dir", log_dir->text);
     // 3: stdout and stderr (torch/distributed/elastic/multiprocessing/api.py, Std)
     add(settings.flag(Option::tee) ? "tee" : "redirects", "3");
-  } else if (choice.log_dir.empty()) {
+  } else if (choice.log_dir.empty() && !choice.is_wrapped()) {  // else python/sitecustomize.py sets one
     add("log_dir", known.folder.path);
   }
   // The flags that torch.distributed.launch has had since its beginning.
@@ -271,7 +271,7 @@ void choose_for_torchrun(LaunchChoice& choice, TorchrunLauncher& torchrun, const
                                    : std::string(input.node.environment().get("PET_LOG_DIR").value_or(""));
   if (!choice.interpreter.empty())
     choice.python = {choice.interpreter, "-u"};
-  else if (torchrun.own)
+  else if (torchrun.own && !torchrun.is_wrapped)
     choice.python =
         whole.interpreter.empty() ? interpreter_of(whole.words[0], input.node) : whole.interpreter;
   if (torchrun.own || torchrun.tells_local_rank || input.command.empty() || input.command[0] == "-m") return;
@@ -280,6 +280,18 @@ void choose_for_torchrun(LaunchChoice& choice, TorchrunLauncher& torchrun, const
     choice.warnings.push_back(fmt::format(
         "{} mentions --local_rank and not LOCAL_RANK; if it needs the argument, use --launcher=launch",
         input.command[0]));
+}
+
+std::string tell_unlinked(const LaunchChoice& choice, const LaunchInput& input) {
+  const auto& [topology, settings, command, node] = input;
+  const bool could_be = topology.is<StaticNode>() && topology.master() != nullptr &&
+                        settings.text(Option::link) != "off" && may_start_torchrun(choice, input);
+  if (choice.links || !could_be || !starts_torchrun(text_of(input))) return {};
+  return fmt::format(
+      "the nodes are not linked, because {} starts torchrun and not rankshim: a failure on one node does not "
+      "end "
+      "the others; --link on (RANKSHIM_LINK) links them",
+      base_name(command[0]));
 }
 
 std::optional<PythonSite> plan_site(const LaunchChoice& choice, const LaunchInput& input,
@@ -293,7 +305,8 @@ std::optional<PythonSite> plan_site(const LaunchChoice& choice, const LaunchInpu
            (!choice.interpreter.empty() || base_name(input.command.front()).starts_with("python") ||
             starts_torchrun(text_of(input)));
   };
-  if (!joins && !(records && (choice.launches() || runs_python()))) return std::nullopt;
+  if (!joins && !choice.is_wrapped() && !(records && (choice.launches() || runs_python())))
+    return std::nullopt;
   const Environment& environment = input.node.environment();
   const auto path = environment.get("PYTHONPATH");
   // A folder with a colon would be two entries of PYTHONPATH, and with a variable above the kernel's limit
@@ -303,6 +316,7 @@ std::optional<PythonSite> plan_site(const LaunchChoice& choice, const LaunchInpu
       temporary_folder_template(input.node, choice.launches()).find(':') != std::string::npos;
   if (two_folders || (path && path->size() > longest_path)) return std::nullopt;
   PythonSite site{.had_path = path.has_value(), .job = {}, .master = {}, .records = records};
+  if (choice.is_wrapped()) site.job.emplace();  // its command line has all but the log folder
   if (joins) {
     site.job = torchrun_job(topology, environment);
     const std::string_view master = topology.facts.text(Fact::master_addr);
@@ -326,9 +340,12 @@ void change_for_torch(EnvironmentChange& change, const LaunchChoice& choice, con
   // A rank 0 that survives could not admit a new node: MASTER_ADDR is not published for the new round (torch
   // 2.13).
   if (choice.by_torchrun() && topology.is<ElasticNode>()) set("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1");
-  // A process under @record writes its error into rankshim's folder.
-  const bool agent_records = choice.by_torchrun() && choice.log_dir.empty() && !folder.path.empty();
-  if (agent_records || (folder.has_site && topology.is<CreatedProcess>()))
+  // A process under @record writes its error into rankshim's folder, and so does a worker of a launcher that
+  // knows no such file (python/sitecustomize.py).
+  const bool agent_records =
+      choice.by_torchrun() && !choice.is_wrapped() && choice.log_dir.empty() && !folder.path.empty();
+  const bool records_itself = topology.is<CreatedProcess>() || choice.as<FilledLauncher>() != nullptr;
+  if (agent_records || (folder.has_site && records_itself))
     set(agent_error_variable, folder.path + "/error.json");
   if (needs_port(choice, input)) set("PORT", topology.facts.text(Fact::master_port));
   if (may_start_torchrun(choice, input) && needs_plain_variables(input, folder.has_site)) {

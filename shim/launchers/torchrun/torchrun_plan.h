@@ -14,6 +14,10 @@ namespace rankshim {
 /// warnings.
 void choose_for_torchrun(LaunchChoice& choice, TorchrunLauncher& torchrun, const LaunchInput& input);
 
+/// A sentence if a torchrun in the command joins the other nodes, and these could be linked and are not; else
+/// empty.
+std::string tell_unlinked(const LaunchChoice& choice, const LaunchInput& input);
+
 /// What is wrong with --torchrun-args: a word that is no option, or an option that rankshim sets itself.
 Faults check_torchrun_args(const Settings& settings);
 

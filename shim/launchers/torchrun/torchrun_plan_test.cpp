@@ -50,9 +50,44 @@ TEST_CASE(
   CHECK(program.site->records);
   CHECK_FALSE(environment_of(program, node).has("PET_NODE_RANK"));
   CHECK_FALSE(environment_of(program, node).has("TORCHELASTIC_ERROR_FILE"));
+  const ShownPlan launcher = planned(node, {"deepspeed", "t.py"});  // knows no such file, but its workers do
+  CHECK(environment_of(launcher, node).get("TORCHELASTIC_ERROR_FILE") ==
+        "/dev/shm/rankshim-XXXXXX/error.json");
   CHECK_FALSE(planned(node, {"--no-export-pet", "bash", "run.sh"}).site);
   CHECK_FALSE(planned(node, {"train.py"}).site->job);
   CHECK_FALSE(planned(FakeNode({}), {"bash", "run.sh"}).site);
+}
+
+TEST_CASE("torchrun behind another program joins the link, and gets its log folder where it runs") {
+  const FakeNode node(kubeflow);
+  const ShownPlan front = planned(node, {"torchrun", "t.py"});
+  const ShownPlan wrapped = planned(node, {"timeout", "100", "torchrun", "t.py"});
+  Words expected = front.argv;
+  std::erase_if(expected, [](const std::string& word) { return word.starts_with("--log_dir="); });
+  expected.insert(expected.begin(), {"timeout", "100"});
+  CHECK(wrapped.argv == expected);
+  CHECK(wrapped.links);
+  CHECK(wrapped.wait == front.wait);
+  CHECK(wrapped.python.empty());  // uv run has another one than PATH
+  CHECK(wrapped.site->job == Variables{});
+  CHECK_FALSE(environment_of(wrapped, node).has("TORCHELASTIC_ERROR_FILE"));
+  CHECK(planned(node, {"--no-record", "timeout", "100", "torchrun", "t.py"}).site);
+  CHECK(planned(node, {"--launcher=none", "timeout", "100", "torchrun", "t.py"}).launcher_name() == "none");
+}
+
+TEST_CASE("a torchrun that joins without a link is worth a note") {
+  FakeNode node(kubeflow);
+  node.files["run.sh"] = "torchrun t.py";
+  const auto note = [&](const Words& line) { return planned(node, line).note; };
+  CHECK_THAT(note({"bash", "-c", "torchrun t.py | tee log"}),
+             Catch::Contains("because bash starts torchrun"));
+  CHECK_FALSE(note({"./launch", "--now", "torchrun", "t.py"}).empty());
+  CHECK_FALSE(note({"bash", "run.sh"}).empty());
+  CHECK(note({"--link=on", "bash", "run.sh"}).empty());
+  CHECK(note({"--link=off", "bash", "run.sh"}).empty());
+  CHECK(note({"timeout", "9", "torchrun", "t.py"}).empty());
+  CHECK(note({"bash", "other.sh"}).empty());
+  CHECK(planned(FakeNode({}), {"bash", "run.sh"}).note.empty());
 }
 
 TEST_CASE("a torchrun whose PYTHONPATH is replaced gets the job's variables themselves") {

@@ -74,10 +74,10 @@ std::string folder_of(const std::string& attempt) { return std::filesystem::path
 
 }  // namespace
 
-WorkerWatch::WorkerWatch(boost::asio::io_context& io, pid_t agent, std::string log_folder, unsigned workers,
+WorkerWatch::WorkerWatch(boost::asio::io_context& io, pid_t command, std::string log_folder, unsigned workers,
                          WorkerRecord& record, std::function<void(const WorkerEnd*)> changed)
     : io_(io),
-      agent_(agent),
+      command_(command),
       log_folder_(std::move(log_folder)),
       expected_(workers),
       record_(record),
@@ -209,7 +209,7 @@ void WorkerWatch::take_numbers(const Candidate& worker) {
                                                : "has joined",
                           counted(std::to_string(now), "node"), before->nodes);
     } else if (!restarted_) {
-      what += ": the job's nodes have changed";
+      what += ": after a failure on another node, or because the job's nodes have changed";
     }
     log::info("torchrun has started new workers{}", what);
   }
@@ -230,8 +230,9 @@ void WorkerWatch::look_for_workers() {
   look_is_due_ = false;
   if (!inotify_.is_open()) return;
   ++looks_;
-  for (const Process& process : descendants(agent_).value_or(std::vector<Process>{}))
-    if (process.parent == agent_ && !known_.contains(process.pid)) add_worker(process);
+  const pid_t agent = find_agent(command_).pid;
+  for (const Process& process : descendants(agent).value_or(std::vector<Process>{}))
+    if (process.parent == agent && !known_.contains(process.pid)) add_worker(process);
   if (record_.states.size() >= expected_) {
     gap_ = first_gap;  // for the next set
   } else if (steady_clock::now() < begun_ + look_at_most) {

@@ -28,10 +28,11 @@ namespace rankshim::torchrun {
 /// other effect.
 class WorkerWatch {
  public:
-  /// The agent runs now. `log_folder` is its --log_dir, which exists. `workers` is how many one attempt
-  /// starts on this node. `record` gets what is known of the workers of the last set. `changed` is called
-  /// when a worker has ended, with its end, and when a further set begins, with null.
-  WorkerWatch(boost::asio::io_context& io, pid_t agent, std::string log_folder, unsigned workers,
+  /// The command runs now: the agent, or a program that starts it. `log_folder` is its --log_dir, which
+  /// exists. `workers` is how many one attempt starts on this node. `record` gets what is known of the
+  /// workers of the last set. `changed` is called when a worker has ended, with its end, and when a further
+  /// set begins, with null.
+  WorkerWatch(boost::asio::io_context& io, pid_t command, std::string log_folder, unsigned workers,
               supervise::WorkerRecord& record, std::function<void(const supervise::WorkerEnd*)> changed);
 
   /// Handles everything that has happened since the last call.
@@ -64,7 +65,7 @@ class WorkerWatch {
   void take_ends();
 
   boost::asio::io_context& io_;
-  const pid_t agent_;
+  const pid_t command_;
   const std::string log_folder_;
   const unsigned expected_;
   supervise::WorkerRecord& record_;

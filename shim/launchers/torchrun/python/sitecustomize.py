@@ -310,6 +310,8 @@ def prepare(had_path, job, towards, parent):
         if job is not None:
             given = given_flags(arguments)
             join(given, job, towards)
+            if not os.access(FOLDER, os.W_OK):
+                return None  # the command runs as another user (gosu)
             keep_logs(given, logs)
             own = FOLDER + "/error.json"
             if os.path.exists(own):
@@ -317,11 +319,13 @@ def prepare(had_path, job, towards, parent):
             os.environ.setdefault(ERROR_FILE, own)
         tell_failure(arguments)
         return None
+    itself = os.getppid() == parent
+    if itself and job is not None:  # it may start a torchrun, or workers
+        return FOLDER + "/error.json"
     if not os.environ.get(ERROR_FILE) or not os.environ.get("LOCAL_RANK"):
-        if os.getppid() != parent:
+        if not itself:
             return None
-        if job is None:  # otherwise it may start a torchrun
-            leave_environment(had_path)
+        leave_environment(had_path)
         return FOLDER + "/error.json"
     leave_environment(had_path)
     for name, value in dict(job or {}, PET_LOG_DIR=logs).items():
