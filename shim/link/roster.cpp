@@ -282,7 +282,7 @@ void Roster::said(ConnectionId id, const Message& message, Time now) {
   Node* const node = node_of(id);
   if (node == nullptr) return;
   if (const auto* failure = std::get_if<Failure>(&message)) {
-    fail(*node, *failure);
+    fail(*node, *failure, now);
   } else if (const auto* done = std::get_if<Done>(&message); done != nullptr && launched()) {
     node->done = *done;
     node->done_at = now;
@@ -290,14 +290,14 @@ void Roster::said(ConnectionId id, const Message& message, Time now) {
       if (done->code == 0 || stop_)
         node->state = done->code == 0 ? Node::State::done : Node::State::stopped;
       else
-        fail(*node, {.cause = "exit", .code = done->code});
+        fail(*node, {.cause = "exit", .code = done->code}, now);
       if (!stop_ && all_done()) send_all(End{});
     }
     tell_gathered();
   }
 }
 
-void Roster::fail(Node& node, Failure failure) {
+void Roster::fail(Node& node, Failure failure, Time now) {
   failure.node = node.hello.rank;
   failure.host = node.hello.host;
   if (const Stop stop{failure}; stop.drained()) return stop_node(node, stop);
@@ -306,7 +306,9 @@ void Roster::fail(Node& node, Failure failure) {
   node.failure = failure.text;
   failed_.push_back(failure);
   if (node.state == Node::State::running) node.state = Node::State::failed;
-  if (!rules_.gathers) stop_all({failure});
+  if (rules_.gathers) return;
+  if (!failure.lost_peer()) return stop_all({failure});
+  held_until_ = std::min(held_until_, now + rules_.hold);
 }
 
 void Roster::stop_node(Node& node, const Stop& stop) {
@@ -359,16 +361,26 @@ Time Roster::tick(Time now) {
     has_news_ = false;
     is_time ? send_all(waiting()) : send(myself, waiting());
   }
-  const bool runs = launched() && !stop_;
+  const bool holds = held_until_ != Time::max();
   for (Node& node : nodes_) {
-    if (!runs || !is_due(node.lost_at)) continue;
+    // One without a connection is the peer that was lost.
+    if (!launched() || stop_ || node.lost_at == Time::max() || !(holds || is_due(node.lost_at))) continue;
     node.lost_at = Time::max();
     node.state = Node::State::lost;
     stop_all({{.cause = "lost",
-               .text = fmt::format("its connection ended, and it did not come back within {} s",
-                                   rules_.relink.count() / 1000),
+               .text = holds ? fmt::format("its connection ended, and a worker on {} lost its peer",
+                                           node_name(failed_.front().node, failed_.front().host))
+                             : fmt::format("its connection ended, and it did not come back within {} s",
+                                           rules_.relink.count() / 1000),
                .node = node.hello.rank,
                .host = node.hello.host}});
+  }
+  if (holds && !stop_ && is_due(held_until_)) {
+    // One that lost a peer on its own node knows best.
+    const auto own = std::ranges::find_if(failed_, [](const Failure& one) {
+      return one.text.find(fmt::format("node {} (", one.node)) != std::string::npos;
+    });
+    stop_all({own == failed_.end() ? failed_.front() : *own});
   }
   return next;
 }

@@ -46,6 +46,13 @@ struct RootCause {
   std::optional<std::chrono::steady_clock::time_point> when;
 };
 
+/// A worker's end as the cause; what it and the kernel have left of it is in the details. `source` is who tells
+/// of it.
+RootCause cause_of(const supervise::WorkerEnd& worker, std::string_view source, const Details& details);
+
+/// The same for the other nodes: "ended with code 1 (ValueError: boom)".
+link::Failure as_failure(const RootCause& root);
+
 /// How a run ended, for the exit code and for messages.
 struct Verdict {
   int code = 0;

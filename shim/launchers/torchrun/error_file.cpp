@@ -127,6 +127,10 @@ bool is_error_of_lost_peer(std::string_view exception) {
       signs, [exception](std::string_view sign) { return exception.find(sign) != std::string_view::npos; });
 }
 
+bool is_error_of_child(std::string_view exception) {
+  return exception.starts_with("CalledProcessError:") || exception.starts_with("ChildFailedError:");
+}
+
 bool is_error_of_lost_host(std::string_view exception) {
   return exception.starts_with("RendezvousConnectionError");
 }

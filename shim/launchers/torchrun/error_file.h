@@ -28,6 +28,10 @@ PythonError read_error_file(const Node& node, const std::string& path);
 /// loader) does not count.
 bool is_error_of_lost_peer(std::string_view exception);
 
+/// Whether it only says that another process has failed: Python's subprocess, and torch's torchrun
+/// (torch/distributed/elastic/multiprocessing/errors).
+bool is_error_of_child(std::string_view exception);
+
 /// Whether it is the error of an agent that lost the node which hosts the store of a c10d rendezvous
 /// (torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py).
 bool is_error_of_lost_host(std::string_view exception);
