@@ -319,3 +319,28 @@ def test_a_pod_that_is_killed_while_the_workers_communicate_is_lost_and_no_other
         assert node.wait(LONG) == 76, node.transcript()
         assert "node 2 (host job-node-2) is lost: its connection ended" in last_line(node)
     assert nodes[0].report()["nodes"][2]["state"] == "lost"
+
+
+def test_the_end_of_a_program_is_told_at_once_and_not_when_what_it_left_has_ended(start, tmp_path):
+    """So the program that ended first is the one that is named, and keeps its code."""
+    leaves = f"(trap '' TERM; until [ -e {tmp_path}/go ]; do sleep 0.05; done) & exit 3"
+    program = {"RANKSHIM_LAUNCHER": "none", "RANKSHIM_LINK": "on", "RANKSHIM_LEFTOVER_GRACE": "100s"}
+    nodes = [start(rank, shell(f"echo UP; [ $NODE_RANK = 0 ] || {{ {leaves}; }}; exec sleep 1000"), nodes=2, **program) for rank in range(2)]
+    line = nodes[0].wait_line("this node stops too", 30).text
+    assert nodes[0].wait(30) == 76, nodes[0].transcript()
+    (tmp_path / "go").touch()
+    assert "node 1 (host job-node-1) failed: sh ended with code 3 after" in line and "left behind" not in line
+    assert nodes[1].wait(30) == 3, nodes[1].transcript()
+
+
+@pytest.mark.torch
+def test_a_torchrun_that_is_killed_is_what_is_named_and_not_the_workers_that_end_for_it(start, tmp_path, torch):
+    script = tmp_path / "train.py"
+    script.write_text("import signal\nprint('UP', flush=True)\nsignal.pause()\n")
+    nodes = [start(rank, [str(script)], nodes=2, RANKSHIM_LAUNCHER="torchrun", OMP_NUM_THREADS="1") for rank in range(2)]
+    for node in nodes:
+        node.wait_line("UP", LONG)
+    agent = min(pid for pid, command in nodes[1].tree().items() if "torch.distributed.run" in command)
+    os.kill(agent, signal.SIGKILL)
+    assert [node.wait(LONG) for node in nodes] == [76, 137], [node.transcript() for node in nodes]
+    assert "node 1 (host job-node-1) failed: torchrun was ended by SIGKILL after" in last_line(nodes[0])
