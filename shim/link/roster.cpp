@@ -240,6 +240,15 @@ std::string Roster::missing(std::string_view before, std::string_view after) con
   return wrong.empty() ? text : text + "; " + wrong;
 }
 
+/// For those whose command has ended.
+std::string Roster::running() const {
+  std::vector<std::string> names;
+  for (const Node& node : nodes_)
+    if (!node.done) names.push_back(node_name(node.hello.rank, node.hello.host));
+  return fmt::format("waiting for {} of {} nodes, which still run: {}", names.size(), nodes_.size(),
+                     few(names, 10, ", "));
+}
+
 std::string Roster::faults() const {
   std::vector<std::string> sentences;
   for (const auto* const list : {&wrong_, &foreign_})
@@ -258,6 +267,7 @@ void Roster::launch() {
     go.world += node.hello.workers;
   }
   met_ = go;
+  next_report_ = Time::max();
   for (Node& node : nodes_) {
     node.state = Node::State::running;
     node.go = go;
@@ -286,6 +296,7 @@ void Roster::said(ConnectionId id, const Message& message, Time now) {
   } else if (const auto* done = std::get_if<Done>(&message); done != nullptr && launched()) {
     node->done = *done;
     node->done_at = now;
+    next_report_ = std::min(next_report_, now + rules_.report);
     if (node->state == Node::State::running) {  // nothing was told of its end before
       if (done->code == 0 || stop_)
         node->state = done->code == 0 ? Node::State::done : Node::State::stopped;
@@ -361,10 +372,15 @@ Time Roster::tick(Time now) {
     has_news_ = false;
     is_time ? send_all(waiting()) : send(myself, waiting());
   }
+  const bool runs = launched() && !stop_;
+  if (runs && is_due(next_report_)) {
+    next_report_ = now + rules_.report;
+    send_all(Waiting{running()}, true);
+  }
   const bool holds = held_until_ != Time::max();
   for (Node& node : nodes_) {
     // One without a connection is the peer that was lost.
-    if (!launched() || stop_ || node.lost_at == Time::max() || !(holds || is_due(node.lost_at))) continue;
+    if (!runs || stop_ || node.lost_at == Time::max() || !(holds || is_due(node.lost_at))) continue;
     node.lost_at = Time::max();
     node.state = Node::State::lost;
     stop_all({{.cause = "lost",
@@ -385,11 +401,12 @@ Time Roster::tick(Time now) {
   return next;
 }
 
-/// To all nodes that are connected, also to those that cannot be a part of the job.
-void Roster::send_all(Message message) {
+/// To all nodes that are connected, or whose command has ended as well; also to those that cannot be a part
+/// of the job.
+void Roster::send_all(Message message, bool only_ended) {
   Outgoing outgoing{{}, std::move(message)};
   for (const Node& node : nodes_)
-    if (node.connection) outgoing.to.push_back(*node.connection);
+    if (node.connection && (node.done || !only_ended)) outgoing.to.push_back(*node.connection);
   for (const Wrong& wrong : wrong_) outgoing.to.push_back(wrong.id);
   outgoing_.push_back(std::move(outgoing));
 }

@@ -140,6 +140,7 @@ class Roster {
   void connect(Node& node, ConnectionId id);
   void come_back(ConnectionId id, const Hello& hello);
   [[nodiscard]] std::string missing(std::string_view before, std::string_view after) const;
+  [[nodiscard]] std::string running() const;
   [[nodiscard]] std::string faults() const;
   [[nodiscard]] Time refused_at() const;
   void stop_node(Node& node, const Stop& stop);
@@ -149,7 +150,7 @@ class Roster {
   void send(ConnectionId to, std::optional<Message> message) {
     outgoing_.push_back({{to}, std::move(message)});
   }
-  void send_all(Message message);
+  void send_all(Message message, bool only_ended = false);
 
   Rules rules_;
   std::vector<Node> nodes_;

@@ -653,6 +653,23 @@ TEST_CASE("all end well together", "[link]") {
   for (const Node& node : story.roster.nodes()) CHECK(node.state == Node::State::done);
 }
 
+TEST_CASE("nodes that have ended well are told every 30 s who still runs", "[link]") {
+  Story story;
+  story.all_launch();
+  story.pass(600s);
+  story.say(1, Done{0});
+  story.pass(29s);
+  CHECK_FALSE(story.told<Waiting>(1));
+  story.pass(1s);
+  REQUIRE(story.told<Waiting>(1));
+  CHECK(story.told<Waiting>(1)->line ==
+        "waiting for 2 of 3 nodes, which still run: node 0 (host host-0), node 2 (host host-2)");
+  CHECK(story.told<Go>(2));
+  story.say(0, Done{0});
+  story.pass(30s);
+  CHECK(story.told<Waiting>(0)->line == "waiting for 1 of 3 nodes, which still run: node 2 (host host-2)");
+}
+
 TEST_CASE("a failure reaches a node that has ended well", "[link]") {
   Story story;
   story.all_launch();

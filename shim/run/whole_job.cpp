@@ -220,7 +220,10 @@ awaitable<void> WholeJob::finish(const Run& run, Verdict& verdict, const supervi
   const bool late = ending.late_signal && supervise::asks_to_stop(*ending.late_signal);
   tell_end(verdict, late ? ending.late_signal : own_stop);
   verdict.sentence = link::with_node_names(verdict.sentence, link_->nodes());
-  if (verdict.code == 0 && !stop_) run.monitor.enter("finish", "the other nodes' ends");
+  if (verdict.code == 0 && !stop_) {
+    run.monitor.enter("finish", "the other nodes' ends");
+    if (verdict.root) log::warn("{}; this node waits for the others", verdict.sentence);
+  }
   const std::optional<int> signal = co_await wait_for_others(run, {verdict.code, ends_of(ending)});
 
   const bool is_for_another = stop_ && stop_->culprit.node != node_rank_ && !own_stop;
