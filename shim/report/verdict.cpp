@@ -100,15 +100,6 @@ bool ended_by_launcher(const RootCause& root) {
          (root.code == exit_code::signal_base + SIGTERM || root.code == exit_code::signal_base + SIGKILL);
 }
 
-constexpr int status_of_exit(int code) { return code << 8; }
-
-/// A worker whose end the kernel has not shown, as torchrun tells it.
-RootCause told(const FailedWorker& worker, const Details& details) {
-  const int status = worker.exitcode < 0 ? -worker.exitcode : status_of_exit(worker.exitcode);
-  return cause_of({.pid = worker.pid, .local_rank = worker.local_rank, .rank = worker.rank, .status = status},
-                  "torchrun", details);
-}
-
 /// What is known of a worker's end; nothing if it ended well, as far as that is known.
 std::optional<RootCause> failure_of(supervise::WorkerEnd worker, const Details& details) {
   const auto& by_torchrun = details.told_by_torchrun;
@@ -116,8 +107,9 @@ std::optional<RootCause> failure_of(supervise::WorkerEnd worker, const Details& 
     if (worker.status == 0) return std::nullopt;
     return cause_of(worker, "kernel", details);
   }
-  if (by_torchrun && by_torchrun->local_rank == worker.local_rank) return told(*by_torchrun, details);
-  worker.status = status_of_exit(1);  // Python's code for an uncaught exception
+  if (by_torchrun && by_torchrun->local_rank == worker.local_rank)
+    return cause_of(*by_torchrun, "torchrun", details);
+  worker.status = 1 << 8;  // Python's code for an uncaught exception
   const RootCause root = cause_of(worker, "error file", details);
   return root.error == nullptr ? std::nullopt : std::optional(root);
 }
@@ -127,7 +119,7 @@ std::optional<RootCause> failure_of(supervise::WorkerEnd worker, const Details& 
 std::optional<RootCause> failed_worker(const Ending& ending, const Details& details) {
   if (ending.kind == Ending::Kind::exited && ending.number == 0) return std::nullopt;
   if (ending.workers.ends.empty() && !ending.stop_signal && details.told_by_torchrun)
-    return told(*details.told_by_torchrun, details);  // the kernel shows no ends
+    return cause_of(*details.told_by_torchrun, "torchrun", details);  // the kernel shows no ends
   const bool launcher_first = launcher_failed(ending, details);
   for (const supervise::WorkerEnd& worker : ending.workers.ends) {
     if (ending.stopped_at && worker.when >= *ending.stopped_at) break;
@@ -257,13 +249,18 @@ void judge_stop(const Ending& ending, bool by_torchrun, Verdict& verdict) {
                                    verdict.sentence);
 }
 
-/// A command that ended with 0 hides the failure of a torchrun in it.
-void tell_hidden(const Details& details, bool strict, Verdict& verdict) {
-  verdict.root = told(*details.told_by_torchrun, details);
-  verdict.sentence +=
-      fmt::format(", although {} of a torchrun in it had failed: it {}{}", name_of(*verdict.root),
-                  end_of(*verdict.root), strict ? "; --strict makes that the exit code" : "");
-  if (strict) verdict.code = verdict.root->code;
+/// A torchrun in the command has failed. The command's own code counts; one that ended with 0 hides that.
+void tell_inner(const Details& details, bool several, bool strict, Verdict& verdict) {
+  RootCause& root = verdict.root.emplace(cause_of(*details.told_by_torchrun, "torchrun", details));
+  // A copy of that worker's, or of what started the torchrun.
+  if (!is_error_of_child(details.agent.message)) add_evidence(root, &details.agent, details);
+  root.lost_peer = root.lost_peer && several;
+  const bool hides = verdict.code == 0, counts = hides && strict;
+  verdict.sentence = fmt::format(
+      "{}{}{} {} of a torchrun in it {}: it {}{}{}", point_of_victim(root, false), verdict.sentence,
+      hides ? ", although" : ";", name_of(root), hides ? "had failed" : "failed first", end_of(root),
+      explanation(root, details), counts ? "; --strict makes that the exit code" : "");
+  if (counts) verdict.code = root.code;
 }
 
 /// "torchrun ended with code 1 after 3 s; SIGTERM had asked it to stop"
@@ -351,17 +348,17 @@ Verdict judge(const Ending& ending, const LaunchChoice& choice, const LaunchPlan
                   .sentence = end_in_words(ending, name, several)};
   if (launches) verdict.root = failed_worker(ending, details);
   if (!verdict.root) verdict.root = failed_command(ending, details, launches);
-  if (verdict.root)
+  if (!launches && !ending.stop_signal && details.told_by_torchrun)
+    tell_inner(details, numbers && numbers->nodes > 1, strict, verdict);
+  else if (verdict.root)
     tell_root(ending, details, numbers, by_torchrun, verdict);
   else if (launches && ending.stop_signal)
     judge_stop(ending, by_torchrun, verdict);
-  else if (!launches && !ending.stop_signal && details.told_by_torchrun)
-    tell_hidden(details, strict, verdict);
-  if (verdict.root) {
+  if (verdict.root && verdict.code != 0) {
     verdict.cause = verdict.root->out_of_memory ? Cause::oom
                     : verdict.root->lost_peer   ? Cause::peer
                                                 : Cause::none;
-    verdict.failed = verdict.code != 0;
+    verdict.failed = true;
   }
   if (ending.workers.never_met || (launches && verdict.root && never_met(ending, *verdict.root)))
     give_reason(verdict, exit_code::unreachable, Cause::wait, Anchor::rendezvous,

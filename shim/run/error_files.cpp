@@ -41,7 +41,8 @@ Details ErrorFiles::gather(const supervise::Ending& ending) const {
   Details details;
   details.memory = run_.monitor.memory();
   if (!failure_.empty()) details.told_by_torchrun = read_failure(run_.node, failure_);
-  if (ending.kind == supervise::Ending::Kind::exited && ending.number == 0) return details;
+  const bool well = ending.kind == supervise::Ending::Kind::exited && ending.number == 0;
+  if (well && !details.told_by_torchrun) return details;
   if (!ending.workers.error_folder.empty()) {
     for (unsigned worker = 0; worker < job_.topology.workers(); ++worker)
       details.workers.push_back(read(error_file_of(ending.workers.error_folder, worker)));
