@@ -5,6 +5,7 @@ Three pods with their own network, host name and process ids, a real name server
 
 import contextlib
 import json
+import os
 import re
 import signal
 import subprocess
@@ -266,3 +267,80 @@ def test_a_drain_of_one_node_lets_all_nodes_save_one_checkpoint_together(start, 
     codes = [node.wait(LONG) for node in nodes]
     assert codes == [76, 143, 76], [node.transcript() for node in nodes]
     assert len({(tmp_path / str(rank)).read_text() for rank in range(3)}) == 1
+
+
+REDUCES_FOR_EVER = """\
+import os, signal, sys, time, torch, torch.distributed as dist
+fails = []
+signal.signal(signal.SIGUSR1, lambda *_: fails.append(True))
+dist.init_process_group("gloo")
+try:
+    for step in range(10**9):
+        dist.all_reduce(torch.ones(1))
+        if step == 0:
+            print("UP", flush=True)
+        if fails:
+            raise ValueError("the loss is nan")
+finally:
+    dist.destroy_process_group()
+    while fails and not os.path.exists(sys.argv[1]):  # as a logger that sends its last lines
+        time.sleep(0.05)
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("launcher", ["native", pytest.param("torchrun", marks=pytest.mark.nightly)])
+def test_a_worker_whose_peers_have_noticed_its_end_before_it_is_over_is_the_one_that_is_named(start, tmp_path, torch, launcher):
+    script = tmp_path / "train.py"
+    script.write_text(REDUCES_FOR_EVER)
+    nodes = [start(rank, [str(script), f"{tmp_path}/go"], RANKSHIM_LAUNCHER=launcher) for rank in range(3)]
+    for node in nodes:
+        node.wait_line("UP", LONG)
+    nodes[1].signal(signal.SIGUSR1)
+    for node in (nodes[0], nodes[2]):
+        node.wait_line("RuntimeError: ", LONG)  # of the worker, whose peer is gone
+    (tmp_path / "go").touch()
+    codes = [node.wait(LONG) for node in nodes]
+    assert codes == [76, 1, 76], [node.transcript() for node in nodes]
+    for node in (nodes[0], nodes[2]):
+        assert "node 1 (host job-node-1) failed: rank 1 ended with code 1 (ValueError: the loss is nan); this node was ended for it" in last_line(node)
+    assert "ValueError: the loss is nan" in last_line(nodes[1])
+
+
+@pytest.mark.torch
+def test_a_pod_that_is_killed_while_the_workers_communicate_is_lost_and_no_other_node_is_named(start, tmp_path, torch):
+    script = tmp_path / "train.py"
+    script.write_text(REDUCES_FOR_EVER)
+    nodes = [start(rank, [str(script)]) for rank in range(3)]
+    for node in nodes:
+        node.wait_line("UP", LONG)
+    nodes[2].signal(signal.SIGKILL)
+    for node in nodes[:2]:
+        assert node.wait(LONG) == 76, node.transcript()
+        assert "node 2 (host job-node-2) is lost: its connection ended" in last_line(node)
+    assert nodes[0].report()["nodes"][2]["state"] == "lost"
+
+
+def test_the_end_of_a_program_is_told_at_once_and_not_when_what_it_left_has_ended(start, tmp_path):
+    """So the program that ended first is the one that is named, and keeps its code."""
+    leaves = f"(trap '' TERM; until [ -e {tmp_path}/go ]; do sleep 0.05; done) & exit 3"
+    program = {"RANKSHIM_LAUNCHER": "none", "RANKSHIM_LINK": "on", "RANKSHIM_LEFTOVER_GRACE": "100s"}
+    nodes = [start(rank, shell(f"echo UP; [ $NODE_RANK = 0 ] || {{ {leaves}; }}; exec sleep 1000"), nodes=2, **program) for rank in range(2)]
+    line = nodes[0].wait_line("this node stops too", 30).text
+    assert nodes[0].wait(30) == 76, nodes[0].transcript()
+    (tmp_path / "go").touch()
+    assert "node 1 (host job-node-1) failed: sh ended with code 3 after" in line and "left behind" not in line
+    assert nodes[1].wait(30) == 3, nodes[1].transcript()
+
+
+@pytest.mark.torch
+def test_a_torchrun_that_is_killed_is_what_is_named_and_not_the_workers_that_end_for_it(start, tmp_path, torch):
+    script = tmp_path / "train.py"
+    script.write_text("import signal\nprint('UP', flush=True)\nsignal.pause()\n")
+    nodes = [start(rank, [str(script)], nodes=2, RANKSHIM_LAUNCHER="torchrun", OMP_NUM_THREADS="1") for rank in range(2)]
+    for node in nodes:
+        node.wait_line("UP", LONG)
+    agent = min(pid for pid, command in nodes[1].tree().items() if "torch.distributed.run" in command)
+    os.kill(agent, signal.SIGKILL)
+    assert [node.wait(LONG) for node in nodes] == [76, 137], [node.transcript() for node in nodes]
+    assert "node 1 (host job-node-1) failed: torchrun was ended by SIGKILL after" in last_line(nodes[0])

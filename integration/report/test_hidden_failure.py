@@ -21,12 +21,12 @@ TORCHRUN = "torchrun --standalone --nproc_per_node=2 fails.py"
 
 
 @pytest.fixture
-def bash(rankshim, tmp_path):
-    """bash(SCRIPT, END, OPTION...): its end with its report, where rank 1 does END in the first try."""
+def fails(rankshim, tmp_path):
+    """fails(COMMAND, END, OPTION...): its end with its report, where rank 1 does END in the first try."""
 
-    def ended(script, end, *options):
+    def ended(command, end, *options):
         (tmp_path / "fails.py").write_text(FAILS_ONCE.replace("END", end))
-        done = run([rankshim, f"--report={tmp_path}/report.json", *options, "--", "bash", "-c", script],
+        done = run([rankshim, f"--report={tmp_path}/report.json", *options, "--", *command],
                    clean_environment({"OMP_NUM_THREADS": "1"}), name="rankshim", cwd=tmp_path, timeout=LONG)
         done.report = json.loads((tmp_path / "report.json").read_text())
         done.last_line = done.stderr.splitlines()[-1]
@@ -36,8 +36,8 @@ def bash(rankshim, tmp_path):
 
 
 @pytest.mark.parametrize("options, code, outcome", [((), 0, "succeeded"), (("--strict",), 42, "failed")], ids=["told", "strict"])
-def test_a_failure_of_torchrun_that_the_script_hides_is_told(bash, options, code, outcome):
-    done = bash(f"{TORCHRUN} | cat", "sys.exit(42)", *options)
+def test_a_failure_of_torchrun_that_the_script_hides_is_told(fails, options, code, outcome):
+    done = fails(["bash", "-c", f"{TORCHRUN} | cat"], "sys.exit(42)", *options)
     assert (done.code, done.report["outcome"]) == (code, outcome), done.transcript()
     cause = done.report["root_cause"]
     assert (cause["who"], cause["rank"], cause["local_rank"], cause["exit_code"], cause["source"]) == ("worker", 1, 1, 42, "torchrun")
@@ -45,11 +45,32 @@ def test_a_failure_of_torchrun_that_the_script_hides_is_told(bash, options, code
     assert ", although worker 1 (rank 1, pid " in done.last_line and " of a torchrun in it had failed: it ended with code 42" in done.last_line
 
 
-def test_a_signal_that_ended_it_is_named(bash):
-    done = bash(f"{TORCHRUN}; true", "os.kill(os.getpid(), signal.SIGKILL)", "--strict")
+def test_a_signal_that_ended_it_is_named(fails):
+    done = fails(["bash", "-c", f"{TORCHRUN}; true"], "os.kill(os.getpid(), signal.SIGKILL)", "--strict")
     assert (done.code, done.report["root_cause"]["signal"]) == (137, "SIGKILL"), done.transcript()
 
 
-def test_a_script_that_tries_again_and_succeeds_hides_nothing(bash):
-    done = bash(f"until {TORCHRUN}; do :; done", "sys.exit(42)", "--strict")
+IN_PROCESS = """
+from torch.distributed import run
+if __name__ == "__main__":
+    run.run(run.get_args_parser().parse_args(["--standalone", "--nproc_per_node=2", "fails.py"]))
+"""
+
+
+@pytest.mark.parametrize(("command", "end", "says"), [
+    (["bash", "-c", TORCHRUN], "os.kill(os.getpid(), signal.SIGKILL)", "was ended by SIGKILL"),
+    (["bash", "-c", TORCHRUN], "raise ValueError('boom')", "ended with code 1 (ValueError: boom)"),
+    (["python", "in_process.py"], "raise ValueError('boom')", "ended with code 1 (ValueError: boom)"),  # as accelerate does
+], ids=["signal", "exception", "in its own process"])
+def test_the_worker_of_a_torchrun_in_a_command_is_named_if_the_command_fails_too(fails, tmp_path, command, end, says):
+    (tmp_path / "in_process.py").write_text(IN_PROCESS)
+    done = fails(command, end, "--nnodes=2", "--node-rank=0", "--master-addr=127.0.0.1", "--wait=none", "--nproc-per-node=2")
+    assert done.code == 1, done.transcript()
+    assert " ended with code 1 after " in done.last_line and "; worker 1 (rank 1, pid " in done.last_line
+    assert done.last_line.endswith(f") of a torchrun in it failed first: it {says}")
+    assert (done.report["root_cause"]["who"], done.report["root_cause"]["rank"]) == ("worker", 1)
+
+
+def test_a_script_that_tries_again_and_succeeds_hides_nothing(fails):
+    done = fails(["bash", "-c", f"until {TORCHRUN}; do :; done"], "sys.exit(42)", "--strict")
     assert (done.code, done.report["root_cause"]) == (0, None), done.transcript()

@@ -79,11 +79,14 @@ using Met = std::variant<Go, Refuse>;
 /// The cause "stopped" is none: the node was asked to stop from outside.
 struct Failure {
   std::optional<unsigned> rank;  ///< of the worker in the whole job; nothing: it was no single worker
-  std::string cause;             ///< "oom", "signal", "exception", "exit"; "stopped" or "lost", as in Stop
-  int code = 0;                  ///< as an exit code: N, or 128 + the signal
-  std::string text;              ///< what happened, as one line without secrets
+  std::string cause;  ///< "oom", "peer", "signal", "exception", "exit"; "stopped" or "lost", as in Stop
+  int code = 0;       ///< as an exit code: N, or 128 + the signal
+  std::string text;   ///< what happened, as one line without secrets
   unsigned node = 0;
   std::string host;
+
+  /// It ended as one does whose peer on another node is gone: the cause is there.
+  [[nodiscard]] bool lost_peer() const { return cause == "peer"; }
 };
 
 /// Everybody ends what runs, because of `culprit`.

@@ -262,7 +262,7 @@ class Peer final : public Link {
                .text = fmt::format("its connection ended, and it could not be made again within {} s: {}",
                                    options_.rules.relink.count() / 1000, reason_),
                .host = welcome_->host}};
-    if (const Failure* own = first_told(false)) stop.culprit = *own;
+    if (const Failure* own = first_told(false); own != nullptr && !own->lost_peer()) stop.culprit = *own;
     if (options_.rules.decide) options_.rules.decide(stop);
     take(stop);
   }
@@ -275,9 +275,12 @@ class Peer final : public Link {
   asio::awaitable<void> part(bool well) override {
     if (launched()) {
       const Time until = first_told(true) != nullptr ? now() + options_.timing.farewell : Time::max();
-      // A node that failed waits for node 0's word: whether the job is started again, or how the others'
-      // check ended. If the network has failed too, that is known after the link's own timeouts.
-      if (well || options_.rules.gathers || options_.rules.decide)
+      // A node that failed waits for node 0's word: whether the job is started again, how the others' check
+      // ended, or whose peer was lost. If the network has failed too, that is known after the link's own
+      // timeouts.
+      const Failure* const own = first_told(false);
+      const bool lost_peer = own != nullptr && own->lost_peer();
+      if (well || lost_peer || options_.rules.gathers || options_.rules.decide)
         while (!is_over() && now() < until) co_await changed_.wait(until);
       is_over_ = true;
       // Node 0 closes the connection when all that it started has ended, too.

@@ -243,6 +243,15 @@ std::string Roster::missing(std::string_view before, std::string_view after) con
   return wrong.empty() ? text : text + "; " + wrong;
 }
 
+/// For those whose command has ended.
+std::string Roster::running() const {
+  std::vector<std::string> names;
+  for (const Node& node : nodes_)
+    if (!node.done) names.push_back(node_name(node.hello.rank, node.hello.host));
+  return fmt::format("waiting for {} of {} nodes, which still run: {}", names.size(), nodes_.size(),
+                     few(names, 10, ", "));
+}
+
 std::string Roster::faults() const {
   std::vector<std::string> sentences;
   for (const auto* const list : {&wrong_, &foreign_})
@@ -261,6 +270,7 @@ void Roster::launch() {
     go.world += node.hello.workers;
   }
   met_ = go;
+  next_report_ = Time::max();
   for (Node& node : nodes_) {
     node.state = Node::State::running;
     node.go = go;
@@ -285,22 +295,23 @@ void Roster::said(ConnectionId id, const Message& message, Time now) {
   Node* const node = node_of(id);
   if (node == nullptr) return;
   if (const auto* failure = std::get_if<Failure>(&message)) {
-    fail(*node, *failure);
+    fail(*node, *failure, now);
   } else if (const auto* done = std::get_if<Done>(&message); done != nullptr && launched()) {
     node->done = *done;
     node->done_at = now;
+    next_report_ = std::min(next_report_, now + rules_.report);
     if (node->state == Node::State::running) {  // nothing was told of its end before
       if (done->code == 0 || stop_)
         node->state = done->code == 0 ? Node::State::done : Node::State::stopped;
       else
-        fail(*node, {.cause = "exit", .code = done->code});
+        fail(*node, {.cause = "exit", .code = done->code}, now);
       if (!stop_ && all_done()) send_all(End{});
     }
     tell_gathered();
   }
 }
 
-void Roster::fail(Node& node, Failure failure) {
+void Roster::fail(Node& node, Failure failure, Time now) {
   failure.node = node.hello.rank;
   failure.host = node.hello.host;
   if (const Stop stop{failure}; stop.drained()) return stop_node(node, stop);
@@ -309,7 +320,9 @@ void Roster::fail(Node& node, Failure failure) {
   node.failure = failure.text;
   failed_.push_back(failure);
   if (node.state == Node::State::running) node.state = Node::State::failed;
-  if (!rules_.gathers) stop_all({failure});
+  if (rules_.gathers) return;
+  if (!failure.lost_peer()) return stop_all({failure});
+  held_until_ = std::min(held_until_, now + rules_.hold);
 }
 
 void Roster::stop_node(Node& node, const Stop& stop) {
@@ -364,24 +377,40 @@ Time Roster::tick(Time now) {
     is_time ? send_all(waiting()) : send(myself, waiting());
   }
   const bool runs = launched() && !stop_;
+  if (runs && is_due(next_report_)) {
+    next_report_ = now + rules_.report;
+    send_all(Waiting{running()}, true);
+  }
+  const bool holds = held_until_ != Time::max();
   for (Node& node : nodes_) {
-    if (!runs || !is_due(node.lost_at)) continue;
+    // One without a connection is the peer that was lost.
+    if (!runs || stop_ || node.lost_at == Time::max() || !(holds || is_due(node.lost_at))) continue;
     node.lost_at = Time::max();
     node.state = Node::State::lost;
     stop_all({{.cause = "lost",
-               .text = fmt::format("its connection ended, and it did not come back within {} s",
-                                   rules_.relink.count() / 1000),
+               .text = holds ? fmt::format("its connection ended, and a worker on {} lost its peer",
+                                           node_name(failed_.front().node, failed_.front().host))
+                             : fmt::format("its connection ended, and it did not come back within {} s",
+                                           rules_.relink.count() / 1000),
                .node = node.hello.rank,
                .host = node.hello.host}});
+  }
+  if (holds && !stop_ && is_due(held_until_)) {
+    // One that lost a peer on its own node knows best.
+    const auto own = std::ranges::find_if(failed_, [](const Failure& one) {
+      return one.text.find(fmt::format("node {} (", one.node)) != std::string::npos;
+    });
+    stop_all({own == failed_.end() ? failed_.front() : *own});
   }
   return next;
 }
 
-/// To all nodes that are connected, also to those that cannot be a part of the job.
-void Roster::send_all(Message message) {
+/// To all nodes that are connected, or whose command has ended as well; also to those that cannot be a part
+/// of the job.
+void Roster::send_all(Message message, bool only_ended) {
   Outgoing outgoing{{}, std::move(message)};
   for (const Node& node : nodes_)
-    if (node.connection) outgoing.to.push_back(*node.connection);
+    if (node.connection && (node.done || !only_ended)) outgoing.to.push_back(*node.connection);
   for (const Wrong& wrong : wrong_) outgoing.to.push_back(wrong.id);
   outgoing_.push_back(std::move(outgoing));
 }

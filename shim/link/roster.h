@@ -73,6 +73,8 @@ class Roster {
     std::chrono::milliseconds answer{500};       ///< for a node whose place was taken to show that it lives
     std::chrono::milliseconds settle{800};       ///< after the last arrival, before the job is refused
     std::chrono::milliseconds patience{10'000};  ///< the same while nodes are missing as well
+    /// For the cause to come, when a worker has lost its peer: what is there may still end, or save.
+    std::chrono::milliseconds hold{5'000};
     /// A failure ends no other node: all are told of the failures when each node has ended by itself.
     bool gathers = false;
     /// Decides what Stop::again says, once for each stop. Null: the job is never started again.
@@ -138,16 +140,17 @@ class Roster {
   void connect(Node& node, ConnectionId id);
   void come_back(ConnectionId id, const Hello& hello);
   [[nodiscard]] std::string missing(std::string_view before, std::string_view after) const;
+  [[nodiscard]] std::string running() const;
   [[nodiscard]] std::string faults() const;
   [[nodiscard]] Time refused_at() const;
   void stop_node(Node& node, const Stop& stop);
-  void fail(Node& node, Failure failure);
+  void fail(Node& node, Failure failure, Time now);
   void stop_all(Stop stop);
   void tell_gathered();
   void send(ConnectionId to, std::optional<Message> message) {
     outgoing_.push_back({{to}, std::move(message)});
   }
-  void send_all(Message message);
+  void send_all(Message message, bool only_ended = false);
 
   Rules rules_;
   std::vector<Node> nodes_;
@@ -160,6 +163,7 @@ class Roster {
   std::optional<Met> met_;
   std::optional<Stop> stop_;
   Time deadline_ = Time::max();
+  Time held_until_ = Time::max();  ///< the first that only lost its peer counts then, if no cause has come
   Time last_arrival_;
   Time next_report_;
   Time last_report_;

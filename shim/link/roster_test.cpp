@@ -522,6 +522,65 @@ TEST_CASE("of two failures the first that node 0 hears of is the cause, and both
   CHECK(story.roster.nodes()[2].failure == "two");
 }
 
+Failure lost_peer(const std::string& address) {
+  return {.rank = 2,
+          .cause = "peer",
+          .code = 1,
+          .text = "ended with code 1 (Connection closed by peer [" + address + "]:1)"};
+}
+
+TEST_CASE("a worker that only lost its peer is not the cause: another failure is, if one comes in 5 s",
+          "[link]") {
+  Story story;
+  story.all_launch();
+  story.say(1, lost_peer("10.0.0.2"));
+  story.say(1, Done{1});
+  story.pass(4900ms);
+  story.say(0, lost_peer("10.0.0.2"));
+  CHECK_FALSE(story.told<Stop>(2));
+  story.say(2, Failure{.rank = 4, .cause = "exception", .code = 1, .text = "ended with code 1 (ValueError)"});
+  for (const ConnectionId id : {0U, 1U, 2U}) {
+    REQUIRE(story.told<Stop>(id));
+    CHECK(story.told<Stop>(id)->sentence() ==
+          "node 2 (host host-2) failed: rank 4 ended with code 1 (ValueError)");
+  }
+}
+
+TEST_CASE("a worker that only lost its peer is the cause when no other comes, first one on the peer's node",
+          "[link]") {
+  struct Row {
+    std::string of_node_2;
+    unsigned culprit;
+  };
+  for (const auto& [of_node_2, culprit] : {Row{"10.0.0.1", 1}, Row{"10.0.0.2", 2}}) {
+    Story story;
+    story.all_launch();
+    story.say(1, lost_peer("10.0.0.2"));
+    story.say(2, lost_peer(of_node_2));
+    story.pass(5s);
+    REQUIRE(story.told<Stop>(0));
+    CHECK(story.told<Stop>(0)->culprit.node == culprit);
+  }
+}
+
+TEST_CASE("a node that goes away while a worker has lost its peer is lost at once", "[link]") {
+  for (const bool goes_first : {true, false}) {
+    Story story;
+    story.all_launch();
+    if (goes_first) story.leave(2);
+    story.pass(100ms);
+    story.say(1, lost_peer("10.0.0.2"));
+    story.pass(100ms);
+    if (!goes_first) story.leave(2);
+    story.pass(0ms);
+    REQUIRE(story.told<Stop>(1));
+    CHECK(story.told<Stop>(1)->sentence() ==
+          "node 2 (host host-2) is lost: its connection ended, and a worker on node 1 (host host-1) lost its "
+          "peer");
+    CHECK(story.roster.nodes()[2].state == Node::State::lost);
+  }
+}
+
 TEST_CASE("a command that ends badly is a failure, also when no worker was named", "[link]") {
   Story story;
   story.all_launch();
@@ -605,6 +664,23 @@ TEST_CASE("all end well together", "[link]") {
   CHECK(story.told<End>(0));
   CHECK(story.told<End>(2));
   for (const Node& node : story.roster.nodes()) CHECK(node.state == Node::State::done);
+}
+
+TEST_CASE("nodes that have ended well are told every 30 s who still runs", "[link]") {
+  Story story;
+  story.all_launch();
+  story.pass(600s);
+  story.say(1, Done{0});
+  story.pass(29s);
+  CHECK_FALSE(story.told<Waiting>(1));
+  story.pass(1s);
+  REQUIRE(story.told<Waiting>(1));
+  CHECK(story.told<Waiting>(1)->line ==
+        "waiting for 2 of 3 nodes, which still run: node 0 (host host-0), node 2 (host host-2)");
+  CHECK(story.told<Go>(2));
+  story.say(0, Done{0});
+  story.pass(30s);
+  CHECK(story.told<Waiting>(0)->line == "waiting for 1 of 3 nodes, which still run: node 2 (host host-2)");
 }
 
 TEST_CASE("a failure reaches a node that has ended well", "[link]") {

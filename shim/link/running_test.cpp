@@ -209,6 +209,24 @@ TEST_CASE("a node that failed and loses node 0 decides itself, and says that it 
   CHECK(job.ended[1]->stop->sentence() == "node 1 (host host-1) failed: rank 2 ended with code 3");
 }
 
+TEST_CASE("a node whose worker lost its peer waits for the cause, and does not name itself", "[link]") {
+  for (const bool loses_node_0 : {false, true}) {
+    TestJob job;
+    job.all_launch();
+    job.links[1]->report_failure({.rank = 2, .cause = "peer", .code = 1});
+    job.end(1, 1);
+    job.io.poll();
+    if (loses_node_0)
+      job.links[0].reset();
+    else
+      job.links[2]->report_failure({.rank = 4, .cause = "exception", .code = 1});
+    REQUIRE(job.run_until([&] { return job.ended[1].has_value(); }));
+    REQUIRE(job.ended[1]->stop);
+    CHECK(job.ended[1]->stop->culprit.node == (loses_node_0 ? 0 : 2));
+    CHECK(job.ended[1]->stop->lost() == loses_node_0);
+  }
+}
+
 TEST_CASE("the limit of open files is what it was once node 0's link is gone", "[link]") {
   rlimit before{}, after{};
   REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);

@@ -46,8 +46,12 @@ struct TestJob {
   explicit TestJob(unsigned count = 3) : nnodes(count), met(count), ended(count), stops(count) {
     for (unsigned rank = 0; rank < count; ++rank) {
       Options of_node = options_of(rank, count, port.number(), "host-");
-      of_node.rules = {
-          .relink = 1000ms, .first_report = 200ms, .answer = 100ms, .settle = 100ms, .patience = 300ms};
+      of_node.rules = {.relink = 1000ms,
+                       .first_report = 200ms,
+                       .answer = 100ms,
+                       .settle = 100ms,
+                       .patience = 300ms,
+                       .hold = 500ms};
       of_node.timing = {.hello = 100'000ms, .no_hub = 300ms, .retry = 20ms, .farewell = 500ms, .end = 2000ms};
       options.push_back(of_node);
       links.emplace_back();

@@ -21,6 +21,8 @@ namespace {
 
 using supervise::Ending;
 
+constexpr std::size_t longest_error = 300;
+
 /// A file that is there and cannot be executed because what has to read or load it is not.
 std::string without_interpreter(const Ending& ending) {
   const std::string& missing = ending.interpreter;  // empty: not known
@@ -58,7 +60,10 @@ Verdict judge_unseen_end(const Ending& ending, const std::string& program) {
   return verdict;
 }
 
-/// Adds the exception that it left, and whether the kernel's counter of out-of-memory kills explains its end.
+/// Adds the exception that it left, and whether the kernel's counter of out-of-memory kills explains its end,
+/// or a lost peer: the exception shows that, or an end by ABRT, as NCCL's watchdog ends a worker whose
+/// collective does not finish (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp,
+/// TORCH_NCCL_ASYNC_ERROR_HANDLING).
 void add_evidence(RootCause& root, const PythonError* error, const Details& details) {
   // torch's DataLoader whose child was killed (torch/utils/data/_utils/signal_handling.py).
   constexpr std::string_view loader_killed = "killed by signal: Killed";
@@ -66,6 +71,8 @@ void add_evidence(RootCause& root, const PythonError* error, const Details& deta
   const bool killed = root.code == exit_code::signal_base + SIGKILL ||
                       (root.error != nullptr && root.error->message.find(loader_killed) != std::string::npos);
   root.out_of_memory = killed && details.memory.oom_kills != 0;
+  root.lost_peer =
+      root.signal == SIGABRT || (root.error != nullptr && is_error_of_lost_peer(root.error->message));
 }
 
 /// Whether all workers of the last set have ended with this wait status.
@@ -93,40 +100,17 @@ bool ended_by_launcher(const RootCause& root) {
          (root.code == exit_code::signal_base + SIGTERM || root.code == exit_code::signal_base + SIGKILL);
 }
 
-/// A worker's end as the cause. `source` is who tells of it.
-RootCause of_worker(const supervise::WorkerEnd& worker, std::string_view source, const Details& details) {
-  RootCause root{.who = "worker",
-                 .local_rank = worker.local_rank,
-                 .rank = worker.rank,
-                 .pid = worker.pid,
-                 .code = supervise::exit_code_of_status(worker.status),
-                 .source = source};
-  if (WIFSIGNALED(worker.status)) root.signal = WTERMSIG(worker.status);
-  const bool has_file = worker.local_rank < details.workers.size();
-  add_evidence(root, has_file ? &details.workers[worker.local_rank] : nullptr, details);
-  return root;
-}
-
-constexpr int status_of_exit(int code) { return code << 8; }
-
-/// A worker whose end the kernel has not shown, as torchrun tells it.
-RootCause told(const FailedWorker& worker, const Details& details) {
-  const int status = worker.exitcode < 0 ? -worker.exitcode : status_of_exit(worker.exitcode);
-  return of_worker(
-      {.pid = worker.pid, .local_rank = worker.local_rank, .rank = worker.rank, .status = status}, "torchrun",
-      details);
-}
-
 /// What is known of a worker's end; nothing if it ended well, as far as that is known.
 std::optional<RootCause> failure_of(supervise::WorkerEnd worker, const Details& details) {
   const auto& by_torchrun = details.told_by_torchrun;
   if (worker.status_known) {
     if (worker.status == 0) return std::nullopt;
-    return of_worker(worker, "kernel", details);
+    return cause_of(worker, "kernel", details);
   }
-  if (by_torchrun && by_torchrun->local_rank == worker.local_rank) return told(*by_torchrun, details);
-  worker.status = status_of_exit(1);  // Python's code for an uncaught exception
-  const RootCause root = of_worker(worker, "error file", details);
+  if (by_torchrun && by_torchrun->local_rank == worker.local_rank)
+    return cause_of(*by_torchrun, "torchrun", details);
+  worker.status = 1 << 8;  // Python's code for an uncaught exception
+  const RootCause root = cause_of(worker, "error file", details);
   return root.error == nullptr ? std::nullopt : std::optional(root);
 }
 
@@ -135,7 +119,7 @@ std::optional<RootCause> failure_of(supervise::WorkerEnd worker, const Details& 
 std::optional<RootCause> failed_worker(const Ending& ending, const Details& details) {
   if (ending.kind == Ending::Kind::exited && ending.number == 0) return std::nullopt;
   if (ending.workers.ends.empty() && !ending.stop_signal && details.told_by_torchrun)
-    return told(*details.told_by_torchrun, details);  // the kernel shows no ends
+    return cause_of(*details.told_by_torchrun, "torchrun", details);  // the kernel shows no ends
   const bool launcher_first = launcher_failed(ending, details);
   for (const supervise::WorkerEnd& worker : ending.workers.ends) {
     if (ending.stopped_at && worker.when >= *ending.stopped_at) break;
@@ -166,7 +150,6 @@ std::optional<RootCause> failed_command(const Ending& ending, const Details& det
 
 /// What a reader needs besides the exit code or signal: " (ValueError: boom)".
 std::string explanation(const RootCause& root, const Details& details) {
-  constexpr std::size_t longest = 300;
   const MemoryReading& memory = details.memory;
   std::vector<std::string> reasons;
   if (root.out_of_memory || memory.oom_kills != 0) {
@@ -179,7 +162,7 @@ std::string explanation(const RootCause& root, const Details& details) {
     if (memory.peak) what += ", the peak was " + mebibytes(*memory.peak);
   }
   const std::string error = root.error == nullptr ? std::string() : in_plain_words(root.error->message);
-  const std::string shown(cut(error, longest));
+  const std::string shown(cut(error, longest_error));
   if (!shown.empty() && !root.signal) reasons.push_back(shown);
   const auto says = [&error](std::string_view words) { return error.find(words) != std::string::npos; };
   const bool shm = root.signal == SIGBUS || says("Bus error") || says("unable to allocate shared memory");
@@ -199,13 +182,6 @@ std::string name_of(const RootCause& root) {
 std::string end_of(const RootCause& root) {
   return root.signal ? "was ended by " + supervise::signal_name(*root.signal)
                      : "ended with code " + std::to_string(root.code);
-}
-
-/// Whether the cause is probably on another node: the exception shows it, or the worker ended by ABRT, as
-/// NCCL's watchdog ends a worker whose collective does not finish
-/// (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, TORCH_NCCL_ASYNC_ERROR_HANDLING).
-bool lost_peer(const RootCause& root) {
-  return root.signal == SIGABRT || (root.error != nullptr && is_error_of_lost_peer(root.error->message));
 }
 
 /// How the line of a node begins that another one has taken along: where the reader has to look.
@@ -240,7 +216,7 @@ void tell_root(const Ending& ending, const Details& details,
   const bool several = numbers && numbers->nodes > 1;
   const bool is_worker = root.local_rank.has_value();
   const bool host_is_lost = is_worker && lost_host(ending, details);
-  root.lost_peer = host_is_lost || (several && lost_peer(root));
+  root.lost_peer = host_is_lost || (several && root.lost_peer);
   verdict.code = root.code;
   const std::string point = point_of_victim(root, host_is_lost);
   const std::string why = explanation(root, details);
@@ -273,13 +249,18 @@ void judge_stop(const Ending& ending, bool by_torchrun, Verdict& verdict) {
                                    verdict.sentence);
 }
 
-/// A command that ended with 0 hides the failure of a torchrun in it.
-void tell_hidden(const Details& details, bool strict, Verdict& verdict) {
-  verdict.root = told(*details.told_by_torchrun, details);
-  verdict.sentence +=
-      fmt::format(", although {} of a torchrun in it had failed: it {}{}", name_of(*verdict.root),
-                  end_of(*verdict.root), strict ? "; --strict makes that the exit code" : "");
-  if (strict) verdict.code = verdict.root->code;
+/// A torchrun in the command has failed. The command's own code counts; one that ended with 0 hides that.
+void tell_inner(const Details& details, bool several, bool strict, Verdict& verdict) {
+  RootCause& root = verdict.root.emplace(cause_of(*details.told_by_torchrun, "torchrun", details));
+  // A copy of that worker's, or of what started the torchrun.
+  if (!is_error_of_child(details.agent.message)) add_evidence(root, &details.agent, details);
+  root.lost_peer = root.lost_peer && several;
+  const bool hides = verdict.code == 0, counts = hides && strict;
+  verdict.sentence = fmt::format(
+      "{}{}{} {} of a torchrun in it {}: it {}{}{}", point_of_victim(root, false), verdict.sentence,
+      hides ? ", although" : ";", name_of(root), hides ? "had failed" : "failed first", end_of(root),
+      explanation(root, details), counts ? "; --strict makes that the exit code" : "");
+  if (counts) verdict.code = root.code;
 }
 
 /// "torchrun ended with code 1 after 3 s; SIGTERM had asked it to stop"
@@ -326,6 +307,33 @@ void give_reason(Verdict& verdict, int code, Cause cause, Anchor anchor, const s
 
 }  // namespace
 
+RootCause cause_of(const supervise::WorkerEnd& worker, std::string_view source, const Details& details) {
+  RootCause root{.who = "worker",
+                 .local_rank = worker.local_rank,
+                 .rank = worker.rank,
+                 .pid = worker.pid,
+                 .code = supervise::exit_code_of_status(worker.status),
+                 .source = source};
+  if (WIFSIGNALED(worker.status)) root.signal = WTERMSIG(worker.status);
+  const bool has_file = worker.local_rank < details.workers.size();
+  add_evidence(root, has_file ? &details.workers[worker.local_rank] : nullptr, details);
+  return root;
+}
+
+link::Failure as_failure(const RootCause& root) {
+  const std::string error = root.error == nullptr ? std::string() : in_plain_words(root.error->message);
+  const std::string why(root.out_of_memory ? "out of memory" : cut(error, longest_error));
+  const bool raised = !error.empty() && !is_error_of_child(error);
+  return {.rank = root.rank,
+          .cause = root.out_of_memory ? "oom"
+                   : root.lost_peer   ? "peer"
+                   : raised           ? "exception"
+                   : root.signal      ? "signal"
+                                      : "exit",
+          .code = root.code,
+          .text = end_of(root) + (why.empty() ? "" : " (" + why + ")")};
+}
+
 Verdict judge(const Ending& ending, const LaunchChoice& choice, const LaunchPlan& plan,
               const Details& details, const std::optional<supervise::NodeNumbers>& numbers, bool strict) {
   const std::string& program = plan.argv.front();
@@ -340,17 +348,17 @@ Verdict judge(const Ending& ending, const LaunchChoice& choice, const LaunchPlan
                   .sentence = end_in_words(ending, name, several)};
   if (launches) verdict.root = failed_worker(ending, details);
   if (!verdict.root) verdict.root = failed_command(ending, details, launches);
-  if (verdict.root)
+  if (!launches && !ending.stop_signal && details.told_by_torchrun)
+    tell_inner(details, numbers && numbers->nodes > 1, strict, verdict);
+  else if (verdict.root)
     tell_root(ending, details, numbers, by_torchrun, verdict);
   else if (launches && ending.stop_signal)
     judge_stop(ending, by_torchrun, verdict);
-  else if (!launches && !ending.stop_signal && details.told_by_torchrun)
-    tell_hidden(details, strict, verdict);
-  if (verdict.root) {
+  if (verdict.root && verdict.code != 0) {
     verdict.cause = verdict.root->out_of_memory ? Cause::oom
                     : verdict.root->lost_peer   ? Cause::peer
                                                 : Cause::none;
-    verdict.failed = verdict.code != 0;
+    verdict.failed = true;
   }
   if (!ending.workers.unreached.empty())
     give_reason(verdict, exit_code::unreachable, Cause::wait, Anchor::port_closed, ending.workers.unreached);

@@ -26,7 +26,7 @@ struct Details {
   PythonError agent;  ///< the launcher's, or its copy of the error of the worker that failed first
   bool agent_writes_error = false;  ///< the launcher would have written one if it had failed by itself
   /// The worker that failed first, as the last torchrun of the command tells it that has failed.
-  std::optional<FailedWorker> told_by_torchrun;
+  std::optional<supervise::WorkerEnd> told_by_torchrun;
   MemoryReading memory;  ///< at the end; oom_kills counts from the start
   std::string shm;       ///< the free space in /dev/shm: "/dev/shm has 0 MiB of 64 MiB left"
 };
@@ -46,6 +46,13 @@ struct RootCause {
   std::optional<std::chrono::steady_clock::time_point> when;
 };
 
+/// A worker's end as the cause; what it and the kernel have left of it is in the details. `source` is who
+/// tells of it.
+RootCause cause_of(const supervise::WorkerEnd& worker, std::string_view source, const Details& details);
+
+/// The same for the other nodes: "ended with code 1 (ValueError: boom)".
+link::Failure as_failure(const RootCause& root);
+
 /// How a run ended, for the exit code and for messages.
 struct Verdict {
   int code = 0;
@@ -62,8 +69,9 @@ struct Verdict {
 /// one the result is, in this order: that of the first worker of the last set that failed by itself before
 /// any stop and before the launcher's end; 0 if all workers had ended with 0 before a stop; 128 + the stop's
 /// signal, however the workers ended then, because a job that was stopped is not done; the launcher's own. If
-/// --strict ended a node that trains alone, that is the cause, with code 78. A command that ends with 0
-/// although a torchrun in it has failed hides that: it is told, and with `strict` the code is the worker's.
+/// --strict ended a node that trains alone, that is the cause, with code 78. If a torchrun in a command has
+/// failed, its worker is the cause, with the command's code; if that is 0 it hides the failure, and with
+/// `strict` the code is the worker's.
 /// `numbers` are this node's in the job; nothing if it is alone. `details` must outlive the verdict.
 Verdict judge(const supervise::Ending& ending, const LaunchChoice& choice, const LaunchPlan& plan,
               const Details& details, const std::optional<supervise::NodeNumbers>& numbers = std::nullopt,

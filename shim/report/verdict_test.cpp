@@ -364,7 +364,7 @@ TEST_CASE("a failure of torchrun that the command hides is told, and counts with
   ending.ran = 10s;
   ending.ended_at = start + 10s;
   Details details;
-  details.told_by_torchrun = FailedWorker{.rank = 9, .local_rank = 1, .pid = 71, .exitcode = 3};
+  details.told_by_torchrun = WorkerEnd{.pid = 71, .local_rank = 1, .rank = 9, .status = exited(3)};
   LaunchPlan plan;
   plan.argv = {"bash", "run.sh"};
   const Verdict told = judge(ending, {}, plan, details);
@@ -377,13 +377,48 @@ TEST_CASE("a failure of torchrun that the command hides is told, and counts with
   const Verdict strict = judge(ending, {}, plan, details, std::nullopt, true);
   CHECK(strict.code == 3);
   CHECK(strict.failed);
-  ending.number = 5;  // its own failure is its own
-  CHECK(judge(ending, {}, plan, details, std::nullopt, true).code == 5);
+}
+
+TEST_CASE("a torchrun's worker is named although the command that has the torchrun fails too", "[verdict]") {
+  const std::optional<supervise::NodeNumbers> numbers{{.node_rank = 1, .nodes = 2}};
+  struct Row {
+    int status;
+    std::string error, before, end;
+    Cause cause;
+  };
+  const auto row = GENERATE(values<Row>({
+      {SIGKILL, "", "", "was ended by SIGKILL", Cause::none},
+      {exited(1), "ValueError: boom\nmore", "", "ended with code 1 (ValueError: boom)", Cause::none},
+      {exited(42), "CalledProcessError: Command returned non-zero exit status 1.", "", "ended with code 42",
+       Cause::none},
+      {exited(1), "RuntimeError: Connection closed by peer [10.0.0.1]:1",
+       "lost its peer 10.0.0.1; see that node's report: ",
+       "ended with code 1 (RuntimeError: Connection closed by peer [10.0.0.1]:1)", Cause::peer},
+  }));
+  Ending ending;
+  ending.ran = 10s;
+  ending.number = 5;
+  Details details;
+  details.told_by_torchrun = WorkerEnd{.pid = 71, .local_rank = 1, .rank = 9, .status = row.status};
+  details.agent.message = row.error;
+  LaunchPlan plan;
+  plan.argv = {"bash", "run.sh"};
+  const Verdict verdict = judge(ending, {}, plan, details, numbers, true);
+  CHECK(verdict.code == 5);  // its own
+  CHECK(verdict.failed);
+  CHECK(verdict.cause == row.cause);
+  CHECK(verdict.sentence ==
+        row.before +
+            "bash ended with code 5 after 10.0 s; worker 1 (rank 9, pid 71) of a torchrun in "
+            "it failed first: it " +
+            row.end);
+  ending.stop_signal = SIGTERM;
+  CHECK_FALSE(judge(ending, {}, plan, details, numbers).root);
 }
 
 TEST_CASE("a worker whose end no kernel shows is known from torchrun", "[verdict]") {
   Details details;
-  details.told_by_torchrun = FailedWorker{.rank = 9, .local_rank = 1, .pid = 101, .exitcode = -SIGKILL};
+  details.told_by_torchrun = WorkerEnd{.pid = 101, .local_rank = 1, .rank = 9, .status = SIGKILL};
   for (const Ending& ending : {torchrun({worker(0, 0, 1s, false), worker(1, 0, 2s, false)}), torchrun({})}) {
     const Verdict verdict = judge(ending, chosen(TorchrunLauncher{}), train, details);
     CHECK(verdict.code == 137);

@@ -59,19 +59,13 @@ std::string Attempts::progress() const {
 }
 
 Stop stop_of(const Verdict& verdict) {
-  const bool stopped = verdict.cause == Cause::stopped;
-  Stop stop{{.cause = stopped ? "stopped" : "exit", .code = verdict.code, .text = verdict.sentence}};
-  if (stopped || !verdict.root) return stop;
-  const RootCause& root = *verdict.root;
-  stop.culprit.rank = root.rank;
-  if (root.out_of_memory) {
-    stop.culprit.cause = "oom";
-  } else if (root.error != nullptr) {
-    stop.culprit.cause = "exception";
-    stop.culprit.text = root.error->message;
-  } else if (root.signal) {
-    stop.culprit.cause = "signal";
+  Stop stop{{.cause = verdict.cause == Cause::stopped ? "stopped" : "exit", .text = verdict.sentence}};
+  if (!stop.drained() && verdict.root) {
+    stop.culprit = as_failure(*verdict.root);
+    const bool has_text = verdict.root->local_rank || verdict.root->error != nullptr;
+    if (!has_text) stop.culprit.text = verdict.sentence;
   }
+  stop.culprit.code = verdict.code;
   return stop;
 }
 

@@ -87,6 +87,7 @@ TEST_CASE("the same exception twice in a row, soon after the start, is permanent
       {failure("exception", 1, "another"), seconds(1), true},
       {failure("exception", 1, "boom", 4), seconds(1), false},  // all ranks raise it
       {failure("exit", 1), seconds(1), true},
+      {failure("peer", 1), seconds(1), true},
   }));
   Attempts job = attempts({"--job-restarts=9"});
   link::Stop first = failure("exception", 1);
@@ -97,6 +98,36 @@ TEST_CASE("the same exception twice in a row, soon after the start, is permanent
   link::Stop second = row.second;
   job.decide(second, start + seconds(10) + row.after);
   CHECK(second.again == row.again);
+}
+
+TEST_CASE("what ended a node is told to the others in one line, and an exception only if it is its own") {
+  static const PythonError boom{.message = "ValueError: boom\nand more", .traceback = ""},
+      child{.message = "CalledProcessError: Command returned non-zero exit status 1.", .traceback = ""},
+      closed{.message = "RuntimeError: Connection closed by peer [10.0.0.2]:1", .traceback = ""};
+  struct Row {
+    RootCause root;
+    std::string cause, text;
+  };
+  const auto row = GENERATE(values<Row>({
+      {{.local_rank = 1, .rank = 9, .code = 137, .signal = 9}, "signal", "was ended by SIGKILL"},
+      {{.local_rank = 1, .rank = 9, .code = 1, .error = &boom},
+       "exception",
+       "ended with code 1 (ValueError: boom)"},
+      {{.code = 1, .error = &boom}, "exception", "ended with code 1 (ValueError: boom)"},
+      {{.code = 1, .error = &child},
+       "exit",
+       "ended with code 1 (CalledProcessError: Command returned non-zero exit status 1.)"},
+      {{.code = 1, .lost_peer = true, .error = &closed},
+       "peer",
+       "ended with code 1 (RuntimeError: Connection closed by peer [10.0.0.2]:1)"},
+      {{.code = 1}, "exit", "bash ended with code 1 after 3 s"},
+  }));
+  const link::Failure told =
+      stop_of({.code = 5, .sentence = "bash ended with code 1 after 3 s", .root = row.root}).culprit;
+  CHECK(told.cause == row.cause);
+  CHECK(told.text == row.text);
+  CHECK(told.rank == row.root.rank);
+  CHECK(told.code == 5);
 }
 
 TEST_CASE("a stop from outside is never followed by another attempt, and needs no reason") {

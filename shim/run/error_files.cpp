@@ -1,12 +1,7 @@
 #include "run/error_files.h"
 
-#include <fmt/format.h>
 #include <sys/wait.h>
 
-#include <csignal>
-
-#include "base/signals.h"
-#include "base/text.h"
 #include "launchers/torchrun/temporary_folder.h"
 #include "report/redact.h"
 
@@ -35,33 +30,19 @@ PythonError ErrorFiles::read(const std::string& path) const {
 }
 
 link::Failure ErrorFiles::failure_of(const supervise::WorkerEnd& worker, const std::string& folder) const {
-  constexpr std::size_t longest = 300;
-  const bool signalled = WIFSIGNALED(worker.status);
-  const int number = signalled ? WTERMSIG(worker.status) : WEXITSTATUS(worker.status);
-  link::Failure failure{.rank = worker.rank,
-                        .cause = signalled ? "signal" : "exit",
-                        .code = supervise::exit_code_of_status(worker.status),
-                        .text = signalled ? "was ended by " + supervise::signal_name(number)
-                                          : "ended with code " + std::to_string(number)};
-  const bool killed = signalled && number == SIGKILL;
-  const MemoryReading memory = killed ? run_.monitor.memory() : MemoryReading{};
-  std::string why;
-  if (memory.known && memory.oom_kills != 0) {
-    failure.cause = "oom";
-    why = "out of memory";
-  } else if (!folder.empty()) {
-    why = in_plain_words(read(error_file_of(folder, worker.local_rank)).message);
-    if (!why.empty()) failure.cause = "exception";
-  }
-  if (!why.empty()) failure.text += fmt::format(" ({})", cut(why, longest));
-  return failure;
+  Details details;
+  details.memory = run_.monitor.memory();
+  details.workers.resize(worker.local_rank + 1);
+  if (!folder.empty()) details.workers.back() = read(error_file_of(folder, worker.local_rank));
+  return as_failure(cause_of(worker, "kernel", details));
 }
 
 Details ErrorFiles::gather(const supervise::Ending& ending) const {
   Details details;
   details.memory = run_.monitor.memory();
   if (!failure_.empty()) details.told_by_torchrun = read_failure(run_.node, failure_);
-  if (ending.kind == supervise::Ending::Kind::exited && ending.number == 0) return details;
+  const bool well = ending.kind == supervise::Ending::Kind::exited && ending.number == 0;
+  if (well && !details.told_by_torchrun) return details;
   if (!ending.workers.error_folder.empty()) {
     for (unsigned worker = 0; worker < job_.topology.workers(); ++worker)
       details.workers.push_back(read(error_file_of(ending.workers.error_folder, worker)));

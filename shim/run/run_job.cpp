@@ -4,6 +4,7 @@
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -98,8 +99,11 @@ awaitable<void> write_last_output(const Run& run, const supervise::Launcher& lau
 /// What happens while the command runs, for this node and for the whole job.
 class Watchers final : public supervise::Observer {
  public:
-  Watchers(Monitor& monitor, WholeJob* whole, const ErrorFiles& errors, const supervise::Launcher& launcher)
-      : monitor_(monitor), whole_(whole), errors_(errors), launcher_(launcher) {}
+  using Judge = std::function<Verdict(const supervise::Ending&, const Details&)>;
+
+  Watchers(Monitor& monitor, WholeJob* whole, const ErrorFiles& errors, const supervise::Launcher& launcher,
+           const Judge& judge)
+      : monitor_(monitor), whole_(whole), errors_(errors), launcher_(launcher), judge_(judge) {}
   void started(boost::asio::io_context& /*io*/, const std::vector<pid_t>& processes,
                Clock::time_point /*when*/, const std::vector<std::string>& /*environment*/) override {
     monitor_.started(processes.front());
@@ -112,13 +116,19 @@ class Watchers final : public supervise::Observer {
     if (whole_ != nullptr) whole_->stopping(signal);
     monitor_.stopping(signal);
   }
-  void command_ended() override { monitor_.command_ended(); }
+  void command_ended(const supervise::Ending& ending) override {
+    monitor_.command_ended();
+    if (whole_ == nullptr || ending.stop_signal) return;
+    const Details details = errors_.gather(ending);
+    whole_->tell_end(judge_(ending, details));
+  }
 
  private:
   Monitor& monitor_;
   WholeJob* const whole_;
   const ErrorFiles& errors_;
   const supervise::Launcher& launcher_;
+  const Judge& judge_;
 };
 
 /// Whether everything is started again after this end. A node that was asked to stop, or that could not end
@@ -201,7 +211,10 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
   policy.launcher = launcher.get();
   if (job.choice.launches())
     policy.worker_signals = *run.settings.get<supervise::SignalSet>(Option::worker_signals);
-  Watchers watchers(run.monitor, whole.get(), error_files, *launcher);
+  const Watchers::Judge judge_end = [&](const supervise::Ending& ended, const Details& details) {
+    return judge(ended, job.choice, plan, details, numbers_of(ended, job), run.settings.flag(Option::strict));
+  };
+  Watchers watchers(run.monitor, whole.get(), error_files, *launcher, judge_end);
   policy.observer = &watchers;
   if (whole) whole->begin(launcher);
   run.monitor.begin_attempt(all.attempts.number(), !all.attempts.allowed(), launcher);
@@ -213,8 +226,7 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
     co_await write_last_output(run, *launcher);
     launcher.reset();
     const Details details = error_files.gather(ending);
-    Verdict verdict =
-        judge(ending, job.choice, plan, details, numbers_of(ending, job), run.settings.flag(Option::strict));
+    Verdict verdict = judge_end(ending, details);
     if (whole) co_await whole->finish(run, verdict, ending);
     if (!is_tried_again(all.attempts, whole.get(), verdict, ending))
       co_return co_await conclude(run, verdict, &job, &ending, details);

@@ -218,9 +218,12 @@ awaitable<void> WholeJob::finish(const Run& run, Verdict& verdict, const supervi
                         : ending.stopped_because.empty() ? ending.stop_signal
                                                          : std::nullopt;
   const bool late = ending.late_signal && supervise::asks_to_stop(*ending.late_signal);
-  if (verdict.code != 0 || stop_) tell_end(verdict, late ? ending.late_signal : own_stop);
+  tell_end(verdict, late ? ending.late_signal : own_stop);
   verdict.sentence = link::with_node_names(verdict.sentence, link_->nodes());
-  if (verdict.code == 0 && !stop_) run.monitor.enter("finish", "the other nodes' ends");
+  if (verdict.code == 0 && !stop_) {
+    run.monitor.enter("finish", "the other nodes' ends");
+    if (verdict.root) log::warn("{}; this node waits for the others", verdict.sentence);
+  }
   const std::optional<int> signal = co_await wait_for_others(run, {verdict.code, ends_of(ending)});
 
   const bool is_for_another = stop_ && stop_->culprit.node != node_rank_ && !own_stop;
@@ -242,9 +245,9 @@ awaitable<void> WholeJob::finish(const Run& run, Verdict& verdict, const supervi
   }
 }
 
-/// Tells the others of an end that is not well, unless they know. A stop after a failure matters where all
-/// would be started again.
+/// A stop after a failure matters where all would be started again.
 void WholeJob::tell_end(const Verdict& verdict, std::optional<int> stop_signal) {
+  if (verdict.code == 0 && !stop_) return;
   const bool stopped = verdict.cause == Cause::stopped;
   if (!stop_ && !told_stop_ && !stopped && !std::exchange(told_failure_, true))
     link_->report_failure(stop_of(verdict).culprit);

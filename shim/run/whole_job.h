@@ -41,6 +41,9 @@ class WholeJob {
   void worker_failed(const link::Failure& failure);
   /// This node's command was asked to stop.
   void stopping(int signal);
+  /// This node's command has ended: tells the others if it is not well, unless they know. `stop_signal` came
+  /// from outside.
+  void tell_end(const Verdict& verdict, std::optional<int> stop_signal = {});
 
   [[nodiscard]] const link::Link& link() const { return *link_; }
   /// What ended the job, as far as this node knows.
@@ -53,7 +56,6 @@ class WholeJob {
  private:
   /// The signal that ended the wait, if one did. What ended the job is in stop_ afterwards.
   boost::asio::awaitable<std::optional<int>> wait_for_others(const Run& run, const link::Done& done);
-  void tell_end(const Verdict& verdict, std::optional<int> stop_signal);
 
   std::shared_ptr<link::Link> link_;
   const unsigned node_rank_;

@@ -19,7 +19,7 @@ class Refusal final : public Observer {
   void stop_passed_on(int /*signal*/, std::optional<std::chrono::milliseconds> /*grace*/) override {
     throw boost::system::system_error(ENOSPC, boost::system::system_category(), "epoll");
   }
-  void command_ended() override { throw std::bad_alloc(); }
+  void command_ended(const Ending& /*ending*/) override { throw std::bad_alloc(); }
 };
 
 /// The same for a launcher, in the supervisor's own steps.
@@ -32,7 +32,7 @@ class RefusedLauncher final : public Launcher {
   void stop_passed_on(int /*signal*/, std::optional<std::chrono::milliseconds> /*grace*/) override {
     throw std::bad_alloc();
   }
-  void command_ended() override { throw std::bad_alloc(); }
+  void command_ended(const Ending& /*ending*/) override { throw std::bad_alloc(); }
   void finish() override { throw std::bad_alloc(); }
 };
 

@@ -201,8 +201,8 @@ Ending Supervisor::end() {
   if (!working_directory_.empty() && chdir(working_directory_.c_str()) != 0)
     log::warn("the working directory {} no longer exists ({})", working_directory_, std::strerror(errno));
   if (ending_.failure.interpreter) ending_.interpreter = missing_interpreter(ending_.failure.path);
-  const Clock::time_point ended = ending_.ended_at.value_or(Clock::now());
-  ending_.ran = std::chrono::duration_cast<milliseconds>(ended - ending_.started_at);
+  if (!ending_.ended_at)
+    ending_.ran = std::chrono::duration_cast<milliseconds>(Clock::now() - ending_.started_at);
   return ending_;
 }
 
@@ -410,9 +410,14 @@ void Supervisor::on_command_end(int status) {
     if (policy_.grace) kill_in(*policy_.grace);
   }
   terminal_.take_back();  // otherwise what is left would get a Ctrl-C that is meant for rankshim now
-  tell([](Observer& one) { one.command_ended(); });
+  secondary([this] { launcher_.command_ended(ending_); });
   // The launcher has handled the workers that ended earlier, so their times are before this one.
   ending_.ended_at = Clock::now();
+  ending_.ran = std::chrono::duration_cast<milliseconds>(*ending_.ended_at - ending_.started_at);
+  secondary([this] {
+    ending_.workers = launcher_.record();
+    observer_.command_ended(ending_);
+  });
 }
 
 void Supervisor::begin_leftovers() {

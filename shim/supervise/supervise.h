@@ -38,8 +38,8 @@ class Observer : boost::noncopyable {
   virtual void worker_ended(const WorkerEnd& /*worker*/) {}
   /// The first stop signal was passed on to the command. Processes that are left after `grace` are killed.
   virtual void stop_passed_on(int /*signal*/, std::optional<std::chrono::milliseconds> /*grace*/) {}
-  /// The command itself has ended; workers, and what else it left behind, may still run.
-  virtual void command_ended() {}
+  /// The command itself has ended so; workers, and what else it left behind, may still run.
+  virtual void command_ended(const Ending& /*ending*/) {}
 };
 
 /// Something that the supervisor of a running command has to do.

@@ -422,7 +422,7 @@ TEST_CASE("a stop signal that was inherited as ignored stops nothing", "[supervi
 TEST_CASE("a deadline that passes while the last process is reaped kills nothing again", "[supervise]") {
   // Longer than what lies between two KILLs.
   struct SlowObserver : Observer {
-    void command_ended() override { std::this_thread::sleep_for(150ms); }
+    void command_ended(const Ending& /*ending*/) override { std::this_thread::sleep_for(150ms); }
   } observer;
   Policy policy;
   policy.grace = 0ms;

@@ -42,7 +42,7 @@ void Program::started(boost::asio::io_context& io, const std::vector<pid_t>& pro
   if (job_.nodes > 1) plan(Task::look, started_ + looks_after.front(), [this] { look(1); });
 }
 
-void Program::command_ended() {
+void Program::command_ended(const supervise::Ending& /*ending*/) {
   io_ = nullptr;
   timers_.clear();
 }
@@ -158,8 +158,8 @@ void Agent::expect_end() {
   }
 }
 
-void Agent::command_ended() {
-  Program::command_ended();
+void Agent::command_ended(const supervise::Ending& ending) {
+  Program::command_ended(ending);
   stops_alone_ = false;
   if (watch_) watch_->agent_ended();
 }

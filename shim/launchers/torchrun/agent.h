@@ -30,7 +30,7 @@ class Program : public supervise::Launcher {
   void stop_passed_on(int /*signal*/, std::optional<std::chrono::milliseconds> /*grace*/) override {
     drop(Task::look);
   }
-  void command_ended() override;
+  void command_ended(const supervise::Ending& ending) override;
 
  protected:
   /// What is done at a moment while the command runs.
@@ -92,7 +92,7 @@ class Agent final : public Program {
     if (watch_) watch_->on_end(process, status);
   }
   void stop_passed_on(int signal, std::optional<std::chrono::milliseconds> grace) override;
-  void command_ended() override;
+  void command_ended(const supervise::Ending& ending) override;
   void finish() override {
     if (watch_) watch_->finish();
   }

@@ -127,6 +127,10 @@ bool is_error_of_lost_peer(std::string_view exception) {
       signs, [exception](std::string_view sign) { return exception.find(sign) != std::string_view::npos; });
 }
 
+bool is_error_of_child(std::string_view exception) {
+  return exception.starts_with("CalledProcessError:") || exception.starts_with("ChildFailedError:");
+}
+
 bool is_error_of_lost_host(std::string_view exception) {
   return exception.starts_with("RendezvousConnectionError");
 }
@@ -136,15 +140,18 @@ bool is_error_of_no_meeting(std::string_view exception) {
          exception.find("waiting for clients") != std::string_view::npos;
 }
 
-std::optional<FailedWorker> read_failure(const Node& node, const std::string& path) {
+std::optional<supervise::WorkerEnd> read_failure(const Node& node, const std::string& path) {
   const std::string document = node.file(path).value_or("");
   const auto number = [&](const char* name) {
     return parse_number<int>(json::field(document, name).value_or(""));
   };
   const auto rank = number("rank"), local_rank = number("local_rank"), pid = number("pid");
-  const auto exitcode = number("exitcode");
+  const auto exitcode = number("exitcode");  // Python's: below 0, the signal that ended it
   if (!rank || !local_rank || !pid || !exitcode) return std::nullopt;
-  return FailedWorker{static_cast<unsigned>(*rank), static_cast<unsigned>(*local_rank), *pid, *exitcode};
+  return supervise::WorkerEnd{.pid = *pid,
+                              .local_rank = static_cast<unsigned>(*local_rank),
+                              .rank = static_cast<unsigned>(*rank),
+                              .status = *exitcode < 0 ? -*exitcode : *exitcode << 8};
 }
 
 }  // namespace rankshim

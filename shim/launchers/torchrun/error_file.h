@@ -1,12 +1,11 @@
 #pragma once
 
-#include <sys/types.h>
-
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "node/node.h"
+#include "supervise/ending.h"
 
 namespace rankshim {
 
@@ -28,6 +27,10 @@ PythonError read_error_file(const Node& node, const std::string& path);
 /// loader) does not count.
 bool is_error_of_lost_peer(std::string_view exception);
 
+/// Whether it only says that another process has failed: Python's subprocess, and torch's torchrun
+/// (torch/distributed/elastic/multiprocessing/errors).
+bool is_error_of_child(std::string_view exception);
+
 /// Whether it is the error of an agent that lost the node which hosts the store of a c10d rendezvous
 /// (torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py).
 bool is_error_of_lost_host(std::string_view exception);
@@ -45,15 +48,8 @@ std::string_view peer_in(std::string_view exception);
 /// process and raises again (a DataLoader's worker), what that said.
 std::string in_plain_words(std::string_view exception);
 
-/// A worker that failed first, as torchrun tells it (python/sitecustomize.py, tell_failure).
-struct FailedWorker {
-  unsigned rank = 0;
-  unsigned local_rank = 0;
-  pid_t pid = 0;
-  int exitcode = 0;  ///< Python's: below 0, the signal that ended it
-};
-
-/// Nothing if there is no such file.
-std::optional<FailedWorker> read_failure(const Node& node, const std::string& path);
+/// The worker that failed first, as torchrun tells it (python/sitecustomize.py, tell_failure). Nothing if
+/// there is no such file.
+std::optional<supervise::WorkerEnd> read_failure(const Node& node, const std::string& path);
 
 }  // namespace rankshim

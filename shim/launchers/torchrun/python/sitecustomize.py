@@ -188,21 +188,26 @@ def keep_logs(given, logs):
 
 
 def tell_failure(arguments):
-    """From now on a worker's failure, for which this torchrun ends with 1, is written down as torchrun knows it: a command
-    may hide it, and a kernel may not show it (gVisor). One of an earlier try of the same is got over."""
+    """From now on a worker's failure, for which this torchrun, or a program that runs one in its own process (accelerate,
+    fabric), ends with 1, is written down as torchrun knows it, and its exception: a command may hide it, and a kernel may
+    not show it (gVisor). One of an earlier try of the same is got over."""
     path = FOLDER + "/failure.json"
-    if os.path.exists(path):
+
+    def read(name):
         import json
 
-        with open(path) as file:
-            if json.load(file)["arguments"] == arguments:
-                os.unlink(path)
+        with open(name) as file:
+            return json.load(file)
+
+    if os.path.exists(path) and read(path)["arguments"] == arguments:
+        os.unlink(path)
 
     def tell(kind, value, trace):
         if kind.__name__ == "ChildFailedError":  # torch/distributed/elastic/multiprocessing/errors
             rank, failure = value.get_first_failure()
             write_json(path, {"arguments": arguments, "rank": rank, "local_rank": failure.local_rank, "pid": failure.pid,
                               "exitcode": failure.exitcode})
+            write_json(FOLDER + "/error.json", read(failure.error_file))
 
     before_excepthook(tell)
 
@@ -229,6 +234,8 @@ def record(path):
 
     def tell(kind, value, trace):
         if os.getpid() != worker or not issubclass(kind, Exception):  # a fork's; @record leaves Ctrl-C out too
+            return
+        if kind.__name__ == "ChildFailedError":  # of a torchrun in this process: tell_failure has its worker's
             return
         import traceback
 
@@ -304,22 +311,25 @@ def prepare(had_path, job, towards, parent):
     """Does what this process needs before the image's own sitecustomize; the error file of a worker or of the command
     itself, else None."""
     with open("/proc/self/cmdline", "rb") as file:
-        arguments = torchrun_arguments(file.read().decode("latin-1").split("\0")[:-1])
+        words = file.read().decode("latin-1").split("\0")[:-1]
+    arguments = torchrun_arguments(words)
     logs = FOLDER + "/logs"
     if arguments is not None:
+        own = FOLDER + "/error.json"
+        if os.path.exists(own):
+            os.unlink(own)  # an earlier torchrun's, whose failure the command got over
         if job is not None:
             given = given_flags(arguments)
             join(given, job, towards)
             if not os.access(FOLDER, os.W_OK):
                 return None  # the command runs as another user (gosu)
             keep_logs(given, logs)
-            own = FOLDER + "/error.json"
-            if os.path.exists(own):
-                os.unlink(own)  # an earlier torchrun's, whose failure the command got over
             os.environ.setdefault(ERROR_FILE, own)
         tell_failure(arguments)
         return None
     itself = os.getppid() == parent
+    if itself:
+        tell_failure(words)  # of a torchrun in this process
     if itself and job is not None:  # it may start a torchrun, or workers
         return FOLDER + "/error.json"
     if not os.environ.get(ERROR_FILE) or not os.environ.get("LOCAL_RANK"):
