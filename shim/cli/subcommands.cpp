@@ -3,11 +3,14 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -337,19 +340,21 @@ int print_status(const Settings& settings, const Node& node) {
 }
 
 int install_binary(const std::string& folder) {
-  namespace fs = std::filesystem;
   const std::string target = folder + "/rankshim";
   // By a rename, so that no process ever sees an incomplete file. An unused name: by the process number an
-  // interrupted copy has the same, for it is 1 in each container.
+  // interrupted copy has the same, for it is 1 in each container. By sendfile(2): the standard library's copy
+  // would bring 100 kB of locales into the binary.
   std::string temporary = target + ".XXXXXX";
-  const Descriptor made(mkostemp(temporary.data(), O_CLOEXEC));
-  std::error_code error(made.number() < 0 ? errno : 0, std::generic_category());
-  if (!error) fs::copy_file("/proc/self/exe", temporary, fs::copy_options::overwrite_existing, error);
-  if (!error) fs::permissions(temporary, fs::perms{0755}, error);
-  if (!error) fs::rename(temporary, target, error);
-  if (!error) return print(fmt::format("{} is rankshim " RANKSHIM_VERSION " now\n", target));
+  const Descriptor from(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+  const int to = mkostemp(temporary.data(), O_CLOEXEC);
+  ssize_t sent = to < 0 ? -1 : 1;
+  while (sent > 0) sent = sendfile(to, from.number(), nullptr, 1 << 20);
+  const bool copied = sent == 0 && fchmod(to, 0755) == 0 && close(to) == 0;
+  if (copied && std::rename(temporary.c_str(), target.c_str()) == 0)
+    return print(fmt::format("{} is rankshim " RANKSHIM_VERSION " now\n", target));
+  const int error = errno;
   unlink(temporary.c_str());
-  log::error("cannot create {}: {}{}", target, error.message(), reference(Anchor::not_written));
+  log::error("cannot create {}: {}{}", target, std::strerror(error), reference(Anchor::not_written));
   return exit_code::system;
 }
 
