@@ -140,21 +140,31 @@ Connection::Connection(tcp::socket socket, Side side, milliseconds timeout)
 }
 
 asio::awaitable<std::optional<Heard>> Connection::next() {
+  auto heard = take();
+  for (; !heard && is_open(); heard = take()) co_await more();
+  co_return heard;
+}
+
+std::optional<Heard> Connection::take() {
   while (is_open()) {
     if (auto line = decoder_.next()) {
       auto message = !key_ || check(*line) ? from_text(line->text) : std::nullopt;
-      if (message) co_return Heard{*std::move(message), *std::move(line)};
+      if (message) return Heard{*std::move(message), *std::move(line)};
       close("a message that is none, or without the right tag");
     } else if (decoder_.broken() != Broken::no) {
       if (decoder_.broken() == Broken::version) write();  // the greeting, with the version of this side
       close("not the link's protocol");
     } else if (reads_++ == most_reads || !read()) {
-      boost::system::error_code ignored;
-      co_await socket_.async_wait(tcp::socket::wait_read, asio::redirect_error(asio::use_awaitable, ignored));
-      reads_ = 0;
+      break;
     }
   }
-  co_return std::nullopt;
+  return std::nullopt;
+}
+
+asio::awaitable<void> Connection::more() {
+  boost::system::error_code ignored;
+  co_await socket_.async_wait(tcp::socket::wait_read, asio::redirect_error(asio::use_awaitable, ignored));
+  reads_ = 0;
 }
 
 /// Whether there was something, which may be the end.

@@ -82,6 +82,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   /// The next message; nothing once the connection has ended, and why() then says why.
   boost::asio::awaitable<std::optional<Heard>> next();
+  /// A message that is here already; nothing: more() waits for what comes, if the connection is open.
+  std::optional<Heard> take();
+  boost::asio::awaitable<void> more();
 
   void send(const Message& message) { send(to_text(message)); }
   /// Sends a message's text. A side that does not read what it is sent loses the connection.

@@ -127,10 +127,9 @@ class Hub final : public Link {
   asio::awaitable<void> serve(std::weak_ptr<Link> weak, ConnectionId id,
                               std::shared_ptr<Connection> connection) {
     if (!co_await greet(weak, id, *connection)) connection->close("it did not say who it is");
-    while (const auto heard = co_await connection->next()) {
-      if (connection->is_finishing()) connection->close("it was sent away, and said more");
-      roster_.said(id, heard->message, now());
-      due_.signal();
+    while (connection->is_open()) {  // no message is kept while this waits: there are thousands of it
+      hear(id, *connection);
+      if (connection->is_open()) co_await connection->more();
     }
     if (weak.expired()) co_return;
     connections_.erase(id);
@@ -141,6 +140,14 @@ class Hub final : public Link {
       roster_.store_client(connection->remote_address(), now());
     roster_.gone(id, now());
     due_.signal();
+  }
+
+  void hear(ConnectionId id, Connection& connection) {
+    while (const auto heard = connection.take()) {
+      if (connection.is_finishing()) connection.close("it was sent away, and said more");
+      roster_.said(id, heard->message, now());
+      due_.signal();
+    }
   }
 
   /// Whether the other side says who it is, and proves the token; until then it counts for nothing.
