@@ -50,12 +50,9 @@ bool is_local(const std::string& folder) {
 /// Whether a process that is left over was started with the folder in its environment. Its children look for
 /// Python code there: if the folder went, another user could put a folder of that name in its place.
 bool is_in_use(const std::string& folder) {
-  Folder processes("/proc");
-  while (const char* name = processes.next()) {
-    const auto pid = first_number<pid_t>(name);
-    if (pid && read_proc(*pid, "environ").value_or("").find(folder) != std::string::npos) return true;
-  }
-  return false;
+  return std::ranges::any_of(all_processes().value_or(std::vector<Process>{}), [&](const Process& process) {
+    return read_proc(process.pid, "environ").value_or("").find(folder) != std::string::npos;
+  });
 }
 
 }  // namespace

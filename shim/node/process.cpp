@@ -39,6 +39,8 @@ bool proc_is_ours() {
   return std::filesystem::read_symlink("/proc/self", unknown) == std::to_string(getpid());
 }
 
+}  // namespace
+
 std::optional<std::vector<Process>> all_processes() {
   if (!proc_is_ours()) return std::nullopt;
   Folder proc("/proc");
@@ -53,8 +55,6 @@ std::optional<std::vector<Process>> all_processes() {
   std::ranges::sort(processes, {}, &Process::pid);
   return processes;
 }
-
-}  // namespace
 
 std::optional<Process> parse_stat(std::string_view line) {
   const auto pid = parse_number<pid_t>(line.substr(0, line.find(" (")));

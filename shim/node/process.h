@@ -28,6 +28,9 @@ std::optional<Process> parse_stat(std::string_view line);
 /// The process as /proc shows it now; nothing as for read_proc.
 std::optional<Process> read_process(pid_t pid);
 
+/// All processes, sorted by number; nothing if /proc does not show them by the numbers of this PID namespace.
+std::optional<std::vector<Process>> all_processes();
+
 /// All descendants of `ancestor`, sorted by number, without `ancestor` itself, without `except` and without
 /// the descendants of those; nothing if /proc does not show them.
 std::optional<std::vector<Process>> descendants(pid_t ancestor, const std::vector<Process>& except = {});

@@ -76,10 +76,10 @@ void Monitor::look_around() {
 }
 
 void Monitor::open_socket() {
-  const auto folders = status::socket_folders(settings_.text(Option::run_dir), node_.environment());
-  remove_what_was_left(folders);
+  const std::string run_dir(settings_.text(Option::run_dir));
+  if (!run_dir.empty()) remove_what_was_left({run_dir});
   remove_what_was_left(status::socket_folders({}, node_.environment()));  // temporary folders are there, too
-  socket_.open(folders);
+  socket_.open(status::socket_folders(run_dir, node_.environment()));
 }
 
 void Monitor::held() {
