@@ -42,11 +42,12 @@ namespace asio = boost::asio;
 constexpr std::uint16_t port = 29511;
 constexpr std::chrono::minutes longest{2};
 
-long resident() {
+/// The memory that only this process has, without the program's own pages.
+long private_memory() {
   std::ifstream file("/proc/self/statm");
-  long all = 0, pages = 0;
-  file >> all >> pages;
-  return pages * sysconf(_SC_PAGESIZE);
+  long all = 0, resident = 0, shared = 0;
+  file >> all >> resident >> shared;
+  return (resident - shared) * sysconf(_SC_PAGESIZE);
 }
 
 Options options_of(unsigned rank, unsigned nodes, unsigned restarts = 0) {
@@ -64,12 +65,12 @@ int run_hub(unsigned nodes, std::chrono::milliseconds late) {
   std::this_thread::sleep_for(late);
   asio::io_context io(1);
   auto hub = Link::make(io, options_of(0, nodes));
-  const long before = resident();
+  const long before = private_memory();
   bool over = false;
   asio::co_spawn(io, hub->meet(now() + longest), [&](const std::exception_ptr& thrown, const Met& met) {
     if (thrown || !std::holds_alternative<Go>(met)) std::_Exit(1);
     std::printf("| link of %u nodes: memory of node 0 for each | %.2f kB |\n", nodes,
-                static_cast<double>(resident() - before) / 1024 / nodes);
+                static_cast<double>(private_memory() - before) / 1024 / nodes);
     std::fflush(stdout);
     hub->on_stop([&](const Stop&) {
       asio::co_spawn(io, hub->finish({.code = 143}), [&](const std::exception_ptr&) {

@@ -141,7 +141,10 @@ Connection::Connection(tcp::socket socket, Side side, milliseconds timeout)
 
 asio::awaitable<std::optional<Heard>> Connection::next() {
   auto heard = take();
-  for (; !heard && is_open(); heard = take()) co_await more();
+  for (boost::system::error_code ignored; !heard && is_open(); heard = take()) {
+    co_await socket_.async_wait(tcp::socket::wait_read, asio::redirect_error(asio::use_awaitable, ignored));
+    reads_ = 0;
+  }
   co_return heard;
 }
 
@@ -159,12 +162,6 @@ std::optional<Heard> Connection::take() {
     }
   }
   return std::nullopt;
-}
-
-asio::awaitable<void> Connection::more() {
-  boost::system::error_code ignored;
-  co_await socket_.async_wait(tcp::socket::wait_read, asio::redirect_error(asio::use_awaitable, ignored));
-  reads_ = 0;
 }
 
 /// Whether there was something, which may be the end.

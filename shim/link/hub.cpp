@@ -127,27 +127,32 @@ class Hub final : public Link {
   asio::awaitable<void> serve(std::weak_ptr<Link> weak, ConnectionId id,
                               std::shared_ptr<Connection> connection) {
     if (!co_await greet(weak, id, *connection)) connection->close("it did not say who it is");
-    while (connection->is_open()) {  // no message is kept while this waits: there are thousands of it
-      hear(id, *connection);
-      if (connection->is_open()) co_await connection->more();
-    }
-    if (weak.expired()) co_return;
-    connections_.erase(id);
-    limited_.erase(id);
-    log::debug("the link: connection {} of {} has ended: {}", id, connection->remote_address(),
-               connection->why());
-    if (connection->broken() == Broken::store_client)
-      roster_.store_client(connection->remote_address(), now());
-    roster_.gone(id, now());
-    due_.signal();
+    if (!weak.expired()) hear(id);
   }
 
-  void hear(ConnectionId id, Connection& connection) {
-    while (const auto heard = connection.take()) {
-      if (connection.is_finishing()) connection.close("it was sent away, and said more");
+  /// Hears the connection until it ends. No coroutine: it would be most of the memory that a node costs.
+  void hear(ConnectionId id) {
+    const auto connection = connections_.at(id);
+    while (const auto heard = connection->take()) {
+      if (connection->is_finishing()) connection->close("it was sent away, and said more");
       roster_.said(id, heard->message, now());
       due_.signal();
     }
+    if (!connection->is_open()) return ended(id, *connection);
+    connection->when_ready([this, weak = weak_from_this(), id] {
+      if (const auto self = weak.lock()) hear(id);
+    });
+  }
+
+  void ended(ConnectionId id, const Connection& connection) {
+    connections_.erase(id);
+    limited_.erase(id);
+    log::debug("the link: connection {} of {} has ended: {}", id, connection.remote_address(),
+               connection.why());
+    if (connection.broken() == Broken::store_client)
+      roster_.store_client(connection.remote_address(), now());
+    roster_.gone(id, now());
+    due_.signal();
   }
 
   /// Whether the other side says who it is, and proves the token; until then it counts for nothing.
