@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <vector>
 
 #include "base/text.h"
@@ -52,8 +51,14 @@ Words lists_of_amd(const Environment& environment) {
           environment.has("HIP_VISIBLE_DEVICES") ? "HIP_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES"};
 }
 
+/// The name without the number at its end.
+std::string_view stem_of(std::string_view name) {
+  while (!name.empty() && is_digit(name.back())) name.remove_suffix(1);
+  return name;
+}
+
 bool is_numbered(std::string_view name, std::string_view prefix) {
-  return name.starts_with(prefix) && all_digits(name.substr(prefix.size()));
+  return name.size() > prefix.size() && stem_of(name) == prefix;
 }
 
 Names names_in(const Node& node, const char* folder) {
@@ -62,15 +67,18 @@ Names names_in(const Node& node, const char* folder) {
   return names;
 }
 
-bool is_kind(std::string_view name, const AcceleratorKind& kind) { return is_numbered(name, kind.prefix); }
+/// Whether the number in /dev behind this is an accelerator's.
+bool is_kind(std::string_view stem) {
+  return std::ranges::find(kinds, stem, &AcceleratorKind::prefix) != kinds.end();
+}
 
 /// Of the names in /dev, of which there may be hundreds, those that say something about accelerators.
 Names about_accelerators(const Node& node) {
   Names names;
   node.each_name("/dev", [&](std::string_view name) {
-    if (name == "kmsg" || name == "accel" || name == "dri" || name == "kfd" ||
-        std::ranges::any_of(kinds, std::bind_front(is_kind, name)))
-      names.emplace_back(name);
+    constexpr std::array<std::string_view, 4> others = {"kmsg", "accel", "dri", "kfd"};
+    const std::string_view stem = stem_of(name);
+    if (stem == name ? contains(others, name) : is_kind(stem)) names.emplace_back(name);
   });
   return names;
 }
@@ -218,7 +226,7 @@ bool is_accelerator_file(std::string_view path) {
   if (!path.starts_with(folder)) return false;
   path.remove_prefix(folder.size());
   return path == "kfd" || is_numbered(path, "accel/accel") || is_numbered(path, "dri/renderD") ||
-         std::ranges::any_of(kinds, std::bind_front(is_kind, path));
+         (stem_of(path) != path && is_kind(stem_of(path)));
 }
 
 unsigned count_mounted(std::string_view list, unsigned present) {
@@ -252,7 +260,7 @@ std::optional<DeviceCount> visible_accelerators(const Node& node) {
   const Environment& environment = node.environment();
   DeviceCount devices;
   for (const AcceleratorKind& kind : kinds) {
-    const auto is_one = [&](const std::string& name) { return is_kind(name, kind); };
+    const auto is_one = [&](const std::string& name) { return is_numbered(name, kind.prefix); };
     devices = {static_cast<unsigned>(std::ranges::count_if(dev, is_one)),
                fmt::format("/dev/{}[0-9]*", kind.prefix)};
     // A machine, whose /dev has the kernel's log, has no device files before the first use of a driver. A

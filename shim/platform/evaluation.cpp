@@ -56,6 +56,7 @@ std::string shown(const Value& value) {
 }  // namespace
 
 Reading::Reading(const Node& on, std::string_view users_nnodes) : node(on) {
+  variables_.reserve(node.environment().entries().size() + 1);
   if (!users_nnodes.empty()) variables_.emplace("RANKSHIM_NNODES", users_nnodes);
   for (const std::string_view entry : node.environment().entries()) {
     const std::string_view name = entry_name(entry);  // of one that occurs twice, the first counts

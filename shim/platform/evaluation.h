@@ -1,10 +1,10 @@
 #pragma once
 
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/fact.h"
@@ -29,7 +29,7 @@ class Reading {
   Faults unreadable;                  ///< JSON and files that exist and cannot be read
 
  private:
-  std::map<std::string_view, std::string_view> variables_;
+  std::unordered_map<std::string_view, std::string_view> variables_;
 };
 
 /// Why something yields nothing: what the user has to look for.
