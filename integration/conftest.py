@@ -38,8 +38,12 @@ def pytest_configure(config):
         networks.leave_machine_network()
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m selects
 def pytest_collection_modifyitems(items):
     """The quick ones first: a plain mistake shows in seconds."""
+    for item in items:
+        if item.get_closest_marker("costly") and "subreaper" in item.callspec.id:
+            item.add_marker(pytest.mark.nightly)
     items.sort(key=lambda item: item.get_closest_marker("torch") is not None)
 
 

@@ -30,7 +30,7 @@ def test_a_nested_standalone_is_alone_whatever_the_platform_sets(pods, rankshim,
     assert worlds([process]) == [["1"]]
 
 
-@pytest.mark.parametrize("before", ["timeout 100", "ENTRYPOINT"])
+@pytest.mark.parametrize("before", [pytest.param("timeout 100", marks=pytest.mark.nightly), "ENTRYPOINT"])
 def test_a_torchrun_behind_another_program_is_linked_and_its_workers_are_followed(pods, rankshim, tmp_path, before):
     entrypoint = tmp_path / "entrypoint.sh"
     entrypoint.write_text('#!/bin/sh\ncd "${0%/*}"\n"$@"\n')
@@ -48,7 +48,7 @@ def test_a_torchrun_behind_another_program_is_linked_and_its_workers_are_followe
     assert {path.name for path in tmp_path.iterdir()} == {"entrypoint.sh", "train.py"}
 
 
-@pytest.mark.parametrize("inside", [False, True], ids=["behind the program", "in a script"])
+@pytest.mark.parametrize("inside", [False, pytest.param(True, marks=pytest.mark.nightly)], ids=["behind the program", "in a script"])
 def test_a_torchrun_that_runs_as_another_user_has_its_own_log_folder(pods, rankshim, tmp_path, inside):
     # The workers are no Python, because the tests' own may be root's alone.
     torchrun = ["setpriv", "--reuid=54321", "--regid=54321", "--clear-groups", "torchrun", "--no_python", "sh", "-c",

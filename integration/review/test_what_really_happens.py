@@ -185,7 +185,8 @@ TORCHRUN = {CASES / "bypass-and-alone.yaml": ("error", ["1", "1"]), CASES / "byp
 
 @pytest.mark.torch
 @pytest.mark.usefixtures("torch")
-@pytest.mark.parametrize("path", TORCHRUN, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [pytest.param(path, marks=pytest.mark.nightly if path.stem == "bypass" else ()) for path in TORCHRUN],
+                         ids=lambda path: path.stem)
 def test_a_torchrun_that_bypasses_rankshim_is_alone_only_where_it_is_an_error(path, network, rankshim, tmp_path):
     level, worlds = TORCHRUN[path]
     (tmp_path / "train.py").write_text("import os, sys\nsys.stdout.write(os.environ['WORLD_SIZE'] + '\\n')\n")

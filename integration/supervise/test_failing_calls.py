@@ -99,6 +99,7 @@ def wrong(end, code):
     return None
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("scene", SCENES)
 def test_a_refused_call_never_hangs_never_claims_success_leaves_nothing_and_is_reported(refuse, refusals, scene):
     ends = list(refuse(scene))

@@ -24,6 +24,7 @@ def orphans(tmp_path_factory):
 
 
 # A byte that each left would show after 20,000.
+@pytest.mark.costly
 @pytest.mark.parametrize("thousands", [20, pytest.param(100, marks=pytest.mark.nightly)])
 def test_ten_thousand_orphans_at_once_and_more_in_a_row_leave_nothing(start, orphans, tmp_path, thousands):
     go = tmp_path / "go"

@@ -52,6 +52,7 @@ def test_each_of_the_64_signals_ends_a_command_that_does_not_handle_it(start):
         assert process.wait() == 128 + number
 
 
+@pytest.mark.costly
 def test_a_storm_of_signals_loses_none(start):
     # Real-time signals arrive as often as they were queued; of the others each number arrives. 64 comes last.
     process = start(sys.executable, "-c", COUNTER.replace("signal.SIGTERM", "64"))

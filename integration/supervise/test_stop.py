@@ -147,11 +147,11 @@ def test_a_handler_that_is_installed_at_the_last_moment_counts(start):
 @pytest.mark.usefixtures("torch")
 @pytest.mark.parametrize("options, command, code", [
     ((), ("python",), 0),
-    (("--launcher=none",), (), 0),
-    (("--launcher=native", "--nproc-per-node=2"), (), 143),
+    pytest.param(("--launcher=none",), (), 0, marks=pytest.mark.nightly),
+    pytest.param(("--launcher=native", "--nproc-per-node=2"), (), 143, marks=pytest.mark.nightly),
     (("--launcher=torchrun", "--nproc-per-node=2"), (), 143),
     pytest.param(("--launcher=torchrun", "--nproc-per-node=2", "--grace=60s"), (), 143, marks=pytest.mark.nightly),
-    ((), ("bash", "-c", 'python "$@"; exit 5', "bash"), 143),
+    pytest.param((), ("bash", "-c", 'python "$@"; exit 5', "bash"), 143, marks=pytest.mark.nightly),
 ], ids=["program", "none", "native", "torchrun", "torchrun with a grace", "script of a shell"])
 def test_a_checkpoint_is_saved_with_the_helpers_of_the_data_loader(rankshim, tmp_path, options, command, code):
     workers = 2 if "--nproc-per-node=2" in options else 1
