@@ -87,6 +87,6 @@ def test_workers_that_ignore_a_term_are_killed_when_the_grace_is_over(alone, ran
     assert process.ended - sent > 1.9
 
 
-@pytest.mark.parametrize("end, code", [("3", 3), ("-9", 137)])
+@pytest.mark.parametrize("end, code", [pytest.param("3", 3, marks=pytest.mark.nightly), ("-9", 137)])
 def test_the_workers_end_is_the_exit_code_though_torchruns_is_1(alone, rankshim, end, code):
     assert alone.run([rankshim, "--", STOPPING, end], {}, timeout=START).code == code

@@ -35,7 +35,10 @@ def fails(rankshim, tmp_path):
     return ended
 
 
-@pytest.mark.parametrize("options, code, outcome", [((), 0, "succeeded"), (("--strict",), 42, "failed")], ids=["told", "strict"])
+@pytest.mark.parametrize("options, code, outcome", [
+    ((), 0, "succeeded"),
+    pytest.param(("--strict",), 42, "failed", marks=pytest.mark.nightly),
+], ids=["told", "strict"])
 def test_a_failure_of_torchrun_that_the_script_hides_is_told(fails, options, code, outcome):
     done = fails(["bash", "-c", f"{TORCHRUN} | cat"], "sys.exit(42)", *options)
     assert (done.code, done.report["outcome"]) == (code, outcome), done.transcript()
@@ -60,7 +63,8 @@ if __name__ == "__main__":
 @pytest.mark.parametrize(("command", "end", "says"), [
     (["bash", "-c", TORCHRUN], "os.kill(os.getpid(), signal.SIGKILL)", "was ended by SIGKILL"),
     (["bash", "-c", TORCHRUN], "raise ValueError('boom')", "ended with code 1 (ValueError: boom)"),
-    (["python", "in_process.py"], "raise ValueError('boom')", "ended with code 1 (ValueError: boom)"),  # as accelerate does
+    pytest.param(["python", "in_process.py"], "raise ValueError('boom')", "ended with code 1 (ValueError: boom)",
+                 marks=pytest.mark.nightly),  # as accelerate does
 ], ids=["signal", "exception", "in its own process"])
 def test_the_worker_of_a_torchrun_in_a_command_is_named_if_the_command_fails_too(fails, tmp_path, command, end, says):
     (tmp_path / "in_process.py").write_text(IN_PROCESS)

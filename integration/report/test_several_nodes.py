@@ -93,6 +93,7 @@ def elastic(nodes, end):
     return first, second
 
 
+@pytest.mark.nightly
 def test_after_a_change_of_membership_the_new_workers_count(nodes):
     first, _ = elastic(nodes, 'if world == "2" and node == "0": sys.exit(42)')
     first.end()

@@ -87,7 +87,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   /// Calls `ready` once when take() may have more, or the connection has ended. A fifth of what next() needs in
   /// memory while it waits; node 0 has thousands of connections.
   template <class Ready>
-  void when_ready(Ready ready) {
+  void when_ready(const Ready& ready) {
     socket_.async_wait(tcp::socket::wait_read, [weak = weak_from_this(), ready](boost::system::error_code) {
       if (const auto self = weak.lock()) {
         self->reads_ = 0;
