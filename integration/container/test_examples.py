@@ -26,7 +26,7 @@ for step in itertools.count():
         sys.stdout.flush()
 """
 
-pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("torch")]
+pytestmark = [pytest.mark.torch, pytest.mark.nightly, pytest.mark.usefixtures("torch")]
 
 
 def for_podman(pod, folder):

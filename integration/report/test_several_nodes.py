@@ -166,7 +166,7 @@ def test_a_torchrun_that_waits_for_the_others_when_its_workers_are_done_is_not_t
     assert (second.report["outcome"], second.cause, second.log) == ("succeeded", None, "")
 
 
-@pytest.mark.parametrize("options", [(), ("--nnodes=2:3",)], ids=["static", "elastic"])
+@pytest.mark.parametrize("options", [(), pytest.param(("--nnodes=2:3",), marks=pytest.mark.nightly)], ids=["static", "elastic"])
 def test_nodes_that_never_come_are_75(nodes, options):
     node = nodes(0, "", "--wait-timeout=1s", "--link=off", *options).end()
     assert node.code == 75

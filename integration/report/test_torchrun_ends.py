@@ -114,6 +114,7 @@ def test_a_killed_worker_is_137_and_not_out_of_memory(job):
     assert (case.cause["rank"], case.cause["signal"], case.cause["out_of_memory"]) == (1, "SIGKILL", False)
 
 
+@pytest.mark.nightly
 def test_a_segmentation_fault_is_139(job):
     case = job("segfault")
     assert case.code == 139
@@ -158,6 +159,7 @@ def test_workers_that_ignore_a_term_are_killed_after_the_grace_and_none_counts_a
     assert case.report["leftovers"] == {"found": 0, "killed": 0}
 
 
+@pytest.mark.nightly
 def test_without_stacks_such_workers_get_nothing_but_the_kill(job):
     case = job("deaf without stacks")
     assert case.code == 128 + signal.SIGTERM

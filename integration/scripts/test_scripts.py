@@ -24,12 +24,13 @@ def script(*words):
     return run([str(REPOSITORY / "scripts" / words[0]), *words[1:]], environment, timeout=SECONDS)
 
 
-@pytest.fixture(params=["a binary", pytest.param("it builds one", marks=pytest.mark.nightly)])
+@pytest.fixture(params=["a binary", "it builds one"])
 def demonstration(request, rankshim):
     """The demonstration's words."""
     return ["demo", rankshim] if request.param == "a binary" else ["demo"]
 
 
+@pytest.mark.nightly  # test_demo.py has `rankshim demo`
 @pytest.mark.torch
 def test_the_demonstration_trains_two_nodes_together_and_prints_what_happened(torch, namespaces, demonstration):
     if namespaces:

@@ -84,8 +84,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::awaitable<std::optional<Heard>> next();
   /// A message that is here already.
   std::optional<Heard> take();
-  /// Calls `ready` once when take() may have more, or the connection has ended. A fifth of what next() needs in
-  /// memory while it waits; node 0 has thousands of connections.
+  /// Calls `ready` once when take() may have more, or the connection has ended. A fifth of what next() needs
+  /// in memory while it waits; node 0 has thousands of connections.
   template <class Ready>
   void when_ready(const Ready& ready) {
     socket_.async_wait(tcp::socket::wait_read, [weak = weak_from_this(), ready](boost::system::error_code) {

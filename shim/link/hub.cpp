@@ -149,8 +149,7 @@ class Hub final : public Link {
     limited_.erase(id);
     log::debug("the link: connection {} of {} has ended: {}", id, connection.remote_address(),
                connection.why());
-    if (connection.broken() == Broken::store_client)
-      roster_.store_client(connection.remote_address(), now());
+    if (connection.broken() == Broken::store_client) roster_.store_client(connection.remote_address(), now());
     roster_.gone(id, now());
     due_.signal();
   }
