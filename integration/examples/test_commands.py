@@ -12,6 +12,7 @@ import yaml
 from examples.test_install import TOOLS
 from examples.test_manifests import EXAMPLES, INSTALL
 from lib.explain import explained, values
+from lib.mounts import over_tmp
 from lib.requirements import cannot
 
 COMPOSE = TOOLS.parent / "compose" / "docker-compose"
@@ -176,7 +177,7 @@ def test_the_hook_of_modelarts_lite_changes_rank_and_master_before_they_are_read
     )
     (tmp_path / "bin" / "wget").chmod(0o755)
     done = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /tmp && cd /tmp && exec "$@"', tmp_path,
+        ["unshare", "--mount", "sh", "-ec", over_tmp('mount --bind "$0" /tmp') + 'cd /tmp; exec "$@"', tmp_path,
          rankshim, "--wait", "none", *words, "sh", "-c", "echo $NODE_RANK of $NNODES, $MASTER_ADDR"],
         env={
             "PATH": "/tmp/bin:/usr/bin:/bin", "MA_NUM_HOSTS": "6", "MA_NUM_GPUS": "8", "MA_VJ_NAME": "llm",

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from lib.documents import shell
+from lib.mounts import over_tmp
 from lib.process import PATH
 from lib.requirements import cannot
 
@@ -30,7 +31,7 @@ def node(network, rankshim):
     def start(name, script):
         node = network.node(name)
         server.publish(name, node)
-        own = 'for folder in /tmp /dev/shm; do mount -t tmpfs tmpfs $folder; done; cd /tmp; exec bash -ec "$0"'
+        own = over_tmp("mount -t tmpfs tmpfs /tmp; mount -t tmpfs tmpfs /dev/shm") + 'cd /tmp; exec bash -ec "$0"'
         return node.start(["sh", "-c", own, script], environment, name=name)
 
     return start

@@ -65,7 +65,7 @@ def alone(network):
     return network.node("alone")
 
 
-@pytest.mark.parametrize("options, code", [((), TERMINATED), (("--exit-map=stopped=0",), 0)])
+@pytest.mark.parametrize("options, code", [((), TERMINATED), pytest.param(("--exit-map=stopped=0",), 0, marks=pytest.mark.nightly)])
 def test_a_job_that_was_stopped_is_not_done_though_every_worker_saved_and_ended_with_0(alone, rankshim, options, code):
     process = training(alone, rankshim, "save", *options, workers=2)
     process.signal(signal.SIGTERM)
@@ -79,6 +79,7 @@ def test_a_term_in_training_that_ends_the_worker_gives_143(alone, rankshim):
     assert process.wait() == TERMINATED
 
 
+@pytest.mark.nightly
 def test_workers_that_ignore_a_term_are_killed_when_the_grace_is_over(alone, rankshim):
     process = training(alone, rankshim, "deaf", "--grace=2s", workers=2)
     sent = time.monotonic()
@@ -87,6 +88,7 @@ def test_workers_that_ignore_a_term_are_killed_when_the_grace_is_over(alone, ran
     assert process.ended - sent > 1.9
 
 
-@pytest.mark.parametrize("end, code", [pytest.param("3", 3, marks=pytest.mark.nightly), ("-9", 137)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("end, code", [("3", 3), ("-9", 137)])
 def test_the_workers_end_is_the_exit_code_though_torchruns_is_1(alone, rankshim, end, code):
     assert alone.run([rankshim, "--", STOPPING, end], {}, timeout=START).code == code

@@ -91,7 +91,7 @@ def test_two_elastic_torchruns_of_the_users_meet_on_one_machine(rankshim):
                   for _ in range(2)])
 
 
-@pytest.mark.parametrize("spelling", ["--local_rank", "--local-rank"])
+@pytest.mark.parametrize("spelling", ["--local_rank", pytest.param("--local-rank", marks=pytest.mark.nightly)])
 def test_a_script_that_knows_one_spelling_of_local_rank_gets_that_one(rankshim, tmp_path, spelling):
     script = tmp_path / "old.py"
     script.write_text(

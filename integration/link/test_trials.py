@@ -91,6 +91,7 @@ def test_a_node_that_was_told_not_to_link_is_recognised_and_all_train(start, scr
         assert "REDUCED 2" in node.stdout
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_a_script_that_calls_torchrun_trains_as_before(start, script):
     for node in [start(rank, shell(f"torchrun {script}"), nodes=2, OMP_NUM_THREADS="1", RANKSHIM_LAUNCHER="auto") for rank in (0, 1)]:

@@ -51,6 +51,7 @@ def test_a_folder_that_cannot_be_made_is_a_warning(shim, tmp_path):
     assert f"warning: cannot make the folder {tmp_path}/file/logs (Not a directory)" in done.stderr
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 @pytest.mark.usefixtures("torch")
 def test_torchrun_has_the_same_layout(shim, tmp_path):

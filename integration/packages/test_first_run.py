@@ -10,10 +10,10 @@ from lib.process import clean_environment, run
 from lib.requirements import cannot
 from packages.conftest import PYTHON
 
-pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("torch")]
+pytestmark = [pytest.mark.torch, pytest.mark.nightly, pytest.mark.usefixtures("torch")]
 
 
-@pytest.fixture(params=[180, pytest.param(60, marks=[pytest.mark.alone, pytest.mark.nightly])], ids=["busy", "idle"])
+@pytest.fixture(params=[180, pytest.param(60, marks=pytest.mark.alone)], ids=["busy", "idle"])
 def patience(request):
     """How long the demonstration may take, in seconds: on an idle machine a minute."""
     return request.param

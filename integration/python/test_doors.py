@@ -37,7 +37,7 @@ DOORS = {
 REALLY_TRAINS = ("torchrun", "a script that becomes torchrun")
 # What differs from another one in words, which the tests of reading them know.
 NIGHTLY = ("a path", "a module", "an unbuffered module", "launch", "env", "a shell", "a script that becomes torchrun",
-           "a script with a module", "a script with its own PYTHONPATH")
+           "a script with a module", "a script with its own PYTHONPATH", "a script with its own backend")
 
 
 def world(process):

@@ -24,6 +24,7 @@ def worlds(processes):
     return [[result["world"] for result in results(process).values()] for process in processes]
 
 
+@pytest.mark.nightly
 def test_a_nested_standalone_is_alone_whatever_the_platform_sets(pods, rankshim, tmp_path):
     command = ["torchrun", "--standalone", "--nproc_per_node=1", ALLREDUCE]
     process = pods[0].start([rankshim, "--", "sh", "-c", shlex.join(command)], operator_1_9(0, 2, MASTER, 1) | OMP)

@@ -48,6 +48,7 @@ def test_a_failure_of_torchrun_that_the_script_hides_is_told(fails, options, cod
     assert ", although worker 1 (rank 1, pid " in done.last_line and " of a torchrun in it had failed: it ended with code 42" in done.last_line
 
 
+@pytest.mark.nightly
 def test_a_signal_that_ended_it_is_named(fails):
     done = fails(["bash", "-c", f"{TORCHRUN}; true"], "os.kill(os.getpid(), signal.SIGKILL)", "--strict")
     assert (done.code, done.report["root_cause"]["signal"]) == (137, "SIGKILL"), done.transcript()
@@ -75,6 +76,7 @@ def test_the_worker_of_a_torchrun_in_a_command_is_named_if_the_command_fails_too
     assert (done.report["root_cause"]["who"], done.report["root_cause"]["rank"]) == ("worker", 1)
 
 
+@pytest.mark.nightly
 def test_a_script_that_tries_again_and_succeeds_hides_nothing(fails):
     done = fails(["bash", "-c", f"until {TORCHRUN}; do :; done"], "sys.exit(42)", "--strict")
     assert (done.code, done.report["root_cause"]) == (0, None), done.transcript()

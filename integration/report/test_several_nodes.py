@@ -118,6 +118,7 @@ def test_when_torchruns_store_is_gone_torchrun_is_the_cause_and_not_the_worker_t
     assert second.last_line.endswith("; it ended its workers itself")
 
 
+@pytest.mark.nightly
 def test_for_a_worker_that_lost_its_peer_the_report_names_a_probable_failure_of_another_node(nodes):
     first, second = nodes(0, ALL_REDUCE, "--link=off"), nodes(1, ALL_REDUCE, "--link=off")
     second.end()
@@ -131,7 +132,8 @@ def test_for_a_worker_that_lost_its_peer_the_report_names_a_probable_failure_of_
     assert "GLHF" not in first.last_line and ".cc:" not in first.last_line
 
 
-@pytest.mark.parametrize("link", ["auto", pytest.param("off", marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("link", ["auto", "off"])
 def test_the_peer_of_a_drained_node_is_tried_again_by_kubeflows_exit_code_policy(nodes, link):
     """kubeflow/training-operator@v1.9.4:pkg/util/train/train_util.go IsRetryableExitCode: 128 and above."""
     job = yaml.safe_load((REPOSITORY / "examples/kubeflow-v1/job.yaml").read_text())["spec"]["pytorchReplicaSpecs"]

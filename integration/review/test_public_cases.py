@@ -17,6 +17,7 @@ import pytest
 
 from examples.schema import mistakes
 from examples.test_manifests import documents
+from lib.mounts import over_tmp
 from lib.mpi import OPEN_MPI, ssh
 from lib.process import PATH, clean_environment
 from lib.requirements import cannot
@@ -322,7 +323,7 @@ esac
 """
 SEES = "import ray\nray.init()\nprint('sees', len(ray.nodes()), 'nodes', ray.cluster_resources().get('GPU', 0), 'GPUs')\n"
 # Ray's sockets are in /tmp, and its store in /dev/shm, which are the pod's own.
-POD = f"""for folder in /tmp /dev/shm; do mount -t tmpfs tmpfs $folder; done
+POD = f"""{over_tmp("mount -t tmpfs tmpfs /tmp; mount -t tmpfs tmpfs /dev/shm")}
 cat >/tmp/multi-node-serving.sh <<'END'
 {SERVING}END
 cat >/tmp/vllm.py <<'END'

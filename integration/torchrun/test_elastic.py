@@ -167,6 +167,7 @@ def test_at_an_etcd_one_node_after_the_other_is_lost_and_comes_back(job):
     made.end(both)
 
 
+@pytest.mark.nightly
 def test_when_the_host_of_a_c10d_job_is_lost_the_others_end_with_an_error_that_names_it(job):
     made = job("c10d")
     made.server.publish(MEETING, made.nodes[0])

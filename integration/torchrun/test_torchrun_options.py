@@ -54,7 +54,7 @@ def as_variables(options):
         "PET_MAX_RESTARTS": "2", "PET_RDZV_ID": "job7", "PET_RDZV_CONF": "timeout=77"}
 
 
-@pytest.mark.parametrize("give", [as_arguments, as_variables])
+@pytest.mark.parametrize("give", [pytest.param(as_arguments, marks=pytest.mark.nightly), as_variables])
 def test_every_option_of_torchruns_reaches_it(train, tmp_path, give):
     logs = tmp_path / "logs"
     options, variables = give({name: value for name, (value, _) in OPTIONS.items()} | {"log_dir": str(logs)})
