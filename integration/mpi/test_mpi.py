@@ -42,6 +42,7 @@ def trained(process, rankshim_says):
     return found
 
 
+@pytest.mark.nightly
 def test_processes_of_one_node_train_together(mpi, network, rankshim):
     node = network.node("alone")
     launcher = OPEN_MPI if mpi == "open-mpi" else MPICH

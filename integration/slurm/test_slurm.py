@@ -79,7 +79,7 @@ sys.stdout.write(f"node {os.environ['NODE_RANK']} of {os.environ['NNODES']} {sys
     assert code == 0 and {f"node {rank} of 2 ['--epochs', '10']" for rank in (0, 1)} <= set(lines), lines
 
 
-@pytest.mark.parametrize(("code", "restarts"), [(75, 1), (1, 0)])
+@pytest.mark.parametrize(("code", "restarts"), [(75, 1), pytest.param(1, 0, marks=pytest.mark.nightly)])
 def test_the_examples_batch_script_is_requeued_when_a_node_did_not_come_and_for_no_other_code(cluster, code, restarts):
     """A stand-in for rankshim ends with the code. Slurm starts a requeued job two minutes later; nobody waits for that."""
     example = (HERE.parents[1] / "examples" / "slurm" / "job.sbatch").read_text()

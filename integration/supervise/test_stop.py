@@ -146,7 +146,7 @@ def test_a_handler_that_is_installed_at_the_last_moment_counts(start):
 @pytest.mark.torch
 @pytest.mark.usefixtures("torch")
 @pytest.mark.parametrize("options, command, code", [
-    ((), ("python",), 0),
+    pytest.param((), ("python",), 0, marks=pytest.mark.nightly),
     pytest.param(("--launcher=none",), (), 0, marks=pytest.mark.nightly),
     pytest.param(("--launcher=native", "--nproc-per-node=2"), (), 143, marks=pytest.mark.nightly),
     (("--launcher=torchrun", "--nproc-per-node=2"), (), 143),
