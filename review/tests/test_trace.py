@@ -122,8 +122,8 @@ def test_node_0_alone_shows_all_nodes_as_it_knows_them(capsys, linked):
     assert [bars(events, 2, row)[0]["name"] for row in ("rank 2", "rank 3")] == ["rank 2: exit code 143", "rank 3: exit code 1"]
     (failed,), (stopped,) = bars(events, 2, "phases"), bars(events, 3, "phases")
     assert failed["args"]["failure"].startswith("ended with code 1 (ValueError: ") and stopped["name"] == "stopped"
-    (launch,) = {bars(events, 1, worker)[0]["ts"] // 100_000 for worker in rows(events, 1)[1:]}
-    assert failed["ts"] // 100_000 == launch, "linked nodes launch together"
+    (meet,) = [bar for bar in bars(events, 1, "phases") if bar["name"] == "meet"]
+    assert failed["ts"] == pytest.approx(meet["ts"] + meet["dur"], abs=2000), "linked nodes launch together"
     (mark,) = [event for event in events if event["ph"] == "i"]
     assert (mark["pid"], mark["ts"]) == (2, failed["ts"] + failed["dur"])
 
