@@ -98,6 +98,7 @@ def test_an_exception_is_reported_with_its_traceback_and_without_secrets(job):
     assert case.report["resources"]["user_seconds"] > 0
 
 
+@pytest.mark.alone  # how soon the worker is seen, which ends at once
 def test_sys_exit_42_is_42(job):
     case = job("exit")
     assert case.code == 42
