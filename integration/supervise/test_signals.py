@@ -60,7 +60,7 @@ def test_a_storm_of_signals_loses_none(start):
     shim = process.shim()
     queued = {40: 0, 41: 0}
     mixed = [signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP, signal.SIGWINCH, signal.SIGURG]
-    for index in range(20_000):  # two each
+    for index in range(50_000):  # two each
         os.kill(shim, mixed[index % len(mixed)])
         number = 40 + index % 2
         queued[number] += queue(shim, number, index)
