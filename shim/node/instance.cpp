@@ -48,9 +48,11 @@ bool is_local(const std::string& folder) {
 }
 
 /// Whether a process that is left over was started with the folder in its environment. Its children look for
-/// Python code there: if the folder went, another user could put a folder of that name in its place.
+/// Python code there: if the folder went, another user could put a folder of that name in its place. Where
+/// /proc does not show the processes, one may be there.
 bool is_in_use(const std::string& folder) {
-  return std::ranges::any_of(all_processes().value_or(std::vector<Process>{}), [&](const Process& process) {
+  const auto processes = all_processes();
+  return !processes || std::ranges::any_of(*processes, [&](const Process& process) {
     return read_proc(process.pid, "environ").value_or("").find(folder) != std::string::npos;
   });
 }
