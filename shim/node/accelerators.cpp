@@ -67,9 +67,10 @@ Names names_in(const Node& node, const char* folder) {
   return names;
 }
 
-/// Whether the number in /dev behind this is an accelerator's.
-bool is_kind(std::string_view stem) {
-  return std::ranges::find(kinds, stem, &AcceleratorKind::prefix) != kinds.end();
+/// Whether it is a numbered file of an accelerator in /dev.
+bool is_of_kinds(std::string_view name) {
+  const std::string_view stem = stem_of(name);
+  return stem != name && std::ranges::find(kinds, stem, &AcceleratorKind::prefix) != kinds.end();
 }
 
 /// Of the names in /dev, of which there may be hundreds, those that say something about accelerators.
@@ -77,8 +78,7 @@ Names about_accelerators(const Node& node) {
   Names names;
   node.each_name("/dev", [&](std::string_view name) {
     constexpr std::array<std::string_view, 4> others = {"kmsg", "accel", "dri", "kfd"};
-    const std::string_view stem = stem_of(name);
-    if (stem == name ? contains(others, name) : is_kind(stem)) names.emplace_back(name);
+    if (contains(others, name) || is_of_kinds(name)) names.emplace_back(name);
   });
   return names;
 }
@@ -226,7 +226,7 @@ bool is_accelerator_file(std::string_view path) {
   if (!path.starts_with(folder)) return false;
   path.remove_prefix(folder.size());
   return path == "kfd" || is_numbered(path, "accel/accel") || is_numbered(path, "dri/renderD") ||
-         (stem_of(path) != path && is_kind(stem_of(path)));
+         is_of_kinds(path);
 }
 
 unsigned count_mounted(std::string_view list, unsigned present) {
