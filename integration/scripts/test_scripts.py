@@ -88,17 +88,24 @@ def test_bench_measures_all_three_inits_in_one_table_and_draws_them(rankshim, na
     assert {cell.strip() for cell in memory[1:4]} <= {text.replace(",", "") for text in texts}
 
 
-@pytest.mark.nightly  # it compiles the program of the figures; what they must not exceed is a unit test
-def test_scale_measures_the_waiting_of_many_nodes_and_long_lists(rankshim, namespaces):
+@pytest.mark.nightly  # it compiles the program of the figures
+def test_scale_measures_the_waiting_of_many_nodes_and_long_lists_and_the_link_of_thousands(rankshim, namespaces, tmp_path):
     if namespaces:
         cannot(namespaces)
-    done = script("scale", "--nodes", "8", "--seconds", "1", "--hosts", "64", "--linked", "16", rankshim)
+    linked = ("--linked", "16", "--linked", "256", "--linked", "1024", "--linked", "4096")
+    done = script("scale", "--nodes", "8", "--seconds", "1", "--hosts", "64", *linked, "--svg", str(tmp_path / "scale.svg"), rankshim)
     assert done.code == 0, done.transcript()
     rows = [line.split("|")[1].strip() for line in done.stdout.splitlines() if line.startswith("| ")]
-    assert len(rows) == 1 + 4 + 4 + 9 + 4
+    assert len(rows) == 1 + 4 + 4 + 9 + 4 * 4
     assert any("8 nodes, a short name" in row for row in rows) and any("64 hosts" in row for row in rows)
     peaks = [int(peak) for peak in re.findall(r"^\| simulated questions .*at most (\d+)", done.stdout, re.MULTILINE)]
     assert len(peaks) == 6 and max(peaks) < 2500  # of 256, 1,024 and 4,096 nodes
+    for what, most in (("memory of node 0 for each", 3),  # kB; with 16 nodes it is what the link needs once
+                       ("from the last arrival to the last launch", 300), ("from a failure to the last node that knows", 300)):  # ms
+        figures = re.findall(rf"link of (\d+) nodes: {what} \| ([\d.]+)", done.stdout)
+        assert [nodes for nodes, _ in figures] == ["16", "256", "1024", "4096"]
+        assert max(float(figure) for _, figure in figures[1:]) < most
+    assert "4,096 nodes" in (tmp_path / "scale.svg").read_text()
 
 
 def test_a_script_refuses_an_argument_that_it_does_not_know():
