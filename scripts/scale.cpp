@@ -69,8 +69,8 @@ int run_hub(unsigned nodes, std::chrono::milliseconds late) {
   bool over = false;
   asio::co_spawn(io, hub->meet(now() + longest), [&](const std::exception_ptr& thrown, const Met& met) {
     if (thrown || !std::holds_alternative<Go>(met)) std::_Exit(1);
-    std::printf("| link of %u nodes: memory of node 0 for each | %.2f kB |\n", nodes,
-                static_cast<double>(private_memory() - before) / 1024 / nodes);
+    std::printf("| link of %u nodes: memory of node 0 | %ld kB |\n", nodes,
+                (private_memory() - before) / 1024);
     std::fflush(stdout);
     hub->on_stop([&](const Stop&) {
       asio::co_spawn(io, hub->finish({.code = 143}), [&](const std::exception_ptr&) {

@@ -109,11 +109,10 @@ class Hub final : public Link {
 
   void add(tcp::socket socket) {
     const ConnectionId id = ++last_id_;
-    const auto connection =
+    connections_[id] =
         std::make_shared<Connection>(std::move(socket), Connection::Side::hub, options_.timeout);
-    connections_[id] = connection;
     limit(id);
-    start(serve(weak_from_this(), id, connection));
+    hear(id);
     due_.signal();
   }
 
@@ -123,19 +122,16 @@ class Hub final : public Link {
     if (limited_.size() > options_.self.nnodes + most_unknown) limited_.begin()->second = Time::min();
   }
 
-  /// A connection's story. The hub's end closes it.
-  asio::awaitable<void> serve(std::weak_ptr<Link> weak, ConnectionId id,
-                              std::shared_ptr<Connection> connection) {
-    if (!co_await greet(weak, id, *connection)) connection->close("it did not say who it is");
-    if (!weak.expired()) hear(id);
-  }
-
   /// Hears the connection until it ends. No coroutine: it would be most of the memory that a node costs.
   void hear(ConnectionId id) {
     const auto connection = connections_.at(id);
     while (const auto heard = connection->take()) {
-      if (connection->is_finishing()) connection->close("it was sent away, and said more");
-      roster_.said(id, heard->message, now());
+      if (connection->is_finishing())
+        connection->close("it was sent away, and said more");
+      else if (limited_.contains(id))
+        greet(id, *connection, *heard);
+      else
+        roster_.said(id, heard->message, now());
       due_.signal();
     }
     if (!connection->is_open()) return ended(id, *connection);
@@ -145,31 +141,37 @@ class Hub final : public Link {
   }
 
   void ended(ConnectionId id, const Connection& connection) {
-    connections_.erase(id);
-    limited_.erase(id);
     log::debug("the link: connection {} of {} has ended: {}", id, connection.remote_address(),
                connection.why());
+    if (const auto unproven = unproven_.extract(id)) {
+      const Hello& hello = unproven.mapped();
+      roster_.doubt(hello, node_name(hello.rank, hello.host, hello.seen) +
+                               " did not prove that it knows the job's token (--job-token-file)");
+    }
+    connections_.erase(id);
+    limited_.erase(id);
     if (connection.broken() == Broken::store_client) roster_.store_client(connection.remote_address(), now());
     roster_.gone(id, now());
     due_.signal();
   }
 
-  /// Whether the other side says who it is, and proves the token; until then it counts for nothing.
-  asio::awaitable<bool> greet(const std::weak_ptr<Link>& weak, ConnectionId id, Connection& connection) {
-    const auto first = co_await connection.next();
-    if (!first || !std::holds_alternative<Hello>(first->message)) co_return false;
-    Hello hello = std::get<Hello>(first->message);
+  /// The other side says who it is, and proves the token; until then it counts for nothing.
+  void greet(ConnectionId id, Connection& connection, const Heard& heard) {
+    if (const auto unproven = unproven_.find(id); unproven != unproven_.end()) {
+      if (!std::holds_alternative<Proof>(heard.message))
+        return connection.close("it did not prove the token");
+      return arrived(id, connection, unproven_.extract(unproven).mapped());
+    }
+    if (!std::holds_alternative<Hello>(heard.message)) return connection.close("it did not say who it is");
+    Hello hello = std::get<Hello>(heard.message);
     hello.seen = connection.remote_address();
-    const std::string name = node_name(hello.rank, hello.host, hello.seen);
     if (options_.token.has_value() == hello.nonce.empty()) {
       const std::string sentence =
-          name +
+          node_name(hello.rank, hello.host, hello.seen) +
           (options_.token ? " has no token, and the job has one" : " has a token, and node 0 has none") +
           "; set --job-token-file on all nodes";
       roster_.doubt(hello, sentence);
-      tell({{id}, Refuse{exit_code::configuration, sentence}});
-      due_.signal();
-      co_return true;
+      return tell({{id}, Refuse{exit_code::configuration, sentence}});
     }
     boost::system::error_code ignored;
     const Welcome welcome{.instance = options_.self.instance,
@@ -178,20 +180,18 @@ class Hub final : public Link {
                           .seen = hello.seen,
                           .port = way_back_.local_endpoint(ignored).port(),
                           .nonce = options_.token ? random_number() : ""};
-    if (options_.token) connection.use(options_.token->for_connection(first->line.text, to_text(welcome)));
+    if (options_.token) connection.use(options_.token->for_connection(heard.line.text, to_text(welcome)));
     connection.send(welcome);
-    if (options_.token) {
-      const auto second = co_await connection.next();
-      const bool proven = second && std::holds_alternative<Proof>(second->message);
-      if (!proven && !weak.expired())
-        roster_.doubt(hello, name + " did not prove that it knows the job's token (--job-token-file)");
-      if (!proven) co_return false;
-    }
+    if (options_.token)
+      unproven_[id] = std::move(hello);
+    else
+      arrived(id, connection, hello);
+  }
+
+  void arrived(ConnectionId id, const Connection& connection, const Hello& hello) {
     limited_.erase(id);
     roster_.is_at(connection.local_address());
     roster_.arrived(id, hello, now());
-    due_.signal();
-    co_return true;
   }
 
   // ---- what the roster says ----
@@ -320,6 +320,7 @@ class Hub final : public Link {
   std::optional<rlimit> inherited_limit_;
   std::unordered_map<ConnectionId, std::shared_ptr<Connection>> connections_;
   std::map<ConnectionId, Time> limited_;  ///< they are to say who they are, or to close, until then
+  std::unordered_map<ConnectionId, Hello> unproven_;  ///< they said who they are, and are to prove the token
   ConnectionId last_id_ = myself;
   Event due_;  ///< for act()
   bool short_of_descriptors_ = false;
