@@ -1,10 +1,14 @@
 """No folder of rankshim is left after any end, unless rankshim itself is killed. A stand-in for torchrun has one worker;
 that the real one's folders go too is seen in report/."""
 
+import os
 import signal
 import sys
+import time
 
 import pytest
+
+from lib.events import until
 
 UP = 'print("up", flush=True); import time; time.sleep(1000)'
 DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + UP
@@ -75,3 +79,24 @@ def test_no_folder_stays_after_a_program_of_several_nodes(start, tmp_path, end):
     process.wait()
     assert f"{tmp_path}/tmp/rankshim-" in process.stdout
     assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_the_folder_of_a_rankshim_that_was_killed_is_removed_by_a_later_one(start, tmp_path):
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    options = ("--nnodes=2", "--node-rank=0", "--master-addr=127.0.0.1", "--wait=none", f"--run-dir={tmp_path}")
+    killed, living = (start("setpriv", "--pdeathsig=KILL", "sh", "-c", "echo up; exec sleep 1000", options=options,
+                            env={"TMPDIR": str(folder)}) for _ in range(2))
+    for process in (killed, living):
+        process.wait_line("^up")
+    killed.send(signal.SIGKILL)
+    killed.wait()
+    assert len(list(folder.iterdir())) == 2
+    for one in folder.iterdir():
+        os.utime(one, times=(time.time() - 100,) * 2)  # in a container, one is left that may be about to be locked
+    start("sleep", "1000", options=[f"--run-dir={tmp_path}"], env={"TMPDIR": str(folder)})
+    until(lambda: len(list(folder.iterdir())) == 1, "the folder is removed")
+    assert living.popen.poll() is None
+    living.send(signal.SIGTERM)
+    living.wait()
+    assert list(folder.iterdir()) == []

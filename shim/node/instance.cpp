@@ -1,6 +1,8 @@
 #include "node/instance.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <unistd.h>
@@ -10,6 +12,8 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
+#include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <system_error>
 
@@ -18,6 +22,12 @@
 #include "node/process.h"
 
 namespace rankshim {
+namespace {
+
+constexpr std::string_view name_of_pid_1 = "rankshim-pid1-";
+constexpr std::string_view random_part = "XXXXXX";  // of mkdtemp(3)
+
+}  // namespace
 
 std::string name_in_namespace() {
   struct stat status{};  // asked once, for each name of a folder is compared
@@ -32,6 +42,16 @@ std::optional<pid_t> instance_of(std::string_view name) {
   if (!name.starts_with(beginning)) return std::nullopt;
   const auto pid = first_number<pid_t>(name.substr(beginning.size()));
   return pid && *pid > 0 ? pid : std::nullopt;
+}
+
+std::optional<InstanceFolder> make_instance_folder(const std::string& parent) {
+  std::string path = parent + "/";
+  path += getpid() == 1 ? std::string(name_of_pid_1) : name_of_instance() + "-";
+  path += random_part;
+  if (mkdtemp(path.data()) == nullptr) return std::nullopt;
+  Descriptor lock(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  flock(lock.number(), LOCK_SH | LOCK_NB);  // where it is refused, it is refused to those that look, too
+  return InstanceFolder{std::move(path), std::move(lock)};
 }
 
 namespace {
@@ -57,6 +77,24 @@ bool is_in_use(const std::string& folder) {
   });
 }
 
+/// Whether this is the name of something whose instance has ended, as far as its name shows.
+bool is_left(std::string_view name) {
+  const auto pid = instance_of(name);
+  return pid && kill(*pid, 0) != 0 && errno == ESRCH;
+}
+
+bool is_of_pid_1(std::string_view name) {
+  return name.starts_with(name_of_pid_1) && name.size() == name_of_pid_1.size() + random_part.size();
+}
+
+/// Whether this is the folder of a PID 1 that has ended. It has its lock a moment after it was made.
+bool is_left_by_container(const std::string& path, const struct stat& status) {
+  constexpr std::time_t moment = 60;
+  if (status.st_mtime > std::time(nullptr) - moment) return false;
+  const Descriptor folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  return folder.number() >= 0 && flock(folder.number(), LOCK_EX | LOCK_NB) == 0;
+}
+
 }  // namespace
 
 void remove_what_was_left(const std::vector<std::string>& folders) {
@@ -64,12 +102,13 @@ void remove_what_was_left(const std::vector<std::string>& folders) {
     if (!is_local(parent)) continue;
     Folder names(parent.c_str());
     while (const char* name = names.next()) {
-      const auto pid = instance_of(name);
-      if (!pid || kill(*pid, 0) == 0 || errno != ESRCH) continue;
+      const bool by_container = is_of_pid_1(name);
+      if (!by_container && !is_left(name)) continue;
       struct stat status{};
       const std::string path = parent + "/" + name;
+      if (lstat(path.c_str(), &status) != 0 || status.st_uid != geteuid()) continue;
       std::error_code ignored;  // it is nobody's job to remove it now
-      if (lstat(path.c_str(), &status) == 0 && status.st_uid == geteuid() && !is_in_use(path))
+      if (by_container ? is_left_by_container(path, status) : !is_in_use(path))
         std::filesystem::remove_all(path, ignored);
     }
   }

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/files.h"
+
 /// The names of what an instance of rankshim has in folders that others use too: its socket, its temporary
 /// folder. They say whose it is, so that what a killed instance left can be removed.
 namespace rankshim {
@@ -21,8 +23,19 @@ std::string name_of_instance();
 /// The instance of this PID namespace whose name this is; nothing if it is none's.
 std::optional<pid_t> instance_of(std::string_view name);
 
-/// Removes what instances of this user and PID namespace that were killed left in these folders, unless other
-/// machines may share the folder, or a process is left that was told of what is in it.
+/// A new temporary folder of this instance. Its lock shows that the instance lives.
+struct InstanceFolder {
+  std::string path;
+  Descriptor lock;
+};
+
+/// Makes one in this folder: "rankshim-4026531836-17-x1Y2z3", or as PID 1 "rankshim-pid1-x1Y2z3", because all
+/// processes of a PID namespace end with its PID 1. Nothing if that fails (errno).
+std::optional<InstanceFolder> make_instance_folder(const std::string& parent);
+
+/// Removes what instances of this user that were killed left in these folders, unless other machines may
+/// share the folder: everything of this PID namespace that no process which is left was told of, and the
+/// temporary folders of containers that have ended, if they are older than a minute.
 void remove_what_was_left(const std::vector<std::string>& folders);
 
 }  // namespace rankshim

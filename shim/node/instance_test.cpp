@@ -1,8 +1,10 @@
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -39,6 +41,24 @@ TEST_CASE("what a killed instance left is removed, and nothing else") {
   std::ranges::sort(left);
   CHECK(left == std::vector<std::string>{name_of_instance() + ".sock", "rankshim-x"});
   std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("the temporary folder of a container that has ended is removed after a minute, and no other") {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::temp_directory_path() / ("instance-" + std::to_string(getpid()));
+  const fs::path left = folder / "rankshim-pid1-aaaaaa", living = folder / "rankshim-pid1-bbbbbb",
+                 new_one = folder / "rankshim-pid1-cccccc", checkout = folder / "rankshim-pid1-checkout",
+                 no_folder = folder / "rankshim-pid1-dddddd";
+  for (const fs::path& one : {left / "attempt_0", living, new_one, checkout}) fs::create_directories(one);
+  std::ofstream(no_folder) << "x";
+  for (const fs::path& one : {left, living, checkout, no_folder})
+    fs::last_write_time(one, fs::file_time_type::clock::now() - std::chrono::minutes(2));
+  const Descriptor lock(open(living.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  REQUIRE(flock(lock.number(), LOCK_SH) == 0);
+  remove_what_was_left({folder});
+  CHECK_FALSE(fs::exists(left));
+  for (const fs::path& one : {living, new_one, checkout, no_folder}) CHECK(fs::exists(one));
+  fs::remove_all(folder);
 }
 
 TEST_CASE("a folder stays as long as a process that was left over has it in its environment", "[attack]") {

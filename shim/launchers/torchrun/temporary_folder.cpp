@@ -17,7 +17,6 @@
 
 #include "base/files.h"
 #include "base/log.h"
-#include "node/instance.h"
 
 namespace rankshim {
 namespace {
@@ -120,9 +119,10 @@ TemporaryFolder::TemporaryFolder(const LaunchChoice& choice, const std::optional
 }
 
 bool TemporaryFolder::make_in(const std::string& parent) {
-  std::string path = parent + "/" + name_of_instance() + "-XXXXXX";
-  if (mkdtemp(path.data()) == nullptr) return false;
-  own_.path = std::move(path);
+  auto folder = make_instance_folder(parent);
+  if (!folder) return false;
+  own_.path = std::move(folder->path);
+  lock_ = std::move(folder->lock);
   return true;
 }
 

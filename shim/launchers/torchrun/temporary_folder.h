@@ -5,6 +5,7 @@
 #include <string>
 
 #include "launchers/torchrun/torchrun_plan.h"
+#include "node/instance.h"
 #include "plan/launch.h"
 
 namespace rankshim {
@@ -26,6 +27,7 @@ class TemporaryFolder : boost::noncopyable {
   bool make_in(const std::string& parent);
 
   OwnFolder own_;
+  Descriptor lock_;
 };
 
 /// The pattern of the folder's name, as it is shown: in TMPDIR if set. Otherwise a launcher's is in /tmp,
