@@ -84,6 +84,12 @@ std::string_view host_in(std::string_view text) {
   return is_literal(text) ? text : split_host_port(text).first;
 }
 
+/// Whether the value is another machine, with a port or without.
+bool is_elsewhere(std::string_view value) {
+  const std::string_view host = host_in(value);
+  return is_host(host) && !is_loopback(host);
+}
+
 /// Whether the value lists two different addresses of one family. (A pod with two families has one of each.)
 bool lists_addresses(std::string_view value) {
   if (value.starts_with("[\"") && value.ends_with("\"]")) value = value.substr(1, value.size() - 2);  // JSON
@@ -127,8 +133,7 @@ bool is_sign(std::string_view name, std::string_view value, const Environment& e
     return (*number > 0 && ends_with_any(name, words::index)) ||
            (*number > 1 && ends_with_any(name, words::number)) ||
            has_number_above(name, *number, environment);
-  const std::string_view host = host_in(value);
-  return (ends_with_any(name, words::meeting) && is_host(host) && !is_loopback(host)) ||
+  return (ends_with_any(name, words::meeting) && is_elsewhere(value)) ||
          (ends_with_any(name, words::list) && lists_addresses(value));
 }
 
