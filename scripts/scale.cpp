@@ -16,6 +16,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/read_until.hpp>
 #include <boost/asio/write.hpp>
 #include <cstdio>
 #include <cstdlib>
@@ -126,6 +127,8 @@ int run_peers(unsigned nodes, bool is_late) {
   const std::string hello = std::string(greeting) + to_text(last) + '\n';
   asio::write(socket, asio::buffer(hello));
   run([&] { return launched == nodes - 2; });
+  std::string answer;
+  asio::read_until(socket, asio::dynamic_buffer(answer), "\ngo ");
   std::printf("| link of %u nodes: from the last arrival to the last launch | %.1f ms |\n", nodes,
               milliseconds_since(arrival));
   for (const auto& peer : peers) peer->on_stop([&](const Stop&) { ++told; });

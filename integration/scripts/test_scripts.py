@@ -108,6 +108,19 @@ def test_scale_measures_the_waiting_of_many_nodes_and_long_lists_and_the_link_of
     assert "4,096 nodes" in (tmp_path / "scale.svg").read_text()
 
 
+@pytest.mark.nightly  # test_whole_job.py has the failures themselves
+@pytest.mark.torch
+def test_the_table_of_failures_has_when_the_other_nodes_end_in_each_way(rankshim, torch, namespaces):
+    if namespaces:
+        cannot(namespaces)
+    done = script("failures", "--seconds", "10", "--binary", rankshim, "worker-killed")
+    assert done.code == 0, done.transcript()
+    cells = [cell.strip() for cell in done.stdout.splitlines()[-1].split("|")[1:-1]]
+    assert cells[0] == "a worker of node 2 is killed"
+    assert all(re.fullmatch(r"\d\.\d\d s, exit code 76, named", cell) for cell in cells[1:3])
+    assert cells[3] == "still running after 10 s"
+
+
 def test_a_script_refuses_an_argument_that_it_does_not_know():
     for words in (("setup", "nonsense"), ("build", "nonsense"), ("test", "nonsense")):
         done = subprocess.run([REPOSITORY / "scripts" / words[0], *words[1:]], capture_output=True, text=True,
