@@ -109,9 +109,10 @@ std::string mebibytes(std::uint64_t bytes) { return std::to_string((bytes + (1U 
 std::string describe_shm() {
   struct statvfs status{};
   if (statvfs("/dev/shm", &status) != 0 || status.f_blocks == 0) return {};
-  const std::uint64_t unit = status.f_frsize;
-  return "/dev/shm has " + mebibytes(status.f_bavail * unit) + " of " + mebibytes(status.f_blocks * unit) +
-         " left";
+  constexpr std::uint64_t large = std::uint64_t{1} << 30U;  // what it was full of went with its processes
+  const std::uint64_t all = status.f_blocks * status.f_frsize, left = status.f_bavail * status.f_frsize;
+  if (all >= large && left >= all / 10) return {};
+  return "/dev/shm has " + mebibytes(left) + " of " + mebibytes(all) + " left";
 }
 
 }  // namespace rankshim

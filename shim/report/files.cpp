@@ -137,7 +137,10 @@ std::string why(int error) {
 bool replace_file(const std::string& path, std::string_view text) {
   const std::optional<int> kept = kept_file_at(path);
   int error = kept ? write_to(*kept, path, text) : replace(path, text);
-  if (!kept && stays_in_place(error)) error = rewrite(path, text, false);
+  if (!kept && stays_in_place(error)) {
+    const int in_place = rewrite(path, text, false);
+    if (in_place != ENOENT) error = in_place;  // else the reason is why none can be made
+  }
   if (error != 0)
     log::warn("the report cannot be written to {} ({}); set --report (RANKSHIM_REPORT)", path, why(error));
   return !kept && error == 0;
@@ -177,7 +180,7 @@ void TerminationLog::write(std::string_view text) {
   const std::optional<int> kept = kept_file_at(path_);
   const std::string_view message = cut(text, longest);
   const int error = kept ? write_to(*kept, path_, message) : rewrite(path_, message, make_);
-  if (error != 0 && (error != ENOENT || make_))
+  if (error != 0 && (make_ || access(path_.c_str(), F_OK) == 0))
     log::warn(
         "the termination log {} cannot be written ({}); set --termination-log (RANKSHIM_TERMINATION_LOG)",
         path_, why(error));

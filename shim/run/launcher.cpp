@@ -86,8 +86,8 @@ std::string make_log_folder(const Job& job, const std::string& temporary) {
   std::string folder = std::filesystem::current_path(error) / (named.empty() ? temporary + "/logs" : named);
   std::filesystem::create_directories(folder, error);  // else torchrun would, just before its workers
   if (error) {
-    log::warn("cannot make the folder {} ({}): the workers' own exit codes will not be known", folder,
-              error.message());
+    log::warn("cannot make the folder {} ({}) for the workers' logs; set --log-dir (RANKSHIM_LOG_DIR)",
+              folder, error.message());
     return {};
   }
   if (!job.choice.natively()) return folder;
