@@ -297,8 +297,8 @@ void Roster::said(ConnectionId id, const Message& message, Time now) {
   if (const auto* failure = std::get_if<Failure>(&message)) {
     fail(*node, *failure, now);
   } else if (const auto* done = std::get_if<Done>(&message); done != nullptr && launched()) {
+    if (!node->done) node->done_at = now;  // it says it again on a new connection
     node->done = *done;
-    node->done_at = now;
     next_report_ = std::min(next_report_, now + rules_.report);
     if (node->state == Node::State::running) {  // nothing was told of its end before
       if (done->code == 0 || stop_)

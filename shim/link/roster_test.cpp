@@ -484,6 +484,18 @@ TEST_CASE("node 0 knows the end of each worker", "[link]") {
   CHECK(node.done_at == story.now);
 }
 
+TEST_CASE("a node that comes back says its end again, and its time is that of the first", "[link]") {
+  Story story;
+  story.all_launch();
+  const Time ended = story.now;
+  story.say(1, Done{0, {{0, 0, 20}}});
+  story.leave(1);
+  story.pass(60s);
+  story.arrive(8, hello_of(1));
+  story.say(8, Done{0, {{0, 0, 20}}});
+  CHECK(story.roster.nodes()[1].done_at == ended);
+}
+
 TEST_CASE("where failures are gathered, all are told when each node has ended", "[link]") {
   Story story(hello_of(0), {.gathers = true});
   story.all_launch();
