@@ -208,11 +208,8 @@ class Hub final : public Link {
 
   /// Does what the roster says, and what is due. Returns when something is due next.
   Time process() {
+    if (roster_.ready(now())) launch();
     Time next = roster_.tick(now());
-    if (next <= now()) {
-      launch();
-      next = Time::max();
-    }
     for (const Outgoing& outgoing : roster_.take_outgoing()) tell(outgoing);
     std::erase_if(limited_, [&](const auto& limited) {
       const bool is_late = limited.second <= now();

@@ -203,7 +203,7 @@ void Roster::store_client(const std::string& address, Time now) {
   last_arrival_ = std::max(last_arrival_, now);
 }
 
-bool Roster::ready() const {
+bool Roster::is_complete() const {
   return !met_ && wrong_.empty() &&
          std::ranges::count(nodes_, std::optional<ConnectionId>(), &Node::connection) == 0;
 }
@@ -361,7 +361,7 @@ Time Roster::tick(Time now) {
     if (when > now) next = std::min(next, when);
     return when <= now;
   };
-  if (ready()) return last_arrival_;
+  if (is_complete()) return last_arrival_;
   if (!met_ && is_due(refused_at()))
     end_meeting(wrong_.empty() && !store_clients_.empty()
                     ? no_link("a node without rankshim, or without its link, came to the master's "

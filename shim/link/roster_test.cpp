@@ -48,7 +48,7 @@ struct Story {
     collect();
     now = end;
   }
-  bool ready() { return roster.tick(now) <= now; }
+  [[nodiscard]] bool ready() const { return roster.ready(now); }
   void all_launch() {
     arrive(1), arrive(2);
     REQUIRE(ready());
