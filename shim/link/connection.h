@@ -114,7 +114,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   [[nodiscard]] const std::string& why() const { return why_; }
   [[nodiscard]] Broken broken() const { return decoder_.at_end(); }
   [[nodiscard]] bool is_finishing() const { return finishing_; }
-  [[nodiscard]] bool unsent() const { return !out_.empty(); }
+  /// Whether something that was sent is still on its way to the socket.
+  [[nodiscard]] bool unsent() const { return writing_; }
   /// Without ports; an IPv4 address in IPv6's clothes is plain.
   [[nodiscard]] const std::string& local_address() const { return local_address_; }
   [[nodiscard]] const std::string& remote_address() const { return remote_address_; }
