@@ -79,7 +79,8 @@ void Link::start(asio::awaitable<void> coroutine) {
 
 void Link::take(const Message& message) {
   const auto* waiting = std::get_if<Waiting>(&message);
-  const auto* stop = std::get_if<Stop>(&message);
+  // What has not begun cannot end: before the launch only somebody in node 0's place says that.
+  const auto* stop = launched() ? std::get_if<Stop>(&message) : nullptr;
   if (const auto* go = std::get_if<Go>(&message); go != nullptr && !met_) met_ = *go;
   if (const auto* refuse = std::get_if<Refuse>(&message); refuse != nullptr && !met_) met_ = *refuse;
   if (waiting != nullptr) {
@@ -92,7 +93,7 @@ void Link::take(const Message& message) {
   } else if (stop != nullptr && !stop->again) {  // it was, and a node has been asked to stop since
     stop_->again = false;
     stop_->note = stop->note;
-  } else if (std::holds_alternative<End>(message)) {
+  } else if (launched() && std::holds_alternative<End>(message)) {
     is_over_ = true;
   }
   changed_.signal();

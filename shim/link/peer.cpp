@@ -176,10 +176,9 @@ class Peer final : public Link {
     if (schedule_.is_large() && options_.self.restarts == 0)  // else all would come at the same moment
       co_await pause(milliseconds(options_.self.nnodes / 4), deadline);
     while (!met_ && now() < deadline) {
-      if (connection_)
-        co_await changed_.wait(deadline);
-      else
-        co_await seek(deadline);
+      co_await seek(deadline);
+      while (connection_ && !met_ && now() < deadline) co_await changed_.wait(deadline);
+      if (!met_) co_await pause(options_.timing.retry, deadline);  // what welcomes it may always close
     }
     if (!met_) {
       const std::string missing = waiting().empty() ? "not all nodes came in time" : waiting();
