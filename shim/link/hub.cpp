@@ -78,10 +78,8 @@ class Hub final : public Link {
         log::info("waiting to meet the other nodes again: {}", loop::reason(why));
       co_await changed_.wait(std::min(deadline, now() + options_.timing.retry));
     }
-    if (!way_back_.is_open()) {
-      if (const auto error = open_listener(way_back_, 0, backlog))
-        log::warn("the link: a connection that is lost cannot be made again: {}", error.message());
-    }
+    if (const auto error = open_listener(way_back_, 0, backlog))
+      log::warn("the link: a connection that is lost cannot be made again: {}", error.message());
     for (tcp::acceptor* const acceptor : {&port_, &way_back_})
       start(accept_from(weak_from_this(), *acceptor));
   }
@@ -252,7 +250,8 @@ class Hub final : public Link {
   asio::awaitable<void> gather(Time deadline) override {
     roster_.give_up_at(deadline);
     co_await listen(deadline);
-    co_await (wait_for_verdict() || ask_other_node_0(deadline));
+    if (options_.leads_elsewhere) co_await (wait_for_verdict() || ask_other_node_0(deadline));
+    co_await wait_for_verdict();
     if (!launched()) co_await part(false);
   }
 
@@ -262,20 +261,16 @@ class Hub final : public Link {
 
   /// If the master's name leads to another machine, another node of rank 0 may listen there. It refuses this
   /// one, and then neither can have the others. If the name leads here after all, as a Service's does, all is
-  /// well. Never ends.
+  /// well.
   asio::awaitable<void> ask_other_node_0(Time deadline) {
-    if (options_.leads_elsewhere) {
-      const Met met = co_await make_peer(io_, options_)->meet(deadline);
-      const auto* refused = std::get_if<Refuse>(&met);
-      if (refused != nullptr && refused->code == exit_code::configuration && !met_) {
-        roster_.end_meeting(*refused);
-        due_.signal();
-      } else if (refused != nullptr && refused->code == 0) {
-        log::debug("the link: the master's name leads to no other node 0 of this job: {}", refused->sentence);
-      }
+    const Met met = co_await make_peer(io_, options_)->meet(deadline);
+    const auto* refused = std::get_if<Refuse>(&met);
+    if (refused != nullptr && refused->code == exit_code::configuration && !met_) {
+      roster_.end_meeting(*refused);
+      due_.signal();
+    } else if (refused != nullptr && refused->code == 0) {
+      log::debug("the link: the master's name leads to no other node 0 of this job: {}", refused->sentence);
     }
-    loop::Timer never(io_.get_executor(), Time::max());
-    co_await never.async_wait(asio::use_awaitable);
   }
 
   /// When the job is over, waits until the others have closed their connections (then no state of the
