@@ -104,14 +104,14 @@ std::string Roster::fault_of(const Hello& hello) const {
   const Node& node = nodes_[hello.rank];
   if (!node.connection || hello.instance == node.hello.instance) return "";
   // A node that lives comes back when its place is taken.
-  const bool is_back = std::ranges::count(node.displaced, hello.instance) != 0;
+  const bool is_back = contains(node.displaced, hello.instance);
   if (hello.rank != 0 && !is_back && node.displaced.size() < most_strangers) return "";
   return fmt::format("two nodes have the rank {}: {} and {}; set a different RANKSHIM_NODE_RANK on each",
                      hello.rank, who(node.hello), name);
 }
 
 void Roster::arrived(ConnectionId id, const Hello& hello, Time now) {
-  if (hello.instance == nodes_[0].hello.instance) return send(id, std::nullopt);  // it has found itself
+  if (hello.instance == nodes_[0].hello.instance) return close(id);  // it has found itself
   if (launched()) return come_back(id, hello);
   const std::string fault = fault_of(hello);
   const Hello& own = nodes_[0].hello;
@@ -136,7 +136,7 @@ void Roster::arrived(ConnectionId id, const Hello& hello, Time now) {
 /// Until the meeting ends, if no more come than the newest that are kept.
 void Roster::keep(std::vector<Wrong>& list, Wrong wrong) {
   if (list.size() >= nodes_.size() + most_strangers) {
-    send(list.front().id, std::nullopt);
+    close(list.front().id);
     list.erase(list.begin());
   }
   list.push_back(std::move(wrong));
@@ -170,7 +170,7 @@ void Roster::doubt(const Hello& hello, const std::string& sentence) {
 
 /// In place of an older connection.
 void Roster::connect(Node& node, ConnectionId id) {
-  if (node.connection) send(*node.connection, std::nullopt);
+  if (node.connection) close(*node.connection);
   node.connection = id;
 }
 
@@ -186,7 +186,7 @@ void Roster::gone(ConnectionId id, Time now) {
   if (node == nullptr) return;
   node->connection.reset();
   for (const Wrong& wrong : wrong_)
-    if (wrong.hello.rank == node->hello.rank) send(wrong.id, std::nullopt);  // it can come again
+    if (wrong.hello.rank == node->hello.rank) close(wrong.id);  // it can come again
   if (!met_) {
     node->state = Node::State::missing;
   } else if (node->state == Node::State::running && stop_) {
@@ -197,8 +197,7 @@ void Roster::gone(ConnectionId id, Time now) {
 }
 
 void Roster::store_client(const std::string& address, Time now) {
-  const bool known = std::ranges::count(store_clients_, address) != 0;
-  if (met_ || known || store_clients_.size() >= nodes_.size()) return;
+  if (met_ || contains(store_clients_, address) || store_clients_.size() >= nodes_.size()) return;
   store_clients_.push_back(address);
   last_arrival_ = std::max(last_arrival_, now);
 }
