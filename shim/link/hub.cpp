@@ -143,8 +143,8 @@ class Hub final : public Link {
                connection.why());
     if (const auto unproven = unproven_.extract(id)) {
       const Hello& hello = unproven.mapped();
-      roster_.doubt(hello, node_name(hello.rank, hello.host, hello.seen) +
-                               " did not prove that it knows the job's token (--job-token-file)");
+      roster_.doubt(hello,
+                    node_name(hello) + " did not prove that it knows the job's token (--job-token-file)");
     }
     connections_.erase(id);
     limited_.erase(id);
@@ -165,7 +165,7 @@ class Hub final : public Link {
     hello.seen = connection.remote_address();
     if (options_.token.has_value() == hello.nonce.empty()) {
       const std::string sentence =
-          node_name(hello.rank, hello.host, hello.seen) +
+          node_name(hello) +
           (options_.token ? " has no token, and the job has one" : " has a token, and node 0 has none") +
           "; set --job-token-file on all nodes";
       roster_.doubt(hello, sentence);

@@ -32,7 +32,9 @@ class Peer final : public Link {
     options_.dns.nodes = options_.self.nnodes;
   }
 
-  ~Peer() override { disconnect(); }
+  ~Peer() override {
+    if (connection_) connection_->close("this node's link is over");
+  }
 
  private:
   // ---- one connection ----
@@ -166,10 +168,6 @@ class Peer final : public Link {
     }
   }
 
-  void disconnect() {
-    if (connection_) connection_->close("this node's link is over");
-  }
-
   // ---- meeting ----
 
   asio::awaitable<void> gather(Time deadline) override {
@@ -187,7 +185,7 @@ class Peer final : public Link {
                     "node 0 at " + master_ +
                         (welcome_ ? " was reached, but " + missing : " was not reached in time: " + why)};
     }
-    if (!launched()) disconnect();
+    if (connection_ && !launched()) connection_->close("the meeting is over");
   }
 
   /// Looks for the hub until the meeting has ended or there is a connection: where the master's name leads

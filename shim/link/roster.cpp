@@ -17,8 +17,6 @@ namespace {
 constexpr std::size_t most_strangers = 64;
 constexpr std::chrono::seconds between_news{1};  // that something is wrong, in node 0's log
 
-std::string who(const Hello& hello) { return node_name(hello.rank, hello.host, hello.seen); }
-
 std::string shown(const std::string& text) { return text.empty() ? "none" : in_quotes(text); }
 
 /// The first of the texts, and how many more there are.
@@ -78,7 +76,7 @@ Roster::Roster(Hello own, Rules rules, Time now)
 /// Why the node cannot be a part of the job; empty: it can.
 std::string Roster::fault_of(const Hello& hello) const {
   const Hello& own = nodes_[0].hello;
-  const std::string name = who(hello);
+  const std::string name = node_name(hello);
   const auto same = [](std::string_view option) {
     return fmt::format("set {} to the same on all nodes", option);
   };
@@ -107,7 +105,7 @@ std::string Roster::fault_of(const Hello& hello) const {
   const bool is_back = contains(node.displaced, hello.instance);
   if (hello.rank != 0 && !is_back && node.displaced.size() < most_strangers) return "";
   return fmt::format("two nodes have the rank {}: {} and {}; set a different RANKSHIM_NODE_RANK on each",
-                     hello.rank, who(node.hello), name);
+                     hello.rank, node_name(node.hello), name);
 }
 
 void Roster::arrived(ConnectionId id, const Hello& hello, Time now) {
