@@ -10,6 +10,7 @@
 
 #include "base/fault.h"
 #include "base/text.h"
+#include "node/addresses.h"
 
 namespace rankshim::link {
 namespace {
@@ -28,31 +29,14 @@ std::string few(const std::vector<std::string>& texts, std::size_t most, const s
 }  // namespace
 
 std::string with_node_names(std::string_view text, const std::vector<Node>& nodes) {
-  constexpr std::string_view mapped = "::ffff:";  // in front of an IPv4 address
-  const auto of_address = [](char c) {
-    return is_letter_or_digit(c) || c == '.' || c == ':' || c == '[' || c == ']';
-  };
-  std::string named;
-  while (!text.empty()) {
-    const auto size = std::ranges::find_if_not(text, of_address) - text.begin();
-    std::string_view word = text.substr(0, std::max<std::size_t>(1, static_cast<std::size_t>(size)));
-    text.remove_prefix(word.size());
-    // What ends a sentence is no part of the address.
-    const std::string_view plain = word.substr(0, word.find_last_not_of(".:") + 1);
-    std::string_view host = split_host_port(plain).first;
-    if (host.starts_with(mapped)) host = split_host_port(host.substr(mapped.size())).first;
+  return with_names(text, [&](const std::string& address) {
     const auto has_it = [&](const Node& node) {
-      return node.hello.seen == host || node.hello.address == host;
+      return node.hello.seen == address || node.hello.address == address;
     };
-    const bool may_be = host.find_first_of(".:") != std::string_view::npos;
-    if (may_be && std::ranges::count_if(nodes, has_it) == 1) {
-      const Hello& hello = std::ranges::find_if(nodes, has_it)->hello;
-      named += node_name(hello.rank, hello.host, host);
-      word.remove_prefix(plain.size());
-    }
-    named += word;
-  }
-  return named;
+    const auto node = std::ranges::find_if(nodes, has_it);
+    const bool is_one = std::ranges::count_if(nodes, has_it) == 1;
+    return is_one ? node_name(node->hello.rank, node->hello.host, address) : std::string();
+  });
 }
 
 std::string_view word(Node::State state) {
