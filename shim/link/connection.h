@@ -10,7 +10,6 @@
 #include <string>
 #include <string_view>
 
-#include "base/fault.h"
 #include "link/message.h"
 #include "link/roster.h"
 #include "loop/loop.h"
@@ -47,9 +46,6 @@ class Key {
 
 /// Whether two tags are the same, in a time that does not depend on where they differ.
 bool same_tag(std::string_view one, std::string_view other);
-
-/// The job's token in a file, without the blanks around it: at least 16 bytes.
-Outcome<Key> read_token(const std::string& path);
 
 /// A random number of 128 bits as hexadecimal digits.
 std::string random_number();
