@@ -105,12 +105,6 @@ std::string random_number() {
   return hex(bytes);
 }
 
-asio::awaitable<void> Event::wait(Time until) {
-  timer_.expires_at(until);
-  boost::system::error_code ignored;
-  co_await timer_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
-}
-
 Connection::Connection(tcp::socket socket, Side side, milliseconds timeout)
     : socket_(std::move(socket)), side_(side), out_(greeting) {
   boost::system::error_code ignored;

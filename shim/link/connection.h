@@ -12,7 +12,6 @@
 
 #include "link/message.h"
 #include "link/roster.h"
-#include "loop/loop.h"
 
 namespace rankshim::link {
 
@@ -49,17 +48,6 @@ bool same_tag(std::string_view one, std::string_view other);
 
 /// A random number of 128 bits as hexadecimal digits.
 std::string random_number();
-
-/// Something that one coroutine waits for, and what it waits for is a matter of its own: it looks again.
-class Event {
- public:
-  explicit Event(const boost::asio::any_io_executor& executor) : timer_(executor) {}
-  boost::asio::awaitable<void> wait(Time until);
-  void signal() { timer_.cancel(); }
-
- private:
-  loop::Timer timer_;
-};
 
 /// What the other side has said: a message, and the line in which it came.
 struct Heard {

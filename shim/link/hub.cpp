@@ -9,7 +9,6 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "link/link.h"
-#include "loop/loop.h"
 
 namespace rankshim::link {
 
@@ -57,7 +56,7 @@ class Hub final : public Link {
     for (auto& [id, connection] : connections_) connection->close("node 0's link is over");
   }
 
-  void begin() { start(act(weak_from_this())); }
+  void begin() { loop::start(io_, act(weak_from_this())); }
 
   [[nodiscard]] std::vector<Node> nodes() const override { return roster_.nodes(); }
   [[nodiscard]] std::string waiting() const override { return roster_.waiting().line; }
@@ -81,7 +80,7 @@ class Hub final : public Link {
     if (const auto error = open_listener(way_back_, 0, backlog))
       log::warn("the link: a connection that is lost cannot be made again: {}", error.message());
     for (tcp::acceptor* const acceptor : {&port_, &way_back_})
-      start(accept_from(weak_from_this(), *acceptor));
+      loop::start(io_, accept_from(weak_from_this(), *acceptor));
   }
 
   /// Until the listener is closed. The loop itself must not accept: the command could start, and inherit the
@@ -314,7 +313,7 @@ class Hub final : public Link {
   std::map<ConnectionId, Time> limited_;  ///< they are to say who they are, or to close, until then
   std::unordered_map<ConnectionId, Hello> unproven_;  ///< they said who they are, and are to prove the token
   ConnectionId last_id_ = myself;
-  Event due_;  ///< for act()
+  loop::Event due_;  ///< for act()
   bool short_of_descriptors_ = false;
 };
 

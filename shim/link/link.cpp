@@ -1,13 +1,11 @@
 #include "link/link.h"
 
-#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <utility>
 
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/signals.h"
-#include "loop/loop.h"
 
 namespace rankshim::link {
 
@@ -69,12 +67,6 @@ void Link::report_failure(Failure failure) {
 void Link::report_stop(int signal) {
   report_failure(
       {.cause = "stopped", .code = exit_code::signal_base + signal, .text = supervise::signal_name(signal)});
-}
-
-void Link::start(asio::awaitable<void> coroutine) {
-  asio::co_spawn(io_, std::move(coroutine), [](const std::exception_ptr& thrown) {
-    if (thrown) std::rethrow_exception(thrown);
-  });
 }
 
 void Link::take(const Message& message) {

@@ -118,7 +118,7 @@ class Peer final : public Link {
     way_back_ = {ip::make_address(connection->remote_address()), static_cast<std::uint16_t>(welcome.port)};
     connection_ = connection;
     for (const Message& message : said_) connection->send(message);
-    start(listen(weak_from_this(), connection));
+    loop::start(io_, listen(weak_from_this(), connection));
   }
 
   void refused(Refuse refuse) {
@@ -141,7 +141,7 @@ class Peer final : public Link {
       const bool is_direct =
           welcome_->seen == connection->local_address() && welcome_->address == connection->remote_address();
       if (std::holds_alternative<Go>(heard->message) && !is_direct)
-        start(keep_alive(connection, options_.timing.ping));
+        loop::start(io_, keep_alive(connection, options_.timing.ping));
     }
     const auto self = weak.lock();
     if (!self || connection_ != connection) co_return;
