@@ -342,6 +342,10 @@ Time Roster::tick(Time now) {
     if (when > now) next = std::min(next, when);
     return when <= now;
   };
+  const auto report_again = [&] {
+    next_report_ = now + rules_.report;
+    next = std::min(next, next_report_);
+  };
   if (is_complete()) return last_arrival_;
   if (!met_ && is_due(refused_at()))
     end_meeting(wrong_.empty() && !store_clients_.empty()
@@ -352,14 +356,14 @@ Time Roster::tick(Time now) {
   if (!met_ && is_due(deadline_)) end_meeting({exit_code::unreachable, missing("", " did not come in time")});
   const bool is_time = !met_ && is_due(next_report_);
   if (is_time || (!met_ && has_news_ && is_due(last_report_ + between_news))) {
-    if (is_time) next_report_ = now + rules_.report;
+    if (is_time) report_again();
     last_report_ = now;
     has_news_ = false;
     is_time ? send_all(waiting()) : send(myself, waiting());
   }
   const bool runs = launched() && !stop_;
   if (runs && is_due(next_report_)) {
-    next_report_ = now + rules_.report;
+    report_again();
     send_all(Waiting{running()}, true);
   }
   const bool holds = held_until_ != Time::max();

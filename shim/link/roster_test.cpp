@@ -695,6 +695,16 @@ TEST_CASE("nodes that have ended well are told every 30 s who still runs", "[lin
   CHECK(story.told<Waiting>(0)->line == "waiting for 1 of 3 nodes, which still run: node 2 (host host-2)");
 }
 
+TEST_CASE("after each report the next is due, whatever else happens", "[link]") {
+  Story story;
+  CHECK(story.roster.tick(story.now) == story.now + 5s);
+  CHECK(story.roster.tick(story.now + 5s) == story.now + 35s);
+  story.all_launch();
+  story.say(1, Done{0});
+  CHECK(story.roster.tick(story.now) == story.now + 30s);
+  CHECK(story.roster.tick(story.now + 30s) == story.now + 60s);
+}
+
 TEST_CASE("a failure reaches a node that has ended well", "[link]") {
   Story story;
   story.all_launch();
