@@ -361,26 +361,26 @@ Time Roster::tick(Time now) {
     has_news_ = false;
     is_time ? send_all(waiting()) : send(myself, waiting());
   }
-  const bool runs = launched() && !stop_;
-  if (runs && is_due(next_report_)) {
+  if (!launched() || stop_) return next;
+  if (is_due(next_report_)) {
     report_again();
     send_all(Waiting{running()}, true);
   }
   const bool holds = held_until_ != Time::max();
-  for (Node& node : nodes_) {
-    // One without a connection is the peer that was lost.
-    if (!runs || stop_ || node.lost_at == Time::max() || !(holds || is_due(node.lost_at))) continue;
-    node.lost_at = Time::max();
-    node.state = Node::State::lost;
+  const auto lost = std::ranges::find_if(nodes_, [&](const Node& node) {
+    // While somebody has lost its peer, one without a connection is that peer.
+    return node.lost_at != Time::max() && (holds || is_due(node.lost_at));
+  });
+  if (lost != nodes_.end()) {
+    lost->state = Node::State::lost;
     stop_all({{.cause = "lost",
                .text = holds ? fmt::format("its connection ended, and a worker on {} lost its peer",
                                            node_name(failed_.front().node, failed_.front().host))
                              : fmt::format("its connection ended, and it did not come back within {} s",
                                            rules_.relink.count() / 1000),
-               .node = node.hello.rank,
-               .host = node.hello.host}});
-  }
-  if (holds && !stop_ && is_due(held_until_)) {
+               .node = lost->hello.rank,
+               .host = lost->hello.host}});
+  } else if (is_due(held_until_)) {
     // One that lost a peer on its own node knows best.
     const auto own = std::ranges::find_if(failed_, [](const Failure& one) {
       return one.text.find(fmt::format("node {} (", one.node)) != std::string::npos;
