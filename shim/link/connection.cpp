@@ -17,8 +17,6 @@
 #include <system_error>
 #include <utility>
 
-#include "base/files.h"
-#include "base/text.h"
 #include "node/addresses.h"
 
 namespace rankshim::link {
@@ -100,33 +98,11 @@ bool same_tag(std::string_view one, std::string_view other) {
   return one.size() == 64 && other.size() == 64 && crypto_verify64(data_of(one), data_of(other)) == 0;
 }
 
-Outcome<Key> read_token(const std::string& path) {
-  constexpr std::size_t shortest = 16;
-  const auto fault = [&](const std::string& why) {
-    return Faults{{Anchor::job_token,
-                   "the job's token cannot be had from the file " + in_quotes(path) + ": " + why,
-                   {path},
-                   "write a secret of at least 16 bytes into it, the same on all nodes, or leave "
-                   "--job-token-file out"}};
-  };
-  const auto read = read_file(path);
-  if (const auto* unreadable = std::get_if<Unreadable>(&read)) return fault(unreadable->why());
-  const std::string_view token = trimmed(std::get<std::string>(read));
-  if (token.size() < shortest) return fault(fmt::format("it has {} bytes", token.size()));
-  return Key(token);
-}
-
 std::string random_number() {
   std::array<std::uint8_t, 16> bytes{};
   if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
     throw std::system_error(errno, std::system_category(), "getrandom");
   return hex(bytes);
-}
-
-asio::awaitable<void> Event::wait(Time until) {
-  timer_.expires_at(until);
-  boost::system::error_code ignored;
-  co_await timer_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
 }
 
 Connection::Connection(tcp::socket socket, Side side, milliseconds timeout)

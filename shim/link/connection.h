@@ -10,10 +10,8 @@
 #include <string>
 #include <string_view>
 
-#include "base/fault.h"
 #include "link/message.h"
 #include "link/roster.h"
-#include "loop/loop.h"
 
 namespace rankshim::link {
 
@@ -48,22 +46,8 @@ class Key {
 /// Whether two tags are the same, in a time that does not depend on where they differ.
 bool same_tag(std::string_view one, std::string_view other);
 
-/// The job's token in a file, without the blanks around it: at least 16 bytes.
-Outcome<Key> read_token(const std::string& path);
-
 /// A random number of 128 bits as hexadecimal digits.
 std::string random_number();
-
-/// Something that one coroutine waits for, and what it waits for is a matter of its own: it looks again.
-class Event {
- public:
-  explicit Event(const boost::asio::any_io_executor& executor) : timer_(executor) {}
-  boost::asio::awaitable<void> wait(Time until);
-  void signal() { timer_.cancel(); }
-
- private:
-  loop::Timer timer_;
-};
 
 /// What the other side has said: a message, and the line in which it came.
 struct Heard {
@@ -114,7 +98,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   [[nodiscard]] const std::string& why() const { return why_; }
   [[nodiscard]] Broken broken() const { return decoder_.at_end(); }
   [[nodiscard]] bool is_finishing() const { return finishing_; }
-  [[nodiscard]] bool unsent() const { return !out_.empty(); }
+  /// Whether something that was sent is still on its way to the socket.
+  [[nodiscard]] bool unsent() const { return writing_; }
   /// Without ports; an IPv4 address in IPv6's clothes is plain.
   [[nodiscard]] const std::string& local_address() const { return local_address_; }
   [[nodiscard]] const std::string& remote_address() const { return remote_address_; }

@@ -9,7 +9,6 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "link/link.h"
-#include "loop/loop.h"
 
 namespace rankshim::link {
 
@@ -57,7 +56,7 @@ class Hub final : public Link {
     for (auto& [id, connection] : connections_) connection->close("node 0's link is over");
   }
 
-  void begin() { start(act(weak_from_this())); }
+  void begin() { loop::start(io_, act(weak_from_this())); }
 
   [[nodiscard]] std::vector<Node> nodes() const override { return roster_.nodes(); }
   [[nodiscard]] std::string waiting() const override { return roster_.waiting().line; }
@@ -78,12 +77,10 @@ class Hub final : public Link {
         log::info("waiting to meet the other nodes again: {}", loop::reason(why));
       co_await changed_.wait(std::min(deadline, now() + options_.timing.retry));
     }
-    if (!way_back_.is_open()) {
-      if (const auto error = open_listener(way_back_, 0, backlog))
-        log::warn("the link: a connection that is lost cannot be made again: {}", error.message());
-    }
+    if (const auto error = open_listener(way_back_, 0, backlog))
+      log::warn("the link: a connection that is lost cannot be made again: {}", error.message());
     for (tcp::acceptor* const acceptor : {&port_, &way_back_})
-      start(accept_from(weak_from_this(), *acceptor));
+      loop::start(io_, accept_from(weak_from_this(), *acceptor));
   }
 
   /// Until the listener is closed. The loop itself must not accept: the command could start, and inherit the
@@ -145,8 +142,8 @@ class Hub final : public Link {
                connection.why());
     if (const auto unproven = unproven_.extract(id)) {
       const Hello& hello = unproven.mapped();
-      roster_.doubt(hello, node_name(hello.rank, hello.host, hello.seen) +
-                               " did not prove that it knows the job's token (--job-token-file)");
+      roster_.doubt(hello,
+                    node_name(hello) + " did not prove that it knows the job's token (--job-token-file)");
     }
     connections_.erase(id);
     limited_.erase(id);
@@ -167,7 +164,7 @@ class Hub final : public Link {
     hello.seen = connection.remote_address();
     if (options_.token.has_value() == hello.nonce.empty()) {
       const std::string sentence =
-          node_name(hello.rank, hello.host, hello.seen) +
+          node_name(hello) +
           (options_.token ? " has no token, and the job has one" : " has a token, and node 0 has none") +
           "; set --job-token-file on all nodes";
       roster_.doubt(hello, sentence);
@@ -208,11 +205,8 @@ class Hub final : public Link {
 
   /// Does what the roster says, and what is due. Returns when something is due next.
   Time process() {
+    if (roster_.ready(now())) launch();
     Time next = roster_.tick(now());
-    if (next <= now()) {
-      launch();
-      next = Time::max();
-    }
     for (const Outgoing& outgoing : roster_.take_outgoing()) tell(outgoing);
     std::erase_if(limited_, [&](const auto& limited) {
       const bool is_late = limited.second <= now();
@@ -255,7 +249,8 @@ class Hub final : public Link {
   asio::awaitable<void> gather(Time deadline) override {
     roster_.give_up_at(deadline);
     co_await listen(deadline);
-    co_await (wait_for_verdict() || ask_other_node_0(deadline));
+    if (options_.leads_elsewhere) co_await (wait_for_verdict() || ask_other_node_0(deadline));
+    co_await wait_for_verdict();
     if (!launched()) co_await part(false);
   }
 
@@ -265,20 +260,16 @@ class Hub final : public Link {
 
   /// If the master's name leads to another machine, another node of rank 0 may listen there. It refuses this
   /// one, and then neither can have the others. If the name leads here after all, as a Service's does, all is
-  /// well. Never ends.
+  /// well.
   asio::awaitable<void> ask_other_node_0(Time deadline) {
-    if (options_.leads_elsewhere) {
-      const Met met = co_await make_peer(io_, options_)->meet(deadline);
-      const auto* refused = std::get_if<Refuse>(&met);
-      if (refused != nullptr && refused->code == exit_code::configuration && !met_) {
-        roster_.end_meeting(*refused);
-        due_.signal();
-      } else if (refused != nullptr && refused->code == 0) {
-        log::debug("the link: the master's name leads to no other node 0 of this job: {}", refused->sentence);
-      }
+    const Met met = co_await make_peer(io_, options_)->meet(deadline);
+    const auto* refused = std::get_if<Refuse>(&met);
+    if (refused != nullptr && refused->code == exit_code::configuration && !met_) {
+      roster_.end_meeting(*refused);
+      due_.signal();
+    } else if (refused != nullptr && refused->code == 0) {
+      log::debug("the link: the master's name leads to no other node 0 of this job: {}", refused->sentence);
     }
-    loop::Timer never(io_.get_executor(), Time::max());
-    co_await never.async_wait(asio::use_awaitable);
   }
 
   /// When the job is over, waits until the others have closed their connections (then no state of the
@@ -322,7 +313,7 @@ class Hub final : public Link {
   std::map<ConnectionId, Time> limited_;  ///< they are to say who they are, or to close, until then
   std::unordered_map<ConnectionId, Hello> unproven_;  ///< they said who they are, and are to prove the token
   ConnectionId last_id_ = myself;
-  Event due_;  ///< for act()
+  loop::Event due_;  ///< for act()
   bool short_of_descriptors_ = false;
 };
 

@@ -1,13 +1,11 @@
 #include "link/link.h"
 
-#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <utility>
 
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/signals.h"
-#include "loop/loop.h"
 
 namespace rankshim::link {
 
@@ -71,15 +69,10 @@ void Link::report_stop(int signal) {
       {.cause = "stopped", .code = exit_code::signal_base + signal, .text = supervise::signal_name(signal)});
 }
 
-void Link::start(asio::awaitable<void> coroutine) {
-  asio::co_spawn(io_, std::move(coroutine), [](const std::exception_ptr& thrown) {
-    if (thrown) std::rethrow_exception(thrown);
-  });
-}
-
 void Link::take(const Message& message) {
   const auto* waiting = std::get_if<Waiting>(&message);
-  const auto* stop = std::get_if<Stop>(&message);
+  // What has not begun cannot end: before the launch only somebody in node 0's place says that.
+  const auto* stop = launched() ? std::get_if<Stop>(&message) : nullptr;
   if (const auto* go = std::get_if<Go>(&message); go != nullptr && !met_) met_ = *go;
   if (const auto* refuse = std::get_if<Refuse>(&message); refuse != nullptr && !met_) met_ = *refuse;
   if (waiting != nullptr) {
@@ -92,7 +85,7 @@ void Link::take(const Message& message) {
   } else if (stop != nullptr && !stop->again) {  // it was, and a node has been asked to stop since
     stop_->again = false;
     stop_->note = stop->note;
-  } else if (std::holds_alternative<End>(message)) {
+  } else if (launched() && std::holds_alternative<End>(message)) {
     is_over_ = true;
   }
   changed_.signal();

@@ -14,6 +14,7 @@
 #include "link/connection.h"
 #include "link/message.h"
 #include "link/roster.h"
+#include "loop/loop.h"
 #include "wait/wait.h"
 
 namespace rankshim::link {
@@ -92,8 +93,6 @@ class Link : public std::enable_shared_from_this<Link> {
  protected:
   Link(boost::asio::io_context& io, Options options);
 
-  /// Runs it beside; what it throws, the loop logs. This may go while it waits.
-  void start(boost::asio::awaitable<void> coroutine);
   /// Node 0 says this to this node.
   void take(const Message& message);
   /// All nodes were told to launch.
@@ -102,7 +101,7 @@ class Link : public std::enable_shared_from_this<Link> {
 
   boost::asio::io_context& io_;
   Options options_;
-  Event changed_;  ///< for gather() and part()
+  loop::Event changed_;  ///< for gather() and part()
   std::optional<Met> met_;
   std::optional<Stop> stop_;
   /// All have ended well, or this node has ended otherwise and said so, or there is no way back to node 0.

@@ -367,6 +367,37 @@ TEST_CASE("a steady sender lets everything else have its turn", "[link][attack]"
   thread.join();
 }
 
+TEST_CASE("who takes node 0's place and ends a job that has not begun does not keep a node busy",
+          "[link][attack]") {
+  for (const char* said : {"stop {}\n", "end {}\n"}) {
+    CAPTURE(said);
+    TestJob job(2);
+    tcp::acceptor impostor(job.io);
+    REQUIRE_FALSE(open_listener(impostor, job.port.number(), 16));
+    unsigned tries = 0;
+    std::function<void()> accept = [&] {
+      auto socket = std::make_shared<tcp::socket>(job.io);
+      impostor.async_accept(*socket, [&, socket](boost::system::error_code error) {
+        if (error) return;
+        ++tries;
+        asio::write(*socket, asio::buffer(std::string(greeting) + "welcome {}\n" + said), error);
+        socket->async_wait(tcp::socket::wait_read, [socket](boost::system::error_code) {
+          std::array<char, 4096> hello{};  // with something unread the connection would be reset
+          boost::system::error_code ignored;
+          socket->read_some(asio::buffer(hello), ignored);
+        });
+        accept();
+      });
+    };
+    accept();
+    job.start(1, 10s);
+    REQUIRE(job.run_until([&] { return tries >= 3 || job.met[1]; }));
+    CHECK_FALSE(job.met[1]);
+    impostor.close();
+    job.io.poll();
+  }
+}
+
 TEST_CASE("who was sent away and says more is dropped", "[link][attack]") {
   TestJob job(2);
   for (Options& options : job.options) options.timing.hello = 1000s;

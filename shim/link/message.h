@@ -182,5 +182,7 @@ class Decoder {
 
 /// "node 3 (host e, 10.0.0.9)"; what is empty is left out.
 std::string node_name(unsigned rank, std::string_view host, std::string_view address = {});
+/// The same of a node that has said who it is, to the hub.
+inline std::string node_name(const Hello& hello) { return node_name(hello.rank, hello.host, hello.seen); }
 
 }  // namespace rankshim::link

@@ -32,7 +32,9 @@ class Peer final : public Link {
     options_.dns.nodes = options_.self.nnodes;
   }
 
-  ~Peer() override { disconnect(); }
+  ~Peer() override {
+    if (connection_) connection_->close("this node's link is over");
+  }
 
  private:
   // ---- one connection ----
@@ -116,7 +118,7 @@ class Peer final : public Link {
     way_back_ = {ip::make_address(connection->remote_address()), static_cast<std::uint16_t>(welcome.port)};
     connection_ = connection;
     for (const Message& message : said_) connection->send(message);
-    start(listen(weak_from_this(), connection));
+    loop::start(io_, listen(weak_from_this(), connection));
   }
 
   void refused(Refuse refuse) {
@@ -139,7 +141,7 @@ class Peer final : public Link {
       const bool is_direct =
           welcome_->seen == connection->local_address() && welcome_->address == connection->remote_address();
       if (std::holds_alternative<Go>(heard->message) && !is_direct)
-        start(keep_alive(connection, options_.timing.ping));
+        loop::start(io_, keep_alive(connection, options_.timing.ping));
     }
     const auto self = weak.lock();
     if (!self || connection_ != connection) co_return;
@@ -166,20 +168,15 @@ class Peer final : public Link {
     }
   }
 
-  void disconnect() {
-    if (connection_) connection_->close("this node's link is over");
-  }
-
   // ---- meeting ----
 
   asio::awaitable<void> gather(Time deadline) override {
     if (schedule_.is_large() && options_.self.restarts == 0)  // else all would come at the same moment
       co_await pause(milliseconds(options_.self.nnodes / 4), deadline);
     while (!met_ && now() < deadline) {
-      if (connection_)
-        co_await changed_.wait(deadline);
-      else
-        co_await seek(deadline);
+      co_await seek(deadline);
+      while (connection_ && !met_ && now() < deadline) co_await changed_.wait(deadline);
+      if (!met_) co_await pause(options_.timing.retry, deadline);  // what welcomes it may always close
     }
     if (!met_) {
       const std::string missing = waiting().empty() ? "not all nodes came in time" : waiting();
@@ -188,7 +185,7 @@ class Peer final : public Link {
                     "node 0 at " + master_ +
                         (welcome_ ? " was reached, but " + missing : " was not reached in time: " + why)};
     }
-    if (!launched()) disconnect();
+    if (connection_ && !launched()) connection_->close("the meeting is over");
   }
 
   /// Looks for the hub until the meeting has ended or there is a connection: where the master's name leads

@@ -2,8 +2,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "wait/test_network.h"
-
 namespace rankshim::link {
 namespace {
 
@@ -26,19 +24,6 @@ TEST_CASE("a tag stands for one message, of one direction, at one place, of one 
       same_tag(tag, Key("a token of a job").for_connection("hello", "welcomf").of_message('p', 1, "text")));
   CHECK_FALSE(same_tag(tag, tag.substr(1)));
   CHECK_FALSE(same_tag("", ""));
-}
-
-TEST_CASE("a token is a file's text, without the blanks around it", "[link]") {
-  const wait::test::TemporaryFile plain("a token of a job"), edited("  a token of a job\n"),
-      short_one("fifteen bytes..\n");
-  const auto read = read_token(plain.path()), again = read_token(edited.path());
-  REQUIRE(std::holds_alternative<Key>(read));
-  REQUIRE(std::holds_alternative<Key>(again));
-  CHECK(std::get<Key>(read).tag("x") == std::get<Key>(again).tag("x"));
-  CHECK(std::get<Key>(read).tag("x") == Key("a token of a job").tag("x"));
-  const auto why = [](const std::string& path) { return std::get<Faults>(read_token(path)).front().what; };
-  CHECK(why(short_one.path()).ends_with(": it has 15 bytes"));
-  CHECK(why("/nowhere") == "the job's token cannot be had from the file /nowhere: No such file or directory");
 }
 
 TEST_CASE("a side that does not read loses the connection, and what is kept for it is bounded",

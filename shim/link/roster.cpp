@@ -10,14 +10,13 @@
 
 #include "base/fault.h"
 #include "base/text.h"
+#include "node/addresses.h"
 
 namespace rankshim::link {
 namespace {
 
 constexpr std::size_t most_strangers = 64;
 constexpr std::chrono::seconds between_news{1};  // that something is wrong, in node 0's log
-
-std::string who(const Hello& hello) { return node_name(hello.rank, hello.host, hello.seen); }
 
 std::string shown(const std::string& text) { return text.empty() ? "none" : in_quotes(text); }
 
@@ -30,31 +29,14 @@ std::string few(const std::vector<std::string>& texts, std::size_t most, const s
 }  // namespace
 
 std::string with_node_names(std::string_view text, const std::vector<Node>& nodes) {
-  constexpr std::string_view mapped = "::ffff:";  // in front of an IPv4 address
-  const auto of_address = [](char c) {
-    return is_letter_or_digit(c) || c == '.' || c == ':' || c == '[' || c == ']';
-  };
-  std::string named;
-  while (!text.empty()) {
-    const auto size = std::ranges::find_if_not(text, of_address) - text.begin();
-    std::string_view word = text.substr(0, std::max<std::size_t>(1, static_cast<std::size_t>(size)));
-    text.remove_prefix(word.size());
-    // What ends a sentence is no part of the address.
-    const std::string_view plain = word.substr(0, word.find_last_not_of(".:") + 1);
-    std::string_view host = split_host_port(plain).first;
-    if (host.starts_with(mapped)) host = split_host_port(host.substr(mapped.size())).first;
+  return with_names(text, [&](const std::string& address) {
     const auto has_it = [&](const Node& node) {
-      return node.hello.seen == host || node.hello.address == host;
+      return node.hello.seen == address || node.hello.address == address;
     };
-    const bool may_be = host.find_first_of(".:") != std::string_view::npos;
-    if (may_be && std::ranges::count_if(nodes, has_it) == 1) {
-      const Hello& hello = std::ranges::find_if(nodes, has_it)->hello;
-      named += node_name(hello.rank, hello.host, host);
-      word.remove_prefix(plain.size());
-    }
-    named += word;
-  }
-  return named;
+    const auto node = std::ranges::find_if(nodes, has_it);
+    const bool is_one = std::ranges::count_if(nodes, has_it) == 1;
+    return is_one ? node_name(node->hello.rank, node->hello.host, address) : std::string();
+  });
 }
 
 std::string_view word(Node::State state) {
@@ -78,7 +60,7 @@ Roster::Roster(Hello own, Rules rules, Time now)
 /// Why the node cannot be a part of the job; empty: it can.
 std::string Roster::fault_of(const Hello& hello) const {
   const Hello& own = nodes_[0].hello;
-  const std::string name = who(hello);
+  const std::string name = node_name(hello);
   const auto same = [](std::string_view option) {
     return fmt::format("set {} to the same on all nodes", option);
   };
@@ -104,14 +86,14 @@ std::string Roster::fault_of(const Hello& hello) const {
   const Node& node = nodes_[hello.rank];
   if (!node.connection || hello.instance == node.hello.instance) return "";
   // A node that lives comes back when its place is taken.
-  const bool is_back = std::ranges::count(node.displaced, hello.instance) != 0;
+  const bool is_back = contains(node.displaced, hello.instance);
   if (hello.rank != 0 && !is_back && node.displaced.size() < most_strangers) return "";
   return fmt::format("two nodes have the rank {}: {} and {}; set a different RANKSHIM_NODE_RANK on each",
-                     hello.rank, who(node.hello), name);
+                     hello.rank, node_name(node.hello), name);
 }
 
 void Roster::arrived(ConnectionId id, const Hello& hello, Time now) {
-  if (hello.instance == nodes_[0].hello.instance) return send(id, std::nullopt);  // it has found itself
+  if (hello.instance == nodes_[0].hello.instance) return close(id);  // it has found itself
   if (launched()) return come_back(id, hello);
   const std::string fault = fault_of(hello);
   const Hello& own = nodes_[0].hello;
@@ -136,7 +118,7 @@ void Roster::arrived(ConnectionId id, const Hello& hello, Time now) {
 /// Until the meeting ends, if no more come than the newest that are kept.
 void Roster::keep(std::vector<Wrong>& list, Wrong wrong) {
   if (list.size() >= nodes_.size() + most_strangers) {
-    send(list.front().id, std::nullopt);
+    close(list.front().id);
     list.erase(list.begin());
   }
   list.push_back(std::move(wrong));
@@ -170,7 +152,7 @@ void Roster::doubt(const Hello& hello, const std::string& sentence) {
 
 /// In place of an older connection.
 void Roster::connect(Node& node, ConnectionId id) {
-  if (node.connection) send(*node.connection, std::nullopt);
+  if (node.connection) close(*node.connection);
   node.connection = id;
 }
 
@@ -186,7 +168,7 @@ void Roster::gone(ConnectionId id, Time now) {
   if (node == nullptr) return;
   node->connection.reset();
   for (const Wrong& wrong : wrong_)
-    if (wrong.hello.rank == node->hello.rank) send(wrong.id, std::nullopt);  // it can come again
+    if (wrong.hello.rank == node->hello.rank) close(wrong.id);  // it can come again
   if (!met_) {
     node->state = Node::State::missing;
   } else if (node->state == Node::State::running && stop_) {
@@ -197,13 +179,12 @@ void Roster::gone(ConnectionId id, Time now) {
 }
 
 void Roster::store_client(const std::string& address, Time now) {
-  const bool known = std::ranges::count(store_clients_, address) != 0;
-  if (met_ || known || store_clients_.size() >= nodes_.size()) return;
+  if (met_ || contains(store_clients_, address) || store_clients_.size() >= nodes_.size()) return;
   store_clients_.push_back(address);
   last_arrival_ = std::max(last_arrival_, now);
 }
 
-bool Roster::ready() const {
+bool Roster::is_complete() const {
   return !met_ && wrong_.empty() &&
          std::ranges::count(nodes_, std::optional<ConnectionId>(), &Node::connection) == 0;
 }
@@ -297,8 +278,8 @@ void Roster::said(ConnectionId id, const Message& message, Time now) {
   if (const auto* failure = std::get_if<Failure>(&message)) {
     fail(*node, *failure, now);
   } else if (const auto* done = std::get_if<Done>(&message); done != nullptr && launched()) {
+    if (!node->done) node->done_at = now;  // it says it again on a new connection
     node->done = *done;
-    node->done_at = now;
     next_report_ = std::min(next_report_, now + rules_.report);
     if (node->state == Node::State::running) {  // nothing was told of its end before
       if (done->code == 0 || stop_)
@@ -361,7 +342,11 @@ Time Roster::tick(Time now) {
     if (when > now) next = std::min(next, when);
     return when <= now;
   };
-  if (ready()) return last_arrival_;
+  const auto report_again = [&] {
+    next_report_ = now + rules_.report;
+    next = std::min(next, next_report_);
+  };
+  if (is_complete()) return last_arrival_;
   if (!met_ && is_due(refused_at()))
     end_meeting(wrong_.empty() && !store_clients_.empty()
                     ? no_link("a node without rankshim, or without its link, came to the master's "
@@ -371,31 +356,31 @@ Time Roster::tick(Time now) {
   if (!met_ && is_due(deadline_)) end_meeting({exit_code::unreachable, missing("", " did not come in time")});
   const bool is_time = !met_ && is_due(next_report_);
   if (is_time || (!met_ && has_news_ && is_due(last_report_ + between_news))) {
-    if (is_time) next_report_ = now + rules_.report;
+    if (is_time) report_again();
     last_report_ = now;
     has_news_ = false;
     is_time ? send_all(waiting()) : send(myself, waiting());
   }
-  const bool runs = launched() && !stop_;
-  if (runs && is_due(next_report_)) {
-    next_report_ = now + rules_.report;
+  if (!launched() || stop_) return next;
+  if (is_due(next_report_)) {
+    report_again();
     send_all(Waiting{running()}, true);
   }
   const bool holds = held_until_ != Time::max();
-  for (Node& node : nodes_) {
-    // One without a connection is the peer that was lost.
-    if (!runs || stop_ || node.lost_at == Time::max() || !(holds || is_due(node.lost_at))) continue;
-    node.lost_at = Time::max();
-    node.state = Node::State::lost;
+  const auto lost = std::ranges::find_if(nodes_, [&](const Node& node) {
+    // While somebody has lost its peer, one without a connection is that peer.
+    return node.lost_at != Time::max() && (holds || is_due(node.lost_at));
+  });
+  if (lost != nodes_.end()) {
+    lost->state = Node::State::lost;
     stop_all({{.cause = "lost",
                .text = holds ? fmt::format("its connection ended, and a worker on {} lost its peer",
                                            node_name(failed_.front().node, failed_.front().host))
                              : fmt::format("its connection ended, and it did not come back within {} s",
                                            rules_.relink.count() / 1000),
-               .node = node.hello.rank,
-               .host = node.hello.host}});
-  }
-  if (holds && !stop_ && is_due(held_until_)) {
+               .node = lost->hello.rank,
+               .host = lost->hello.host}});
+  } else if (is_due(held_until_)) {
     // One that lost a peer on its own node knows best.
     const auto own = std::ranges::find_if(failed_, [](const Failure& one) {
       return one.text.find(fmt::format("node {} (", one.node)) != std::string::npos;

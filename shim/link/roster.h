@@ -95,10 +95,11 @@ class Roster {
   void doubt(const Hello& hello, const std::string& sentence);
   /// A client of torch's store was at the port, from that address: a node without rankshim.
   void store_client(const std::string& address, Time now);
-  /// Does what is due. Returns when it has something to do next, at the latest. A moment that has passed: all
-  /// are here and agree, so that launch() may be called.
+  /// Does what is due. Returns when it has something to do next, or when ready() will hold.
   Time tick(Time now);
 
+  /// Whether launch() may be called: all are here and agree, and whose place was taken had time to come back.
+  [[nodiscard]] bool ready(Time now) const { return is_complete() && last_arrival_ <= now; }
   /// Tells everybody to launch.
   void launch();
   /// Tells everybody that the job cannot start, or that it goes on without a link.
@@ -132,7 +133,7 @@ class Roster {
     return std::ranges::all_of(nodes_, [](const Node& node) { return node.state == Node::State::done; });
   }
   Node* node_of(ConnectionId id);
-  [[nodiscard]] bool ready() const;
+  [[nodiscard]] bool is_complete() const;
   [[nodiscard]] std::string fault_of(const Hello& hello) const;
   void keep(std::vector<Wrong>& list, Wrong wrong);
   void foreign_came(ConnectionId id, const Hello& hello, const std::string& fault, Time now);
@@ -147,9 +148,8 @@ class Roster {
   void fail(Node& node, Failure failure, Time now);
   void stop_all(Stop stop);
   void tell_gathered();
-  void send(ConnectionId to, std::optional<Message> message) {
-    outgoing_.push_back({{to}, std::move(message)});
-  }
+  void send(ConnectionId to, Message message) { outgoing_.push_back({{to}, std::move(message)}); }
+  void close(ConnectionId id) { outgoing_.push_back({{id}, std::nullopt}); }
   void send_all(Message message, bool only_ended = false);
 
   Rules rules_;

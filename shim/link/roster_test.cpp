@@ -48,7 +48,7 @@ struct Story {
     collect();
     now = end;
   }
-  bool ready() { return roster.tick(now) <= now; }
+  [[nodiscard]] bool ready() const { return roster.ready(now); }
   void all_launch() {
     arrive(1), arrive(2);
     REQUIRE(ready());
@@ -484,6 +484,18 @@ TEST_CASE("node 0 knows the end of each worker", "[link]") {
   CHECK(node.done_at == story.now);
 }
 
+TEST_CASE("a node that comes back says its end again, and its time is that of the first", "[link]") {
+  Story story;
+  story.all_launch();
+  const Time ended = story.now;
+  story.say(1, Done{0, {{0, 0, 20}}});
+  story.leave(1);
+  story.pass(60s);
+  story.arrive(8, hello_of(1));
+  story.say(8, Done{0, {{0, 0, 20}}});
+  CHECK(story.roster.nodes()[1].done_at == ended);
+}
+
 TEST_CASE("where failures are gathered, all are told when each node has ended", "[link]") {
   Story story(hello_of(0), {.gathers = true});
   story.all_launch();
@@ -681,6 +693,16 @@ TEST_CASE("nodes that have ended well are told every 30 s who still runs", "[lin
   story.say(0, Done{0});
   story.pass(30s);
   CHECK(story.told<Waiting>(0)->line == "waiting for 1 of 3 nodes, which still run: node 2 (host host-2)");
+}
+
+TEST_CASE("after each report the next is due, whatever else happens", "[link]") {
+  Story story;
+  CHECK(story.roster.tick(story.now) == story.now + 5s);
+  CHECK(story.roster.tick(story.now + 5s) == story.now + 35s);
+  story.all_launch();
+  story.say(1, Done{0});
+  CHECK(story.roster.tick(story.now) == story.now + 30s);
+  CHECK(story.roster.tick(story.now + 30s) == story.now + 60s);
 }
 
 TEST_CASE("a failure reaches a node that has ended well", "[link]") {

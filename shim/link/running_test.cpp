@@ -14,6 +14,7 @@ namespace {
 using namespace std::chrono_literals;
 namespace asio = boost::asio;
 using test::Relay;
+using test::Stranger;
 using test::TestJob;
 
 TEST_CASE("linked nodes sleep", "[link]") {
@@ -170,6 +171,23 @@ TEST_CASE("a stop that node 0 does not hear, because it has just closed to start
     REQUIRE(job.run_until([&] { return job.ended[2].has_value(); }));
     CHECK(job.ended[2]->stop->again != hears);
   }
+}
+
+TEST_CASE("somebody who has connected and says nothing does not keep node 0 from starting again",
+          "[link][attack]") {
+  TestJob job;
+  for (Options& options : job.options) {
+    options.rules.decide = [](Stop& stop) { stop.again = true; };
+    options.timing.hello = options.timing.end = 1000s;
+  }
+  job.start(0);
+  job.io.poll();
+  const Stranger silent(job);
+  for (const unsigned rank : {1U, 2U}) job.start(rank);
+  REQUIRE(job.all_met());
+  job.links[1]->report_failure({.rank = 2, .code = 1});
+  for (unsigned rank = 0; rank < 3; ++rank) job.end(rank, 1);
+  CHECK(job.run_until([&] { return job.ended[0].has_value(); }));
 }
 
 TEST_CASE("a node 0 that is only stopped is not waited for longer than all may need to end",

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
 #include <new>
 
@@ -64,6 +66,18 @@ void Timer::cancel() {
   if (!state_->descriptor.is_open()) return;
   state_->descriptor.cancel();
   set(state_->descriptor.native_handle(), {});
+}
+
+boost::asio::awaitable<void> Event::wait(Clock::time_point until) {
+  timer_.expires_at(until);
+  boost::system::error_code ignored;
+  co_await timer_.async_wait(boost::asio::redirect_error(boost::asio::use_awaitable, ignored));
+}
+
+void start(boost::asio::io_context& io, boost::asio::awaitable<void> coroutine) {
+  boost::asio::co_spawn(io, std::move(coroutine), [](const std::exception_ptr& thrown) {
+    if (thrown) std::rethrow_exception(thrown);
+  });
 }
 
 void run_until(boost::asio::io_context& io, const bool& over) {

@@ -79,6 +79,21 @@ class Timer {
   std::shared_ptr<State> state_;
 };
 
+/// Something that one coroutine waits for, and what it waits for is a matter of its own: it looks again.
+class Event {
+ public:
+  explicit Event(const boost::asio::any_io_executor& executor) : timer_(executor) {}
+  /// Until the next signal(), or that moment.
+  boost::asio::awaitable<void> wait(Clock::time_point until);
+  void signal() { timer_.cancel(); }
+
+ private:
+  Timer timer_;
+};
+
+/// Runs the coroutine beside the other work of `io`. What it throws leaves a handler, for run_until() to log.
+void start(boost::asio::io_context& io, boost::asio::awaitable<void> coroutine);
+
 /// Runs `io` until one of its handlers sets `over`. An exception that leaves a handler (refused memory, a
 /// refused call of Asio) is logged, and the loop goes on.
 void run_until(boost::asio::io_context& io, const bool& over);

@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <boost/asio/ip/udp.hpp>
 
 #include "base/files.h"
@@ -35,6 +36,25 @@ ip::address unmapped(const ip::address& address) {
 bool is_nobodys(const ip::address& address) {
   const ip::address plain = unmapped(address);
   return plain.is_unspecified() || plain.is_multicast() || plain == ip::address_v4::broadcast();
+}
+
+std::string with_names(std::string_view text,
+                       const std::function<std::string(const std::string& address)>& name_of) {
+  const auto of_address = [](char c) {
+    return is_letter_or_digit(c) || c == '.' || c == ':' || c == '[' || c == ']';
+  };
+  std::string named;
+  while (!text.empty()) {
+    const auto size = static_cast<std::size_t>(std::ranges::find_if_not(text, of_address) - text.begin());
+    const std::string_view word = text.substr(0, std::max<std::size_t>(1, size));
+    text.remove_prefix(word.size());
+    // What ends a sentence is no part of the address.
+    const std::string_view plain = word.substr(0, word.find_last_not_of(".:") + 1);
+    const auto address = literal(split_host_port(plain).first);
+    const std::string name = address ? name_of(unmapped(*address).to_string()) : std::string();
+    named.append(name.empty() ? plain : name).append(word.substr(plain.size()));
+  }
+  return named;
 }
 
 std::vector<ip::address> addresses_in_hosts(std::string_view file, std::string_view name) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <boost/asio/ip/address.hpp>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +18,11 @@ namespace rankshim {
 
 /// Whether no host can have that address: an unspecified, broadcast or multicast one.
 [[nodiscard]] bool is_nobodys(const boost::asio::ip::address& address);
+
+/// The text, in which each address has become what `name_of` says of it, with the port that follows it;
+/// where that is empty it stays as it is. An IPv4 address in IPv6's clothes is plain.
+[[nodiscard]] std::string with_names(std::string_view text,
+                                     const std::function<std::string(const std::string& address)>& name_of);
 
 /// All addresses that a hosts(5) file gives the name (ignoring case), in the file's order, each once.
 [[nodiscard]] std::vector<boost::asio::ip::address> addresses_in_hosts(std::string_view file,

@@ -58,6 +58,18 @@ TEST_CASE("the hosts file gives every address of a name, letter case aside") {
   CHECK(hosts("", "last").empty());
 }
 
+TEST_CASE("an address in a text becomes its name, with its port, and nothing else does") {
+  const auto named = [](std::string_view text) {
+    return with_names(text, [](const std::string& address) {
+      return address == "10.0.0.1" ? "one" : address == "fd00::9" ? "nine" : std::string();
+    });
+  };
+  CHECK(named("to 10.0.0.1:80, [::ffff:10.0.0.1]:80 and 10.0.0.1<80>.") == "to one, one and one<80>.");
+  CHECK(named("[FD00::9]:80: gone") == "nine: gone");
+  CHECK(named("10.0.0.2 10.0.0.1.5 fd00::9a std::boom :: .") ==
+        "10.0.0.2 10.0.0.1.5 fd00::9a std::boom :: .");
+}
+
 TEST_CASE("a hosts file gives the domain of a host name") {
   CHECK(domain_in_hosts(file, "train-3") == "svc.ns");
   CHECK(domain_in_hosts(file, "train").empty());

@@ -8,6 +8,7 @@
 
 #include "base/duration.h"
 #include "base/fault.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "base/signals.h"
 #include "base/text.h"
@@ -90,7 +91,7 @@ awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attemp
   using namespace boost::asio::experimental::awaitable_operators;
   std::optional<link::Key> token;
   if (const std::string file(run.settings.text(Option::job_token_file)); !file.empty()) {
-    auto read = link::read_token(file);
+    auto read = read_token(file);
     if (const auto* faults = std::get_if<Faults>(&read))
       throw early_end(exit_code::configuration, Cause::config, Anchor::none, to_line(faults->front()));
     token = std::get<link::Key>(read);
@@ -153,6 +154,22 @@ std::vector<link::WorkerDone> ends_of(const supervise::Ending& ending) {
 }
 
 }  // namespace
+
+Outcome<link::Key> read_token(const std::string& path) {
+  constexpr std::size_t shortest = 16;
+  const auto fault = [&](const std::string& why) {
+    return Faults{{Anchor::job_token,
+                   "the job's token cannot be had from the file " + in_quotes(path) + ": " + why,
+                   {path},
+                   "write a secret of at least 16 bytes into it, the same on all nodes, or leave "
+                   "--job-token-file out"}};
+  };
+  const auto read = read_file(path);
+  if (const auto* unreadable = std::get_if<Unreadable>(&read)) return fault(unreadable->why());
+  const std::string_view token = trimmed(std::get<std::string>(read));
+  if (token.size() < shortest) return fault(fmt::format("it has {} bytes", token.size()));
+  return link::Key(token);
+}
 
 awaitable<std::unique_ptr<WholeJob>> join_job(const Run& run, Job& job, Attempts& attempts,
                                               wait::Reached& reached) {

@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "base/fault.h"
+#include "link/connection.h"
 #include "link/link.h"
 #include "plan/launch.h"
 #include "report/verdict.h"
@@ -66,6 +68,9 @@ class WholeJob {
   bool told_failure_ = false;
   bool told_stop_ = false;
 };
+
+/// The key of the job's token in a file, without the blanks around it: at least 16 bytes.
+Outcome<link::Key> read_token(const std::string& path);
 
 /// Waits for the master as chosen or, linked (--link), for all nodes; throws an EarlyEnd if somebody never
 /// came, the nodes do not agree, or a signal came. The topology then knows which node hosts the master. To be
