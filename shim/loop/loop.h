@@ -4,6 +4,7 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/compose.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -99,17 +100,21 @@ void start(boost::asio::io_context& io, boost::asio::awaitable<void> coroutine);
 void run_until(boost::asio::io_context& io, const bool& over);
 
 /// Runs the coroutine to its end, together with the other work of `io`. Returns what the coroutine does, and
-/// throws what it throws.
+/// throws what it throws. Its end needs no memory: Asio's own word of it does, and may never come.
 template <typename Result>
 Result run_to_end(boost::asio::io_context& io, boost::asio::awaitable<Result> coroutine) {
   bool over = false;
   std::exception_ptr thrown;
   std::optional<Result> result;
-  boost::asio::co_spawn(io, std::move(coroutine), [&](const std::exception_ptr& exception, Result returned) {
+  const auto keep = [&]() -> boost::asio::awaitable<void> {
+    try {
+      result = co_await std::move(coroutine);
+    } catch (...) {
+      thrown = std::current_exception();
+    }
     over = true;
-    thrown = exception;
-    result = std::move(returned);
-  });
+  };
+  boost::asio::co_spawn(io, keep, boost::asio::detached);
   run_until(io, over);
   if (thrown) std::rethrow_exception(thrown);
   return *std::move(result);
