@@ -45,6 +45,22 @@ def test_ten_thousand_orphans_at_once_and_more_in_a_row_leave_nothing(start, orp
     assert process.wait() == 0
 
 
+def test_orphans_that_end_before_the_command_starts_are_reaped(start, request):
+    """Of an exec probe, for example."""
+    if request.node.callspec.params["start"] == "subreaper":
+        return  # there are none: nobody is below it yet
+    process = start("true", options=["--nnodes=2", "--node-rank=1", "--master-addr=no-such-master.invalid", "--wait=dns"])
+    process.wait_line("waiting|not resolve")
+    shim = process.shim()
+    probe = ["nsenter", f"--target={shim}", "--pid", "--mount", "sh", "-c", "sleep 0.2 & echo $!"]
+    for _ in range(3):
+        subprocess.run(probe, check=True, stdout=subprocess.DEVNULL)
+    assert until(lambda: children(shim), "the orphans are rankshim's")
+    until(lambda: not children(shim), "all orphans are reaped")
+    process.send(signal.SIGTERM)
+    assert process.wait() == 143
+
+
 # A leftover; at TERM it stays and makes orphans that end at once.
 LINGERER = "trap 'for _ in {1..50}; do (true &); done; echo asked >&2' TERM; exec 3<> <(:); wait $!; echo up; " \
            "while :; do read -r -t 0.2 -u 3; done"

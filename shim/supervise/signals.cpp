@@ -2,6 +2,7 @@
 
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <boost/asio/redirect_error.hpp>
@@ -37,6 +38,12 @@ int open_signal_descriptor() {
   return descriptor;
 }
 
+/// While no command runs, there are no other children.
+void reap_orphans() {
+  while (wait4(-1, nullptr, WNOHANG, nullptr) > 0) {
+  }
+}
+
 }  // namespace
 
 SignalSet inherited_mask() { return mask_before; }
@@ -64,8 +71,10 @@ Signal SignalQueue::take() {
 
 boost::asio::awaitable<Signal> SignalQueue::next_ending(Deadline deadline) {
   while (true) {
-    for (; fill(); drop())
+    for (; fill(); drop()) {
       if (ends_by_default(next_->number) && !inherited_as_ignored(next_->number)) co_return *next_;
+      if (next_->number == SIGCHLD) reap_orphans();
+    }
     if (deadline && *deadline <= Clock::now()) co_return Signal{};
     co_await wait(deadline);
   }
