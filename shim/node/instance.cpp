@@ -27,6 +27,17 @@ namespace {
 constexpr std::string_view name_of_pid_1 = "rankshim-pid1-";
 constexpr std::string_view random_part = "XXXXXX";  // of mkdtemp(3)
 
+/// Whether the folder's file system is this machine's alone: on one that machines share, the same name may be
+/// that of an instance that runs elsewhere. The numbers are of statfs(2).
+bool is_local(const std::string& folder) {
+  constexpr auto local =
+      std::to_array<std::uint64_t>({0x01021994 /* tmpfs */, 0xEF53 /* ext4 */, 0x58465342 /* xfs */,
+                                    0x9123683E /* btrfs */, 0x794C7630 /* overlayfs */});
+  struct statfs status{};
+  return statfs(folder.c_str(), &status) == 0 &&
+         std::ranges::find(local, static_cast<std::uint64_t>(status.f_type)) != local.end();
+}
+
 }  // namespace
 
 std::string name_in_namespace() {
@@ -44,28 +55,29 @@ std::optional<pid_t> instance_of(std::string_view name) {
   return pid && *pid > 0 ? pid : std::nullopt;
 }
 
+bool others_can_replace_in(const std::string& folder) {
+  struct stat status{};
+  if (stat(folder.c_str(), &status) != 0) return false;  // there is nothing to replace
+  const bool ours = status.st_uid == 0 || status.st_uid == geteuid();
+  return !ours || ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0 && (status.st_mode & S_ISVTX) == 0);
+}
+
 std::optional<InstanceFolder> make_instance_folder(const std::string& parent) {
-  std::string path = parent + "/";
-  path += getpid() == 1 ? std::string(name_of_pid_1) : name_of_instance() + "-";
-  path += random_part;
-  if (mkdtemp(path.data()) == nullptr) return std::nullopt;
-  Descriptor lock(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  flock(lock.number(), LOCK_SH | LOCK_NB);  // where it is refused, it is refused to those that look, too
-  return InstanceFolder{std::move(path), std::move(lock)};
+  const auto make = [&parent](std::string name) {
+    std::string path = parent + "/" + name.append(random_part);
+    return mkdtemp(path.data()) == nullptr ? std::string() : path;
+  };
+  if (getpid() == 1 && is_local(parent)) {
+    std::string path = make(std::string(name_of_pid_1));
+    Descriptor lock(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (flock(lock.number(), LOCK_SH | LOCK_NB) == 0) return InstanceFolder{std::move(path), std::move(lock)};
+    rmdir(path.c_str());
+  }
+  std::string path = make(name_of_instance() + "-");
+  return path.empty() ? std::nullopt : std::optional(InstanceFolder{std::move(path), Descriptor()});
 }
 
 namespace {
-
-/// Whether the folder's file system is this machine's alone: on one that machines share, the same name may be
-/// that of an instance that runs elsewhere. The numbers are of statfs(2).
-bool is_local(const std::string& folder) {
-  constexpr auto local =
-      std::to_array<std::uint64_t>({0x01021994 /* tmpfs */, 0xEF53 /* ext4 */, 0x58465342 /* xfs */,
-                                    0x9123683E /* btrfs */, 0x794C7630 /* overlayfs */});
-  struct statfs status{};
-  return statfs(folder.c_str(), &status) == 0 &&
-         std::ranges::find(local, static_cast<std::uint64_t>(status.f_type)) != local.end();
-}
 
 /// Whether a process that is left over was started with the folder in its environment. Its children look for
 /// Python code there: if the folder went, another user could put a folder of that name in its place. Where
@@ -99,7 +111,7 @@ bool is_left_by_container(const std::string& path, const struct stat& status) {
 
 void remove_what_was_left(const std::vector<std::string>& folders) {
   for (const std::string& parent : folders) {
-    if (!is_local(parent)) continue;
+    if (!is_local(parent) || others_can_replace_in(parent)) continue;
     Folder names(parent.c_str());
     while (const char* name = names.next()) {
       const bool by_container = is_of_pid_1(name);

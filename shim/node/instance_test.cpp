@@ -61,6 +61,21 @@ TEST_CASE("the temporary folder of a container that has ended is removed after a
   fs::remove_all(folder);
 }
 
+TEST_CASE("nothing is removed where another user could have given it its name", "[attack]") {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::temp_directory_path() / ("instance-" + std::to_string(getpid()));
+  const fs::path named = folder / "rankshim-pid1-aaaaaa";
+  fs::create_directories(named);
+  fs::last_write_time(named, fs::file_time_type::clock::now() - std::chrono::minutes(2));
+  for (const bool sticky : {false, true}) {
+    fs::permissions(folder, fs::perms::all | (sticky ? fs::perms::sticky_bit : fs::perms::none));
+    CHECK(others_can_replace_in(folder) != sticky);
+    remove_what_was_left({folder});
+    CHECK(fs::exists(named) != sticky);
+  }
+  fs::remove_all(folder);
+}
+
 TEST_CASE("a folder stays as long as a process that was left over has it in its environment", "[attack]") {
   std::string folder = std::filesystem::temp_directory_path() / "instance-XXXXXX";
   REQUIRE(mkdtemp(folder.data()) != nullptr);

@@ -77,16 +77,6 @@ bool write_site(const std::string& folder, const PythonSite& site) {
   return write_new_file(site_file(folder), {module[0].text, call_of(site)}, shared);
 }
 
-/// The folder for the temporary one, or /tmp if other users could replace that by theirs there: its content
-/// is executed.
-std::string safe_parent(const std::string& wanted) {
-  struct stat status{};
-  if (stat(wanted.c_str(), &status) != 0) return wanted;
-  const bool ours = status.st_uid == 0 || status.st_uid == geteuid();
-  const bool others_write = (status.st_mode & (S_IWGRP | S_IWOTH)) != 0 && (status.st_mode & S_ISVTX) == 0;
-  return ours && !others_write ? wanted : "/tmp";
-}
-
 std::string parent_of(const Node& node, bool launches) {
   const std::string_view usual = launches ? "/tmp" : in_memory;
   std::string_view chosen = node.environment().get("TMPDIR").value_or(usual);
@@ -107,7 +97,8 @@ TemporaryFolder::TemporaryFolder(const LaunchChoice& choice, const std::optional
   const bool hosts = filled != nullptr && !filled->hostfile.empty();
   if (!logs && !site && !hosts) return;
   const std::string wanted = parent_of(node, choice.launches());
-  const bool made = make_in(safe_parent(wanted)) || (wanted == in_memory && make_in("/tmp"));
+  const bool made =
+      make_in(others_can_replace_in(wanted) ? "/tmp" : wanted) || (wanted == in_memory && make_in("/tmp"));
   own_.has_site = made && site && write_site(own_.path, *site);
   const bool written = made && (!site || own_.has_site) &&
                        (!hosts || write_new_file(own_.hostfile(), {filled->hostfile}, true));
