@@ -12,6 +12,7 @@ import subprocess
 import time
 
 import pytest
+from lib.events import until
 from lib.process import last_line, shell
 
 LONG = 120
@@ -124,6 +125,22 @@ def test_a_drained_node_takes_the_others_along_by_a_code_that_can_be_tried_again
     for node in (nodes[0], nodes[2]):
         assert node.wait(20) == 143, node.transcript()
         assert "node 1 (host job-node-1) was asked to stop" in last_line(node)
+
+
+@pytest.mark.parametrize("stopped", [0, 1])
+def test_a_node_that_ended_well_may_be_stopped_while_it_waits_and_the_others_go_on(start, tmp_path, stopped):
+    works = shell(f"echo UP; until [ -e {tmp_path}/go ]; do sleep 0.05; done")
+    nodes = [start(rank, shell("echo UP") if rank == stopped else works) for rank in range(3)]
+    for node in nodes:
+        node.wait_line("UP", 30)
+    until(lambda: len(nodes[stopped].tree()) == 1, "its command has ended")
+    nodes[stopped].signal(signal.SIGTERM)
+    assert nodes[stopped].wait(20) == 143
+    assert last_line(nodes[stopped]).endswith("; SIGTERM came while it waited for the other nodes")
+    (tmp_path / "go").touch()
+    for rank, node in enumerate(nodes):
+        if rank != stopped:
+            assert node.wait(20) == 0, node.transcript()
 
 
 @pytest.mark.parametrize("lost", [0, 2])

@@ -23,9 +23,11 @@ constexpr std::size_t most_unknown = 64;  // unproven connections beyond the job
 constexpr rlim_t others = 64;             // open files of rankshim, and those that it inherited
 constexpr milliseconds accept_pause{100};
 
-/// Raises the soft limit of open files to what is needed, as far as the hard one allows. Returns the limit
-/// that was; nothing if it stays as it is.
-std::optional<rlimit> raise_descriptors(rlim_t needed) {
+/// Raises the soft limit of open files to what all nodes need, and as many strangers as are kept, as far as
+/// the hard one allows. Returns the limit that was; nothing if it stays as it is.
+std::optional<rlimit> raise_descriptors(rlim_t nodes) {
+  const rlim_t needed = nodes + most_unknown + others;
+  const rlim_t wanted = needed + 3 * (nodes + most_unknown);  // who is unknown, wrong, or of another job
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return std::nullopt;
   if (limit.rlim_max < needed)
@@ -33,7 +35,7 @@ std::optional<rlimit> raise_descriptors(rlim_t needed) {
         "the link: this node may open {} files and needs {} for the connections of all nodes; raise the hard "
         "limit (ulimit -Hn)",
         limit.rlim_max, needed);
-  const rlimit higher{std::min(needed, limit.rlim_max), limit.rlim_max};
+  const rlimit higher{std::min(wanted, limit.rlim_max), limit.rlim_max};
   if (limit.rlim_cur >= higher.rlim_cur || setrlimit(RLIMIT_NOFILE, &higher) != 0) return std::nullopt;
   return limit;
 }
@@ -68,7 +70,7 @@ class Hub final : public Link {
   /// Throws why there can be no listener. When all start again, something of the attempt before may still
   /// have the port.
   asio::awaitable<void> listen(Time deadline) {
-    inherited_limit_ = raise_descriptors(options_.self.nnodes + most_unknown + others);
+    inherited_limit_ = raise_descriptors(options_.self.nnodes);
     for (bool waits = false; const auto error = open_listener(port_, options_.master.port, backlog);) {
       const boost::system::system_error why(
           error, fmt::format("cannot listen on the master's port {}", options_.master.port));
@@ -94,7 +96,11 @@ class Hub final : public Link {
       if (weak.expired() || error || !acceptor.is_open()) co_return;
       tcp::socket socket(io_);
       acceptor.accept(socket, error);
-      if (!error) add(std::move(socket));
+      try {
+        if (!error) add(std::move(socket));
+      } catch (const std::exception& thrown) {  // this connection is lost, and no other one
+        loop::go_on_after(thrown);
+      }
       if (!error || error == asio::error::would_block || error == asio::error::connection_aborted) continue;
       if (!std::exchange(short_of_descriptors_, true))
         log::warn("the link: a connection cannot be accepted yet: {}", error.message());
@@ -119,25 +125,35 @@ class Hub final : public Link {
     if (limited_.size() > options_.self.nnodes + most_unknown) limited_.begin()->second = Time::min();
   }
 
-  /// Hears the connection until it ends. No coroutine: it would be most of the memory that a node costs.
+  /// Hears the connection until it ends. No coroutine: it would be most of the memory that a node costs. One
+  /// for which the system refuses something ends, so that its node can make a new one.
   void hear(ConnectionId id) {
     const auto connection = connections_.at(id);
-    while (const auto heard = connection->take()) {
-      if (connection->is_finishing())
-        connection->close("it was sent away, and said more");
-      else if (limited_.contains(id))
-        greet(id, *connection, *heard);
-      else
-        roster_.said(id, heard->message, now());
-      due_.signal();
+    try {
+      while (const auto heard = connection->take()) {
+        if (connection->is_finishing())
+          connection->close("it was sent away, and said more");
+        else if (limited_.contains(id))
+          greet(id, *connection, *heard);
+        else
+          roster_.said(id, heard->message, now());
+        due_.signal();
+      }
+      if (connection->is_open())
+        return connection->when_ready([this, weak = weak_from_this(), id] {
+          if (const auto self = weak.lock()) hear(id);
+        });
+    } catch (const std::exception& error) {
+      loop::go_on_after(error);
+      connection->close({});
     }
-    if (!connection->is_open()) return ended(id, *connection);
-    connection->when_ready([this, weak = weak_from_this(), id] {
-      if (const auto self = weak.lock()) hear(id);
-    });
+    ended(id, *connection);
   }
 
   void ended(ConnectionId id, const Connection& connection) {
+    connections_.erase(id);
+    limited_.erase(id);
+    roster_.gone(id, now());
     log::debug("the link: connection {} of {} has ended: {}", id, connection.remote_address(),
                connection.why());
     if (const auto unproven = unproven_.extract(id)) {
@@ -145,10 +161,7 @@ class Hub final : public Link {
       roster_.doubt(hello,
                     node_name(hello) + " did not prove that it knows the job's token (--job-token-file)");
     }
-    connections_.erase(id);
-    limited_.erase(id);
     if (connection.broken() == Broken::store_client) roster_.store_client(connection.remote_address(), now());
-    roster_.gone(id, now());
     due_.signal();
   }
 
@@ -245,6 +258,8 @@ class Hub final : public Link {
   }
 
   // ---- the node's own story ----
+
+  void release() override { roster_.release(); }
 
   asio::awaitable<void> gather(Time deadline) override {
     roster_.give_up_at(deadline);

@@ -54,6 +54,12 @@ asio::awaitable<void> Link::finish(Done done) {
   }
 }
 
+asio::awaitable<void> Link::leave(Done done) {
+  release();
+  is_over_ = true;
+  co_await finish(std::move(done));
+}
+
 void Link::report_failure(Failure failure) {
   failure.node = options_.self.rank;
   failure.host = options_.self.host;

@@ -80,6 +80,10 @@ class Link : public std::enable_shared_from_this<Link> {
   /// about to come.
   boost::asio::awaitable<void> finish(Done done);
 
+  /// As finish(), for a command that ended well, and a node that was asked to stop since: it does not wait
+  /// for the others, and they go on. If it is node 0, they go on without a link.
+  boost::asio::awaitable<void> leave(Done done);
+
   /// What ends the job, as far as this node knows; nothing: all ended well, or nobody knows.
   [[nodiscard]] const std::optional<Stop>& stop() const { return stop_; }
   /// Node 0: all nodes, by rank. Others: nothing.
@@ -111,6 +115,8 @@ class Link : public std::enable_shared_from_this<Link> {
   virtual void send(const Message& message) = 0;
   /// Sets met_.
   virtual boost::asio::awaitable<void> gather(Time deadline) = 0;
+  /// Tells the others that the link is over, if it is this node's to end it.
+  virtual void release() {}
   /// `well`: the command has ended with 0.
   virtual boost::asio::awaitable<void> part(bool well) = 0;
 

@@ -118,7 +118,7 @@ struct Done {
   std::vector<WorkerDone> workers;  ///< those whose end is known
 };
 
-/// Every node has ended well.
+/// The link is over: every node has ended well, or node 0 has, and ends before the others.
 struct End {};
 
 /// From a peer: it keeps a proxy from closing a silent connection.

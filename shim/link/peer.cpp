@@ -181,9 +181,11 @@ class Peer final : public Link {
     if (!met_) {
       const std::string missing = waiting().empty() ? "not all nodes came in time" : waiting();
       const std::string& why = unproven_.empty() ? reason_ : unproven_;
-      met_ = Refuse{exit_code::unreachable,
-                    "node 0 at " + master_ +
-                        (welcome_ ? " was reached, but " + missing : " was not reached in time: " + why)};
+      met_ = Refuse{exit_code::unreachable, "node 0 at " + master_ +
+                                                (connection_       ? " was reached, but " + missing
+                                                 : welcome_        ? " was here, and went away: " + reason_
+                                                 : reason_.empty() ? " was not looked for: no time was left"
+                                                                   : " was not reached in time: " + why)};
     }
     if (connection_ && !launched()) connection_->close("the meeting is over");
   }

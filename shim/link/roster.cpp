@@ -26,7 +26,21 @@ std::string few(const std::vector<std::string>& texts, std::size_t most, const s
   return texts.size() > most ? fmt::format("{}{}and {} more", text, between, texts.size() - most) : text;
 }
 
+/// The names of the nodes for which it holds.
+template <class Condition>
+std::vector<std::string> names_of(const std::vector<Node>& nodes, Condition condition) {
+  std::vector<std::string> names;
+  for (const Node& node : nodes)
+    if (condition(node)) names.push_back(node_name(node.hello.rank, node.hello.host));
+  return names;
+}
+
 }  // namespace
+
+std::string ended_well(const std::vector<Node>& nodes) {
+  const auto names = names_of(nodes, [](const Node& node) { return node.state == Node::State::done; });
+  return names.empty() ? "" : fmt::format("; {} had ended with code 0", few(names, 3, " and "));
+}
 
 std::string with_node_names(std::string_view text, const std::vector<Node>& nodes) {
   return with_names(text, [&](const std::string& address) {
@@ -145,7 +159,8 @@ void Roster::send_foreign_away() {
 }
 
 void Roster::doubt(const Hello& hello, const std::string& sentence) {
-  if (met_) return;
+  const bool is_here = hello.rank < nodes_.size() && nodes_[hello.rank].connection;
+  if (met_ || is_here) return;
   doubtful_ = Wrong{myself, hello, sentence};
   has_news_ = true;
 }
@@ -218,21 +233,24 @@ std::string Roster::missing(std::string_view before, std::string_view after) con
   for (const Node& node : nodes_)
     if (!node.connection) ranks.push_back(std::to_string(&node - nodes_.data()));
   if (ranks.empty()) return faults();
-  const std::string text = fmt::format("{}{} of {} nodes{}: {} {}", before, ranks.size(), nodes_.size(),
-                                       after, ranks.size() == 1 ? "rank" : "ranks", few(ranks, 10, ", "));
+  std::string text = fmt::format("{}{} of {} nodes{}: {} {}", before, ranks.size(), nodes_.size(), after,
+                                 ranks.size() == 1 ? "rank" : "ranks", few(ranks, 10, ", "));
+  const auto left =
+      names_of(nodes_, [](const Node& node) { return !node.connection && !node.hello.instance.empty(); });
+  if (!left.empty())
+    text += fmt::format("; {} {} here, and went away", few(left, 3, ", "), left.size() == 1 ? "was" : "were");
   const std::string wrong = faults();
   return wrong.empty() ? text : text + "; " + wrong;
 }
 
 /// For those whose command has ended.
 std::string Roster::running() const {
-  std::vector<std::string> names;
-  for (const Node& node : nodes_)
-    if (!node.done) names.push_back(node_name(node.hello.rank, node.hello.host));
+  const auto names = names_of(nodes_, [](const Node& node) { return !node.done; });
   return fmt::format("waiting for {} of {} nodes, which still run: {}", names.size(), nodes_.size(),
                      few(names, 10, ", "));
 }
 
+/// Those that ended well while others still ran: what a worker that lost its peer may miss.
 std::string Roster::faults() const {
   std::vector<std::string> sentences;
   for (const auto* const list : {&wrong_, &foreign_})
@@ -385,7 +403,9 @@ Time Roster::tick(Time now) {
     const auto own = std::ranges::find_if(failed_, [](const Failure& one) {
       return one.text.find(fmt::format("node {} (", one.node)) != std::string::npos;
     });
-    stop_all({own == failed_.end() ? failed_.front() : *own});
+    Failure first = own == failed_.end() ? failed_.front() : *own;
+    first.text += ended_well(nodes_);
+    stop_all({std::move(first)});
   }
   return next;
 }

@@ -52,6 +52,9 @@ std::string_view word(Node::State state);
 /// address that several nodes have stays as it is. Pure.
 std::string with_node_names(std::string_view text, const std::vector<Node>& nodes);
 
+/// "; node 1 (host e) had ended with code 0": what somebody who lost its peer may miss. Empty: none had.
+std::string ended_well(const std::vector<Node>& nodes);
+
 /// What the hub is to do: send `message` to connections. After a Refuse, and where there is no message, it
 /// closes them.
 struct Outgoing {
@@ -104,6 +107,8 @@ class Roster {
   void launch();
   /// Tells everybody that the job cannot start, or that it goes on without a link.
   void end_meeting(const Refuse& verdict);
+  /// Node 0 ends before the others: tells them that the link is over.
+  void release() { send_all(End{}); }
   /// Tells everybody then that the time for meeting is over.
   void give_up_at(Time deadline) { deadline_ = deadline; }
 

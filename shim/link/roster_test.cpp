@@ -369,7 +369,18 @@ TEST_CASE("why a node was not let in is known until it comes, or the time is ove
   Story other;
   other.roster.doubt(hello_of(2), "node 2 has no token");
   other.arrive(2);
+  other.roster.doubt(hello_of(2), "node 2 has no token");  // of an older connection
   CHECK(other.roster.waiting().line == "waiting for 1 of 3 nodes: rank 1");
+}
+
+TEST_CASE("a node that was here and went away is named among the missing", "[link]") {
+  Story story;
+  story.arrive(1);
+  story.leave(1);
+  CHECK(story.roster.waiting().line ==
+        "waiting for 2 of 3 nodes: ranks 1, 2; node 1 (host host-1) was here, and went away");
+  story.arrive(1);
+  CHECK(story.roster.waiting().line == "waiting for 1 of 3 nodes: rank 2");
 }
 
 TEST_CASE("a store's client in the place of a node means a job without a link", "[link]") {
@@ -573,6 +584,16 @@ TEST_CASE("a worker that only lost its peer is the cause when no other comes, fi
     REQUIRE(story.told<Stop>(0));
     CHECK(story.told<Stop>(0)->culprit.node == culprit);
   }
+}
+
+TEST_CASE("who lost its peer is told which nodes had ended well", "[link]") {
+  Story story;
+  story.all_launch();
+  story.say(2, Done{0});
+  story.say(1, lost_peer("10.0.0.2"));
+  story.pass(5s);
+  REQUIRE(story.told<Stop>(0));
+  CHECK(story.told<Stop>(0)->culprit.text.ends_with("; node 2 (host host-2) had ended with code 0"));
 }
 
 TEST_CASE("a node that goes away while a worker has lost its peer is lost at once", "[link]") {

@@ -81,6 +81,24 @@ TEST_CASE("a node that has ended well learns of a failure while it waits", "[lin
   CHECK(job.ended[1]->stop->culprit.node == 2);
 }
 
+TEST_CASE("a node that ended well may leave, and the others go on", "[link]") {
+  for (const unsigned leaver : {0U, 1U}) {
+    TestJob job;
+    job.all_launch();
+    asio::co_spawn(job.io, job.links[leaver]->leave({.code = 0}), [&](const std::exception_ptr& thrown) {
+      if (!thrown) job.ended[leaver] = test::Ended{job.links[leaver]->stop()};
+    });
+    REQUIRE(job.run_until([&] { return job.ended[leaver].has_value(); }));
+    job.links[leaver].reset();
+    for (const unsigned rank : {2U, 1U - leaver}) job.end(rank, 0);
+    REQUIRE(job.run_until([&] { return job.ended[2] && job.ended[1 - leaver]; }));
+    for (unsigned rank = 0; rank < 3; ++rank) {
+      CHECK_FALSE(job.ended[rank]->stop);
+      CHECK_FALSE(job.stops[rank]);
+    }
+  }
+}
+
 TEST_CASE("a node that vanishes is lost, and ends all", "[link]") {
   TestJob job;
   job.all_launch();

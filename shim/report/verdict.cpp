@@ -75,22 +75,13 @@ void add_evidence(RootCause& root, const PythonError* error, const Details& deta
       root.signal == SIGABRT || (root.error != nullptr && is_error_of_lost_peer(root.error->message));
 }
 
-/// Whether all workers of the last set have ended with this wait status.
-bool all_ended_with(int status, const Ending& ending) {
-  const auto& ends = ending.workers.ends;
-  return !ends.empty() && ends.size() == ending.workers.states.size() &&
-         std::ranges::all_of(ends, [status](const supervise::WorkerEnd& worker) {
-           return worker.status_known && worker.status == status;
-         });
-}
-
 /// Whether the launcher failed by itself and ended its workers, as it does when its rendezvous' store is
 /// gone. It then writes an exception that is not a copy of a worker's
 /// (torch/distributed/elastic/multiprocessing/ errors, record). If it could not write one, the sign is that
 /// all workers ended by a TERM that rankshim did not send.
 bool launcher_failed(const Ending& ending, const Details& details) {
   const std::string& message = details.agent.message;
-  if (message.empty()) return !details.agent_writes_error && all_ended_with(SIGTERM, ending);
+  if (message.empty()) return !details.agent_writes_error && ending.workers.all_ended_with(SIGTERM);
   return std::ranges::find(details.workers, message, &PythonError::message) == details.workers.end();
 }
 
@@ -240,7 +231,7 @@ void tell_root(const Ending& ending, const Details& details,
 /// The workers were stopped: the job is not done, however they ended then. But it was over if all of them
 /// had ended with 0 before, and the launcher was waiting for the other nodes' ends.
 void judge_stop(const Ending& ending, bool by_torchrun, Verdict& verdict) {
-  const bool done = all_ended_with(0, ending);
+  const bool done = ending.workers.all_ended_with(0);
   const bool was_over = done && ending.stopped_at && ending.workers.ends.back().when < *ending.stopped_at;
   verdict.code = was_over ? 0 : exit_code::signal_base + *ending.stop_signal;
   if (was_over) verdict.cause = Cause::none;

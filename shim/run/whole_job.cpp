@@ -197,9 +197,9 @@ void WholeJob::begin(const std::shared_ptr<supervise::Launcher>& launcher) {
     stop_ = stop;
     if (gathers_ && stop.failed()) return;  // each node's command has ended
     const std::string why = stop.sentence();
-    log::warn("{}; this node stops too", why);
-    if (const auto launcher = watched.lock())
-      launcher->give({.kind = supervise::Order::Kind::stop, .why = why});
+    const auto launcher = watched.lock();
+    log::warn("{}; this node {}", why, launcher != nullptr ? "stops too" : "has ended already");
+    if (launcher != nullptr) launcher->give({.kind = supervise::Order::Kind::stop, .why = why});
   });
 }
 
@@ -208,8 +208,8 @@ void WholeJob::worker_failed(const link::Failure& failure) {
   link_->report_failure(failure);
 }
 
-void WholeJob::stopping(int signal) {
-  if (stop_ || told_failure_ || std::exchange(told_stop_, true)) return;
+void WholeJob::stopping(int signal, bool done) {
+  if (stop_ || told_failure_ || (done && !tried_again_) || std::exchange(told_stop_, true)) return;
   link_->report_stop(signal);
 }
 
@@ -222,7 +222,10 @@ awaitable<std::optional<int>> WholeJob::wait_for_others(const Run& run, const li
     co_return std::nullopt;
   }
   const int signal = received->number;
-  if (!tried_again_) co_return signal;
+  if (!tried_again_) {
+    co_await link_->leave(done);
+    co_return signal;
+  }
   link_->report_stop(signal);
   co_await link_->finish(done);
   if (!link_->stop() || !link_->stop()->again) co_return signal;
@@ -237,16 +240,23 @@ awaitable<void> WholeJob::finish(const Run& run, Verdict& verdict, const supervi
   const bool late = ending.late_signal && supervise::asks_to_stop(*ending.late_signal);
   tell_end(verdict, late ? ending.late_signal : own_stop);
   verdict.sentence = link::with_node_names(verdict.sentence, link_->nodes());
+  const link::Done done{verdict.code, ends_of(ending)};
+  if (own_stop && verdict.code == 0 && !stop_ && !told_stop_) co_return co_await link_->leave(done);
   if (verdict.code == 0 && !stop_) {
     run.monitor.enter("finish", "the other nodes' ends");
     if (verdict.root) log::warn("{}; this node waits for the others", verdict.sentence);
   }
-  const std::optional<int> signal = co_await wait_for_others(run, {verdict.code, ends_of(ending)});
+  const std::optional<int> signal = co_await wait_for_others(run, done);
 
   const bool is_for_another = stop_ && stop_->culprit.node != node_rank_ && !own_stop;
   const bool starts_again = is_for_another && stop_->again;
+  const bool had_ended = verdict.code == 0 && ending.stopped_because.empty();
   if (is_for_another)
-    verdict.sentence = stop_->sentence() + "; this node was ended for it: " + verdict.sentence;
+    verdict.sentence = fmt::format(
+        "{}; this node {}: {}", stop_->sentence(),
+        had_ended ? "had ended well, and counts as the job does" : "was ended for it", verdict.sentence);
+  else if (stop_ && stop_->culprit.lost_peer())
+    verdict.sentence += link::ended_well(link_->nodes());
   if (signal && (starts_again || (!stop_ && verdict.cause != Cause::stopped)))
     verdict.sentence +=
         fmt::format("; {} came while it waited for the other nodes", supervise::signal_name(*signal));

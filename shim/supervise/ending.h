@@ -63,6 +63,14 @@ struct WorkerRecord {
     return found;
   }
 
+  /// Whether all workers of the last set have ended with this wait status.
+  [[nodiscard]] bool all_ended_with(int status) const {
+    return !ends.empty() && ends.size() == states.size() &&
+           std::ranges::all_of(ends, [status](const WorkerEnd& worker) {
+             return worker.status_known && worker.status == status;
+           });
+  }
+
   /// Adds the end of one of the last set, with its wait status if known. Null if no such one was running.
   const WorkerEnd* add_end(pid_t pid, std::optional<int> status) {
     const auto worker =
