@@ -2,9 +2,7 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/compose.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -114,7 +112,7 @@ Result run_to_end(boost::asio::io_context& io, boost::asio::awaitable<Result> co
     }
     over = true;
   };
-  boost::asio::co_spawn(io, keep, boost::asio::detached);
+  start(io, keep());
   run_until(io, over);
   if (thrown) std::rethrow_exception(thrown);
   return *std::move(result);

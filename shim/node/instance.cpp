@@ -38,47 +38,6 @@ bool is_local(const std::string& folder) {
          std::ranges::find(local, static_cast<std::uint64_t>(status.f_type)) != local.end();
 }
 
-}  // namespace
-
-std::string name_in_namespace() {
-  struct stat status{};  // asked once, for each name of a folder is compared
-  static const ino_t number = stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
-  return fmt::format("rankshim-{}-", number);
-}
-
-std::string name_of_instance() { return fmt::format("{}{}", name_in_namespace(), getpid()); }
-
-std::optional<pid_t> instance_of(std::string_view name) {
-  const std::string beginning = name_in_namespace();
-  if (!name.starts_with(beginning)) return std::nullopt;
-  const auto pid = first_number<pid_t>(name.substr(beginning.size()));
-  return pid && *pid > 0 ? pid : std::nullopt;
-}
-
-bool others_can_replace_in(const std::string& folder) {
-  struct stat status{};
-  if (stat(folder.c_str(), &status) != 0) return false;  // there is nothing to replace
-  const bool ours = status.st_uid == 0 || status.st_uid == geteuid();
-  return !ours || ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0 && (status.st_mode & S_ISVTX) == 0);
-}
-
-std::optional<InstanceFolder> make_instance_folder(const std::string& parent) {
-  const auto make = [&parent](std::string name) {
-    std::string path = parent + "/" + name.append(random_part);
-    return mkdtemp(path.data()) == nullptr ? std::string() : path;
-  };
-  if (getpid() == 1 && is_local(parent)) {
-    std::string path = make(std::string(name_of_pid_1));
-    Descriptor lock(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (flock(lock.number(), LOCK_SH | LOCK_NB) == 0) return InstanceFolder{std::move(path), std::move(lock)};
-    rmdir(path.c_str());
-  }
-  std::string path = make(name_of_instance() + "-");
-  return path.empty() ? std::nullopt : std::optional(InstanceFolder{std::move(path), Descriptor()});
-}
-
-namespace {
-
 /// Whether a process that is left over was started with the folder in its environment. Its children look for
 /// Python code there: if the folder went, another user could put a folder of that name in its place. Where
 /// /proc does not show the processes, one may be there.
@@ -108,6 +67,42 @@ bool is_left_by_container(const std::string& path, const struct stat& status) {
 }
 
 }  // namespace
+
+std::string name_in_namespace() {
+  struct stat status{};  // asked once, for each name of a folder is compared
+  static const ino_t number = stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+  return fmt::format("rankshim-{}-", number);
+}
+
+std::string name_of_instance() { return fmt::format("{}{}", name_in_namespace(), getpid()); }
+
+std::optional<pid_t> instance_of(std::string_view name) {
+  const std::string beginning = name_in_namespace();
+  if (!name.starts_with(beginning)) return std::nullopt;
+  const auto pid = first_number<pid_t>(name.substr(beginning.size()));
+  return pid && *pid > 0 ? pid : std::nullopt;
+}
+
+bool others_can_replace_in(const std::string& folder) {
+  struct stat status{};
+  if (stat(folder.c_str(), &status) != 0) return false;  // there is nothing to replace
+  const bool ours = status.st_uid == 0 || status.st_uid == geteuid();
+  return !ours || ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0 && (status.st_mode & S_ISVTX) == 0);
+}
+
+std::string make_instance_folder(const std::string& parent, Descriptor& lock) {
+  const auto make = [&parent](std::string name) {
+    std::string path = parent + "/" + name.append(random_part);
+    return mkdtemp(path.data()) == nullptr ? std::string() : path;
+  };
+  if (getpid() == 1 && is_local(parent)) {
+    std::string path = make(std::string(name_of_pid_1));
+    lock = Descriptor(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (flock(lock.number(), LOCK_SH | LOCK_NB) == 0) return path;
+    rmdir(path.c_str());
+  }
+  return make(name_of_instance() + "-");
+}
 
 void remove_what_was_left(const std::vector<std::string>& folders) {
   for (const std::string& parent : folders) {

@@ -26,16 +26,10 @@ std::optional<pid_t> instance_of(std::string_view name);
 /// Whether other users can put something of theirs in the place of what is in this folder.
 bool others_can_replace_in(const std::string& folder);
 
-/// A new temporary folder of this instance. Its lock, if it has one, shows that the instance lives.
-struct InstanceFolder {
-  std::string path;
-  Descriptor lock;
-};
-
-/// Makes one in this folder: "rankshim-4026531836-17-x1Y2z3", or as PID 1 "rankshim-pid1-x1Y2z3" where it can
-/// be locked on a file system of this machine, because all processes of a PID namespace end with its PID 1.
-/// Nothing if that fails (errno).
-std::optional<InstanceFolder> make_instance_folder(const std::string& parent);
+/// Makes a temporary folder of this instance: "rankshim-4026531836-17-x1Y2z3", or as PID 1
+/// "rankshim-pid1-x1Y2z3" where it can be locked on a file system of this machine, because all processes of a
+/// PID namespace end with its PID 1: that lock shows that the instance lives. Empty if that fails (errno).
+std::string make_instance_folder(const std::string& parent, Descriptor& lock);
 
 /// Removes what instances of this user that were killed left in these folders, unless other machines may
 /// share the folder, or other users can replace what is in it: everything of this PID namespace that no

@@ -85,18 +85,14 @@ std::string make_log_folder(const Job& job, const std::string& temporary) {
   const std::string& named = job.choice.log_dir;
   std::string folder = std::filesystem::current_path(error) / (named.empty() ? temporary + "/logs" : named);
   std::filesystem::create_directories(folder, error);  // else torchrun would, just before its workers
-  if (error) {
-    log::warn("cannot make the folder {} ({}) for the workers' logs; set --log-dir (RANKSHIM_LOG_DIR)",
-              folder, error.message());
-    return {};
+  std::string own = folder;
+  if (!error && job.choice.natively()) {
+    own = native::log_folder_template(folder, job.topology.facts.text(Fact::run_id));
+    if (mkdtemp(own.data()) == nullptr) error.assign(errno, std::generic_category());
   }
-  if (!job.choice.natively()) return folder;
-  std::string own = native::log_folder_template(folder, job.topology.facts.text(Fact::run_id));
-  if (mkdtemp(own.data()) != nullptr) return own;
-  log::warn(
-      "cannot make a folder in {} ({}): the workers' output comes here, and their exceptions will not be "
-      "known",
-      folder, std::strerror(errno));
+  if (!error) return own;
+  log::warn("cannot make the folder {} ({}) for the workers' logs; set --log-dir (RANKSHIM_LOG_DIR)", folder,
+            error.message());
   return {};
 }
 

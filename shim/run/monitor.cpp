@@ -78,9 +78,8 @@ void Monitor::look_around() {
 void Monitor::open_socket() {
   const std::string run_dir(settings_.text(Option::run_dir));
   if (!run_dir.empty()) remove_what_was_left({run_dir});
-  std::vector<std::string> folders = status::socket_folders({}, node_.environment());
-  if (std::ranges::find(folders, "/tmp") == folders.end()) folders.emplace_back("/tmp");
-  remove_what_was_left(folders);  // temporary folders are there, too
+  remove_what_was_left(status::socket_folders({}, node_.environment()));  // temporary folders are there, too
+  remove_what_was_left({"/tmp"});
   socket_.open(status::socket_folders(run_dir, node_.environment()));
 }
 

@@ -252,9 +252,9 @@ awaitable<void> WholeJob::finish(const Run& run, Verdict& verdict, const supervi
   const bool starts_again = is_for_another && stop_->again;
   const bool had_ended = verdict.code == 0 && ending.stopped_because.empty();
   if (is_for_another)
-    verdict.sentence = fmt::format(
-        "{}; this node {}: {}", stop_->sentence(),
-        had_ended ? "had ended well, and counts as the job does" : "was ended for it", verdict.sentence);
+    verdict.sentence = stop_->sentence() +
+                       (had_ended ? "; this node had ended well: " : "; this node was ended for it: ") +
+                       verdict.sentence;
   else if (stop_ && stop_->culprit.lost_peer())
     verdict.sentence += link::ended_well(link_->nodes());
   if (signal && (starts_again || (!stop_ && verdict.cause != Cause::stopped)))

@@ -38,12 +38,6 @@ int open_signal_descriptor() {
   return descriptor;
 }
 
-/// While no command runs, there are no other children.
-void reap_orphans() {
-  while (wait4(-1, nullptr, WNOHANG, nullptr) > 0) {
-  }
-}
-
 }  // namespace
 
 SignalSet inherited_mask() { return mask_before; }
@@ -73,7 +67,7 @@ boost::asio::awaitable<Signal> SignalQueue::next_ending(Deadline deadline) {
   while (true) {
     for (; fill(); drop()) {
       if (ends_by_default(next_->number) && !inherited_as_ignored(next_->number)) co_return *next_;
-      if (next_->number == SIGCHLD) reap_orphans();
+      while (next_->number == SIGCHLD && wait4(-1, nullptr, WNOHANG, nullptr) > 0) continue;  // orphans
     }
     if (deadline && *deadline <= Clock::now()) co_return Signal{};
     co_await wait(deadline);

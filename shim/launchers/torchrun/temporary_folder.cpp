@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <initializer_list>
@@ -97,8 +96,9 @@ TemporaryFolder::TemporaryFolder(const LaunchChoice& choice, const std::optional
   const bool hosts = filled != nullptr && !filled->hostfile.empty();
   if (!logs && !site && !hosts) return;
   const std::string wanted = parent_of(node, choice.launches());
-  const bool made =
-      make_in(others_can_replace_in(wanted) ? "/tmp" : wanted) || (wanted == in_memory && make_in("/tmp"));
+  own_.path = make_instance_folder(others_can_replace_in(wanted) ? "/tmp" : wanted, lock_);
+  if (own_.path.empty() && wanted == in_memory) own_.path = make_instance_folder("/tmp", lock_);
+  const bool made = !own_.path.empty();
   own_.has_site = made && site && write_site(own_.path, *site);
   const bool written = made && (!site || own_.has_site) &&
                        (!hosts || write_new_file(own_.hostfile(), {filled->hostfile}, true));
@@ -107,14 +107,6 @@ TemporaryFolder::TemporaryFolder(const LaunchChoice& choice, const std::optional
               hosts ? "the launcher lacks its file of hosts"
                     : "the workers' own exit codes and exceptions may not be known");
   }
-}
-
-bool TemporaryFolder::make_in(const std::string& parent) {
-  auto folder = make_instance_folder(parent);
-  if (!folder) return false;
-  own_.path = std::move(folder->path);
-  lock_ = std::move(folder->lock);
-  return true;
 }
 
 TemporaryFolder::~TemporaryFolder() {

@@ -24,8 +24,6 @@ class TemporaryFolder : boost::noncopyable {
   [[nodiscard]] const OwnFolder& own() const { return own_; }
 
  private:
-  bool make_in(const std::string& parent);
-
   OwnFolder own_;
   Descriptor lock_;
 };
