@@ -3,6 +3,7 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -51,7 +52,7 @@ int main(int argc, char** argv) {
     case run:
     case wait:
     case preflight:
-      return run_job(invocation, node);
+      return run_job(std::get<Invocation>(std::move(read)), node);
     case explain:
       return cli::explain_job(invocation, node);
     case env:

@@ -48,6 +48,6 @@ boost::asio::awaitable<int> conclude(const Run& run, Verdict verdict, const Job*
 
 /// Runs `rankshim COMMAND`, `wait` and `preflight`: resolves, waits, launches, supervises, and reports how it
 /// ended. Returns the exit code.
-int run_job(const Invocation& invocation, const Node& node);
+int run_job(Invocation&& invocation, const Node& node);
 
 }  // namespace rankshim

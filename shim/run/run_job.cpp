@@ -63,8 +63,8 @@ std::optional<supervise::NodeNumbers> numbers_of(const supervise::Ending& ending
   return supervise::NodeNumbers{*topology.node_rank(), topology.nodes().value_or(0)};
 }
 
-/// The settings as a run needs them.
-Invocation prepared(Invocation invocation) {
+/// Makes the settings as a run needs them.
+void prepare(Invocation& invocation) {
   Settings& settings = invocation.settings;
   // While the command runs, rankshim's working directory is another one.
   std::error_code unknown;
@@ -73,7 +73,7 @@ Invocation prepared(Invocation invocation) {
     if (!path || path->text.empty() || path->text == "none") continue;
     if (const auto full = absolute(std::filesystem::path(path->text), unknown); !unknown) path->text = full;
   }
-  if (invocation.subcommand != Subcommand::preflight) return invocation;
+  if (invocation.subcommand != Subcommand::preflight) return;
   // The check is a program that runs once on each node, and once only, whatever the job's settings say.
   invocation.arguments = {"/bin/sh", "-c", std::string(settings.text(Option::check))};
   settings[Option::launcher] = Setting{{"none", Origin::fallback, ""}, {}};
@@ -81,7 +81,6 @@ Invocation prepared(Invocation invocation) {
   settings[Option::link] = Setting{{"on", Origin::fallback, ""}, {}};
   for (const Option option : {Option::log_dir, Option::tee, Option::prefix, Option::post_stop})
     settings[option].reset();
-  return invocation;
 }
 
 /// Waits until the workers' last output is written. A signal ends that, and is left to what comes next.
@@ -302,8 +301,8 @@ awaitable<int> run_whole(const Run& run, const std::vector<std::string>& argumen
 
 }  // namespace
 
-int run_job(const Invocation& given, const Node& node) {
-  const Invocation invocation = prepared(given);
+int run_job(Invocation&& invocation, const Node& node) {
+  prepare(invocation);
   const Settings& settings = invocation.settings;
   boost::asio::io_context io;
   supervise::SignalQueue signals(io);
