@@ -1,0 +1,300 @@
+#include "link/roster.h"
+#include "link/test_roster.h"
+
+/// From the launch on.
+
+namespace rankshim::link {
+namespace {
+
+using namespace std::chrono_literals;
+using test::hello_of;
+using test::stopped;
+using test::Story;
+
+TEST_CASE("a failure ends all nodes, and is told to the culprit's own too", "[link]") {
+  for (const ConnectionId culprit : {0U, 1U, 2U}) {
+    Story story;
+    story.all_launch();
+    story.say(
+        culprit,
+        Failure{.rank = 3, .cause = "signal", .code = 137, .text = "was killed by SIGKILL", .node = 77});
+    for (const ConnectionId id : {0U, 1U, 2U}) {
+      REQUIRE(story.told<Stop>(id));
+      CHECK(story.told<Stop>(id)->culprit.node == culprit);
+      CHECK(story.told<Stop>(id)->culprit.host == "host-" + std::to_string(culprit));
+      CHECK(story.told<Stop>(id)->failed());
+      CHECK_FALSE(story.told<Stop>(id)->again);
+    }
+  }
+}
+
+TEST_CASE("whether the job is started again is decided once, and told with the stop", "[link]") {
+  unsigned decided = 0;
+  Story story(hello_of(0), {.decide = [&decided](Stop& stop) {
+                ++decided;
+                stop.again = stop.culprit.code == 137;
+              }});
+  story.all_launch();
+  story.say(1, Failure{.code = 137});
+  story.say(2, Failure{.code = 1});
+  CHECK(decided == 1);
+  for (const ConnectionId id : {0U, 1U, 2U}) CHECK(story.told<Stop>(id)->again);
+}
+
+TEST_CASE("a node that is asked to stop while all end to start again keeps them from it", "[link]") {
+  Story story(hello_of(0), {.decide = [](Stop& stop) { stop.again = true; }});
+  story.all_launch();
+  story.say(1, Failure{.code = 137});
+  story.say(2, stopped);
+  for (const ConnectionId id : {0U, 1U, 2U}) {
+    CHECK_FALSE(story.told<Stop>(id)->again);
+    CHECK(story.told<Stop>(id)->culprit.node == 1);
+    CHECK(story.told<Stop>(id)->note == "node 2 (host host-2) was asked to stop (SIGTERM)");
+  }
+}
+
+TEST_CASE("node 0 knows the end of each worker", "[link]") {
+  Story story;
+  story.all_launch();
+  story.say(2, Done{1, {{0, 143, 20}, {1, 1, 500}}});
+  const Node& node = story.roster.nodes()[2];
+  REQUIRE(node.done);
+  const auto& workers = node.done->workers;
+  REQUIRE(workers.size() == 2);
+  CHECK(workers[1].local_rank == 1);
+  CHECK(workers[1].code == 1);
+  CHECK(workers[1].age == 500);
+  CHECK(node.done_at == story.now);
+}
+
+TEST_CASE("a node that comes back says its end again, and its time is that of the first", "[link]") {
+  Story story;
+  story.all_launch();
+  const Time ended = story.now;
+  story.say(1, Done{0, {{0, 0, 20}}});
+  story.leave(1);
+  story.pass(60s);
+  story.arrive(8, hello_of(1));
+  story.say(8, Done{0, {{0, 0, 20}}});
+  CHECK(story.roster.nodes()[1].done_at == ended);
+}
+
+TEST_CASE("where failures are gathered, all are told when each node has ended", "[link]") {
+  Story story(hello_of(0), {.gathers = true});
+  story.all_launch();
+  story.say(2, Failure{.code = 6, .text = "ended with code 6"});
+  story.say(2, Done{6});
+  story.now += 1ms;
+  story.say(1, Failure{.code = 3, .text = "ended with code 3"});
+  story.say(1, Done{3});
+  CHECK_FALSE(story.told<Stop>(1));
+  story.say(0, Done{0});
+  for (const ConnectionId id : {0U, 1U, 2U}) {
+    REQUIRE(story.told<Stop>(id));
+    CHECK(story.told<Stop>(id)->sentence() ==
+          "node 2 (host host-2) failed: ended with code 6; node 1 (host host-1) too: ended with code 3");
+  }
+}
+
+TEST_CASE("of two failures the first that node 0 hears of is the cause, and both are known", "[link]") {
+  Story story;
+  story.all_launch();
+  story.say(1, Failure{.rank = 2, .code = 1, .text = "one"});
+  story.now += 5ms;
+  story.say(2, Failure{.rank = 4, .code = 1, .text = "two"});
+  CHECK(story.told<Stop>(2)->culprit.node == 1);
+  CHECK(story.roster.nodes()[1].failure == "one");
+  CHECK(story.roster.nodes()[2].failure == "two");
+}
+
+Failure lost_peer(const std::string& address) {
+  return {.rank = 2,
+          .cause = "peer",
+          .code = 1,
+          .text = "ended with code 1 (Connection closed by peer [" + address + "]:1)"};
+}
+
+TEST_CASE("a worker that only lost its peer is not the cause: another failure is, if one comes in 5 s",
+          "[link]") {
+  Story story;
+  story.all_launch();
+  story.say(1, lost_peer("10.0.0.2"));
+  story.say(1, Done{1});
+  story.pass(4900ms);
+  story.say(0, lost_peer("10.0.0.2"));
+  CHECK_FALSE(story.told<Stop>(2));
+  story.say(2, Failure{.rank = 4, .cause = "exception", .code = 1, .text = "ended with code 1 (ValueError)"});
+  for (const ConnectionId id : {0U, 1U, 2U}) {
+    REQUIRE(story.told<Stop>(id));
+    CHECK(story.told<Stop>(id)->sentence() ==
+          "node 2 (host host-2) failed: rank 4 ended with code 1 (ValueError)");
+  }
+}
+
+TEST_CASE("a worker that only lost its peer is the cause when no other comes, first one on the peer's node",
+          "[link]") {
+  struct Row {
+    std::string of_node_2;
+    unsigned culprit;
+  };
+  for (const auto& [of_node_2, culprit] : {Row{"10.0.0.1", 1}, Row{"10.0.0.2", 2}}) {
+    Story story;
+    story.all_launch();
+    story.say(1, lost_peer("10.0.0.2"));
+    story.say(2, lost_peer(of_node_2));
+    story.pass(5s);
+    REQUIRE(story.told<Stop>(0));
+    CHECK(story.told<Stop>(0)->culprit.node == culprit);
+  }
+}
+
+TEST_CASE("who lost its peer is told which nodes had ended well", "[link]") {
+  Story story;
+  story.all_launch();
+  story.say(2, Done{0});
+  story.say(1, lost_peer("10.0.0.2"));
+  story.pass(5s);
+  REQUIRE(story.told<Stop>(0));
+  CHECK(story.told<Stop>(0)->culprit.text.ends_with("; node 2 (host host-2) had ended with code 0"));
+}
+
+TEST_CASE("a node that goes away while a worker has lost its peer is lost at once", "[link]") {
+  for (const bool goes_first : {true, false}) {
+    Story story;
+    story.all_launch();
+    if (goes_first) story.leave(2);
+    story.pass(100ms);
+    story.say(1, lost_peer("10.0.0.2"));
+    story.pass(100ms);
+    if (!goes_first) story.leave(2);
+    story.pass(0ms);
+    REQUIRE(story.told<Stop>(1));
+    CHECK(story.told<Stop>(1)->sentence() ==
+          "node 2 (host host-2) is lost: its connection ended, and a worker on node 1 (host host-1) lost its "
+          "peer");
+    CHECK(story.roster.nodes()[2].state == Node::State::lost);
+  }
+}
+
+TEST_CASE("a command that ends badly is a failure, also when no worker was named", "[link]") {
+  Story story;
+  story.all_launch();
+  story.say(1, Done{3});
+  REQUIRE(story.told<Stop>(0));
+  CHECK(story.told<Stop>(0)->sentence() == "node 1 (host host-1) failed: ended with code 3");
+}
+
+TEST_CASE("a drained node is no failure", "[link]") {
+  Story story;
+  story.all_launch();
+  story.say(2, stopped);
+  REQUIRE(story.told<Stop>(1));
+  CHECK(story.told<Stop>(1)->sentence() == "node 2 (host host-2) was asked to stop (SIGTERM)");
+  story.say(2, Done{143});
+  story.say(1, Done{143});
+  CHECK(story.roster.nodes()[2].state == Node::State::drained);
+  CHECK(story.roster.nodes()[1].state == Node::State::stopped);
+  for (const Node& node : story.roster.nodes()) CHECK(node.failure.empty());
+}
+
+TEST_CASE("a node without a connection is lost after 10 s, which ends all", "[link]") {
+  Story story;
+  story.all_launch();
+  story.leave(1);
+  story.pass(9900ms);
+  CHECK(story.told<Go>(2));
+  story.pass(200ms);
+  REQUIRE(story.told<Stop>(2));
+  CHECK(story.told<Stop>(2)->sentence() ==
+        "node 1 (host host-1) is lost: its connection ended, and it did not come back within 10 s");
+}
+
+TEST_CASE("a node that comes back within 10 s is not lost, and learns what it missed", "[link]") {
+  Story story;
+  story.all_launch();
+  story.leave(1);
+  story.pass(5s);
+  story.say(2, Failure{.code = 1});
+  story.arrive(8, hello_of(1));
+  CHECK(story.told<Stop>(8));
+  Story calm;
+  calm.all_launch();
+  calm.leave(1);
+  calm.pass(5s);
+  calm.arrive(8, hello_of(1));
+  CHECK(calm.told<Go>(8)->offset == 2);
+  calm.pass(60s);
+  CHECK(calm.told<Go>(2));
+}
+
+TEST_CASE("only the same process of the same job can come back", "[link]") {
+  struct Case {
+    void (*change)(Hello&);
+  };
+  const Case cases[] = {
+      {[](Hello& hello) { hello.instance = "restarted"; }},
+      {[](Hello& hello) { hello.rank = 9; }},
+  };
+  for (const Case& c : cases) {
+    Story story;
+    story.all_launch();
+    story.leave(1);
+    Hello back = hello_of(1);
+    c.change(back);
+    story.arrive(8, back);
+    CHECK(story.refusal(8).starts_with("the job has started without node"));
+    CHECK(story.closed[8]);
+  }
+}
+
+TEST_CASE("all end well together", "[link]") {
+  Story story;
+  story.all_launch();
+  story.say(1, Done{0});
+  story.leave(1);  // it has said all
+  story.pass(60s);
+  story.say(0, Done{0});
+  CHECK(story.told<Go>(2));
+  story.say(2, Done{0});
+  CHECK(story.told<End>(0));
+  CHECK(story.told<End>(2));
+  for (const Node& node : story.roster.nodes()) CHECK(node.state == Node::State::done);
+}
+
+TEST_CASE("nodes that have ended well are told every 30 s who still runs", "[link]") {
+  Story story;
+  story.all_launch();
+  story.pass(600s);
+  story.say(1, Done{0});
+  story.pass(29s);
+  CHECK_FALSE(story.told<Waiting>(1));
+  story.pass(1s);
+  REQUIRE(story.told<Waiting>(1));
+  CHECK(story.told<Waiting>(1)->line ==
+        "waiting for 2 of 3 nodes, which still run: node 0 (host host-0), node 2 (host host-2)");
+  CHECK(story.told<Go>(2));
+  story.say(0, Done{0});
+  story.pass(30s);
+  CHECK(story.told<Waiting>(0)->line == "waiting for 1 of 3 nodes, which still run: node 2 (host host-2)");
+}
+
+TEST_CASE("after each report the next is due, whatever else happens", "[link]") {
+  Story story;
+  CHECK(story.roster.tick(story.now) == story.now + 5s);
+  CHECK(story.roster.tick(story.now + 5s) == story.now + 35s);
+  story.all_launch();
+  story.say(1, Done{0});
+  CHECK(story.roster.tick(story.now) == story.now + 30s);
+  CHECK(story.roster.tick(story.now + 30s) == story.now + 60s);
+}
+
+TEST_CASE("a failure reaches a node that has ended well", "[link]") {
+  Story story;
+  story.all_launch();
+  story.say(1, Done{0});
+  story.say(2, Failure{.rank = 5, .code = 1});
+  CHECK(story.told<Stop>(1));
+}
+
+}  // namespace
+}  // namespace rankshim::link

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <catch2/catch.hpp>
+#include <map>
+#include <string>
+
+#include "base/fault.h"
+#include "link/roster.h"
+
+/// What the roster's tests share.
+
+namespace rankshim::link::test {
+
+using namespace std::chrono_literals;
+
+inline Hello hello_of(unsigned rank, unsigned nnodes = 3) {
+  return {.run = "job",
+          .instance = "instance-" + std::to_string(rank),
+          .rank = rank,
+          .nnodes = nnodes,
+          .workers = 2,
+          .launcher = "torchrun",
+          .master = "host-0",
+          .port = 29500,
+          .host = "host-" + std::to_string(rank)};
+}
+
+inline const Failure stopped{.cause = "stopped", .code = 143, .text = "SIGTERM"};
+
+/// A roster of three nodes, its clock, and what it last said to each connection.
+struct Story {
+  explicit Story(Hello own = hello_of(0), Roster::Rules rules = {}) : roster(std::move(own), rules, now) {}
+
+  void arrive(ConnectionId id, const Hello& hello) {
+    Hello seen = hello;
+    seen.seen = "10.0.0." + std::to_string(id);
+    roster.arrived(id, seen, now);
+    collect();
+  }
+  void arrive(unsigned rank) { arrive(rank, hello_of(rank)); }
+  void say(ConnectionId id, const Message& message) { roster.said(id, message, now), collect(); }
+  void leave(ConnectionId id) { roster.gone(id, now), collect(); }
+  /// Lets time pass, as the hub does: each tick at its moment.
+  void pass(std::chrono::milliseconds time) {
+    const Time end = now + time;
+    for (Time next = roster.tick(now); next <= end && next > now; next = roster.tick(now)) {
+      collect();
+      now = next;
+    }
+    collect();
+    now = end;
+  }
+  [[nodiscard]] bool ready() const { return roster.ready(now); }
+  void all_launch() {
+    arrive(1), arrive(2);
+    REQUIRE(ready());
+    roster.launch();
+    collect();
+  }
+  void collect() {
+    for (Outgoing& outgoing : roster.take_outgoing()) {
+      for (const ConnectionId to : outgoing.to) {
+        if (outgoing.message) last[to] = *outgoing.message;
+        if (outgoing.closes()) closed[to] = true;
+      }
+    }
+  }
+  template <class Type>
+  const Type* told(ConnectionId id) {
+    const auto found = last.find(id);
+    return found == last.end() ? nullptr : std::get_if<Type>(&found->second);
+  }
+  std::string refusal(ConnectionId id) {
+    const auto* refuse = told<Refuse>(id);
+    return refuse == nullptr ? "" : refuse->sentence;
+  }
+
+  Time now = Time(1000s);
+  Roster roster;
+  std::map<ConnectionId, Message> last;
+  std::map<ConnectionId, bool> closed;
+};
+
+}  // namespace rankshim::link::test
