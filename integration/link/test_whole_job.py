@@ -137,6 +137,9 @@ def test_a_node_that_ended_well_may_be_stopped_while_it_waits_and_the_others_go_
     nodes[stopped].signal(signal.SIGTERM)
     assert nodes[stopped].wait(20) == 143
     assert last_line(nodes[stopped]).endswith("; SIGTERM came while it waited for the other nodes")
+    if stopped == 0:
+        for node in nodes[1:]:
+            node.wait_line("warning: node 0 has ended well and was asked to stop: the nodes are no longer linked", 20)
     (tmp_path / "go").touch()
     for rank, node in enumerate(nodes):
         if rank != stopped:
