@@ -112,7 +112,7 @@ class Watchers final : public supervise::Observer {
     whole_->worker_failed(errors_.failure_of(worker, launcher_.record().error_folder));
   }
   void stop_passed_on(int signal, std::optional<milliseconds> /*grace*/) override {
-    if (whole_ != nullptr) whole_->stopping(signal, launcher_.record().all_ended_with(0));
+    if (whole_ != nullptr) whole_->stopping(signal);
     monitor_.stopping(signal);
   }
   void command_ended(const supervise::Ending& ending) override {

@@ -208,8 +208,8 @@ void WholeJob::worker_failed(const link::Failure& failure) {
   link_->report_failure(failure);
 }
 
-void WholeJob::stopping(int signal, bool done) {
-  if (stop_ || told_failure_ || (done && !tried_again_) || std::exchange(told_stop_, true)) return;
+void WholeJob::stopping(int signal) {
+  if (stop_ || told_failure_ || std::exchange(told_stop_, true)) return;
   link_->report_stop(signal);
 }
 
@@ -240,20 +240,18 @@ awaitable<void> WholeJob::finish(const Run& run, Verdict& verdict, const supervi
   const bool late = ending.late_signal && supervise::asks_to_stop(*ending.late_signal);
   tell_end(verdict, late ? ending.late_signal : own_stop);
   verdict.sentence = link::with_node_names(verdict.sentence, link_->nodes());
-  const link::Done done{verdict.code, ends_of(ending)};
-  if (own_stop && verdict.code == 0 && !stop_ && !told_stop_) co_return co_await link_->leave(done);
   if (verdict.code == 0 && !stop_) {
     run.monitor.enter("finish", "the other nodes' ends");
     if (verdict.root) log::warn("{}; this node waits for the others", verdict.sentence);
   }
-  const std::optional<int> signal = co_await wait_for_others(run, done);
+  const std::optional<int> signal = co_await wait_for_others(run, {verdict.code, ends_of(ending)});
 
   const bool is_for_another = stop_ && stop_->culprit.node != node_rank_ && !own_stop;
   const bool starts_again = is_for_another && stop_->again;
-  const bool had_ended = verdict.code == 0 && ending.stopped_because.empty();
+  const bool had_ended = ending.stopped_because.empty();
   if (is_for_another)
     verdict.sentence = stop_->sentence() +
-                       (had_ended ? "; this node had ended well: " : "; this node was ended for it: ") +
+                       (had_ended ? "; this node had already ended: " : "; this node was ended for it: ") +
                        verdict.sentence;
   else if (stop_ && stop_->culprit.lost_peer())
     verdict.sentence += link::ended_well(link_->nodes());

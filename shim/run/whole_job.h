@@ -41,9 +41,8 @@ class WholeJob {
   }
   /// A worker of this node has failed: its end counts().
   void worker_failed(const link::Failure& failure);
-  /// This node's command was asked to stop. `done`: all of its workers had ended with 0, and only its
-  /// launcher waits for the others; they go on then, if the job cannot be started again.
-  void stopping(int signal, bool done);
+  /// This node's command was asked to stop.
+  void stopping(int signal);
   /// This node's command has ended: tells the others if it is not well, unless they know. `stop_signal` came
   /// from outside.
   void tell_end(const Verdict& verdict, std::optional<int> stop_signal = {});

@@ -61,9 +61,14 @@ bool is_place(std::string_view word) {
 }
 
 /// What an exception says that torch has caught in another process or thread and raises again, and where that
-/// was: "ValueError: boom (in DataLoader worker process 0)" (torch/_utils.py, ExceptionWrapper). Empty if it
-/// is none.
+/// was: "ValueError: boom (in DataLoader worker process 0)" (torch/_utils.py, ExceptionWrapper; also
+/// torch/multiprocessing/spawn.py). Empty if it is none.
 std::string caught_elsewhere(std::string_view exception) {
+  constexpr std::string_view spawned = " terminated with the following error:\n";
+  if (const auto at = exception.find(spawned); at != std::string_view::npos) {
+    const std::string_view text = trimmed(exception.substr(at + spawned.size()));
+    return fmt::format("{} (in a process that it spawned)", text.substr(text.rfind('\n') + 1));
+  }
   const auto caught = exception.find(": Caught "), original = exception.find(".\nOriginal Traceback ");
   if (caught == std::string_view::npos || original == std::string_view::npos || original < caught) return {};
   std::string_view where = exception.substr(0, original);

@@ -107,6 +107,10 @@ TEST_CASE("an exception that torch raises again says what it was in the process 
         "images.DecodeError: a: b (in DataLoader worker process 1)");
   CHECK(raised("KeyError: Caught KeyError in pin memory thread for device 0.", "KeyError\n") ==
         "KeyError (in pin memory thread for device 0)");
+  CHECK(in_plain_words(
+            "ProcessRaisedException: \n\n-- Process 1 terminated with the following error:\n"
+            "Traceback (most recent call last):\n  File \"x.py\", line 7, in f\nKeyError: 'in spawn'\n") ==
+        "KeyError: 'in spawn' (in a process that it spawned)");
   constexpr std::string_view cut = "ValueError: Caught ValueError in DataLoader worker process 0.";
   CHECK(raised(cut, "") == cut);  // at the end of a file that was too large
   CHECK(in_plain_words("ValueError: Caught nothing") == "ValueError: Caught nothing");

@@ -102,11 +102,11 @@ TemporaryFolder::TemporaryFolder(const LaunchChoice& choice, const std::optional
   own_.has_site = made && site && write_site(own_.path, *site);
   const bool written = made && (!site || own_.has_site) &&
                        (!hosts || write_new_file(own_.hostfile(), {filled->hostfile}, true));
-  if (!written) {
+  if (!written)
     log::warn("cannot write in {} ({}): {}; set TMPDIR", wanted, std::strerror(errno),
-              hosts ? "the launcher lacks its file of hosts"
-                    : "the workers' own exit codes and exceptions may not be known");
-  }
+              hosts                  ? "the launcher lacks its file of hosts"
+              : choice.by_torchrun() ? "the workers' own exit codes and exceptions may not be known"
+                                     : "exceptions may not be known");
 }
 
 TemporaryFolder::~TemporaryFolder() {
