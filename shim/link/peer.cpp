@@ -138,8 +138,8 @@ class Peer final : public Link {
       } else {
         take(heard->message);
       }
-      const auto is_end = [](const Message& said) { return std::holds_alternative<Done>(said); };
-      if (std::holds_alternative<End>(heard->message) && std::ranges::none_of(said_, is_end))
+      const auto is_done = [](const Message& said) { return std::holds_alternative<Done>(said); };
+      if (std::holds_alternative<End>(heard->message) && std::ranges::none_of(said_, is_done))
         log::warn("node 0 has ended well and was asked to stop: the nodes are no longer linked");
       const bool is_direct =
           welcome_->seen == connection->local_address() && welcome_->address == connection->remote_address();

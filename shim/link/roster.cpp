@@ -250,7 +250,6 @@ std::string Roster::running() const {
                      few(names, 10, ", "));
 }
 
-/// Those that ended well while others still ran: what a worker that lost its peer may miss.
 std::string Roster::faults() const {
   std::vector<std::string> sentences;
   for (const auto* const list : {&wrong_, &foreign_})

@@ -148,7 +148,7 @@ TEST_CASE("a worker that only lost its peer is the cause when no other comes, fi
   }
 }
 
-TEST_CASE("who lost its peer is told which nodes had ended well", "[link]") {
+TEST_CASE("a worker that lost its peer is told which nodes had ended well", "[link]") {
   Story story;
   story.all_launch();
   story.say(2, Done{0});

@@ -191,8 +191,7 @@ TEST_CASE("a stop that node 0 does not hear, because it has just closed to start
   }
 }
 
-TEST_CASE("somebody who has connected and says nothing does not keep node 0 from starting again",
-          "[link][attack]") {
+TEST_CASE("a silent connection does not keep node 0 from starting again", "[link][attack]") {
   TestJob job;
   for (Options& options : job.options) {
     options.rules.decide = [](Stop& stop) { stop.again = true; };

@@ -78,7 +78,7 @@ class Timer {
   std::shared_ptr<State> state_;
 };
 
-/// Something that one coroutine waits for, and what it waits for is a matter of its own: it looks again.
+/// Wakes one coroutine, which then looks for itself whether what it waits for has come.
 class Event {
  public:
   explicit Event(const boost::asio::any_io_executor& executor) : timer_(executor) {}

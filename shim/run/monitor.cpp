@@ -79,7 +79,7 @@ void Monitor::open_socket() {
   const std::string run_dir(settings_.text(Option::run_dir));
   if (!run_dir.empty()) remove_what_was_left({run_dir});
   remove_what_was_left(status::socket_folders({}, node_.environment()));  // temporary folders are there, too
-  remove_what_was_left({"/tmp"});
+  if (node_.environment().get("TMPDIR")) remove_what_was_left({"/tmp"});  // else it is one of these
   socket_.open(status::socket_folders(run_dir, node_.environment()));
 }
 

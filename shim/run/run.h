@@ -47,7 +47,7 @@ boost::asio::awaitable<int> conclude(const Run& run, Verdict verdict, const Job*
                                      const supervise::Ending* ending = nullptr, const Details& details = {});
 
 /// Runs `rankshim COMMAND`, `wait` and `preflight`: resolves, waits, launches, supervises, and reports how it
-/// ended. Returns the exit code.
+/// ended. Takes the invocation over, whose settings it completes. Returns the exit code.
 int run_job(Invocation&& invocation, const Node& node);
 
 }  // namespace rankshim

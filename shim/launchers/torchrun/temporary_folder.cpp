@@ -14,8 +14,8 @@
 #include <system_error>
 #include <utility>
 
-#include "base/files.h"
 #include "base/log.h"
+#include "node/instance.h"
 
 namespace rankshim {
 namespace {

@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "base/files.h"
 #include "launchers/torchrun/torchrun_plan.h"
-#include "node/instance.h"
 #include "plan/launch.h"
 
 namespace rankshim {
