@@ -17,8 +17,6 @@ except ImportError:
 print(json.dumps({"variable": os.environ.get("PYTHONPATH"), "path": sys.path, "own": own, "loaded": before is not None}))
 """
 NAMES = ["python2", *[f"python3.{minor}" for minor in range(6, 15)]]
-OTHERS = [name for name in NAMES
-          if shutil.which(name) and subprocess.run([name, "-c", ""], capture_output=True).returncode == 0]
 
 
 def started(site, options=(), python=sys.executable, **how):
@@ -90,9 +88,17 @@ def test_where_the_working_directory_is_gone_a_python_still_starts(site, tmp_pat
     assert (done.code, done.stdout) == (0, "1\n"), done.transcript()
 
 
-@pytest.mark.skipif(not OTHERS, reason="no other Python is in PATH")
-@pytest.mark.parametrize("python", OTHERS)
+@pytest.fixture(scope="module")
+def others():
+    """The other Pythons in PATH. (A name can be there and start nothing: pyenv's.)"""
+    paths = [path for path in map(shutil.which, NAMES) if path]
+    return [path for path in paths if subprocess.run([path, "-c", ""], capture_output=True).returncode == 0]
+
+
 @pytest.mark.parametrize("worker", [False, True])
-def test_any_other_python_starts_too(site, own, python, worker):
-    found = started(site(had_path=True), python=shutil.which(python), path=f":{own}", worker=worker)
-    assert found["loaded"] and found["own"].startswith(f"{own}/sitecustomize.py")
+def test_any_other_python_starts_too(site, own, others, worker):
+    if not others:
+        pytest.skip("no other Python is in PATH")
+    for python in others:
+        found = started(site(had_path=True), python=python, path=f":{own}", worker=worker)
+        assert found["loaded"] and found["own"].startswith(f"{own}/sitecustomize.py"), python

@@ -62,10 +62,10 @@ std::vector<ip::address> addresses_in_hosts(std::string_view file, std::string_v
   std::vector<ip::address> found;
   while (!file.empty()) {
     std::string_view line = take_entry(file);
-    const std::optional<ip::address> address = literal(take_word(line));
+    const std::string_view first = take_word(line);
     std::string_view alias = take_word(line);
     while (!alias.empty() && !same_but_case(alias, name)) alias = take_word(line);
-    if (!alias.empty() && address) add_once(*address, found);
+    if (const auto address = alias.empty() ? std::nullopt : literal(first)) add_once(*address, found);
   }
   return found;
 }

@@ -187,11 +187,6 @@ std::string point_of_victim(const RootCause& root, bool host_is_lost) {
                       : fmt::format("lost its peer {}; see that node's report: ", printable(peer));
 }
 
-/// Whether torchrun could not start its workers again because the node that hosts the rendezvous is gone.
-bool lost_host(const Ending& ending, const Details& details) {
-  return is_error_of_lost_host(details.agent.message) && launcher_failed(ending, details);
-}
-
 /// Whether torchrun gave up its rendezvous before its first worker, or lost the node that hosted it, which
 /// may have given up first.
 bool never_met(const Ending& ending, const RootCause& root) {
@@ -206,7 +201,9 @@ void tell_root(const Ending& ending, const Details& details,
   RootCause& root = *verdict.root;
   const bool several = numbers && numbers->nodes > 1;
   const bool is_worker = root.local_rank.has_value();
-  const bool host_is_lost = is_worker && lost_host(ending, details);
+  // torchrun could not start its workers again, because the node that hosts the rendezvous is gone.
+  const bool host_is_lost =
+      is_worker && is_error_of_lost_host(details.agent.message) && launcher_failed(ending, details);
   root.lost_peer = host_is_lost || (several && root.lost_peer);
   verdict.code = root.code;
   const std::string point = point_of_victim(root, host_is_lost);
@@ -333,7 +330,8 @@ Verdict judge(const Ending& ending, const LaunchChoice& choice, const LaunchPlan
 
   const bool launches = choice.launches(), by_torchrun = choice.by_torchrun();
   const bool several = launches && !by_torchrun;
-  const std::string name = several ? "the workers" : by_torchrun ? std::string(plan.agent_name) : program;
+  const bool is_agent = by_torchrun && !choice.is_wrapped();
+  const std::string name = several ? "the workers" : is_agent ? std::string(plan.agent_name) : program;
   Verdict verdict{.code = exit_code_of(ending),
                   .cause = ending.stop_signal ? Cause::stopped : Cause::none,
                   .sentence = end_in_words(ending, name, several)};

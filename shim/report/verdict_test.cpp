@@ -131,6 +131,16 @@ TEST_CASE("an exception of a worker that a signal ended is told in order", "[ver
       "ended with code 1 after 10.0 s");
 }
 
+TEST_CASE("a program in front of torchrun is what ended, as far as no worker is known to have failed",
+          "[verdict]") {
+  LaunchPlan behind = train;
+  behind.argv = {"timeout", "4", "torchrun", "train.py"};
+  Ending ending = torchrun({});
+  ending.number = 124;
+  CHECK(judge(ending, chosen(TorchrunLauncher{.is_wrapped = true}), behind, {}).sentence ==
+        "timeout ended with code 124 after 10.0 s");
+}
+
 TEST_CASE("workers of the native launcher are several", "[verdict]") {
   Ending ending = torchrun({worker(0, 0, 6s), worker(1, 0, 7s)});
   ending.number = 0;

@@ -21,10 +21,6 @@ using boost::asio::awaitable;
 
 namespace {
 
-std::string what_is_awaited(const Master& master, Until until) {
-  return until == Until::name ? "the name " + master.host : master.text() + " to answer";
-}
-
 /// Whether the master is another node, as far as names show it before they are looked up.
 bool is_elsewhere(const Topology& topology, const Node& node) {
   const std::string& host = topology.master()->host;
@@ -218,7 +214,7 @@ awaitable<void> wait_for_master(const Run& run, Topology& topology, Until until,
   using namespace boost::asio::experimental::awaitable_operators;
   if (until == Until::none) co_return;
   const Master& known = *topology.master();
-  run.monitor.enter("wait", what_is_awaited(known, until));
+  run.monitor.enter("wait", until == Until::name ? "the name " + known.host : known.text() + " to answer");
   wait::Master master{known.host, known.port, until, !topology.hosts_master(),
                       is_elsewhere(topology, run.node)};
   expect_place(master, topology);

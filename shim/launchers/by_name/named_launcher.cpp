@@ -24,8 +24,9 @@ constexpr EmbeddedFile builtins[] = {
 #include "builtin_launchers.inc"
 };
 
-constexpr auto keys = std::to_array<std::string_view>(
-    {"starts", "unless", "flags", "first", "others", "set", "hostfile", "warning", "elastic"});
+constexpr auto keys =
+    std::to_array<std::string_view>({"starts", "unless", "flags", "first", "others", "set", "hostfile",
+                                     "warning", "without_accelerators", "elastic"});
 constexpr auto placeholders =
     std::to_array<std::string_view>({"nnodes", "node_rank", "local_world_size", "world_size", "rank",
                                      "master_addr", "master_port", "master", "run_id", "hostfile"});
@@ -43,6 +44,7 @@ class LauncherFileReader : public TomlDocument {
     read_texts(top, "others", file.others);
     file.hostfile = read_text(top, "hostfile");
     file.warning = read_text(top, "warning");
+    file.without_accelerators = read_text(top, "without_accelerators");
     if (const auto* variables = get<toml::table>(top, "set", "a table")) {
       for (const auto& [name, value] : *variables) file.set.emplace_back(name.str(), checked(value));
     }
@@ -179,6 +181,8 @@ class Filler {
     if (!file_.warning.empty()) warn(file_.warning);
     if (!file_.flags.empty() && !takes_flags()) return;
     take_given();
+    const bool warns = !file_.without_accelerators.empty() && number(values_, "local_world_size") > 1;
+    if (warns && !input_.node.accelerators()) warn(file_.without_accelerators);
     if (!launcher_.in_shell) add_flags();
     for (const auto& [name, value] : file_.set) {
       if (input_.node.environment().get(name)) continue;

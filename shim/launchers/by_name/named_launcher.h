@@ -40,7 +40,7 @@ struct LauncherFile {
   std::string path;
   std::vector<std::string> starts;
   std::vector<DescribedFlag> unless, flags, first, others;
-  std::string hostfile, warning;
+  std::string hostfile, warning, without_accelerators;
   bool elastic = false;
   Variables set;
   bool operator==(const LauncherFile&) const = default;

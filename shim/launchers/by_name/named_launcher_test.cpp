@@ -32,8 +32,10 @@ std::string filled(std::string_view line, std::string_view node_rank = "1") {
   return shell_quote(plan.argv) + (filled == nullptr ? "" : filled->hostfile);
 }
 
-std::vector<std::string> warnings(std::string_view line) {
-  return planned(FakeNode(pytorchjob("1")), words(line)).warnings;
+std::vector<std::string> warnings(std::string_view line, unsigned accelerators = 4) {
+  FakeNode node(pytorchjob("1"));
+  if (accelerators != 0) node.devices = DeviceCount{accelerators, "/dev/nvidia[0-9]*"};
+  return planned(node, words(line)).warnings;
 }
 
 TEST_CASE("a launcher by its own name gets the flags that its file describes") {
@@ -116,6 +118,15 @@ TEST_CASE("what the user wrote and the platform contradicts is a warning, a gues
   CHECK(warnings("accelerate launch --num_machines 2 --main_process_ip=MASTER. x.py").empty());
   CHECK(warnings("tune run --rdzv_backend c10d --rdzv_id y x --config z").empty());
   CHECK(planned(FakeNode(kubeflow), words("accelerate launch --num_processes 6 x.py")).warnings.empty());
+}
+
+TEST_CASE(
+    "a launcher that starts one process on a node without accelerators warns if several are asked for") {
+  CHECK_THAT(warnings("accelerate launch x.py", 0).at(0), Catch::Contains("it starts one process"));
+  CHECK(warnings("accelerate launch x.py").empty());
+  CHECK(warnings("deepspeed x.py", 0).empty());
+  FakeNode one(pytorchjob("1"));
+  CHECK(planned(one, {"--nproc-per-node=1", "--", "accelerate", "launch", "x.py"}).warnings.empty());
 }
 
 TEST_CASE("a launcher whose own flags name the nodes stays as it is") {

@@ -322,8 +322,7 @@ std::optional<PythonSite> plan_site(const LaunchChoice& choice, const LaunchInpu
     const std::string_view master = topology.facts.text(Fact::master_addr);
     site.master = without_brackets(master_address ? std::string_view(*master_address) : master);
     if (!is_literal(site.master)) site.master.clear();
-    auto own = input.node.address_towards(site.master);
-    if (!own) own = input.node.address_towards({});
+    const auto own = input.node.address_towards(site.master);
     if (own && !environment.get("PET_LOCAL_ADDR")) site.job->emplace_back("PET_LOCAL_ADDR", *own);
   }
   return site;
