@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pathlib
 import socket
+from collections.abc import Sequence
 from typing import Any
 
 from lib.process import Process, clean_environment
@@ -19,13 +20,15 @@ def free_port() -> int:
 
 
 class Job:
-    """The nodes of one job. Each worker is `command`, which has RANK, NODE_RANK and the rest of torch's variables."""
+    """The nodes of one job. Each worker is `command`, which has RANK, NODE_RANK and the rest of torch's variables.
+    `around` is in front of node 0's command line."""
 
-    def __init__(self, rankshim: str, folder: pathlib.Path, nodes: int, command: list[str], *options: str, workers: int = 2):
+    def __init__(self, rankshim: str, folder: pathlib.Path, nodes: int, command: list[str], *options: str, workers: int = 2,
+                 around: Sequence[str] = ()):
         self.paths = [str(folder / f"node-{rank}.json") for rank in range(nodes)]
         options = ("--launcher=native", f"--nproc-per-node={workers}", f"--run-dir={folder}", f"--nnodes={nodes}",
                    "--master-addr=127.0.0.1", f"--master-port={free_port()}", *options)
-        self.nodes = [Process([rankshim, *options, f"--node-rank={rank}", f"--report={path}", "--", *command],
+        self.nodes = [Process([*([] if rank else around), rankshim, *options, f"--node-rank={rank}", f"--report={path}", "--", *command],
                               clean_environment(), cwd=folder, name=f"node {rank}") for rank, path in enumerate(self.paths)]
 
     def wait(self) -> list[int]:

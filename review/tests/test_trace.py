@@ -10,7 +10,7 @@ import signal
 
 import pytest
 from lib.process import clean_environment, run
-from lib.requirements import cannot
+from lib.requirements import cannot, needs_strace
 from rankshim_review import trace
 from rankshim_review.reports import duration, read_all
 from tests.jobs import LONGEST, Job, changed, content
@@ -151,6 +151,15 @@ def test_the_clocks_of_linked_nodes_are_aligned(capsys, linked):
     assert 0 <= offset[1]["clock_error_seconds"] == pytest.approx(offset[0]["clock_error_seconds"])
     assert abs(offset[0]["clock_offset_seconds"]) <= offset[0]["clock_error_seconds"], "it is the same clock: off by 0"
     assert "clock_offset_seconds" not in bars(aligned, 1, "phases")[0]["args"], "node 0's is the one"
+
+
+def test_a_node_0_that_itself_goes_on_late_after_the_meeting_moves_no_clock(rankshim, tmp_path):
+    needs_strace()
+    late = ["strace", "-qq", "-o", "/dev/null", "-e", "trace=pwritev2", "-e", "inject=pwritev2:delay_exit=200000"]  # each line of its log
+    job = Job(rankshim, tmp_path, 2, ["sh", "-c", "[ $RANK = 3 ] && exit 1; exec sleep 1000"], "--link=on", around=late)
+    assert job.wait() == [76, 1]
+    (offset,) = trace.align(read_all(job.paths))[2].values()
+    assert abs(offset["clock_offset_seconds"]) <= offset["clock_error_seconds"], "it is the same clock: off by 0"
 
 
 def test_no_node_seems_to_stop_before_node_0_said_so(linked):

@@ -79,7 +79,10 @@ void Link::take(const Message& message) {
   const auto* waiting = std::get_if<Waiting>(&message);
   // What has not begun cannot end: before the launch only somebody in node 0's place says that.
   const auto* stop = launched() ? std::get_if<Stop>(&message) : nullptr;
-  if (const auto* go = std::get_if<Go>(&message); go != nullptr && !met_) met_ = *go;
+  if (const auto* go = std::get_if<Go>(&message); go != nullptr && !met_) {
+    met_ = *go;
+    launched_at_ = now();
+  }
   if (const auto* refuse = std::get_if<Refuse>(&message); refuse != nullptr && !met_) met_ = *refuse;
   if (waiting != nullptr) {
     waiting_ = waiting->line;

@@ -86,6 +86,8 @@ class Link : public std::enable_shared_from_this<Link> {
 
   /// What ends the job, as far as this node knows; nothing: all ended well, or nobody knows.
   [[nodiscard]] const std::optional<Stop>& stop() const { return stop_; }
+  /// When this node was told to launch; node 0 tells itself before it tells the others.
+  [[nodiscard]] Time launched_at() const { return launched_at_; }
   /// Node 0: all nodes, by rank. Others: nothing.
   [[nodiscard]] virtual std::vector<Node> nodes() const { return {}; }
   /// Who is missing, as far as this node knows; empty: it knows of nobody.
@@ -123,6 +125,7 @@ class Link : public std::enable_shared_from_this<Link> {
   void tell_stop();
 
   std::string waiting_;
+  Time launched_at_;
   Seldom waits_;
   std::function<void(const Stop&)> told_;
 };

@@ -43,8 +43,8 @@ Monitor::Monitor(boost::asio::io_context& io, const Settings& settings, const No
       memory_events_(io),
       socket_(io, [this] { return status(); }) {}
 
-void Monitor::enter(std::string_view phase, std::string waiting_for) {
-  phases_.push_back({phase, steady_clock::now()});
+void Monitor::enter(std::string_view phase, std::string waiting_for, link::Time when) {
+  phases_.push_back({phase, when});
   waiting_for_ = std::move(waiting_for);
   if (!waiting_for_.empty()) begin();
   log::context().phase = phase;

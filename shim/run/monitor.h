@@ -30,9 +30,9 @@ class Monitor {
  public:
   Monitor(boost::asio::io_context& io, const Settings& settings, const Node& node);
 
-  /// A phase begins. `waiting_for` names what is waited for, in a phase of waiting; the secondary work begins
-  /// a moment after it.
-  void enter(std::string_view phase, std::string waiting_for = {});
+  /// A phase begins, or has begun at `when`. `waiting_for` names what is waited for, in a phase of waiting;
+  /// the secondary work begins a moment after it.
+  void enter(std::string_view phase, std::string waiting_for = {}, link::Time when = link::now());
 
   /// Sets the job of this run; it must outlive the monitor.
   void set_job(const Job& job);

@@ -188,7 +188,9 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
   std::optional<std::string> master_address;
   if (!all.reached.addresses.empty()) master_address = all.reached.addresses.front();
   announce(job, all.torch, all.arguments);
-  run.monitor.enter(job.choice.launches() ? "launch" : "run");
+  // All nodes begin this phase at one moment, by which rankshim-review aligns their clocks.
+  run.monitor.enter(job.choice.launches() ? "launch" : "run", {},
+                    whole ? whole->link().launched_at() : link::now());
   const LaunchInput input{job.topology, run.settings, all.arguments, run.node};
   const TemporaryFolder folder(job.choice, plan_site(job.choice, input, master_address), run.node);
   if (!all.log_folder || job.choice.log_dir.empty()) all.log_folder = make_log_folder(job, folder.own().path);
