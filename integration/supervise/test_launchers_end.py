@@ -7,6 +7,7 @@ import signal
 import pytest
 
 from lib.process import descendants
+from lib.requirements import needs_strace
 from supervise.conftest import AGENT, status
 
 DEAF = 'import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print("up", flush=True); time.sleep(1000)'
@@ -73,3 +74,30 @@ def test_a_signal_for_the_workers_is_logged_when_it_is_given_up(agent, tmp_path)
     go.write_text("on")
     process.wait_line("SIGUSR1 is given up: the launcher ended before its workers could take it")
     assert process.wait() == 0
+
+
+# It ends as soon as rankshim, the parent of its agent, holds a pidfd of it.
+FOLLOWED = """
+import glob, os, sys, time
+shim = open("/proc/%d/stat" % os.getppid()).read().rpartition(")")[2].split()[1]
+mine = "Pid:\\t%d\\n" % os.getpid()
+
+def holds(name):
+    try:
+        return mine in open(name).read()
+    except FileNotFoundError:
+        return False
+
+while not any(map(holds, glob.glob("/proc/%s/fdinfo/*" % shim))):
+    time.sleep(0.01)
+sys.exit(7)
+"""
+
+
+def test_a_worker_is_followed_though_rankshim_goes_on_long_after_it_has_started_the_agent(agent):
+    """The agent has made its folders by then."""
+    needs_strace()
+    late = ["strace", "-D", "-qq", "-o", "/dev/null", "-e", "trace=setpgid", "-e", "inject=setpgid:delay_exit=1500000"]
+    process = agent(FOLLOWED, before=late)
+    assert process.wait() == 7
+    assert "failed first: it ended with code 7" in process.stderr

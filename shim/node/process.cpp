@@ -33,16 +33,12 @@ std::string_view stat_field(std::string_view line, unsigned number) {
   return take_word(rest);
 }
 
-/// Whether /proc shows the numbers of this PID namespace.
-bool proc_is_ours() {
-  std::error_code unknown;
-  return std::filesystem::read_symlink("/proc/self", unknown) == std::to_string(getpid());
-}
-
 }  // namespace
 
 std::optional<std::vector<Process>> all_processes() {
-  if (!proc_is_ours()) return std::nullopt;
+  std::error_code unknown;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self", unknown);
+  if (self != std::to_string(getpid())) return std::nullopt;  // it shows another PID namespace's numbers
   Folder proc("/proc");
   if (!proc) return std::nullopt;
   std::vector<Process> processes;

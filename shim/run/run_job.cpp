@@ -103,8 +103,8 @@ class Watchers final : public supervise::Observer {
   Watchers(Monitor& monitor, WholeJob* whole, const ErrorFiles& errors, const supervise::Launcher& launcher,
            const Judge& judge)
       : monitor_(monitor), whole_(whole), errors_(errors), launcher_(launcher), judge_(judge) {}
-  void started(boost::asio::io_context& /*io*/, const std::vector<pid_t>& processes,
-               Clock::time_point /*when*/, const std::vector<std::string>& /*environment*/) override {
+  void started(const std::vector<pid_t>& processes, Clock::time_point /*when*/,
+               const std::vector<std::string>& /*environment*/) override {
     monitor_.started(processes.front());
   }
   void worker_ended(const supervise::WorkerEnd& worker) override {

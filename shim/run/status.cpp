@@ -83,13 +83,6 @@ std::string answer_at(const std::string& path) {
   return answer.size() > longest_answer ? std::string() : json::ascii_object(answer);
 }
 
-/// Whether this user's instances may be of several jobs. A folder that the user has named is for one, and so
-/// is a PID namespace of a container.
-bool is_shared(const std::vector<std::string>& folders) {
-  constexpr std::string_view of_the_machine = "rankshim-4026531836-";  // proc_ns.h, PROC_PID_INIT_INO
-  return folders.size() > 1 && name_in_namespace() == of_the_machine;
-}
-
 /// An instance, and its socket.
 struct Instance {
   pid_t pid = 0;
@@ -138,7 +131,9 @@ bool is_rankshim(pid_t pid) {
 /// too those of this process's session or job.
 std::vector<Instance> instances_for_us(const std::vector<std::string>& folders) {
   std::vector<Instance> found = find_instances(folders);
-  const bool shared = is_shared(folders);
+  // This user's instances may be of several jobs, but in a folder that the user has named, or in a container.
+  constexpr std::string_view of_the_machine = "rankshim-4026531836-";  // proc_ns.h, PROC_PID_INIT_INO
+  const bool shared = folders.size() > 1 && name_in_namespace() == of_the_machine;
   for (pid_t pid = getppid(); pid > 0;) {
     const auto one = std::ranges::find(found, pid, &Instance::pid);
     if (one != found.end()) return {*one};

@@ -80,11 +80,6 @@ EarlyEnd end_of(const link::Refuse& refuse, const Topology& topology, std::chron
                                refuse.sentence, where, joined(own)));
 }
 
-Anchor anchor_of(const link::Stop& stop) {
-  if (stop.drained()) return Anchor::node_stopped;
-  return stop.lost() ? Anchor::node_lost : Anchor::node_failed;
-}
-
 /// Meets the other nodes: returns the link, or null if the job goes on without one.
 awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attempts& attempts,
                                                 const wait::Reached& reached) {
@@ -265,7 +260,10 @@ awaitable<void> WholeJob::finish(const Run& run, Verdict& verdict, const supervi
   } else if (stop_ && gathers_ && verdict.code != 0 && !own_stop) {
     verdict.sentence = stop_->sentence();
   } else if (is_for_another) {
-    verdict = early_end(exit_code::peer, Cause::peer, anchor_of(*stop_), verdict.sentence).verdict;
+    const Anchor anchor = stop_->drained() ? Anchor::node_stopped
+                          : stop_->lost()  ? Anchor::node_lost
+                                           : Anchor::node_failed;
+    verdict = early_end(exit_code::peer, Cause::peer, anchor, verdict.sentence).verdict;
     verdict.ended_for = stop_;
   }
 }

@@ -12,8 +12,8 @@ namespace {
 /// As if memory were refused, or a call of Asio, whenever something is told.
 class Refusal final : public Observer {
  public:
-  void started(boost::asio::io_context& /*io*/, const std::vector<pid_t>& /*processes*/,
-               Clock::time_point /*when*/, const std::vector<std::string>& /*environment*/) override {
+  void started(const std::vector<pid_t>& /*processes*/, Clock::time_point /*when*/,
+               const std::vector<std::string>& /*environment*/) override {
     throw std::bad_alloc();
   }
   void stop_passed_on(int /*signal*/, std::optional<std::chrono::milliseconds> /*grace*/) override {
@@ -25,8 +25,8 @@ class Refusal final : public Observer {
 /// The same for a launcher, in the supervisor's own steps.
 class RefusedLauncher final : public Launcher {
  public:
-  void started(boost::asio::io_context& /*io*/, const std::vector<pid_t>& /*processes*/,
-               Clock::time_point /*when*/, const std::vector<std::string>& /*environment*/) override {
+  void started(const std::vector<pid_t>& /*processes*/, Clock::time_point /*when*/,
+               const std::vector<std::string>& /*environment*/) override {
     throw std::bad_alloc();
   }
   void stop_passed_on(int /*signal*/, std::optional<std::chrono::milliseconds> /*grace*/) override {

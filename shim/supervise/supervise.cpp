@@ -160,6 +160,7 @@ void Supervisor::start() {
         "cannot become the reaper of orphans ({}): processes that leave the command's process tree will not "
         "end with it",
         std::strerror(errno));
+  launcher_.prepare(io_);
   forwarder_.leave_alone_present_children();
   ending_.started_at = Clock::now();
   if (!starts_workers_) spawns_.emplace_back(command_);
@@ -187,7 +188,7 @@ void Supervisor::start() {
   reap_ = Clock::now();  // children from before rankshim's exec may have ended
   launcher_.attach([this] { signals_.wake(); }, &observer_);
   if (!policy_.hook) secondary([this] { working_directory_ = leave_working_directory(); });
-  tell([this](Observer& one) { one.started(io_, running_, ending_.started_at, command_.environment); });
+  tell([this](Observer& one) { one.started(running_, ending_.started_at, command_.environment); });
   if (failed_at_) end_other_workers();
 }
 

@@ -32,8 +32,8 @@ class Observer : boost::noncopyable {
 
   /// The command runs since `when` with this environment, which stays valid. `processes` has its process
   /// number, or those of the workers that were started instead: fewer than planned if the system refused one.
-  virtual void started(boost::asio::io_context& /*io*/, const std::vector<pid_t>& /*processes*/,
-                       Clock::time_point /*when*/, const std::vector<std::string>& /*environment*/) {}
+  virtual void started(const std::vector<pid_t>& /*processes*/, Clock::time_point /*when*/,
+                       const std::vector<std::string>& /*environment*/) {}
   /// A worker has ended, as soon as the kernel shows it. This comes from the launcher.
   virtual void worker_ended(const WorkerEnd& /*worker*/) {}
   /// The first stop signal was passed on to the command. Processes that are left after `grace` are killed.
@@ -61,6 +61,9 @@ class Launcher : public Observer {
   /// Called once: the workers to start instead of the command, sorted by local rank, each in a new session.
   /// None: the command. The first that fails ends the others, and its end counts as the command's.
   [[nodiscard]] virtual std::vector<Command> workers_to_start(const Command& /*command*/) { return {}; }
+
+  /// The command is about to be started: what is watched from now on misses nothing that it does.
+  virtual void prepare(boost::asio::io_context& /*io*/) {}
 
   /// Which processes are workers, and how each ended.
   [[nodiscard]] const WorkerRecord& record() const { return record_; }

@@ -445,8 +445,8 @@ namespace {
 /// Two orders in one moment, of which the second one ends the command.
 class TwoAtOnce : public Launcher {
  public:
-  void started(boost::asio::io_context& /*io*/, const std::vector<pid_t>& /*processes*/,
-               Clock::time_point /*when*/, const std::vector<std::string>& /*environment*/) override {
+  void started(const std::vector<pid_t>& /*processes*/, Clock::time_point /*when*/,
+               const std::vector<std::string>& /*environment*/) override {
     give({.kind = Order::Kind::name_hanging, .why = {}});
     give({.kind = Order::Kind::kill, .why = "both were taken"});
   }
@@ -468,8 +468,8 @@ TEST_CASE("an order from outside stops the command as a TERM would, and its reas
   /// As the link to the other nodes does.
   struct OtherNode : Observer {
     explicit OtherNode(Launcher& of) : launcher(of) {}
-    void started(boost::asio::io_context& /*io*/, const std::vector<pid_t>& /*processes*/,
-                 Clock::time_point /*when*/, const std::vector<std::string>& /*environment*/) override {
+    void started(const std::vector<pid_t>& /*processes*/, Clock::time_point /*when*/,
+                 const std::vector<std::string>& /*environment*/) override {
       launcher.give({.kind = Order::Kind::stop, .why = "node 3 has failed"});
     }
     Launcher& launcher;

@@ -225,8 +225,8 @@ int Workers::open_output(const std::string& folder, int target, unsigned rank) {
   return end;
 }
 
-void Workers::started(boost::asio::io_context& /*io*/, const std::vector<pid_t>& processes,
-                      Clock::time_point when, const std::vector<std::string>& /*environment*/) {
+void Workers::started(const std::vector<pid_t>& processes, Clock::time_point when,
+                      const std::vector<std::string>& /*environment*/) {
   workers_ends_.clear();
   if (!record_.first_at) record_.first_at = when;
   for (const pid_t process : processes) {

@@ -68,7 +68,7 @@ class Workers final : public supervise::Launcher {
 
   [[nodiscard]] std::vector<supervise::Command> workers_to_start(const supervise::Command& command) override;
 
-  void started(boost::asio::io_context& io, const std::vector<pid_t>& processes, Clock::time_point when,
+  void started(const std::vector<pid_t>& processes, Clock::time_point when,
                const std::vector<std::string>& environment) override;
   void reaped(pid_t process, int status) override {
     if (const auto* end = record_.add_end(process, status)) tell_end(*end);

@@ -33,12 +33,11 @@ constexpr milliseconds time_of_execve{5};               // if a process is in th
 
 }  // namespace
 
-void Program::started(boost::asio::io_context& io, const std::vector<pid_t>& processes,
-                      Clock::time_point when, const std::vector<std::string>& environment) {
+void Program::started(const std::vector<pid_t>& processes, Clock::time_point when,
+                      const std::vector<std::string>& environment) {
   command_ = processes.front();
   started_ = when;
   environment_ = &environment;
-  io_ = &io;
   if (job_.nodes > 1) plan(Task::look, started_ + looks_after.front(), [this] { look(1); });
 }
 
@@ -67,9 +66,16 @@ void Program::look(std::size_t number) {
   }
 }
 
-void Agent::started(boost::asio::io_context& io, const std::vector<pid_t>& processes, Clock::time_point when,
+void Agent::prepare(boost::asio::io_context& io) {
+  Program::prepare(io);
+  if (plan_.log_folder.empty()) return;
+  watch_.emplace(io, plan_.log_folder, plan_.workers, record_,
+                 [this](const supervise::WorkerEnd* ended) { on_worker_change(ended); });
+}
+
+void Agent::started(const std::vector<pid_t>& processes, Clock::time_point when,
                     const std::vector<std::string>& environment) {
-  Program::started(io, processes, when, environment);
+  Program::started(processes, when, environment);
   next_log_ = when + plan_.log_interval;
   if (plan_.meets_at) plan(Task::meet, when + between_looks, [this] { look_at_meeting(); });
   if (!supervise::signal_masks(getpid()))
@@ -77,9 +83,7 @@ void Agent::started(boost::asio::io_context& io, const std::vector<pid_t>& proce
         "this kernel does not show what processes do with signals, nor how they ended (gVisor): a stop goes "
         "to torchrun, USR1 "
         "and USR2 reach workers only when these are a minute old, and torchrun tells how a worker ended");
-  if (plan_.log_folder.empty()) return;
-  watch_.emplace(io, command(), plan_.log_folder, plan_.workers, record_,
-                 [this](const supervise::WorkerEnd* ended) { on_worker_change(ended); });
+  if (watch_) watch_->follow(command());
 }
 
 /// All of a whole set, if each of them runs and handles the signal.
@@ -176,7 +180,7 @@ bool Agent::has_imported() {
 /// that it runs and has no worker. Its time is never over before it has imported torch, because on a cold
 /// image that takes minutes. There are two looks a moment apart at each line, and from the time's end on.
 void Agent::look_at_meeting() {
-  if (had_workers() || (!watch_ && find_worker(command(), environment()) == Presence::some)) return;
+  if (had_workers() || find_worker(command(), environment()) == Presence::some) return;
   const auto& limit = plan_.limit;
   const Clock::time_point now = Clock::now();
   const bool meets = is_in_rendezvous(command(), plan_.meets_at->port);

@@ -25,7 +25,8 @@ class Program : public supervise::Launcher {
  public:
   Program(const JobSize& job, bool strict) : job_(job), strict_(strict) {}
 
-  void started(boost::asio::io_context& io, const std::vector<pid_t>& processes, Clock::time_point when,
+  void prepare(boost::asio::io_context& io) override { io_ = &io; }
+  void started(const std::vector<pid_t>& processes, Clock::time_point when,
                const std::vector<std::string>& environment) override;
   void stop_passed_on(int /*signal*/, std::optional<std::chrono::milliseconds> /*grace*/) override {
     drop(Task::look);
@@ -51,7 +52,7 @@ class Program : public supervise::Launcher {
   pid_t command_ = 0;
   Clock::time_point started_;
   const std::vector<std::string>* environment_ = nullptr;
-  boost::asio::io_context* io_ = nullptr;  // while the command runs
+  boost::asio::io_context* io_ = nullptr;  // until the command has ended
   std::map<Task, loop::Timer> timers_;
 };
 
@@ -86,7 +87,8 @@ class Agent final : public Program {
   }
   [[nodiscard]] std::vector<Process> receivers_of_stop(int signal) override;
 
-  void started(boost::asio::io_context& io, const std::vector<pid_t>& processes, Clock::time_point when,
+  void prepare(boost::asio::io_context& io) override;
+  void started(const std::vector<pid_t>& processes, Clock::time_point when,
                const std::vector<std::string>& environment) override;
   void reaped(pid_t process, int status) override {
     if (watch_) watch_->on_end(process, status);

@@ -29,13 +29,13 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// The agent makes the attempt's folder, and then needs a few milliseconds to fork each worker. An agent that
-// starts none within look_at_most has failed by itself. A look goes through all of /proc. A Python that fails
-// in its first line lives for 8 ms, and an agent may reap it at once. So the first looks follow each other
-// closely.
+// The agent makes the attempt's folder, and then needs a few milliseconds to fork each worker. A Python that
+// fails in its first line lives for 8 ms, and an agent may reap it at once. So the first looks follow each
+// other closely. A look goes through all of /proc: after look_closely ever more time lies between two. Then
+// the agent has failed by itself, or the machine is slow (an interpreter on a network file system).
 constexpr milliseconds first_gap{1};
 constexpr milliseconds longest_gap{10};
-constexpr milliseconds look_at_most{5000};
+constexpr milliseconds look_closely{5000};
 // For the agent's end: as much as the kernel queues by default (inotify(7), max_queued_events: 16384 of 32
 // bytes).
 constexpr unsigned buffers_at_once = 128;
@@ -74,10 +74,9 @@ std::string folder_of(const std::string& attempt) { return std::filesystem::path
 
 }  // namespace
 
-WorkerWatch::WorkerWatch(boost::asio::io_context& io, pid_t command, std::string log_folder, unsigned workers,
+WorkerWatch::WorkerWatch(boost::asio::io_context& io, std::string log_folder, unsigned workers,
                          WorkerRecord& record, std::function<void(const WorkerEnd*)> changed)
     : io_(io),
-      command_(command),
       log_folder_(std::move(log_folder)),
       expected_(workers),
       record_(record),
@@ -188,7 +187,8 @@ void WorkerWatch::begin_attempt(const std::string& folder) {
   pidfds_.clear();
   record_.states.clear();
   record_.ends.clear();
-  begun_ = steady_clock::now();
+  const auto now = steady_clock::now();
+  if (std::exchange(begun_, now) + look_closely < now) look_is_due_ = false;  // the next look may be far
   changed_(nullptr);
   look_soon();
 }
@@ -219,7 +219,8 @@ void WorkerWatch::take_numbers(const Candidate& worker) {
 /// Several requests within the interval cause one look.
 void WorkerWatch::look_soon() {
   if (std::exchange(look_is_due_, true)) return;
-  timer_.expires_after(gap_);
+  const auto since = steady_clock::now() - begun_;
+  timer_.expires_after(since < look_closely ? gap_ : since / 20);
   gap_ = std::min(2 * gap_, longest_gap);
   timer_.async_wait([this](const boost::system::error_code& error) {
     if (!error) look_for_workers();
@@ -233,11 +234,8 @@ void WorkerWatch::look_for_workers() {
   const pid_t agent = find_agent(command_).pid;
   for (const Process& process : descendants(agent).value_or(std::vector<Process>{}))
     if (process.parent == agent && !known_.contains(process.pid)) add_worker(process);
-  if (record_.states.size() >= expected_) {
-    gap_ = first_gap;  // for the next set
-  } else if (steady_clock::now() < begun_ + look_at_most) {
-    look_soon();
-  }
+  if (record_.states.size() < expected_) return look_soon();
+  gap_ = first_gap;  // for the next set
 }
 
 void WorkerWatch::add_worker(const Process& process) {

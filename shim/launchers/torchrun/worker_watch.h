@@ -28,12 +28,15 @@ namespace rankshim::torchrun {
 /// other effect.
 class WorkerWatch {
  public:
-  /// The command runs now: the agent, or a program that starts it. `log_folder` is its --log_dir, which
+  /// Before the command runs, so that nothing that it does is missed. `log_folder` is its --log_dir, which
   /// exists. `workers` is how many one attempt starts on this node. `record` gets what is known of the
   /// workers of the last set. `changed` is called when a worker has ended, with its end, and when a further
   /// set begins, with null.
-  WorkerWatch(boost::asio::io_context& io, pid_t command, std::string log_folder, unsigned workers,
+  WorkerWatch(boost::asio::io_context& io, std::string log_folder, unsigned workers,
               supervise::WorkerRecord& record, std::function<void(const supervise::WorkerEnd*)> changed);
+
+  /// The command runs now: the agent, or a program that starts it.
+  void follow(pid_t command) { command_ = command; }
 
   /// Handles everything that has happened since the last call.
   void look();
@@ -65,7 +68,7 @@ class WorkerWatch {
   void take_ends();
 
   boost::asio::io_context& io_;
-  const pid_t command_;
+  pid_t command_ = 0;
   const std::string log_folder_;
   const unsigned expected_;
   supervise::WorkerRecord& record_;

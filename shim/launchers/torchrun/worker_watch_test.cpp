@@ -35,6 +35,9 @@ def start(attempt, group_rank, nodes):
     folder = f"{sys.argv[1]}/run_x/attempt_{attempt}"
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
+    fork(folder, group_rank, nodes)
+
+def fork(folder, group_rank, nodes):
     for rank in range(2):
         own = {"LOCAL_RANK": rank, "RANK": 2 * group_rank + rank, "GROUP_RANK": group_rank,
                "GROUP_WORLD_SIZE": nodes, "TORCHELASTIC_ERROR_FILE": f"{folder}/{rank}/error.json"}
@@ -71,20 +74,24 @@ class Agent {
     close(ends[0]);
     close(up[1]);
     steps_ = ends[1];
-    // A python3 that is a shell script has children of its own before it becomes Python.
-    char byte = 0;
-    REQUIRE(read(up[0], &byte, 1) == 1);
-    close(up[0]);
+    up_ = up[0];
+    wait();  // a python3 that is a shell script has children of its own before it becomes Python
   }
   ~Agent() {
     step("end(); sys.exit()");
     close(steps_);
+    close(up_);
     waitpid(pid_, nullptr, 0);
   }
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
 
   [[nodiscard]] pid_t pid() const { return pid_; }
+  /// Until it has written a byte.
+  void wait() const {
+    char byte = 0;
+    REQUIRE(read(up_, &byte, 1) == 1);
+  }
   void step(const std::string& what) const {
     const std::string line = what + "\n";
     REQUIRE(write(steps_, line.data(), line.size()) == static_cast<ssize_t>(line.size()));
@@ -93,6 +100,7 @@ class Agent {
  private:
   pid_t pid_ = -1;
   int steps_ = -1;
+  int up_ = -1;
 };
 
 void run_until(boost::asio::io_context& io, const std::function<bool()>& happened) {
@@ -116,13 +124,42 @@ std::size_t watches() {
 
 }  // namespace
 
+TEST_CASE("workers that start before rankshim goes on are followed", "[worker_watch]") {
+  const Folder folder;
+  boost::asio::io_context io;
+  WorkerRecord record;
+  WorkerWatch watch(io, folder.path, 2, record, [](const WorkerEnd*) {});
+  const Agent agent(folder.path);
+  agent.step("start(0, 0, 1); os.write(1, b'!')");
+  agent.wait();
+  watch.follow(agent.pid());
+  run_until(io, [&] { return record.states.size() == 2; });
+}
+
+TEST_CASE("workers that start long after their folder was made are followed", "[worker_watch]") {
+  const Folder folder;
+  boost::asio::io_context io;
+  WorkerRecord record;
+  WorkerWatch watch(io, folder.path, 2, record, [](const WorkerEnd*) {});
+  const Agent agent(folder.path);
+  watch.follow(agent.pid());
+  agent.step("folder = sys.argv[1] + '/run_x/attempt_0'; os.makedirs(folder)");
+  io.run_for(5100ms);  // in which the looks follow each other closely
+  const auto looks = watch.looks();
+  run_until(io, [&] { return watch.looks() == looks + 2; });
+  agent.step("fork(folder, 0, 1)");
+  run_until(io, [&] { return record.states.size() == 2; });
+  CHECK(watch.looks() < looks + 30);
+}
+
 TEST_CASE("new workers are followed after a change of membership, in the folder of those before",
           "[worker_watch]") {
   const Folder folder;
   boost::asio::io_context io;
   const Agent agent(folder.path);
   WorkerRecord record;
-  WorkerWatch watch(io, agent.pid(), folder.path, 2, record, [](const WorkerEnd*) {});
+  WorkerWatch watch(io, folder.path, 2, record, [](const WorkerEnd*) {});
+  watch.follow(agent.pid());
   agent.step("start(0, 0, 1)");
   run_until(io, [&] { return record.states.size() == 2; });
   CHECK(record.attempts == 1);
@@ -154,7 +191,8 @@ TEST_CASE("a flood of attempt folders costs four looks and then one every 10 ms 
   const Agent agent(folder.path);
   const auto begun = std::chrono::steady_clock::now();
   WorkerRecord record;
-  WorkerWatch watch(io, agent.pid(), folder.path, 2, record, [](const WorkerEnd*) {});
+  WorkerWatch watch(io, folder.path, 2, record, [](const WorkerEnd*) {});
+  watch.follow(agent.pid());
   const std::string run = folder.path + "/run_y";
   REQUIRE(mkdir(run.c_str(), 0700) == 0);
   io.run_one();  // it is watched now
@@ -182,7 +220,8 @@ TEST_CASE(
   boost::asio::io_context io;
   const Agent agent(folder.path);
   WorkerRecord record;
-  WorkerWatch watch(io, agent.pid(), folder.path, 2, record, [](const WorkerEnd*) {});
+  WorkerWatch watch(io, folder.path, 2, record, [](const WorkerEnd*) {});
+  watch.follow(agent.pid());
   for (int run = 0; run < 1000; ++run)
     REQUIRE(mkdir((folder.path + "/run_" + std::to_string(run)).c_str(), 0700) == 0);
   run_until(io, [&] { return watches() > 1; });
@@ -205,7 +244,8 @@ TEST_CASE("a folder of another user is none of the launcher's", "[worker_watch]"
   boost::asio::io_context io;
   const Agent agent(folder.path);
   WorkerRecord record;
-  WorkerWatch watch(io, agent.pid(), folder.path, 2, record, [](const WorkerEnd*) {});
+  WorkerWatch watch(io, folder.path, 2, record, [](const WorkerEnd*) {});
+  watch.follow(agent.pid());
   REQUIRE(mkdir((folder.path + "/other").c_str(), 0700) == 0);
   REQUIRE(chown((folder.path + "/other").c_str(), 65534, 65534) == 0);
   REQUIRE(mkdir((folder.path + "/other/attempt_0").c_str(), 0700) == 0);
