@@ -53,7 +53,8 @@ def nodes(pods, tmp_path, name):
     return start
 
 
-@pytest.mark.parametrize("name", ["accelerate", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("deepspeed", "lightning"))])
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", COMMANDS)
 def test_two_nodes_train_together_by_the_launchers_own_name(nodes, rankshim):
     assert nodes(rankshim, "--") == [[f"{rank} of 2, master {MASTER}:23456"] for rank in (0, 1)]
 

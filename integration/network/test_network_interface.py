@@ -43,7 +43,7 @@ def ended(processes):
 def test_nodes_train_together_though_their_own_names_lead_nowhere(strangers, rankshim):
     master = strangers[0].address
     processes = [
-        node.start([rankshim, "--log-level=debug", "--", ALLREDUCE], variables(rank, master))
+        node.start([rankshim, "--log-level=debug", "--launcher=native", "--", ALLREDUCE], variables(rank, master))
         for rank, node in enumerate(strangers)
     ]
     ended(processes)

@@ -34,7 +34,7 @@ DOORS = {
     "a script with its own PYTHONPATH": ("bash RUN", "export PYTHONPATH=$PWD\ntorchrun --nproc_per_node=1 TRAIN\n"),
     "a script with its own backend": ("bash RUN", "set -eu\nenv NODE_RANK=0 torchrun --rdzv_backend=c10d TRAIN\n"),
 }
-REALLY_TRAINS = ("torchrun", "a script that becomes torchrun")
+REALLY_TRAINS = ("a script that becomes torchrun",)
 # What differs from another one in words, which the tests of reading them know.
 NIGHTLY = ("a path", "a module", "an unbuffered module", "launch", "env", "a shell", "a script that becomes torchrun",
            "a script with a module", "a script with its own PYTHONPATH", "a script with its own backend")

@@ -62,7 +62,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize(("command", "end", "says"), [
-    (["bash", "-c", TORCHRUN], "os.kill(os.getpid(), signal.SIGKILL)", "was ended by SIGKILL"),
+    pytest.param(["bash", "-c", TORCHRUN], "os.kill(os.getpid(), signal.SIGKILL)", "was ended by SIGKILL", marks=pytest.mark.nightly),
     (["bash", "-c", TORCHRUN], "raise ValueError('boom')", "ended with code 1 (ValueError: boom)"),
     pytest.param(["python", "in_process.py"], "raise ValueError('boom')", "ended with code 1 (ValueError: boom)",
                  marks=pytest.mark.nightly),  # as accelerate does
