@@ -11,7 +11,7 @@ import pytest
 from lib.process import clean_environment, run
 from lib.requirements import needs_strace
 
-pytestmark = pytest.mark.nightly
+pytestmark = [pytest.mark.nightly, pytest.mark.alone]  # beside other tests, 1.5 seconds are not the longest delay
 
 LATE = 1_500_000  # microseconds
 # They are seen without that, too: each lives longer than the delay.
