@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 
 import pytest
 
@@ -32,12 +33,15 @@ def masters(rankshim, tmp_path):
     shell.write_text(SHELL)
     shell.chmod(0o755)
 
+    # Open MPI's folders have the names of the hosts, which two tests may use at once. The path of tmp_path is too long.
+    own = tempfile.TemporaryDirectory(prefix="ompi-")
+
     def find(hosts, *options):
         command = ["mpirun.openmpi", "--allow-run-as-root", "--mca", "plm_rsh_agent", str(shell), "--mca",
                    "oob_tcp_if_include", "lo", "-host", hosts, *options, rankshim, "explain", "--format=json"]
         done = subprocess.run(
             ["unshare", "--uts", "bash", "-c", 'hostname head; exec "$@"', "x", *command],
-            env=clean_environment({"OMPI_MCA_orte_keep_fqdn_hostnames": "1"}),
+            env=clean_environment({"OMPI_MCA_orte_keep_fqdn_hostnames": "1", "TMPDIR": own.name}),
             capture_output=True,
             text=True,
             timeout=LONG,
@@ -53,7 +57,8 @@ def masters(rankshim, tmp_path):
             rest = rest[end:].strip()
         return found
 
-    return find
+    with own:
+        yield find
 
 
 def test_the_head_does_not_train(masters):
