@@ -112,6 +112,15 @@ void run_until(boost::asio::io_context& io, const std::function<bool()>& happene
   }
 }
 
+/// An agent of two workers and its watch, which follows it as soon as the test says so.
+struct Watched {
+  Folder folder;
+  boost::asio::io_context io;
+  WorkerRecord record;
+  WorkerWatch watch{io, folder.path, 2, record, [](const WorkerEnd*) {}};
+  Agent agent{folder.path};
+};
+
 /// The kernel's watches of all our inotify descriptors.
 std::size_t watches() {
   std::size_t count = 0;
@@ -124,24 +133,15 @@ std::size_t watches() {
 
 }  // namespace
 
-TEST_CASE("workers that start before rankshim goes on are followed", "[worker_watch]") {
-  const Folder folder;
-  boost::asio::io_context io;
-  WorkerRecord record;
-  WorkerWatch watch(io, folder.path, 2, record, [](const WorkerEnd*) {});
-  const Agent agent(folder.path);
+TEST_CASE_METHOD(Watched, "workers that start before rankshim goes on are followed", "[worker_watch]") {
   agent.step("start(0, 0, 1); os.write(1, b'!')");
   agent.wait();
   watch.follow(agent.pid());
   run_until(io, [&] { return record.states.size() == 2; });
 }
 
-TEST_CASE("workers that start long after their folder was made are followed", "[worker_watch]") {
-  const Folder folder;
-  boost::asio::io_context io;
-  WorkerRecord record;
-  WorkerWatch watch(io, folder.path, 2, record, [](const WorkerEnd*) {});
-  const Agent agent(folder.path);
+TEST_CASE_METHOD(Watched, "workers that start long after their folder was made are followed",
+                 "[worker_watch]") {
   watch.follow(agent.pid());
   agent.step("folder = sys.argv[1] + '/run_x/attempt_0'; os.makedirs(folder)");
   io.run_for(5100ms);  // in which the looks follow each other closely
@@ -152,13 +152,9 @@ TEST_CASE("workers that start long after their folder was made are followed", "[
   CHECK(watch.looks() < looks + 30);
 }
 
-TEST_CASE("new workers are followed after a change of membership, in the folder of those before",
-          "[worker_watch]") {
-  const Folder folder;
-  boost::asio::io_context io;
-  const Agent agent(folder.path);
-  WorkerRecord record;
-  WorkerWatch watch(io, folder.path, 2, record, [](const WorkerEnd*) {});
+TEST_CASE_METHOD(Watched,
+                 "new workers are followed after a change of membership, in the folder of those before",
+                 "[worker_watch]") {
   watch.follow(agent.pid());
   agent.step("start(0, 0, 1)");
   run_until(io, [&] { return record.states.size() == 2; });
@@ -185,13 +181,9 @@ TEST_CASE("new workers are followed after a change of membership, in the folder 
   watch.finish();
 }
 
-TEST_CASE("a flood of attempt folders costs four looks and then one every 10 ms at most", "[worker_watch]") {
-  const Folder folder;
-  boost::asio::io_context io;
-  const Agent agent(folder.path);
+TEST_CASE_METHOD(Watched, "a flood of attempt folders costs four looks and then one every 10 ms at most",
+                 "[worker_watch]") {
   const auto begun = std::chrono::steady_clock::now();
-  WorkerRecord record;
-  WorkerWatch watch(io, folder.path, 2, record, [](const WorkerEnd*) {});
   watch.follow(agent.pid());
   const std::string run = folder.path + "/run_y";
   REQUIRE(mkdir(run.c_str(), 0700) == 0);
@@ -213,14 +205,10 @@ TEST_CASE("a flood of attempt folders costs four looks and then one every 10 ms 
   watch.finish();
 }
 
-TEST_CASE(
+TEST_CASE_METHOD(
+    Watched,
     "folders in the log folder are watched in bounded number, and of other launchers no longer than needed",
     "[worker_watch][attack]") {
-  const Folder folder;
-  boost::asio::io_context io;
-  const Agent agent(folder.path);
-  WorkerRecord record;
-  WorkerWatch watch(io, folder.path, 2, record, [](const WorkerEnd*) {});
   watch.follow(agent.pid());
   for (int run = 0; run < 1000; ++run)
     REQUIRE(mkdir((folder.path + "/run_" + std::to_string(run)).c_str(), 0700) == 0);
@@ -235,16 +223,11 @@ TEST_CASE(
   watch.finish();
 }
 
-TEST_CASE("a folder of another user is none of the launcher's", "[worker_watch]") {
+TEST_CASE_METHOD(Watched, "a folder of another user is none of the launcher's", "[worker_watch]") {
   if (geteuid() != 0) {
     WARN("only root can give a folder away: not tried");
     return;
   }
-  const Folder folder;
-  boost::asio::io_context io;
-  const Agent agent(folder.path);
-  WorkerRecord record;
-  WorkerWatch watch(io, folder.path, 2, record, [](const WorkerEnd*) {});
   watch.follow(agent.pid());
   REQUIRE(mkdir((folder.path + "/other").c_str(), 0700) == 0);
   REQUIRE(chown((folder.path + "/other").c_str(), 65534, 65534) == 0);
