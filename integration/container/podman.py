@@ -95,8 +95,9 @@ class Engine:
     def container(self, image, *command, options=(), name):
         """Starts `podman run` in the foreground: the Process's lines are the container's, its end the
         container's end, and `name` the container's for `podman stop` and `kill`."""
-        return self.start("podman", "--log-level=error", "run", "--rm", "--name", name, *options, image, *command,
-                          name=name)
+        # It writes to the Process's own pipes: by way of podman, a short output is lost now and then.
+        return self.start("podman", "--log-level=error", "run", "--log-driver=passthrough", "--rm", "--name", name, *options,
+                          image, *command, name=name)
 
     def close(self):
         """Ends the engine with every container in it."""

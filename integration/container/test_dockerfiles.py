@@ -48,7 +48,7 @@ def test_the_image_of_a_dockerfile_starts_a_script(engine, bases, tmp_path, text
     if entrypoint and entrypoint[0] != "rankshim":
         return  # what a page shows as before has its own launcher
     added = [] if entrypoint[-1:] == ["train.py"] else ["train.py"] if entrypoint else ["rankshim", "--", "train.py"]
-    ran = engine.must("run", "--rm", "--network=none", "--env=RANKSHIM_LAUNCHER=none",
+    ran = engine.must("run", "--rm", "--log-driver=passthrough", "--network=none", "--env=RANKSHIM_LAUNCHER=none",
                       f"--volume={tmp_path}:/job:ro", *([] if "COPY train.py" in text else ["--workdir=/job"]),
                       "localhost/shown", *added, "train")
     assert ran.splitlines()[-1] == "trained ['train']"

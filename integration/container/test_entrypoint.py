@@ -65,7 +65,7 @@ def test_rankshim_is_pid_1_and_the_command_its_child(user_container):
 
 
 def test_stdin_and_stdout_are_the_commands(engine):
-    done = engine.run("sh", "-c", 'echo through | podman --log-level=error run --rm -i "$0" cat', USER_IMAGE)
+    done = engine.run("sh", "-c", 'echo through | podman --log-level=error run --log-driver=passthrough --rm -i "$0" cat', USER_IMAGE)
     assert (done.code, done.stdout) == (0, "through\n")
 
 

@@ -19,7 +19,7 @@ namespace rankshim::link {
 // What is on the wire.
 BOOST_DESCRIBE_STRUCT(Hello, (),
                       (run, attempt, restarts, job_restarts, instance, rank, nnodes, workers, launcher,
-                       master, port, address, host, pod, platform_node, version, nonce))
+                       master, port, address, host, pod, platform_node, version, stopped, nonce))
 BOOST_DESCRIBE_STRUCT(Welcome, (), (instance, host, address, seen, port, nonce))
 BOOST_DESCRIBE_STRUCT(Proof, (), ())
 BOOST_DESCRIBE_STRUCT(Waiting, (), (line, wrong))

@@ -33,6 +33,7 @@ struct Hello {
   std::string pod;      ///< Kubernetes' names, where they are known
   std::string platform_node;
   std::string version;  ///< rankshim's
+  std::string stopped;  ///< the signal that has asked this node to stop: it comes only to say that
   std::string nonce;    ///< only with a token
   std::string seen;     ///< its end of the connection as the hub sees it; not on the wire
 };

@@ -58,6 +58,7 @@ class Peer final : public Link {
     Hello hello = options_.self;
     hello.address = connection->local_address();
     if (options_.token) hello.nonce = random_number();
+    if (const Failure* stopped = first_told(true)) hello.stopped = stopped->text;
     const std::string said = to_text(hello);
     connection->send(said);
     loop::Timer timer(io_.get_executor(), std::min(deadline, now() + options_.timing.welcome));

@@ -127,6 +127,8 @@ void Roster::arrived(ConnectionId id, const Hello& hello, Time now) {
   connect(node, id);
   node.hello = hello;
   node.state = Node::State::here;
+  // Its own "fail" follows, but all may have met by then.
+  if (!hello.stopped.empty()) fail(node, {.cause = "stopped", .text = hello.stopped}, now);
 }
 
 /// Until the meeting ends, if no more come than the newest that are kept.

@@ -345,6 +345,17 @@ TEST_CASE("a node that is asked to stop while the others still come ends the mee
   }
 }
 
+TEST_CASE("no job is launched for a last node that comes only to say that it was asked to stop", "[link]") {
+  Story story;
+  story.arrive(1);
+  Hello last = hello_of(2);
+  last.stopped = "SIGTERM";
+  story.arrive(2, last);
+  CHECK_FALSE(story.ready());
+  for (const ConnectionId id : {0U, 1U, 2U})
+    CHECK(story.refusal(id) == "node 2 (host host-2) was asked to stop (SIGTERM)");
+}
+
 TEST_CASE("a node that comes after the meeting has ended is told how it ended", "[link]") {
   Story story;
   story.arrive(1);
