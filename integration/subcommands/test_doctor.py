@@ -19,7 +19,7 @@ def diagnosed(rankshim, *options, variables=None, before=()):
 
 
 SUBJECTS = ["job", "own name", "python", "torch", "accelerators", "/dev/shm", "memory", "locked memory", "open files",
-            "processes", "temporary files", "clock", "seccomp", "ptrace", "signals"]
+            "processes", "temporary files", "clock", "ptrace", "signals"]
 
 
 def test_every_check_has_a_line_and_the_exit_code_shows_whether_one_is_a_problem(rankshim):

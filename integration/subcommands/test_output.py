@@ -47,7 +47,8 @@ def test_a_word_near_a_subcommand_that_is_no_program_is_an_error_with_the_neares
 def test_a_profile_that_is_not_there_has_a_nearest_name(shim):
     done = shim("platforms", "kubeflow")
     assert done.code == 64
-    assert "no profile is named kubeflow, the nearest is kubeflow-" in done.stderr and "; rankshim platforms lists them" in done.stderr
+    assert "there is no platform kubeflow, only kubeflow-mpijob, " in done.stderr and "`rankshim platforms` lists" in done.stderr
+    assert "there is no platform slrum, the nearest is slurm" in shim("platforms", "slrum").stderr
 
 
 # Variables, an option, and what the log's line is on a terminal.

@@ -43,6 +43,10 @@ inline constexpr auto all_facts = [] {
   return all;
 }();
 
+/// What is said of one node of a static job; in upper case they are the node's variables.
+inline constexpr auto facts_of_node = {Fact::nnodes, Fact::node_rank, Fact::nproc_per_node, Fact::master_addr,
+                                       Fact::master_port};
+
 constexpr std::string_view name(Fact fact) { return fact_names[static_cast<std::size_t>(fact)]; }
 
 /// Where a value came from.

@@ -73,7 +73,8 @@ std::string printable(std::string_view text) {
     return (c < 0x20 && c != '\t') || (c >= 0x7F && c < 0xA0) || (c >= 0x2028 && c <= 0x202E) ||
            (c >= 0x2066 && c <= 0x2069);
   };
-  return replaced(text, is_control, escaped);
+  const auto is_plain = [](char c) { return c >= ' ' && c <= '~'; };  // almost every text that is printed
+  return std::ranges::all_of(text, is_plain) ? std::string(text) : replaced(text, is_control, escaped);
 }
 
 std::string in_quotes(std::string_view text) {
@@ -158,6 +159,11 @@ std::string_view without_brackets(std::string_view host) {
 }
 
 std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+bool is_version_of(std::string_view path, std::string_view program) {
+  const std::string_view name = base_name(path);
+  return name.starts_with(program) && name.find_first_not_of("0123456789.-", program.size()) == name.npos;
+}
 
 std::pair<std::string_view, std::string_view> min_and_max(std::string_view range) {
   const auto colon = range.find(':');

@@ -83,6 +83,9 @@ std::string_view without_brackets(std::string_view host);
 /// The last part of a path.
 std::string_view base_name(std::string_view path);
 
+/// Whether it is that program in some version: python, /usr/bin/python3, torchrun-3.11.
+bool is_version_of(std::string_view path, std::string_view program);
+
 /// The texts joined, with `between` between each two.
 template <class Texts>
 std::string joined(const Texts& texts, std::string_view between = ", ") {

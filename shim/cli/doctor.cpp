@@ -198,12 +198,6 @@ State check_accelerators(const Surroundings& surroundings, const Accelerators& d
                                joined(surroundings.holders))};
 }
 
-State check_seccomp(std::string_view status) {
-  const bool filtered = trimmed(text_after(status, "Seccomp:")) == "2";
-  return {ok, fmt::format("{} the system calls of this container",
-                          filtered ? "a filter restricts" : "no filter restricts")};
-}
-
 /// Checks whether tools such as py-spy and gdb can inspect a worker.
 State check_ptrace(const Node& node, std::string_view status) {
   const auto capabilities =
@@ -253,7 +247,6 @@ std::vector<Finding> diagnose(const Surroundings& surroundings, const Node& node
   add("processes", check_processes(node, surroundings.workers));
   add("temporary files", check_temporary(surroundings));
   add("clock", check_clock(surroundings));
-  add("seccomp", check_seccomp(status));
   add("ptrace", check_ptrace(node, status));
   add("signals", check_signals(status));
   return findings;

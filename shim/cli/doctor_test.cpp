@@ -18,7 +18,7 @@ struct Case {
                    "Limit                     Soft Limit           Hard Limit           Units     \n"
                    "Max open files            65536                65536                files     \n"
                    "Max locked memory         unlimited            unlimited            bytes     \n"},
-                  {"/proc/self/status", "SigCgt:\t0\nCapEff:\t0000000000080000\nSeccomp:\t0\n"},
+                  {"/proc/self/status", "SigCgt:\t0\nCapEff:\t0000000000080000\n"},
                   {"/proc/sys/kernel/yama/ptrace_scope", "1\n"},
                   {"/proc/self/cgroup", "0::/\n"},
                   {"/sys/fs/cgroup/memory.events", "oom_kill 0\n"},
@@ -60,7 +60,7 @@ TEST_CASE("where nothing is wrong every line of the doctor is ok") {
 TEST_CASE("the doctor says what gVisor's /proc does not show") {
   Case it;
   CHECK(it.about("signals").severity == Severity::ok);
-  it.node.files["/proc/self/status"] = "CapEff:\t0000000000080000\nSeccomp:\t0\n";
+  it.node.files["/proc/self/status"] = "CapEff:\t0000000000080000\n";
   const Finding finding = it.about("signals");
   CHECK(finding.severity == Severity::warning);
   CHECK_THAT(finding.text, Catch::Contains("gVisor"));
@@ -142,8 +142,6 @@ TEST_CASE("the doctor names what is wrong, with its value and what to do") {
       Row{"clock", Severity::warning, "is not synchronised",
           [](Case& it) { it.surroundings.clock_is_synchronised = false; }},
       Row{"clock", Severity::problem, "before 2026", [](Case& it) { it.surroundings.now = 5; }},
-      Row{"seccomp", Severity::ok, "a filter restricts",
-          [](Case& it) { it.node.files["/proc/self/status"] = "Seccomp:\t2\n"; }},
       Row{"ptrace", Severity::ok, "cannot attach to workers (ptrace_scope 1, no capability SYS_PTRACE)",
           [](Case& it) { it.node.files["/proc/self/status"] = "CapEff:\t0000000000000000\n"; }});
   Case it;

@@ -316,13 +316,8 @@ int print_platforms(const Invocation& invocation, const Node& node) {
   const auto& set = std::get<platform::ProfileSet>(read);
   if (arguments.empty()) return print(explain::profile_list(set.profiles));
   const platform::Profile* profile = platform::find(set.profiles, arguments[0]);
-  if (profile == nullptr) {
-    std::vector<std::string_view> known;
-    for (const auto& one : set.profiles) known.push_back(one.name);
-    log::error("no profile is named {}{}; rankshim platforms lists them{}", in_quotes(arguments[0]),
-               and_nearest(nearest(arguments[0], known)), reference(Anchor::unknown_platform));
-    return exit_code::usage;
-  }
+  if (profile == nullptr)
+    return report({platform::unknown_platform(set.profiles, arguments[0])}, invocation, exit_code::usage);
   return print(explain::profile_text(profile->document));
 }
 

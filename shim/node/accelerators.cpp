@@ -69,8 +69,8 @@ Names names_in(const Node& node, const char* folder) {
 
 /// Whether it is a numbered file of an accelerator in /dev.
 bool is_of_kinds(std::string_view name) {
-  const std::string_view stem = stem_of(name);
-  return stem != name && std::ranges::find(kinds, stem, &AcceleratorKind::prefix) != kinds.end();
+  return !name.empty() && is_digit(name.back()) &&
+         std::ranges::find(kinds, stem_of(name), &AcceleratorKind::prefix) != kinds.end();
 }
 
 /// Of the names in /dev, of which there may be hundreds, those that say something about accelerators.
@@ -78,7 +78,7 @@ Names about_accelerators(const Node& node) {
   Names names;
   node.each_name("/dev", [&](std::string_view name) {
     constexpr std::array<std::string_view, 4> others = {"kmsg", "accel", "dri", "kfd"};
-    if (contains(others, name) || is_of_kinds(name)) names.emplace_back(name);
+    if (is_of_kinds(name) || contains(others, name)) names.emplace_back(name);
   });
   return names;
 }

@@ -23,6 +23,7 @@ std::string_view take_entry(std::string_view& file) {
 }  // namespace
 
 std::optional<ip::address> literal(std::string_view host) {
+  if (host.find(':') == host.npos && host.find_first_not_of("0123456789.") != host.npos) return {};  // a name
   boost::system::error_code error;
   ip::address address = ip::make_address(std::string(without_brackets(host)), error);
   return error ? std::nullopt : std::optional(address);

@@ -39,10 +39,6 @@ void Environment::set(std::string_view name, std::string_view value) {
   entries_.erase(std::remove_if(first + 1, entries_.end(), is_old), entries_.end());
 }
 
-void Environment::unset(std::string_view name) {
-  std::erase_if(entries_, [&](const auto& entry) { return is_named(entry, name); });
-}
-
 bool is_service_link(std::string_view value) {
   return value.starts_with("tcp://") || value.starts_with("udp://") || value.starts_with("sctp://");
 }

@@ -31,8 +31,6 @@ class Environment {
   /// Sets or replaces a variable; a name that occurs twice is reduced to one entry.
   void set(std::string_view name, std::string_view value);
 
-  void unset(std::string_view name);
-
   /// All entries as NAME=VALUE, malformed ones too.
   [[nodiscard]] const std::vector<std::string>& entries() const& { return entries_; }
   [[nodiscard]] std::vector<std::string> entries() && { return std::move(entries_); }

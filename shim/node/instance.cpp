@@ -54,10 +54,6 @@ bool is_left(std::string_view name) {
   return pid && kill(*pid, 0) != 0 && errno == ESRCH;
 }
 
-bool is_of_pid_1(std::string_view name) {
-  return name.starts_with(name_of_pid_1) && name.size() == name_of_pid_1.size() + random_part.size();
-}
-
 /// Whether this is the folder of a PID 1 that has ended. It has its lock a moment after it was made.
 bool is_left_by_container(const std::string& path, const struct stat& status) {
   constexpr std::time_t moment = 60;
@@ -109,7 +105,7 @@ void remove_what_was_left(const std::vector<std::string>& folders) {
     if (!is_local(parent) || others_can_replace_in(parent)) continue;
     Folder names(parent.c_str());
     while (const char* name = names.next()) {
-      const bool by_container = is_of_pid_1(name);
+      const bool by_container = fits(name, "rankshim-pid1-??????");
       if (!by_container && !is_left(name)) continue;
       struct stat status{};
       const std::string path = parent + "/" + name;

@@ -19,43 +19,23 @@
 namespace rankshim {
 namespace {
 
-using FactNames = std::initializer_list<std::pair<std::string_view, Fact>>;
-
-/// A node's variables; with PET_ before them they are torchrun's (torch/distributed/argparse_util.py).
-constexpr FactNames of_node = {{"NNODES", Fact::nnodes},
-                               {"NODE_RANK", Fact::node_rank},
-                               {"NPROC_PER_NODE", Fact::nproc_per_node},
-                               {"MASTER_ADDR", Fact::master_addr},
-                               {"MASTER_PORT", Fact::master_port}};
-/// torch's variables for a process that exists already.
-constexpr FactNames of_process = {{"RANK", Fact::rank},
-                                  {"WORLD_SIZE", Fact::world_size},
-                                  {"LOCAL_RANK", Fact::local_rank},
-                                  {"LOCAL_WORLD_SIZE", Fact::local_world_size},
-                                  {"MASTER_ADDR", Fact::master_addr},
-                                  {"MASTER_PORT", Fact::master_port}};
-
 void set_known(EnvironmentChange& change, const Facts& facts, std::string_view name, Fact fact) {
   if (facts.has(fact)) change.set.emplace_back(name, facts.text(fact));
 }
 
-void set_known(EnvironmentChange& change, const Facts& facts, FactNames names) {
-  for (const auto& [name, fact] : names) set_known(change, facts, name, fact);
-}
-
-/// NNODES is no number in an elastic job: its scripts read these (LLaMA-Factory, launcher.py).
-void set_elastic(EnvironmentChange& change, const Facts& facts) {
-  const auto [min, max] = min_and_max(facts.text(Fact::nnodes));
-  change.set.emplace_back("MIN_NNODES", min);
-  change.set.emplace_back("MAX_NNODES", max);
-  set_known(change, facts, "RDZV_ID", Fact::rdzv_id);
+void set_known(EnvironmentChange& change, const Facts& facts, std::initializer_list<Fact> which) {
+  for (const Fact fact : which) set_known(change, facts, upper_case(name(fact)), fact);
 }
 
 void set_node(EnvironmentChange& change, const Topology& topology, const Node& node) {
   const Facts& facts = topology.facts;
-  set_known(change, facts, of_node);
+  set_known(change, facts, facts_of_node);
   const Environment& environment = node.environment();
-  if (topology.is<ElasticNode>()) set_elastic(change, facts);
+  if (topology.is<ElasticNode>()) {  // NNODES is no number: scripts read these (LLaMA-Factory, launcher.py)
+    const auto [min, max] = min_and_max(facts.text(Fact::nnodes));
+    change.set.insert(change.set.end(), {{"MIN_NNODES", std::string(min)}, {"MAX_NNODES", std::string(max)}});
+    set_known(change, facts, "RDZV_ID", Fact::rdzv_id);
+  }
   const auto* lone = topology.as<LoneNode>();
   if (lone != nullptr && lone->by_user && (environment.get("RANK") || environment.get("WORLD_SIZE"))) {
     // The platform's are those of a job of several nodes, which env:// would wait for.
@@ -96,9 +76,9 @@ void set_trimmed(EnvironmentChange& change, const Facts& facts, const Environmen
 
 /// Makes the platform's PET_* agree with rankshim's facts; torchrun fails on empty ones (int('')).
 void set_pet(EnvironmentChange& change, const Topology& topology, bool add, const Environment& environment) {
-  for (const auto& [plain, fact] : of_node)
-    if (const std::string name = "PET_" + std::string(plain); add || environment.get(name))
-      set_known(change, topology.facts, name, fact);
+  for (const Fact fact : facts_of_node)
+    if (const std::string its = "PET_" + upper_case(name(fact)); add || environment.get(its))
+      set_known(change, topology.facts, its, fact);
   std::unordered_set<std::string_view> names;
   for (const std::string& entry : environment.entries()) {
     const std::string_view name = entry_name(entry);
@@ -120,14 +100,6 @@ bool own_name_is_reachable(const Node& node) {
   return !addresses.empty() && std::ranges::all_of(addresses, [&](const auto& address) {
     return !unmapped(address).is_loopback() && (own || node.owns_address(address.to_string()));
   });
-}
-
-/// python, python3, python3.11.
-bool is_interpreter(std::string_view word) {
-  constexpr std::string_view name = "python";
-  const std::string_view base = base_name(word);
-  return base.starts_with(name) &&
-         base.find_first_not_of("0123456789.", name.size()) == std::string_view::npos;
 }
 
 /// Most programs never read both variables; only a script that joins by itself gets the warning.
@@ -175,8 +147,10 @@ Environment EnvironmentChange::apply(const Environment& environment) const {
 EnvironmentChange environment_change(const Topology& topology, const Node& node, bool with_pet) {
   EnvironmentChange change;
   if (topology.is<Idle>()) return change;
-  if (topology.is<CreatedProcess>())
-    set_known(change, topology.facts, of_process);
+  if (topology.is<CreatedProcess>())  // torch's variables for a process that exists already
+    set_known(change, topology.facts,
+              {Fact::rank, Fact::world_size, Fact::local_rank, Fact::local_world_size, Fact::master_addr,
+               Fact::master_port});
   else
     set_node(change, topology, node);
   set_pet(change, topology, with_pet, node.environment());
@@ -201,7 +175,7 @@ std::optional<PythonWords> read_python(const std::vector<std::string>& command) 
   if (command.empty()) return std::nullopt;
   if (command[0] == "-m" && command.size() > 1) return PythonWords{command[1], true, 2, {}};
   if (command[0].ends_with(".py")) return PythonWords{command[0], false, 1, {}};
-  if (!is_interpreter(command[0])) return std::nullopt;
+  if (!is_version_of(command[0], "python")) return std::nullopt;
   const auto words_before = [&](std::size_t at) {
     return std::vector(command.begin(), command.begin() + static_cast<std::ptrdiff_t>(at));
   };
@@ -233,10 +207,11 @@ std::optional<PythonWords> read_python(const std::vector<std::string>& command) 
 
 std::vector<std::size_t> possible_starts(const std::vector<std::string>& command) {
   // Each executes what follows its options and at most one argument (`conda run`, `gosu USER`).
-  constexpr std::string_view wrappers =
-      "env nohup nice ionice chrt taskset timeout time setsid gosu su-exec setpriv sudo tini catatonit "
-      "dumb-init "
-      "uv poetry pdm pixi hatch numactl nsys ncu strace conda mamba micromamba stdbuf";
+  constexpr auto wrappers = std::to_array<std::string_view>(
+      {"env",    "nohup",  "nice",    "ionice",     "chrt",  "taskset", "timeout",   "time",
+       "setsid", "gosu",   "su-exec", "setpriv",    "sudo",  "tini",    "catatonit", "dumb-init",
+       "uv",     "poetry", "pdm",     "pixi",       "hatch", "numactl", "nsys",      "ncu",
+       "strace", "conda",  "mamba",   "micromamba", "stdbuf"});
   const bool starts_python = std::ranges::any_of(
       command, [](const std::string& word) { return word == "-m" || word.ends_with(".py"); });
   std::vector<std::size_t> starts;
@@ -251,7 +226,7 @@ std::vector<std::size_t> possible_starts(const std::vector<std::string>& command
       continue;
     }
     if (is_shell(name)) break;
-    if (has_part(wrappers, name, " ")) {
+    if (contains(wrappers, name)) {
       wrapped = value = true;
       continue;
     }

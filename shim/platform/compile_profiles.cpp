@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,6 +25,32 @@ std::string literal(std::string_view text) { return "R\"text(" + std::string(tex
 template <class Enum>
 std::string enumerator(const char* type, Enum one) {
   return std::string(type) + "{" + std::to_string(static_cast<unsigned>(one)) + "}";
+}
+
+/// The variable without which the expression yields nothing; empty if there is none.
+std::string_view needed(const Expression& one) {
+  if (one.function == Function::variable) return one.text;
+  if (one.function == Function::unless || one.function == Function::either) return {};
+  for (const Expression& child : one.children)
+    if (const std::string_view name = needed(child); !name.empty()) return name;
+  return {};
+}
+
+/// The profiles' clues (recognise.cpp), by variable, as rows of a table.
+std::string clues_of(std::span<const Profile> profiles) {
+  std::set<std::string> rows;
+  for (const Profile& profile : profiles) {
+    const auto add = [&](std::string_view variable) {
+      rows.insert("    {" + literal(variable) + ", " + std::to_string(&profile - profiles.data()) + "},\n");
+    };
+    for (const Expression& sign : profile.signs) add(needed(sign));
+    for (const auto& [all, any] : profile.match)
+      if (const std::string_view of_all = needed({Function::join, {}, all}); !of_all.empty() || any.empty())
+        add(of_all);
+      else
+        for (const Expression& one : any) add(needed(one));
+  }
+  return joined(rows, "");
 }
 
 /// Writes what profiles consist of as constants.
@@ -94,7 +121,9 @@ int main(int argc, char** argv) {
   const std::string name = writer.list("Profile", std::span<const platform::Profile>(profiles));
   std::ofstream out(argv[1], std::ios::binary);
   out << "// Written by compile_profiles from config/platforms/*.toml; not to be edited.\n\n"
-      << writer.lists << "constexpr std::span<const Profile> all_profiles = " << name << ";\n"
+      << writer.lists << "constexpr std::span<const Profile> all_profiles = " << name << ";\n\n"
+      << "constexpr Clue clues[] = {\n"
+      << platform::clues_of(profiles) << "};\n"
       << std::flush;
   return out ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -107,15 +107,9 @@ Facts Evaluation::facts() {
 }
 
 bool Evaluation::holds(const Expression& condition) {
-  // Almost all conditions are that a variable is set; they need no copy of it.
-  switch (condition.function) {
-    case Function::variable:
-      return variable(condition.text).has_value();
-    case Function::unless:
-      return !holds(condition.children[0]) && holds(condition.children[1]);
-    default:
-      return value(condition).has_value();
-  }
+  if (condition.is_negative()) return !holds(condition.children[0]) && holds(condition.children[1]);
+  if (condition.function == Function::variable) return variable(condition.text).has_value();
+  return value(condition).has_value();
 }
 
 std::vector<Expression> Evaluation::met(const Conditions& conditions) {

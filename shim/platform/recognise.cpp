@@ -14,6 +14,12 @@ namespace {
 
 using namespace std::string_view_literals;
 
+/// A built-in profile is recognised only where a variable is set that is one of its clues.
+struct Clue {
+  std::string_view variable;  ///< empty: it may be recognised without any
+  std::size_t profile;
+};
+
 // The profiles are constants made at build time. Reading their documents at the start would cost 25 million
 // instructions (callgrind), eleven times what all of `rankshim env` takes with a PyTorchJob's environment.
 #include "builtin_profiles.inc"
@@ -54,7 +60,8 @@ bool supersedes(const Profile& profile, const Profile& other) {
 
 /// How many signs hold, or how many positive conditions of the most specific [[match]] that is fulfilled;
 /// nothing if the profile is not recognised.
-std::optional<std::ptrdiff_t> fulfilled(const Profile& profile, Evaluation evaluation) {
+std::optional<std::ptrdiff_t> fulfilled(const Profile& profile, Reading& on) {
+  Evaluation evaluation(profile, on);
   const auto holds = [&](const Expression& condition) { return evaluation.holds(condition); };
   // These come first, because they are variables, while a sign may be a file.
   if (std::ranges::any_of(profile.unless, holds)) return std::nullopt;
@@ -64,6 +71,19 @@ std::optional<std::ptrdiff_t> fulfilled(const Profile& profile, Evaluation evalu
     if (const auto met = evaluation.met(way); !met.empty())
       best = std::max(best.value_or(0), std::ranges::count(met, false, &Expression::is_negative));
   return best;
+}
+
+/// Whether there is a clue for each profile. Among a user's own there may be for all: their clues are not
+/// known.
+std::vector<bool> candidates(std::span<const Profile> profiles, const Node& node) {
+  std::vector<bool> candidates(profiles.size(), profiles.data() != all_profiles.data());
+  const auto add = [&](std::string_view variable) {
+    const Clue* clue = std::ranges::lower_bound(clues, variable, {}, &Clue::variable);
+    for (; clue != std::end(clues) && clue->variable == variable; ++clue) candidates[clue->profile] = true;
+  };
+  for (const std::string_view without : {"", "RANKSHIM_NNODES"}) add(without);  // an option may set this one
+  for (const std::string_view entry : node.environment().entries()) add(entry_name(entry));
+  return candidates;
 }
 
 /// Numbers on which two platforms of one job cannot differ.
@@ -85,26 +105,12 @@ void read_names(std::span<const Profile> profiles, Reading& on, Platform& platfo
   }
 }
 
-Fault unknown_platform(std::span<const Profile> profiles, std::string_view wanted) {
-  std::vector<std::string_view> names = {"auto", "none"};
-  for (const Profile& profile : profiles) names.push_back(profile.name);
-  const std::string begin = std::string(wanted) + "-";
-  std::string family;
-  for (const std::string_view name : names)
-    if (name.starts_with(begin)) family += (family.empty() ? "" : ", ") + std::string(name);
-  return {Anchor::unknown_platform,
-          "there is no platform " + in_quotes(wanted) +
-              (family.empty() ? and_nearest(nearest(wanted, names)) : ", only " + family),
-          {"--platform"},
-          "choose one that `rankshim platforms` lists, with --platform"};
-}
-
 /// The variables by which this node would be recognised and get its numbers, and which `none` ignores.
 std::vector<std::string> ignored_variables(std::span<const Profile> profiles, const Node& node) {
   Reading on(node);
   std::vector<std::string> inputs;
   for (const Profile& profile : profiles) {
-    if (profile.opt_in || !fulfilled(profile, Evaluation(profile, on))) continue;
+    if (profile.opt_in || !fulfilled(profile, on)) continue;
     for (const FactExpression& one : profile.facts)
       if (one.fact == Fact::master_addr || contains(decisive, one.fact))
         add_variables(one.expression, inputs);
@@ -162,6 +168,20 @@ Fault unreadable_profile(const std::string& path) {
           path + ": cannot be read",
           {path},
           "name a readable file with --profile (RANKSHIM_PROFILE)"};
+}
+
+Fault unknown_platform(std::span<const Profile> profiles, std::string_view wanted) {
+  std::vector<std::string_view> names = {"auto", "none"};
+  for (const Profile& profile : profiles) names.push_back(profile.name);
+  const std::string begin = std::string(wanted) + "-";
+  std::string family;
+  for (const std::string_view name : names)
+    if (name.starts_with(begin)) family += (family.empty() ? "" : ", ") + std::string(name);
+  return {Anchor::unknown_platform,
+          "there is no platform " + in_quotes(wanted) +
+              (family.empty() ? and_nearest(nearest(wanted, names)) : ", only " + family),
+          {"--platform"},
+          "choose one that `rankshim platforms` lists, with --platform"};
 }
 
 std::vector<std::string> users_files(std::string_view file, bool of_launchers, const Node& node) {
@@ -246,9 +266,10 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
   Reading on(node, users_nnodes);
   std::vector<Match> matches;
   if (wanted == "auto") {
+    const std::vector<bool> has_clue = candidates(profiles, node);
     for (const Profile& profile : profiles) {
-      if (profile.opt_in) continue;
-      const auto signs = fulfilled(profile, Evaluation(profile, on));
+      if (profile.opt_in || !has_clue[static_cast<std::size_t>(&profile - profiles.data())]) continue;
+      const auto signs = fulfilled(profile, on);
       if (!signs) continue;
       const bool is_launcher = profile.kind == ProfileKind::launcher;
       matches.push_back({is_launcher ? ProfileKind::platform : profile.kind,

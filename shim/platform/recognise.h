@@ -94,6 +94,9 @@ struct Platform {
 Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view wanted, const Node& node,
                             std::size_t own = 0, std::string_view users_nnodes = {});
 
+/// There is no platform of that name.
+Fault unknown_platform(std::span<const Profile> profiles, std::string_view wanted);
+
 /// The profile of that name; nullptr if there is none.
 const Profile* find(std::span<const Profile> profiles, std::string_view name);
 

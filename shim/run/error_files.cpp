@@ -14,11 +14,12 @@ std::string error_file_of(const std::string& folder, unsigned local_rank) {
 
 }  // namespace
 
-ErrorFiles::ErrorFiles(const Run& run, const Job& job, const LaunchPlan& plan, const OwnFolder& folder)
+ErrorFiles::ErrorFiles(const Run& run, const Job& job, const Environment& environment,
+                       const OwnFolder& folder)
     : run_(run),
       job_(job),
       failure_(folder.has_site ? folder.path + "/failure.json" : std::string()),
-      launchers_(find_agent_error_file(job.choice, plan, run.node, folder)),
+      launchers_(find_agent_error_file(job.choice, environment, folder)),
       launchers_before_(run.node.file(launchers_).value_or("")) {}
 
 PythonError ErrorFiles::read(const std::string& path) const {

@@ -16,8 +16,8 @@ namespace rankshim {
 class ErrorFiles {
  public:
   /// To be made before the command's start: if the user named the launcher's file, an earlier run may have
-  /// left one. `plan` is the command's, and `folder` rankshim's.
-  ErrorFiles(const Run& run, const Job& job, const LaunchPlan& plan, const OwnFolder& folder);
+  /// left one. `environment` is the command's, and `folder` rankshim's.
+  ErrorFiles(const Run& run, const Job& job, const Environment& environment, const OwnFolder& folder);
 
   /// Collects what the workers, the launcher and the kernel have left about this end, redacted.
   [[nodiscard]] Details gather(const supervise::Ending& ending) const;

@@ -201,9 +201,10 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
                    .folder = folder.own(),
                    .network_interface = network_interface(job.topology, run.node, master_address),
                    .attempt = all.attempts.number()});
-  supervise::Command command{plan.argv, plan.environment.apply(run.node.environment()).entries()};
+  const Environment environment = plan.environment.apply(run.node.environment());
+  supervise::Command command{plan.argv, environment.entries()};
   if (whole) command.open_files = whole->link().inherited_limit();
-  const ErrorFiles error_files(run, job, plan, folder.own());
+  const ErrorFiles error_files(run, job, environment, folder.own());
   auto launcher = make_launcher(run, job, *all.log_folder, all.attempts.number());
   supervise::Policy policy = plan_supervision(run.settings);
   policy.scope = signal_scope(run.settings);

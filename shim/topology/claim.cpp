@@ -23,10 +23,6 @@ constexpr std::pair<Fact, Option> user_facts[] = {{Fact::nnodes, Option::nnodes}
                                                   {Fact::rdzv_endpoint, Option::rdzv_endpoint},
                                                   {Fact::max_restarts, Option::max_restarts}};
 
-/// What is said of one node of a static job.
-constexpr auto of_a_node = std::to_array<Fact>(
-    {Fact::nnodes, Fact::node_rank, Fact::nproc_per_node, Fact::master_addr, Fact::master_port});
-
 /// What becomes of a claim that differs from the one before it in the order of sources.
 enum class Fate : std::uint8_t {
   wins,     ///< it is used instead
@@ -204,7 +200,7 @@ Claims collect_claims(const Settings& settings, const platform::Platform& platfo
   const bool is_part = platform.profile != nullptr && platform.profile->kind == platform::ProfileKind::part;
   add(platform.facts, all_facts, is_part ? Source::part : Source::platform, platform.name);
   add(platform.names, all_facts, Source::generic, {});
-  if (are_by_hand(platform)) add(platform.flags, of_a_node, Source::torchrun, {});
+  if (are_by_hand(platform)) add(platform.flags, facts_of_node, Source::torchrun, {});
   for (const Fact fact : all_facts)
     if (const auto& flag = platform.flags[fact];
         (of(fact) & only_torchruns) != 0 && flag && flag->origin == Origin::variable)
@@ -214,7 +210,7 @@ Claims collect_claims(const Settings& settings, const platform::Platform& platfo
       add(other.facts, all_facts, Source::other, other.profile->name);
     } else if (other.facts.has(Fact::nnodes) && other.facts.text(Fact::nnodes) != "1") {
       // It counts the nodes, and its user has set the rest.
-      add(other.facts, of_a_node, Source::part, other.profile->name);
+      add(other.facts, facts_of_node, Source::part, other.profile->name);
       add(other.facts, std::array{Fact::node_rank}, Source::other, other.profile->name);
     }
   }

@@ -20,25 +20,12 @@ constexpr std::string_view value_flags =
     "signals_to_handle shutdown_timeout log_line_prefix_template print_completion";
 constexpr std::string_view switches = "standalone module no_python run_path virtual_local_rank use_env";
 
-constexpr std::array<std::pair<std::string_view, Fact>, 10> fact_flags = {
-    {{"nnodes", Fact::nnodes},
-     {"node_rank", Fact::node_rank},
-     {"nproc_per_node", Fact::nproc_per_node},
-     {"master_addr", Fact::master_addr},
-     {"master_port", Fact::master_port},
-     {"rdzv_id", Fact::run_id},
-     {"rdzv_backend", Fact::rdzv_backend},
-     {"rdzv_endpoint", Fact::rdzv_endpoint},
-     {"rdzv_conf", Fact::rdzv_conf},
-     {"max_restarts", Fact::max_restarts}}};
+/// What torchrun has flags for, of the same names.
+constexpr auto fact_flags = std::to_array<Fact>(
+    {Fact::nnodes, Fact::node_rank, Fact::nproc_per_node, Fact::master_addr, Fact::master_port, Fact::rdzv_id,
+     Fact::rdzv_backend, Fact::rdzv_endpoint, Fact::rdzv_conf, Fact::max_restarts});
 
-/// torchrun, torchrun3, torchrun-3.11.
-bool is_torchrun(std::string_view word) {
-  constexpr std::string_view name = "torchrun";
-  const std::string_view base = base_name(word);
-  return base.starts_with(name) &&
-         base.find_first_not_of("0123456789.-", name.size()) == std::string_view::npos;
-}
+bool is_torchrun(std::string_view word) { return is_version_of(word, "torchrun"); }
 
 bool is_torchrun(const PythonWords& python) {
   if (python.module)
@@ -107,10 +94,10 @@ bool is_own_endpoint(std::string_view endpoint) {
 
 void read_facts(TorchrunCommand& torchrun) {
   Facts& facts = torchrun.given.facts;
-  for (const auto& [name, fact] : fact_flags) {
-    if (const auto* flag = torchrun.find(name))
-      facts[fact] = Value{flag->value, Origin::option, written(*flag, torchrun)};
-  }
+  for (const Fact fact : fact_flags)
+    if (const auto* flag = torchrun.find(name(fact)))
+      facts[fact == Fact::rdzv_id ? Fact::run_id : fact] = {flag->value, Origin::option,
+                                                            written(*flag, torchrun)};
   const auto* endpoint = torchrun.find("rdzv_endpoint");
   const auto* alone_by = torchrun.find("standalone");
   if (alone_by == nullptr && endpoint != nullptr && is_own_endpoint(endpoint->value)) alone_by = endpoint;
@@ -175,7 +162,7 @@ TorchrunCommand read_torchrun_args(const Settings& settings) {
 
 std::vector<std::string_view> flags_of_job() {
   std::vector<std::string_view> flags = {"standalone", "local_addr", "module", "no_python", "run_path"};
-  std::ranges::copy(fact_flags | std::views::keys, std::back_inserter(flags));
+  std::ranges::transform(fact_flags, std::back_inserter(flags), name);
   return flags;
 }
 

@@ -397,10 +397,9 @@ std::vector<std::string> torchrun_argv(const LaunchChoice& choice, const Torchru
   return argv;
 }
 
-std::string find_agent_error_file(const LaunchChoice& choice, const LaunchPlan& plan, const Node& node,
+std::string find_agent_error_file(const LaunchChoice& choice, const Environment& environment,
                                   const OwnFolder& folder) {
   if (choice.natively() || (!choice.launches() && !folder.has_site)) return {};
-  const Environment environment = plan.environment.apply(node.environment());
   const std::string path(environment.get(agent_error_variable).value_or(""));
   return path.empty() && folder.has_site ? folder.path + "/error.json" : path;
 }

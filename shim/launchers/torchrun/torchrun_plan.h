@@ -75,9 +75,9 @@ std::vector<std::string> torchrun_argv(const LaunchChoice& choice, const Torchru
 void change_for_torch(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input,
                       const OwnFolder& folder);
 
-/// The file that the plan, or the user, has the agent write its error into: the launcher, or a torchrun that
-/// a program starts. Empty if there is none.
-std::string find_agent_error_file(const LaunchChoice& choice, const LaunchPlan& plan, const Node& node,
+/// The file that the command's environment has the agent write its error into: the launcher, or a torchrun
+/// that a program starts. Empty if there is none.
+std::string find_agent_error_file(const LaunchChoice& choice, const Environment& environment,
                                   const OwnFolder& folder);
 
 }  // namespace rankshim
