@@ -76,7 +76,8 @@ std::optional<std::ptrdiff_t> fulfilled(const Profile& profile, Reading& on) {
 /// Whether there is a clue for each profile. Among a user's own there may be for all: their clues are not
 /// known.
 std::vector<bool> candidates(std::span<const Profile> profiles, const Node& node) {
-  std::vector<bool> candidates(profiles.size(), profiles.data() != all_profiles.data());
+  if (profiles.data() != all_profiles.data()) return std::vector<bool>(profiles.size(), true);
+  std::vector<bool> candidates(profiles.size());
   const auto add = [&](std::string_view variable) {
     const Clue* clue = std::ranges::lower_bound(clues, variable, {}, &Clue::variable);
     for (; clue != std::end(clues) && clue->variable == variable; ++clue) candidates[clue->profile] = true;
