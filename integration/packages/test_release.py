@@ -7,13 +7,15 @@ import subprocess
 import pytest
 import yaml
 
+from lib import network as networks
 from packages.conftest import PYTHON, REPOSITORY
 
 WORKFLOWS = sorted((REPOSITORY / ".github/workflows").glob("*.yml"))
 
 
 def release(repository, *arguments, timeout=60):
-    return subprocess.run([repository / "scripts/release", *arguments], capture_output=True, text=True, timeout=timeout)
+    return subprocess.run([*networks.machine_network(), repository / "scripts/release", *arguments],
+                          capture_output=True, text=True, timeout=timeout)
 
 
 def clone_into(folder):

@@ -88,6 +88,7 @@ def test_bench_measures_all_three_inits_in_one_table_and_draws_them(rankshim, na
     assert {cell.strip() for cell in memory[1:4]} <= {text.replace(",", "") for text in texts}
 
 
+@pytest.mark.alone
 @pytest.mark.nightly  # it compiles the program of the figures
 def test_scale_measures_the_waiting_of_many_nodes_and_long_lists_and_the_link_of_thousands(rankshim, namespaces, tmp_path):
     if namespaces:

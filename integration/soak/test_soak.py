@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -15,6 +16,7 @@ from lib.requirements import cannot
 def test_after_a_soak_memory_descriptors_and_children_are_as_before(rankshim, seconds):
     if os.geteuid() != 0:
         cannot("only root can have a PID namespace and a small disk")
+    signal.alarm(seconds + 400)  # in the place of the limit for one test
     soak = pathlib.Path(__file__).with_name("soak.py")
     done = subprocess.run(["unshare", "--mount", "--propagation", "private", sys.executable, soak, rankshim, str(seconds)],
                           stdout=subprocess.PIPE, text=True, timeout=seconds + 300, check=False)

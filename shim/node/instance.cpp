@@ -105,7 +105,7 @@ void remove_what_was_left(const std::vector<std::string>& folders) {
     if (!is_local(parent) || others_can_replace_in(parent)) continue;
     Folder names(parent.c_str());
     while (const char* name = names.next()) {
-      const bool by_container = fits(name, "rankshim-pid1-??????");
+      const bool by_container = fits(name, std::string(name_of_pid_1) + "??????");
       if (!by_container && !is_left(name)) continue;
       struct stat status{};
       const std::string path = parent + "/" + name;
