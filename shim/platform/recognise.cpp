@@ -73,8 +73,8 @@ std::optional<std::ptrdiff_t> fulfilled(const Profile& profile, Reading& on) {
   return best;
 }
 
-/// Whether there is a clue for each profile. Among a user's own there may be for all: their clues are not
-/// known.
+/// Which profiles have a clue among the variables. In a list with a user's own profiles all count as if they
+/// had.
 std::vector<bool> candidates(std::span<const Profile> profiles, const Node& node) {
   if (profiles.data() != all_profiles.data()) return std::vector<bool>(profiles.size(), true);
   std::vector<bool> candidates(profiles.size());

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
-#include <ranges>
 #include <utility>
 
 #include "base/text.h"
@@ -20,7 +19,7 @@ constexpr std::string_view value_flags =
     "signals_to_handle shutdown_timeout log_line_prefix_template print_completion";
 constexpr std::string_view switches = "standalone module no_python run_path virtual_local_rank use_env";
 
-/// What torchrun has flags for, of the same names.
+/// The facts that torchrun has flags for, of the same names; its rdzv_id is the run id.
 constexpr auto fact_flags = std::to_array<Fact>(
     {Fact::nnodes, Fact::node_rank, Fact::nproc_per_node, Fact::master_addr, Fact::master_port, Fact::rdzv_id,
      Fact::rdzv_backend, Fact::rdzv_endpoint, Fact::rdzv_conf, Fact::max_restarts});

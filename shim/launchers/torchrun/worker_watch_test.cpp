@@ -112,7 +112,7 @@ void run_until(boost::asio::io_context& io, const std::function<bool()>& happene
   }
 }
 
-/// An agent of two workers and its watch, which follows it as soon as the test says so.
+/// An agent with two workers, and a watch that begins to follow it when the test says so.
 struct Watched {
   Folder folder;
   boost::asio::io_context io;
