@@ -17,6 +17,13 @@ if(NOT RANKSHIM_ZIG_TOOLS)
     file(WRITE "${RANKSHIM_ZIG_TOOLS}/${tool}" "#!/bin/sh\nexec '${RANKSHIM_ZIG}' ${tool} \"$@\"\n")
     file(CHMOD "${RANKSHIM_ZIG_TOOLS}/${tool}" PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
   endforeach()
+  # zig's part of libc, for a program of one thread: its malloc takes three system calls for each class of sizes otherwise,
+  # and -fsingle-threaded does not reach the libc that zig c++ links.
+  get_filename_component(zig_folder "${RANKSHIM_ZIG}" DIRECTORY)
+  execute_process(COMMAND "${RANKSHIM_ZIG}" build-obj "${zig_folder}/lib/c.zig" -target "${RANKSHIM_ARCH}-linux-musl" -lc
+                          -O ReleaseSmall -fsingle-threaded -fstrip -ffunction-sections -fdata-sections
+                          "-femit-bin=${RANKSHIM_ZIG_TOOLS}/libc.o" COMMAND_ERROR_IS_FATAL ANY)
+  set(CMAKE_EXE_LINKER_FLAGS_INIT "${RANKSHIM_ZIG_TOOLS}/libc.o")
 endif()
 list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES RANKSHIM_ARCH RANKSHIM_ZIG RANKSHIM_ZIG_TOOLS)
 

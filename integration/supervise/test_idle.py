@@ -1,5 +1,7 @@
 """While the command runs, rankshim sleeps."""
 
+import os
+
 from lib.events import until
 from lib.idle import DAYS, sleeps
 
@@ -9,6 +11,7 @@ def test_nothing_is_due_while_the_command_runs(start):
     shim = process.shim()
     # At the start something is due in a moment. After it the loop sleeps for ever, instead of for 300 s.
     until(lambda: sleeps(shim) > DAYS, "nothing is due")
+    assert len(os.listdir(f"/proc/{shim}/task")) == 1  # the released libc is built for one thread
     process.send(15)
     assert process.wait() == 143
 
