@@ -9,11 +9,12 @@ import sys
 import pytest
 
 JOB = {"PET_NNODES": "2", "PET_NPROC_PER_NODE": "8", "PET_NODE_RANK": "1", "PET_MASTER_ADDR": "node-0", "PET_MASTER_PORT": "29500",
-       "PET_RDZV_ENDPOINT": "node-0:29500", "PET_RDZV_ID": "job", "PET_RDZV_CONF": "is_host=false", "PET_LOCAL_ADDR": "10.0.0.2"}
+       "PET_RDZV_ENDPOINT": "node-0:29500", "PET_RDZV_ID": "job", "PET_RDZV_CONF": "is_host=false", "PET_LOCAL_ADDR": ""}
 ELASTIC = {**JOB, "PET_NNODES": "2:4", "PET_RDZV_BACKEND": "c10d"}
 STATIC = {name: JOB[name] for name in list(JOB)[:5]}
-MEET = {name: JOB[name] for name in ["PET_NNODES", "PET_NPROC_PER_NODE", *list(JOB)[5:]]}
-HOSTED = {name: JOB[name] for name in ("PET_NNODES", "PET_NPROC_PER_NODE", "PET_RDZV_CONF", "PET_LOCAL_ADDR")}
+FOUND = {**JOB, "PET_LOCAL_ADDR": "127.0.0.1"}  # on the way to 127.0.0.5
+MEET = {name: FOUND[name] for name in ["PET_NNODES", "PET_NPROC_PER_NODE", *list(JOB)[5:]]}
+HOSTED = {name: FOUND[name] for name in ("PET_NNODES", "PET_NPROC_PER_NODE", "PET_RDZV_CONF", "PET_LOCAL_ADDR")}
 TELL = "import json, os\nprint(json.dumps({name: value for name, value in os.environ.items() if name.startswith('PET_')}))\n"
 
 
@@ -32,7 +33,7 @@ def pet(site, tmp_path):
             (folder / "__init__.py").touch()
     subject = site(had_path=True, job=JOB)
 
-    def run(*words, job=JOB, towards="", program=(str(script),), env=None):
+    def run(*words, job=JOB, towards="127.0.0.5", program=(str(script),), env=None):
         text = (subject.python / "sitecustomize.py").read_text()
         (subject.python / "sitecustomize.py").write_text(text[:text.rindex("serve(")] + f"serve(True, {job!r}, {towards!r}, True)\n")
         done = subject.run([*program, *words], path=f":{tmp_path}/modules", env=env)
@@ -105,12 +106,14 @@ def test_the_masters_address_is_the_endpoint_by_another_name(pet):
 
 
 def test_the_local_address_is_given_where_it_is_needed_and_not_set(pet):
-    assert pet("train.py", job=ELASTIC)["PET_LOCAL_ADDR"] == "10.0.0.2"
+    assert pet("train.py", job=ELASTIC, towards="::1")["PET_LOCAL_ADDR"] == "::1"
+    assert pet("train.py", job=ELASTIC, towards="127.0.0.7")["PET_LOCAL_ADDR"] == "127.0.0.1"
+    assert pet("train.py", job=ELASTIC, env={"PET_LOCAL_ADDR": "10.0.0.9"})["PET_LOCAL_ADDR"] == "10.0.0.9"
     unset = {name: value for name, value in ELASTIC.items() if name != "PET_LOCAL_ADDR"}  # as where the platform sets it
     assert pet("train.py", job=unset, env={"PET_LOCAL_ADDR": "10.0.0.9"})["PET_LOCAL_ADDR"] == "10.0.0.9"
     assert "PET_LOCAL_ADDR" not in pet("--rdzv_backend=static", "train.py", job=ELASTIC)
     tell = [sys.executable, "-c", TELL]
-    assert json.loads(pet.subject.run(tell, worker=True, env=ELASTIC).stdout) == {}
+    assert json.loads(pet.subject.run(tell, worker=True, env={**ELASTIC, "PET_LOCAL_ADDR": "127.0.0.1"}).stdout) == {}
 
 
 @pytest.mark.parametrize("program", [

@@ -146,9 +146,10 @@ bool is_error_of_no_meeting(std::string_view exception) {
 }
 
 std::optional<supervise::WorkerEnd> read_failure(const Node& node, const std::string& path) {
-  const std::string document = node.file(path).value_or("");
+  const auto document = node.file(path);
+  if (!document) return std::nullopt;
   const auto number = [&](const char* name) {
-    return parse_number<int>(json::field(document, name).value_or(""));
+    return parse_number<int>(json::field(*document, name).value_or(""));
   };
   const auto rank = number("rank"), local_rank = number("local_rank"), pid = number("pid");
   const auto exitcode = number("exitcode");  // Python's: below 0, the signal that ended it

@@ -28,14 +28,11 @@ constexpr EmbeddedFile module[] = {
 
 /// A literal for Python 2 and 3. Bytes that are not plain ASCII are escaped, as torchrun reads them.
 std::string python_literal(std::string_view text) {
+  const auto is_plain = [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; };
+  if (std::ranges::all_of(text, is_plain)) return std::string("\"").append(text).append("\"");
   std::string literal = "\"";
-  for (const char c : text) {
-    const bool plain = c >= ' ' && c <= '~' && c != '"' && c != '\\';
-    if (plain)
-      literal += c;
-    else
-      literal += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-  }
+  for (const char c : text)
+    literal += is_plain(c) ? std::string(1, c) : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
   return literal + "\"";
 }
 

@@ -322,8 +322,7 @@ std::optional<PythonSite> plan_site(const LaunchChoice& choice, const LaunchInpu
     const std::string_view master = topology.facts.text(Fact::master_addr);
     site.master = without_brackets(master_address ? std::string_view(*master_address) : master);
     if (!is_literal(site.master)) site.master.clear();
-    const auto own = input.node.address_towards(site.master);
-    if (own && !environment.get("PET_LOCAL_ADDR")) site.job->emplace_back("PET_LOCAL_ADDR", *own);
+    if (!environment.get("PET_LOCAL_ADDR")) site.job->emplace_back("PET_LOCAL_ADDR", "");
   }
   return site;
 }

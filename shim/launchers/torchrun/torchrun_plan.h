@@ -25,8 +25,8 @@ Faults check_torchrun_args(const Settings& settings);
 struct PythonSite {
   bool had_path = false;  ///< the user has a PYTHONPATH
   /// The PET_* variables for a torchrun that the command starts, as far as they are not in the command's
-  /// environment: they replace what its command line leaves out. Nothing if such a torchrun must not be
-  /// changed.
+  /// environment: they replace what its command line leaves out; an empty one is found there. Nothing if
+  /// such a torchrun must not be changed.
   std::optional<Variables> job;
   std::string master;    ///< its address, IPv4 or IPv6, without brackets; empty if it is not known
   bool records = false;  ///< whether exceptions are recorded: of workers, and of a Python that is the command

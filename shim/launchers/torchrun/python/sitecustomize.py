@@ -141,6 +141,25 @@ def host_of(place):
     return place.partition(":")[0] if place.count(":") == 1 else place
 
 
+def own_address(towards):
+    """This node's address on the route to the address `towards`, or else on the default route; empty if there is none.
+    Connecting a datagram socket only looks up the route (udp(7)); the last two belong to no host (RFC 5737, 3849)."""
+    import socket
+
+    for place in (towards or "192.0.2.1", "192.0.2.1", "2001:db8::1"):
+        probe = None
+        try:
+            probe = socket.socket(socket.AF_INET6 if ":" in place else socket.AF_INET, socket.SOCK_DGRAM)
+            probe.connect((place, 9))
+            return probe.getsockname()[0]
+        except socket.error:
+            pass
+        finally:
+            if probe:
+                probe.close()
+    return ""
+
+
 def join(given, job, towards):
     """Sets the job's PET_* in the environment of this torchrun, which reads them where the flag is not given. One that
     is to stay on this node gets none, not the platform's own either: a `--standalone` would wait for the other nodes."""
@@ -175,8 +194,9 @@ def join(given, job, towards):
         if host_of(endpoint) in (host_of(known("PET_RDZV_ENDPOINT")), towards):
             wanted.append("PET_RDZV_CONF")
     for name in wanted:
-        if known(name):
-            os.environ[name] = known(name)
+        value = known(name) or (own_address(towards) if name == "PET_LOCAL_ADDR" else "")
+        if value:
+            os.environ[name] = value
 
 
 def keep_logs(given, logs):
@@ -339,14 +359,14 @@ def prepare(had_path, job, towards, parent):
         return FOLDER + "/error.json"
     leave_environment(had_path)
     for name, value in dict(job or {}, PET_LOG_DIR=logs).items():
-        if os.environ.get(name) == value:
-            del os.environ[name]
+        if value in ("", os.environ.get(name)):
+            os.environ.pop(name, None)
     return os.environ[ERROR_FILE]
 
 
 def serve(had_path, job, towards, records, parent=0):
     """`had_path`: the user has a PYTHONPATH. `job`: the PET_* for a torchrun that the command starts, as far as they are
-    not in its environment; None where it is rankshim's own. `towards`: the master's address, where it is known.
+    not in its environment, empty where it is to find one; None where it is rankshim's own. `towards`: the master's address, where it is known.
     `records`: of workers, and of the command itself, whose parent's number is `parent`."""
     error_file = None
     leave_path(had_path)
