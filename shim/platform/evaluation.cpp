@@ -57,17 +57,17 @@ std::string shown(const Value& value) {
 
 Reading::Reading(const Node& on, std::string_view users_nnodes) : node(on) {
   variables_.reserve(node.environment().entries().size() + 1);
-  if (!users_nnodes.empty()) variables_.emplace("RANKSHIM_NNODES", users_nnodes);
+  if (!users_nnodes.empty()) variables_.emplace("RANKSHIM_NNODES", trimmed(users_nnodes));
   for (const std::string_view entry : node.environment().entries()) {
     const std::string_view name = entry_name(entry);  // of one that occurs twice, the first counts
-    if (!name.empty()) variables_.emplace(name, entry.substr(name.size() + 1));
+    if (!name.empty()) variables_.emplace(name, trimmed(entry.substr(name.size() + 1)));
   }
 }
 
 std::optional<std::string_view> Reading::get(std::string_view name) const {
   const auto found = variables_.find(name);
-  const std::string_view value = found == variables_.end() ? std::string_view() : trimmed(found->second);
-  return value.empty() ? std::nullopt : std::optional(value);
+  const bool is_set = found != variables_.end() && !found->second.empty();
+  return is_set ? std::optional(found->second) : std::nullopt;
 }
 
 std::optional<Value> Evaluation::value(const Expression& expression) {

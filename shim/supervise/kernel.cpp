@@ -101,11 +101,9 @@ int forbid_core(pid_t process) {
 }
 
 void reserve_standard_descriptors() {
-  int descriptor = -1;
-  do {
-    descriptor = open("/", O_PATH | O_CLOEXEC);
-  } while (descriptor >= 0 && descriptor <= STDERR_FILENO);
-  if (descriptor >= 0) close(descriptor);
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(descriptor, F_GETFD) < 0)
+      open("/", O_PATH | O_CLOEXEC);  // takes the lowest number that is free
 }
 
 }  // namespace rankshim::supervise::kernel

@@ -208,15 +208,18 @@ void Spawn::become_command(int report, const Start& how) {
   _exit(127);
 }
 
-/// Reads what the child has written so far, which is everything if it was made by vfork.
+/// Reads what the child has written so far, which is everything if it was made by vfork: then the pipe has
+/// ended.
 void Spawn::read_reports() {
   Report report{};
-  while (read(report_.number(), &report, sizeof(report)) == static_cast<ssize_t>(sizeof(report))) {
+  ssize_t size = 0;
+  while ((size = read(report_.number(), &report, sizeof(report))) == static_cast<ssize_t>(sizeof(report))) {
     if (report.warning != nullptr)
       log::warn("{}: {}", report.warning, std::strerror(report.error));
     else
       failure_ = report;
   }
+  if (size == 0) report_ = Descriptor();
 }
 
 std::optional<SpawnFailure> Spawn::failure() {
