@@ -18,12 +18,14 @@ if(NOT RANKSHIM_ZIG_TOOLS)
     file(CHMOD "${RANKSHIM_ZIG_TOOLS}/${tool}" PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
   endforeach()
   # zig's part of libc, for a program of one thread: its malloc takes three system calls for each class of sizes otherwise,
-  # and -fsingle-threaded does not reach the libc that zig c++ links.
+  # and -fsingle-threaded does not reach the libc that zig c++ links. And the fast memcpy, which is a loop over bytes there.
   get_filename_component(zig_folder "${RANKSHIM_ZIG}" DIRECTORY)
-  execute_process(COMMAND "${RANKSHIM_ZIG}" build-obj "${zig_folder}/lib/c.zig" -target "${RANKSHIM_ARCH}-linux-musl" -lc
-                          -O ReleaseSmall -fsingle-threaded -fstrip -ffunction-sections -fdata-sections
-                          "-femit-bin=${RANKSHIM_ZIG_TOOLS}/libc.o" COMMAND_ERROR_IS_FATAL ANY)
-  set(CMAKE_EXE_LINKER_FLAGS_INIT "${RANKSHIM_ZIG_TOOLS}/libc.o")
+  foreach(part c compiler_rt)
+    execute_process(COMMAND "${RANKSHIM_ZIG}" build-obj "${zig_folder}/lib/${part}.zig" -target "${RANKSHIM_ARCH}-linux-musl" -lc
+                            -O ReleaseFast -fsingle-threaded -fstrip -ffunction-sections -fdata-sections
+                            "-femit-bin=${RANKSHIM_ZIG_TOOLS}/${part}.o" COMMAND_ERROR_IS_FATAL ANY)
+    string(APPEND CMAKE_EXE_LINKER_FLAGS_INIT " ${RANKSHIM_ZIG_TOOLS}/${part}.o")
+  endforeach()
 endif()
 list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES RANKSHIM_ARCH RANKSHIM_ZIG RANKSHIM_ZIG_TOOLS)
 
