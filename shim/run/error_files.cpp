@@ -38,10 +38,10 @@ link::Failure ErrorFiles::failure_of(const supervise::WorkerEnd& worker, const s
   return as_failure(cause_of(worker, "kernel", details));
 }
 
-Details ErrorFiles::gather(const supervise::Ending& ending) const {
+Details ErrorFiles::gather(const supervise::Ending& ending, bool is_unused) const {
   Details details;
   details.memory = run_.monitor.memory();
-  if (!failure_.empty()) details.told_by_torchrun = read_failure(run_.node, failure_);
+  if (!failure_.empty() && !is_unused) details.told_by_torchrun = read_failure(run_.node, failure_);
   const bool well = ending.kind == supervise::Ending::Kind::exited && ending.number == 0;
   if (well && !details.told_by_torchrun) return details;
   if (!ending.workers.error_folder.empty()) {

@@ -21,11 +21,9 @@ using std::chrono::system_clock;
 // longer to start its first worker.
 constexpr milliseconds short_run{100};
 
-std::string now() { return json::moment(system_clock::now()); }
-
 /// The text that a kubelet shows if rankshim was killed before it could write more.
 std::string killed_meanwhile(const std::string& what) {
-  return "rankshim, at " + now().substr(0, 19) + "Z: " + what +
+  return "rankshim, at " + json::moment(system_clock::now()).substr(0, 19) + "Z: " + what +
          "; if nothing follows, the container was killed before rankshim could write more";
 }
 

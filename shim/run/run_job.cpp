@@ -192,7 +192,7 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
   run.monitor.enter(job.choice.launches() ? "launch" : "run", {},
                     whole ? whole->link().launched_at() : link::now());
   const LaunchInput input{job.topology, run.settings, all.arguments, run.node};
-  const TemporaryFolder folder(job.choice, plan_site(job.choice, input, master_address), run.node);
+  TemporaryFolder folder(job.choice, plan_site(job.choice, input, master_address), run.node);
   if (!all.log_folder || job.choice.log_dir.empty()) all.log_folder = make_log_folder(job, folder.own().path);
   const LaunchPlan plan =
       plan_launch(job.choice, input,
@@ -227,7 +227,7 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
     code = supervise::exit_code_of(ending);
     co_await write_last_output(run, *launcher);
     launcher.reset();
-    const Details details = error_files.gather(ending);
+    const Details details = error_files.gather(ending, folder.remove_if_unused());
     Verdict verdict = judge_end(ending, details);
     if (whole) co_await whole->finish(run, verdict, ending);
     if (!is_tried_again(all.attempts, whole.get(), verdict, ending))

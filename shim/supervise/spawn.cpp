@@ -224,7 +224,6 @@ void Spawn::read_reports() {
 
 std::optional<SpawnFailure> Spawn::failure() {
   if (report_.number() >= 0) read_reports();
-  report_ = Descriptor();
   if (!failure_) return std::nullopt;
   const bool not_found = failure_->error == ENOENT && !failure_->exists;
   return SpawnFailure{"execve", not_found ? name_ : candidates_[failure_->candidate], failure_->error,

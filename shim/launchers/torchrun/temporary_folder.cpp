@@ -29,7 +29,6 @@ constexpr EmbeddedFile module[] = {
 /// A literal for Python 2 and 3. Bytes that are not plain ASCII are escaped, as torchrun reads them.
 std::string python_literal(std::string_view text) {
   const auto is_plain = [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; };
-  if (std::ranges::all_of(text, is_plain)) return std::string("\"").append(text).append("\"");
   std::string literal = "\"";
   for (const char c : text)
     literal += is_plain(c) ? std::string(1, c) : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
@@ -106,10 +105,15 @@ TemporaryFolder::TemporaryFolder(const LaunchChoice& choice, const std::optional
                                      : "exceptions may not be known");
 }
 
-TemporaryFolder::~TemporaryFolder() {
-  if (own_.path.empty()) return;
+bool TemporaryFolder::remove_if_unused() {
+  if (own_.path.empty()) return true;
   unlink(site_file(own_.path).c_str());
-  if (rmdir(own_.path.c_str()) == 0) return;  // the usual case, with fewer calls
+  if (rmdir(own_.path.c_str()) == 0) own_.path.clear();
+  return own_.path.empty();
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  if (remove_if_unused()) return;
   std::error_code error;
   std::filesystem::remove_all(own_.path, error);
   if (error) log::warn("the temporary folder {} cannot be removed: {}", own_.path, error.message());

@@ -21,6 +21,9 @@ class TemporaryFolder : boost::noncopyable {
   TemporaryFolder(const LaunchChoice& choice, const std::optional<PythonSite>& site, const Node& node);
   ~TemporaryFolder();
 
+  /// Once all of the command has ended: removes the folder if nothing was written into it, and returns that.
+  bool remove_if_unused();
+
   [[nodiscard]] const OwnFolder& own() const { return own_; }
 
  private:

@@ -57,6 +57,18 @@ TEST_CASE("a command's temporary folder holds our part in Python's start, and go
   CHECK(fs::is_empty(place.path));
 }
 
+TEST_CASE("a folder into which nothing was written goes at the command's end, and another stays to be read") {
+  const Place place;
+  TemporaryFolder unused(torchrun_chosen(), site_for(), place.node);
+  CHECK(unused.remove_if_unused());
+  CHECK(fs::is_empty(place.path));
+  CHECK(unused.remove_if_unused());
+  TemporaryFolder used(torchrun_chosen(), site_for(), place.node);
+  std::ofstream(used.own().path + "/failure.json") << "{}";
+  CHECK_FALSE(used.remove_if_unused());
+  CHECK(content(used.own().path + "/failure.json") == "{}");
+}
+
 TEST_CASE("the folder of a rankshim that was killed is removed as its, and that of a living one stays") {
   const Place place;
   const pid_t killed = fork();
