@@ -27,28 +27,42 @@ std::string enumerator(const char* type, Enum one) {
   return std::string(type) + "{" + std::to_string(static_cast<unsigned>(one)) + "}";
 }
 
-/// The variable without which the expression yields nothing; empty if there is none.
-std::string_view needed(const Expression& one) {
-  if (one.function == Function::variable) return one.text;
-  if (one.function == Function::unless || one.function == Function::either) return {};
-  for (const Expression& child : one.children)
-    if (const std::string_view name = needed(child); !name.empty()) return name;
-  return {};
+/// Variables of which one is set wherever the expression yields something: of several such lists the one that
+/// the fewest profiles mention. An empty name, which all mention, is among them if it may need none.
+std::vector<std::string_view> needed(const Expression& one, std::span<const Profile> profiles) {
+  if (one.function == Function::variable) return {one.text};
+  const auto mentions = [profiles](const std::vector<std::string_view>& names) {
+    return std::ranges::count_if(profiles, [&](const Profile& profile) {
+      return std::ranges::any_of(names, [&](auto name) { return profile.document.find(name) != name.npos; });
+    });
+  };
+  std::vector<std::string_view> best;
+  if (one.function != Function::either) best.emplace_back();
+  if (one.function == Function::unless) return best;
+  for (const Expression& child : one.children) {
+    const auto names = needed(child, profiles);
+    if (one.function == Function::either)
+      best.insert(best.end(), names.begin(), names.end());
+    else if (mentions(names) < mentions(best))
+      best = names;
+  }
+  return best;
 }
 
 /// The profiles' clues (recognise.cpp), by variable, as rows of a table.
 std::string clues_of(std::span<const Profile> profiles) {
   std::set<std::string> rows;
   for (const Profile& profile : profiles) {
-    const auto add = [&](std::string_view variable) {
-      rows.insert("    {" + literal(variable) + ", " + std::to_string(&profile - profiles.data()) + "},\n");
+    const auto add = [&](const Expression& condition) {
+      for (const std::string_view name : needed(condition, profiles))
+        rows.insert("    {" + literal(name) + ", " + std::to_string(&profile - profiles.data()) + "},\n");
     };
-    for (const Expression& sign : profile.signs) add(needed(sign));
-    for (const auto& [all, any] : profile.match)
-      if (const std::string_view of_all = needed({Function::join, {}, all}); !of_all.empty() || any.empty())
-        add(of_all);
-      else
-        for (const Expression& one : any) add(needed(one));
+    std::ranges::for_each(profile.signs, add);
+    for (const auto& [all, any] : profile.match) {
+      std::vector<Expression> conditions(all.begin(), all.end());
+      if (!any.empty()) conditions.push_back({Function::either, {}, any});
+      add({Function::join, {}, conditions});
+    }
   }
   return joined(rows, "");
 }

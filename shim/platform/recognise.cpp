@@ -79,8 +79,8 @@ std::vector<bool> candidates(std::span<const Profile> profiles, const Node& node
   if (profiles.data() != all_profiles.data()) return std::vector<bool>(profiles.size(), true);
   std::vector<bool> candidates(profiles.size());
   const auto add = [&](std::string_view variable) {
-    const Clue* clue = std::ranges::lower_bound(clues, variable, {}, &Clue::variable);
-    for (; clue != std::end(clues) && clue->variable == variable; ++clue) candidates[clue->profile] = true;
+    for (const Clue& clue : std::ranges::equal_range(clues, variable, {}, &Clue::variable))
+      candidates[clue.profile] = true;
   };
   for (const std::string_view without : {"", "RANKSHIM_NNODES"}) add(without);  // an option may set this one
   for (const std::string_view entry : node.environment().entries()) add(entry_name(entry));
