@@ -136,15 +136,13 @@ bool same_but_case(std::string_view a, std::string_view b) {
 }
 
 std::string lower_case(std::string_view text) {
-  std::string out(text);
-  std::ranges::transform(out, out.begin(), to_lower);
-  return out;
+  const auto letters = text | std::views::transform(to_lower);
+  return {letters.begin(), letters.end()};
 }
 
 std::string upper_case(std::string_view text) {
-  std::string out(text);
-  std::ranges::transform(out, out.begin(), to_upper);
-  return out;
+  const auto letters = text | std::views::transform(to_upper);
+  return {letters.begin(), letters.end()};
 }
 
 bool all_digits(std::string_view text) { return !text.empty() && std::ranges::all_of(text, is_digit); }

@@ -8,14 +8,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <ranges>
-#include <system_error>
 #include <variant>
 
 #include "base/duration.h"
@@ -303,11 +301,8 @@ int print_platforms(const Invocation& invocation, const Node& node) {
   if (!arguments.empty() && arguments[0] == "check") {
     const std::string& path = arguments[1];
     const bool of_launcher = path.ends_with(platform::launcher_extension);
-    Faults faults;
-    if (of_launcher)
-      by_name::read_launcher_file(path, node, faults);
-    else
-      faults = platform::check_profile(path, node);
+    Faults faults = of_launcher ? Faults{} : platform::check_profile(path, node);
+    if (of_launcher) by_name::read_launcher_file(path, node, faults);
     if (!faults.empty()) return report(faults, invocation);
     return print(fmt::format("{} is {}\n", path, of_launcher ? "a launcher's file" : "a profile"));
   }
@@ -354,7 +349,7 @@ int install_binary(const std::string& folder) {
 }
 
 int start_demo(const Settings& settings, const Node& node) {
-  std::string own = std::filesystem::read_symlink("/proc/self/exe");
+  const std::string own = std::filesystem::read_symlink("/proc/self/exe");
   // In a virtual environment, which need not be activated, its Python is the one that was meant (PEP 405).
   const std::string folder = own.substr(0, own.rfind('/') + 1);
   const bool of_environment = !settings[Option::python] && node.file(folder + "../pyvenv.cfg");
@@ -365,14 +360,9 @@ int start_demo(const Settings& settings, const Node& node) {
                wanted, reference(Anchor::python));
     return exit_code::configuration;
   }
-  std::string program = *found;
-  std::string option = "-c";
-  std::string text(demo[0].text);
-  std::string version = RANKSHIM_VERSION;
-  const std::array<char*, 6> arguments = {program.data(), option.data(),  text.data(),
-                                          own.data(),     version.data(), nullptr};
-  execv(program.c_str(), arguments.data());
-  log::error("cannot execute {}: {}", program, std::strerror(errno));
+  const std::string text(demo[0].text);
+  execl(found->c_str(), found->c_str(), "-c", text.c_str(), own.c_str(), RANKSHIM_VERSION, nullptr);
+  log::error("cannot execute {}: {}", *found, std::strerror(errno));
   return exit_code::not_executable;
 }
 

@@ -17,7 +17,6 @@
 #include <filesystem>
 #include <system_error>
 
-#include "base/files.h"
 #include "base/text.h"
 #include "node/process.h"
 

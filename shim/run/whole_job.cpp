@@ -1,6 +1,5 @@
 #include "run/whole_job.h"
 
-#include <algorithm>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <chrono>
 #include <csignal>

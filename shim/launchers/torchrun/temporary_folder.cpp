@@ -12,7 +12,6 @@
 #include <initializer_list>
 #include <string_view>
 #include <system_error>
-#include <utility>
 
 #include "base/log.h"
 #include "node/instance.h"
