@@ -17,8 +17,8 @@ if(NOT RANKSHIM_ZIG_TOOLS)
     file(WRITE "${RANKSHIM_ZIG_TOOLS}/${tool}" "#!/bin/sh\nexec '${RANKSHIM_ZIG}' ${tool} \"$@\"\n")
     file(CHMOD "${RANKSHIM_ZIG_TOOLS}/${tool}" PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
   endforeach()
-  # zig's part of libc, for a program of one thread: its malloc takes three system calls for each class of sizes otherwise,
-  # and -fsingle-threaded does not reach the libc that zig c++ links. And the fast memcpy, which is a loop over bytes there.
+  # zig's part of libc, for a program of one thread, and for speed. In what zig c++ links, which -fsingle-threaded does not
+  # reach, malloc takes three system calls for each class of sizes, and memcpy is a loop over bytes.
   get_filename_component(zig_folder "${RANKSHIM_ZIG}" DIRECTORY)
   foreach(part c compiler_rt)
     execute_process(COMMAND "${RANKSHIM_ZIG}" build-obj "${zig_folder}/lib/${part}.zig" -target "${RANKSHIM_ARCH}-linux-musl" -lc

@@ -167,7 +167,9 @@ def test_of_two_secrets_the_longer_is_taken_out_whole(shim, tmp_path):
 
 
 @pytest.mark.attack
-def test_an_exception_is_reported_whatever_the_time_of_its_file(shim, tmp_path):
+@pytest.mark.parametrize("options", [[], ["--log-dir=logs", "--no-record"]], ids=["", "no folder of rankshim's"])
+def test_an_exception_is_reported_whatever_the_time_of_its_file(shim, tmp_path, monkeypatch, options):
+    monkeypatch.chdir(tmp_path)
     error, report, worker = tmp_path / "error.json", tmp_path / "report.json", tmp_path / "worker.py"
     worker.touch()
     error.write_text('{"message": {"message": "of an earlier run"}}')
@@ -178,7 +180,7 @@ def test_an_exception_is_reported_whatever_the_time_of_its_file(shim, tmp_path):
         (tmp_path / "torch" / "__init__.py").touch()
         (tmp_path / "torch" / "distributed" / "__init__.py").touch()
         (tmp_path / "torch" / "distributed" / "run.py").write_text(script + "raise SystemExit(1)")
-        done = shim(f"--python={sys.executable}", f"--report={report}", "--", str(worker),
+        done = shim(f"--python={sys.executable}", f"--report={report}", *options, "--", str(worker),
                     env={"PYTHONPATH": str(tmp_path), "TORCHELASTIC_ERROR_FILE": str(error)})
         assert ("of this run" in done.stderr) == told_of
         assert "of an earlier run" not in done.stderr
