@@ -29,6 +29,7 @@ constexpr EmbeddedFile module[] = {
 std::string python_literal(std::string_view text) {
   const auto is_plain = [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; };
   std::string literal = "\"";
+  if (std::ranges::all_of(text, is_plain)) return literal.append(text).append("\"");
   for (const char c : text)
     literal += is_plain(c) ? std::string(1, c) : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
   return literal + "\"";
