@@ -136,13 +136,15 @@ bool same_but_case(std::string_view a, std::string_view b) {
 }
 
 std::string lower_case(std::string_view text) {
-  const auto letters = text | std::views::transform(to_lower);
-  return {letters.begin(), letters.end()};
+  std::string out(text);
+  std::ranges::transform(out, out.begin(), to_lower);
+  return out;
 }
 
 std::string upper_case(std::string_view text) {
-  const auto letters = text | std::views::transform(to_upper);
-  return {letters.begin(), letters.end()};
+  std::string out(text);
+  std::ranges::transform(out, out.begin(), to_upper);
+  return out;
 }
 
 bool all_digits(std::string_view text) { return !text.empty() && std::ranges::all_of(text, is_digit); }

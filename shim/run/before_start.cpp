@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <chrono>
-#include <cstdint>
 #include <utility>
 
 #include "base/duration.h"

@@ -208,22 +208,20 @@ void Spawn::become_command(int report, const Start& how) {
   _exit(127);
 }
 
-/// Reads what the child has written so far, which is everything if it was made by vfork: then the pipe has
-/// ended.
+/// Reads what the child has written so far, which is everything if it was made by vfork.
 void Spawn::read_reports() {
   Report report{};
-  ssize_t size = 0;
-  while ((size = read(report_.number(), &report, sizeof(report))) == static_cast<ssize_t>(sizeof(report))) {
+  while (read(report_.number(), &report, sizeof(report)) == static_cast<ssize_t>(sizeof(report))) {
     if (report.warning != nullptr)
       log::warn("{}: {}", report.warning, std::strerror(report.error));
     else
       failure_ = report;
   }
-  if (size == 0) report_ = Descriptor();
 }
 
 std::optional<SpawnFailure> Spawn::failure() {
   if (report_.number() >= 0) read_reports();
+  report_ = Descriptor();
   if (!failure_) return std::nullopt;
   const bool not_found = failure_->error == ENOENT && !failure_->exists;
   return SpawnFailure{"execve", not_found ? name_ : candidates_[failure_->candidate], failure_->error,

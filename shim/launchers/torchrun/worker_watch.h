@@ -11,7 +11,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <vector>
 
 #include "launchers/torchrun/launcher_in_proc.h"
 #include "loop/loop.h"
