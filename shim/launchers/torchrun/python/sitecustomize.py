@@ -366,8 +366,8 @@ def prepare(had_path, job, towards, parent):
 
 def serve(had_path, job, towards, records, parent=0):
     """`had_path`: the user has a PYTHONPATH. `job`: the PET_* for a torchrun that the command starts, as far as they are
-    not in its environment, empty where it is to find one; None where it is rankshim's own. `towards`: the master's address, where it is known.
-    `records`: of workers, and of the command itself, whose parent's number is `parent`."""
+    not in its environment, empty where it is to find the value; None where it is rankshim's own. `towards`: the master's
+    address, where it is known. `records`: of workers, and of the command itself, whose parent's number is `parent`."""
     error_file = None
     leave_path(had_path)
     try:
