@@ -114,6 +114,8 @@ def test_the_local_address_is_given_where_it_is_needed_and_not_set(pet):
     assert "PET_LOCAL_ADDR" not in pet("--rdzv_backend=static", "train.py", job=ELASTIC)
     tell = [sys.executable, "-c", TELL]
     assert json.loads(pet.subject.run(tell, worker=True, env={**ELASTIC, "PET_LOCAL_ADDR": "127.0.0.1"}).stdout) == {}
+    its_own = {"PET_LOCAL_ADDR": "10.0.0.9"}  # which the command has set
+    assert json.loads(pet.subject.run(tell, worker=True, env={**ELASTIC, **its_own}).stdout) == its_own
 
 
 @pytest.mark.parametrize("program", [

@@ -19,8 +19,8 @@ class ErrorFiles {
   /// left one. `environment` is the command's, and `folder` rankshim's.
   ErrorFiles(const Run& run, const Job& job, const Environment& environment, const OwnFolder& folder);
 
-  /// Collects, redacted, what is left about this end. `is_unused`: nothing was written into rankshim's
-  /// folder.
+  /// Collects what the workers, the launcher and the kernel have left about this end, redacted. `is_unused`:
+  /// nothing was written into rankshim's folder.
   [[nodiscard]] Details gather(const supervise::Ending& ending, bool is_unused = false) const;
 
   /// A worker that has just failed, for the other nodes: its exception is redacted. `folder` is the

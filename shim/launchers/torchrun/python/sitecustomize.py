@@ -359,8 +359,8 @@ def prepare(had_path, job, towards, parent):
         return FOLDER + "/error.json"
     leave_environment(had_path)
     for name, value in dict(job or {}, PET_LOG_DIR=logs).items():
-        if value in ("", os.environ.get(name)):
-            os.environ.pop(name, None)
+        if name in os.environ and os.environ[name] == (value or own_address(towards)):
+            del os.environ[name]
     return os.environ[ERROR_FILE]
 
 
