@@ -20,12 +20,18 @@ if(NOT RANKSHIM_ZIG_TOOLS)
   # zig's part of libc, for a program of one thread, and for speed. In what zig c++ links, which -fsingle-threaded does not
   # reach, malloc takes three system calls for each class of sizes, and memcpy is a loop over bytes.
   get_filename_component(zig_folder "${RANKSHIM_ZIG}" DIRECTORY)
+  set(build -target "${RANKSHIM_ARCH}-linux-musl" -lc -fstrip)
   foreach(part c compiler_rt)
-    execute_process(COMMAND "${RANKSHIM_ZIG}" build-obj "${zig_folder}/lib/${part}.zig" -target "${RANKSHIM_ARCH}-linux-musl" -lc
-                            -O ReleaseFast -fsingle-threaded -fstrip -ffunction-sections -fdata-sections
-                            "-femit-bin=${RANKSHIM_ZIG_TOOLS}/${part}.o" COMMAND_ERROR_IS_FATAL ANY)
+    list(APPEND commands COMMAND "${RANKSHIM_ZIG}" build-obj "${zig_folder}/lib/${part}.zig" ${build} -O ReleaseFast
+                         -fsingle-threaded -ffunction-sections -fdata-sections "-femit-bin=${RANKSHIM_ZIG_TOOLS}/${part}.o")
     string(APPEND CMAKE_EXE_LINKER_FLAGS_INIT " ${RANKSHIM_ZIG_TOOLS}/${part}.o")
   endforeach()
+  # The first link compiles musl and libc++ into zig's cache: with two processors one file at a time, unless -j says more,
+  # which zig c++ does not know.
+  file(WRITE "${RANKSHIM_ZIG_TOOLS}/empty.cpp" "int main() {}\n")
+  execute_process(${commands} COMMAND "${RANKSHIM_ZIG}" build-exe -j8 "${RANKSHIM_ZIG_TOOLS}/empty.cpp" ${build} -lc++ -static
+                                      -flto -O ReleaseSmall "-femit-bin=${RANKSHIM_ZIG_TOOLS}/empty"
+                  WORKING_DIRECTORY "${CMAKE_BINARY_DIR}" COMMAND_ERROR_IS_FATAL ANY)
 endif()
 list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES RANKSHIM_ARCH RANKSHIM_ZIG RANKSHIM_ZIG_TOOLS)
 
