@@ -76,14 +76,14 @@ bool is_started_process(const Pair& pair) { return pair.now.started_process; }
 bool settled_by_user(const Pair& pair) { return pair.now.settled_by_user; }
 bool always(const Pair&) { return true; }
 
-struct Rule {
+struct Precedence {
   unsigned facts, first, other;
   bool (*when)(const Pair&);
   Fate fate;
 };
 
 /// The first rule that fits counts.
-constexpr auto rules = std::to_array<Rule>({
+constexpr auto precedences = std::to_array<Precedence>({
     // facts, who is before, the other, when, what becomes of the other
     {of(Fact::nproc_per_node), anyone & ~of(Source::flag) & ~of(Source::user), anyone & ~of(Source::other),
      only_other_is_number, Fate::wins},
@@ -109,8 +109,8 @@ constexpr auto rules = std::to_array<Rule>({
 });
 
 Fate fate_of(const Pair& pair) {
-  return std::ranges::find_if(rules,
-                              [&](const Rule& rule) {  // the last one always fits
+  return std::ranges::find_if(precedences,
+                              [&](const Precedence& rule) {  // the last one always fits
                                 return (rule.facts & of(pair.first.fact)) != 0 &&
                                        (rule.first & of(pair.first.source)) != 0 &&
                                        (rule.other & of(pair.other.source)) != 0 && rule.when(pair);
