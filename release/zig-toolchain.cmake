@@ -27,7 +27,7 @@ if(NOT RANKSHIM_ZIG_TOOLS)
     string(APPEND CMAKE_EXE_LINKER_FLAGS_INIT " ${RANKSHIM_ZIG_TOOLS}/${part}.o")
   endforeach()
   # The first link compiles musl and libc++ into zig's cache: with two processors one file at a time, unless -j says more,
-  # which zig c++ does not know.
+  # which zig c++ does not know. It is found there by paths as they are seen from the folder of the link.
   file(WRITE "${RANKSHIM_ZIG_TOOLS}/empty.cpp" "int main() {}\n")
   execute_process(${commands} COMMAND "${RANKSHIM_ZIG}" build-exe -j8 "${RANKSHIM_ZIG_TOOLS}/empty.cpp" ${build} -lc++ -static
                                       -flto -O ReleaseSmall "-femit-bin=${RANKSHIM_ZIG_TOOLS}/empty"
