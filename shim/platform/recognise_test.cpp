@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "node/fake_node_for_test.h"
+#include "platform/evaluation.h"
 #include "platform/profiles_for_test.h"
 
 using namespace rankshim;
