@@ -30,11 +30,14 @@ std::string signal_name(int signal) {
 }
 
 std::optional<int> parse_signal(std::string_view text) {
+  if (const auto number = parse_number<int>(text))
+    return *number > 0 && *number <= last_signal ? number : std::nullopt;
   std::string name = upper_case(text);
   if (!name.starts_with("SIG")) name.insert(0, "SIG");
-  for (int signal = 1; signal <= last_signal; ++signal)
-    if (parse_number<int>(text) == signal || name == signal_name(signal) ||
-        (signal >= rtmin && name == at_distance("SIGRTMAX", '-', last_signal - signal)))
+  for (std::size_t signal = 1; signal < names.size(); ++signal)
+    if (name.compare(3, name.npos, names[signal]) == 0) return static_cast<int>(signal);
+  for (int signal = rtmin; signal <= last_signal; ++signal)
+    if (name == signal_name(signal) || name == at_distance("SIGRTMAX", '-', last_signal - signal))
       return signal;
   return std::nullopt;
 }

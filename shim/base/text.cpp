@@ -14,7 +14,7 @@ namespace {
 namespace utf = boost::locale::utf;
 using Utf8 = utf::utf_traits<char>;
 
-constexpr std::string_view blanks = " \t\n\v\f\r";
+constexpr bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 /// The text in single quotes, as any POSIX shell reads it back: 'it'\''s'.
 std::string in_single_quotes(std::string_view text) {
@@ -45,8 +45,9 @@ std::string replaced(std::string_view text, const IsUnwanted& is_unwanted, const
 }  // namespace
 
 std::string_view trimmed(std::string_view text) {
-  text.remove_prefix(std::min(text.find_first_not_of(blanks), text.size()));
-  return text.substr(0, text.find_last_not_of(blanks) + 1);  // npos + 1 is 0
+  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
+  return text;
 }
 
 std::string as_utf8(std::string_view text) {
@@ -185,10 +186,10 @@ std::string counted(std::string_view number, std::string_view noun) {
 }
 
 std::string_view take_word(std::string_view& line) {
-  line.remove_prefix(std::min(line.find_first_not_of(blanks), line.size()));
-  const std::string_view word = line.substr(0, line.find_first_of(blanks));
-  line.remove_prefix(word.size());
-  return word;
+  const auto* const begin = std::ranges::find_if_not(line, is_blank);
+  const auto* const end = std::find_if(begin, line.end(), is_blank);
+  line = {end, line.end()};
+  return {begin, end};
 }
 
 bool fits(std::string_view text, std::string_view glob) {

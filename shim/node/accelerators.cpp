@@ -262,7 +262,7 @@ std::optional<DeviceCount> visible_accelerators(const Node& node) {
   for (const AcceleratorKind& kind : kinds) {
     const auto is_one = [&](const std::string& name) { return is_numbered(name, kind.prefix); };
     devices = {static_cast<unsigned>(std::ranges::count_if(dev, is_one)),
-               fmt::format("/dev/{}[0-9]*", kind.prefix)};
+               std::string("/dev/").append(kind.prefix).append("[0-9]*")};
     // A machine, whose /dev has the kernel's log, has no device files before the first use of a driver. A
     // container without them has no card, although its /proc shows the machine's (canonical/lxd issue 7840).
     if (&kind == &nvidia && devices.count == 0 && contains(dev, "kmsg"))

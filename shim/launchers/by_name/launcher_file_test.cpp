@@ -30,6 +30,7 @@ TEST_CASE("every file of config/launchers is right, and is in the binary as it i
     Faults faults;
     const LauncherFile file = read_launcher(document, "built-in " + entry.path().filename().string(), faults);
     CHECK(faults.empty());
+    CHECK_THAT(document, Catch::StartsWith("starts = ["));  // where a command is looked for
     CHECK_THAT(document, Catch::Contains("# Source: "));
     CHECK_THAT(builtin, Catch::VectorContains(file));
   }

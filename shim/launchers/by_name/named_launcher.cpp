@@ -380,8 +380,8 @@ std::vector<LauncherFile> users_launchers(std::string_view file, const Node& nod
 
 void add_builtin_launchers(std::string_view word, std::vector<LauncherFile>& files) {
   Faults none;
-  for (const EmbeddedFile& one : builtins) {
-    if (text_after(one.text, "starts").find(word) == std::string_view::npos) continue;
+  for (const EmbeddedFile& one : builtins) {  // the first line of each is its `starts`
+    if (one.text.substr(0, one.text.find('\n')).find(word) == std::string_view::npos) continue;
     const std::string path = "built-in " + std::string(one.name) + ".toml";
     if (std::ranges::find(files, path, &LauncherFile::path) == files.end())
       files.push_back(read_launcher(one.text, path, none));

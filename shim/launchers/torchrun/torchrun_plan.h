@@ -43,6 +43,8 @@ struct OwnFolder {
   bool has_site = false;  ///< it has a sitecustomize.py
   /// The file there for a launcher that reads the nodes from a file.
   [[nodiscard]] std::string hostfile() const { return path + "/hostfile"; }
+  /// Whether the file is in it.
+  [[nodiscard]] bool has(const std::string& file) const { return !path.empty() && file.starts_with(path); }
 };
 
 /// What the check of the interpreter that needs torch has found.
