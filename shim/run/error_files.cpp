@@ -20,7 +20,7 @@ ErrorFiles::ErrorFiles(const Run& run, const Job& job, const Environment& enviro
       job_(job),
       failure_(folder.has_site ? folder.path + "/failure.json" : std::string()),
       launchers_(find_agent_error_file(job.choice, environment, folder)),
-      launchers_before_(folder.has(launchers_) ? "" : run.node.file(launchers_).value_or("")) {}
+      launchers_before_(launchers_ == folder.error_file() ? "" : run.node.file(launchers_).value_or("")) {}
 
 PythonError ErrorFiles::read(const std::string& path) const {
   Environment known = run_.node.environment();

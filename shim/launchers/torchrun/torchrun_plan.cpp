@@ -343,8 +343,7 @@ void change_for_torch(EnvironmentChange& change, const LaunchChoice& choice, con
   const bool agent_records =
       choice.by_torchrun() && !choice.is_wrapped() && choice.log_dir.empty() && !folder.path.empty();
   const bool records_itself = topology.is<CreatedProcess>() || choice.as<FilledLauncher>() != nullptr;
-  if (agent_records || (folder.has_site && records_itself))
-    set(agent_error_variable, folder.path + "/error.json");
+  if (agent_records || (folder.has_site && records_itself)) set(agent_error_variable, folder.error_file());
   if (needs_port(choice, input)) set("PORT", topology.facts.text(Fact::master_port));
   if (may_start_torchrun(choice, input) && needs_plain_variables(input, folder.has_site)) {
     for (auto& [name, value] : torchrun_job(topology, change.apply(environment)))
@@ -400,7 +399,7 @@ std::string find_agent_error_file(const LaunchChoice& choice, const Environment&
                                   const OwnFolder& folder) {
   if (choice.natively() || (!choice.launches() && !folder.has_site)) return {};
   const std::string path(environment.get(agent_error_variable).value_or(""));
-  return path.empty() && folder.has_site ? folder.path + "/error.json" : path;
+  return path.empty() && folder.has_site ? folder.error_file() : path;
 }
 
 }  // namespace rankshim

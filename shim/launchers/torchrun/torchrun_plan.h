@@ -43,8 +43,8 @@ struct OwnFolder {
   bool has_site = false;  ///< it has a sitecustomize.py
   /// The file there for a launcher that reads the nodes from a file.
   [[nodiscard]] std::string hostfile() const { return path + "/hostfile"; }
-  /// Whether the file is in it.
-  [[nodiscard]] bool has(const std::string& file) const { return !path.empty() && file.starts_with(path); }
+  /// The error file there of the launcher, or of a program that is none; empty if there is no folder.
+  [[nodiscard]] std::string error_file() const { return path.empty() ? path : path + "/error.json"; }
 };
 
 /// What the check of the interpreter that needs torch has found.
