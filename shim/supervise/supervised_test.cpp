@@ -160,7 +160,7 @@ std::string Supervised::line() {
   while (unread_.find('\n') == std::string::npos) {
     wait_readable(output_, "a line of the command");
     char buffer[4096];
-    const ssize_t got = read(output_, buffer, sizeof(buffer));
+    const ssize_t got = ::read(output_, buffer, sizeof(buffer));
     if (got <= 0) return {};
     unread_.append(buffer, static_cast<std::size_t>(got));
   }
@@ -173,7 +173,7 @@ std::string Supervised::line() {
 Ending Supervised::ending() {
   wait_readable(result_, "supervise() to end");
   FlatEnding flat{};
-  REQUIRE(read(result_, &flat, sizeof(flat)) == static_cast<ssize_t>(sizeof(flat)));
+  REQUIRE(::read(result_, &flat, sizeof(flat)) == static_cast<ssize_t>(sizeof(flat)));
   Ending ending;
   ending.kind = flat.kind;
   ending.number = flat.number;
