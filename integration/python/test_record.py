@@ -63,6 +63,7 @@ def test_a_worker_ends_as_without_rankshim_and_records_why(site, name):
     assert (done.code, done.stdout, done.stderr) == (bare.code, bare.stdout, bare.stderr)
 
 
+@pytest.mark.torch
 def test_the_file_is_the_one_that_torchs_record_writes(site, torch):
     text = "{}def main():\n    raise ValueError('boom')\n{}\n"
     subject = site()
@@ -116,6 +117,7 @@ def test_a_hook_that_was_there_before_still_runs_after_us(site, tmp_path):
     assert (done.stdout, done.error["message"]) == ("their hook True\n", "ValueError: boom")
 
 
+@pytest.mark.torch
 def test_a_child_of_a_worker_knows_nothing_of_us_and_its_exception_comes_with_the_workers(site, torch):
     text = """import os, subprocess, sys
 import torch.multiprocessing

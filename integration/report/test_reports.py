@@ -159,6 +159,8 @@ def test_of_two_secrets_the_longer_is_taken_out_whole(shim, tmp_path):
     worker.write_text("import json, os; json.dump({'message': {'message': 'no login for ' + os.environ['B_SECRET']}}, "
                       "open(os.environ['TORCHELASTIC_ERROR_FILE'], 'w')); raise SystemExit(1)")
     (tmp_path / "torch" / "distributed").mkdir(parents=True)
+    for package in ("torch", "torch/distributed"):
+        (tmp_path / package / "__init__.py").touch()  # without it the real PyTorch comes first
     (tmp_path / "torch" / "distributed" / "run.py").write_text(worker.read_text())
     done = shim(f"--python={sys.executable}", f"--report={report}", "--", str(worker),
                 env={"PYTHONPATH": str(tmp_path), "A_TOKEN": "abcdef", "B_SECRET": "abcdef-more"})
