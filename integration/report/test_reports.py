@@ -15,6 +15,7 @@ import pytest
 from lib.events import until
 from lib.process import Process, clean_environment, run
 from lib.requirements import cannot
+from lib.torch_stand_in import make_torch_stand_in
 from report.conftest import JOB, answers, read_report, status
 
 
@@ -155,13 +156,11 @@ def test_a_report_reaches_a_shells_pipe(rankshim, tmp_path):
 def test_of_two_secrets_the_longer_is_taken_out_whole(shim, tmp_path):
     report = tmp_path / "report.json"
     # As torch's own record() writes it, which rankshim names in the agent's environment.
+    fail = ("import json, os; json.dump({'message': {'message': 'no login for ' + os.environ['B_SECRET']}}, "
+            "open(os.environ['TORCHELASTIC_ERROR_FILE'], 'w')); raise SystemExit(1)")
     worker = tmp_path / "worker.py"
-    worker.write_text("import json, os; json.dump({'message': {'message': 'no login for ' + os.environ['B_SECRET']}}, "
-                      "open(os.environ['TORCHELASTIC_ERROR_FILE'], 'w')); raise SystemExit(1)")
-    (tmp_path / "torch" / "distributed").mkdir(parents=True)
-    for package in ("torch", "torch/distributed"):
-        (tmp_path / package / "__init__.py").touch()  # without it the real PyTorch comes first
-    (tmp_path / "torch" / "distributed" / "run.py").write_text(worker.read_text())
+    worker.touch()
+    make_torch_stand_in(tmp_path, fail)
     done = shim(f"--python={sys.executable}", f"--report={report}", "--", str(worker),
                 env={"PYTHONPATH": str(tmp_path), "A_TOKEN": "abcdef", "B_SECRET": "abcdef-more"})
     assert done.code == 1
@@ -178,10 +177,7 @@ def test_an_exception_is_reported_whatever_the_time_of_its_file(shim, tmp_path, 
     write = ("import json, os; path = os.environ['TORCHELASTIC_ERROR_FILE']; "
              "json.dump({'message': {'message': 'of this run'}}, open(path, 'w')); os.utime(path, (0, 0)); ")
     for script, told_of in [(write, True), ("", False)]:
-        (tmp_path / "torch" / "distributed").mkdir(parents=True, exist_ok=True)
-        (tmp_path / "torch" / "__init__.py").touch()
-        (tmp_path / "torch" / "distributed" / "__init__.py").touch()
-        (tmp_path / "torch" / "distributed" / "run.py").write_text(script + "raise SystemExit(1)")
+        make_torch_stand_in(tmp_path, script + "raise SystemExit(1)")
         done = shim(f"--python={sys.executable}", f"--report={report}", *options, "--", str(worker),
                     env={"PYTHONPATH": str(tmp_path), "TORCHELASTIC_ERROR_FILE": str(error)})
         assert ("of this run" in done.stderr) == told_of

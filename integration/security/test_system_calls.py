@@ -13,6 +13,7 @@ import pytest
 
 from lib.process import clean_environment, run
 from lib.requirements import cannot
+from lib.torch_stand_in import make_torch_stand_in
 
 pytestmark = pytest.mark.attack
 
@@ -61,10 +62,8 @@ def calls(trace):
 def scenarios(tmp_path_factory):
     """Arguments and environments of rankshim that between them go every way once."""
     folder = tmp_path_factory.mktemp("security")
-    (folder / "torch" / "distributed").mkdir(parents=True)
-    for path in ("torch/__init__.py", "torch/distributed/__init__.py", "train.py"):
-        (folder / path).touch()
-    (folder / "torch" / "distributed" / "run.py").write_text(LAUNCHER)
+    make_torch_stand_in(folder, LAUNCHER)
+    (folder / "train.py").touch()
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from lib.process import Process, clean_environment, descendants, run
+from lib.torch_stand_in import make_torch_stand_in
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 JOB = 240  # seconds; two torch starts on a machine that may be busy
@@ -77,11 +78,8 @@ def test_no_python_at_all_is_an_error_of_configuration(rankshim, environment):
 
 def test_a_term_ends_both_nodes_and_leaves_nothing(rankshim, environment, tmp_path):
     """A stand-in for torch that trains for ever."""
-    package = tmp_path / "packages" / "torch" / "distributed"
-    package.mkdir(parents=True)
-    (package.parent / "__init__.py").touch()
-    (package / "__init__.py").touch()
-    (package / "run.py").write_text(
+    make_torch_stand_in(
+        tmp_path / "packages",
         "import socket, sys, time\n"
         "flags = dict(word.split('=') for word in sys.argv if '=' in word)\n"
         "if flags['--node_rank'] == '0':\n"

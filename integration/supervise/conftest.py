@@ -9,6 +9,7 @@ import pytest
 from lib.events import until
 from lib.process import Process, clean_environment
 from lib.requirements import cannot
+from lib.torch_stand_in import make_torch_stand_in
 
 PID_1 = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
 
@@ -91,11 +92,7 @@ sys.exit(1 if worker.returncode != 0 else 0)
 def torch_stand_in(tmp_path):
     """A folder for PYTHONPATH with a stand-in for `python -m torch.distributed.run` that runs the Python text WORKER, and
     a train.py."""
-    package = tmp_path / "torch" / "distributed"
-    package.mkdir(parents=True)
-    (tmp_path / "torch" / "__init__.py").touch()
-    (package / "__init__.py").touch()
-    (package / "run.py").write_text(AGENT)
+    make_torch_stand_in(tmp_path, AGENT)
     (tmp_path / "train.py").touch()
     return tmp_path
 

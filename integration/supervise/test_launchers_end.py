@@ -8,6 +8,7 @@ import pytest
 
 from lib.process import descendants
 from lib.requirements import needs_strace
+from lib.torch_stand_in import make_torch_stand_in
 from supervise.conftest import AGENT, status
 
 DEAF = 'import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print("up", flush=True); time.sleep(1000)'
@@ -19,7 +20,7 @@ HANGS = r"worker 0 \((rank 0, )?pid \d+, state %s, in \w+\) did not stop in \d\.
 def test_an_agent_whose_workers_have_all_ended_has_its_own_time(agent, torch_stand_in):
     slow = AGENT.replace("while worker.poll() is None:", 'worker.wait(); os.write(1, b"ended\\n")\nwhile True:')
     assert slow != AGENT
-    (torch_stand_in / "torch" / "distributed" / "run.py").write_text(slow)
+    make_torch_stand_in(torch_stand_in, slow)
     process = agent('print("up", flush=True)', TORCH_ELASTIC_SHUTDOWN_TIMEOUT="2")
     process.wait_line("ended", stream="stdout")
     process.send(signal.SIGTERM)

@@ -16,6 +16,7 @@ import pytest
 from lib.events import PATIENCE, NotInTime, until
 from lib.process import descendants
 from lib.requirements import cannot, needs_strace
+from lib.torch_stand_in import make_torch_stand_in
 from supervise.conftest import PID_1, children, ended, name
 
 # Several processes write to one terminal, so each line is written by one call: print() may take several.
@@ -378,7 +379,7 @@ def test_after_a_ctrl_c_what_is_left_has_the_grace_of_any_stop(leader, tmp_path)
 def test_a_launcher_that_reads_what_is_typed_gets_the_terminal(leader, torch_stand_in, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(torch_stand_in))
     read = SAY + "say('ready'); say('got', input())"
-    (torch_stand_in / "torch" / "distributed" / "run.py").write_text(read)
+    make_torch_stand_in(torch_stand_in, read)
     terminal = leader("--python", sys.executable, "--", str(torch_stand_in / "train.py"))
     terminal.wait_text("ready")
     terminal.type(b"hello\n")
