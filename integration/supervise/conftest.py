@@ -7,20 +7,11 @@ import sys
 import pytest
 
 from lib.events import until
-from lib.process import Process, clean_environment
+from lib.process import Process, clean_environment, descendants
 from lib.requirements import cannot
 from lib.torch_stand_in import make_torch_stand_in
 
 PID_1 = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
-
-
-def children(pid):
-    """The child processes of `pid`."""
-    try:
-        with open(f"/proc/{pid}/task/{pid}/children") as file:
-            return [int(child) for child in file.read().split()]
-    except FileNotFoundError:
-        return []
 
 
 def name(pid):
@@ -51,13 +42,7 @@ class Supervised(Process):
 
     def find(self):
         """rankshim's own number, in our PID namespace; None while it is not there yet."""
-        pids = [self.pid]
-        while pids:
-            pid = pids.pop()
-            if name(pid) == "rankshim":
-                return pid
-            pids += children(pid)
-        return None
+        return next((pid for pid in [self.pid, *descendants(self.pid)] if name(pid) == "rankshim"), None)
 
     def shim(self):
         """rankshim's own number, as soon as there is one."""

@@ -8,7 +8,7 @@ import pytest
 from lib.events import until
 from lib.process import Process, clean_environment, descendants, run
 from lib.requirements import cannot
-from supervise.conftest import ended
+from supervise.conftest import ended, name
 
 pytestmark = pytest.mark.attack
 
@@ -40,19 +40,11 @@ def test_where_vfork_is_forbidden_no_end_is_hidden(without_vfork):
 def test_where_vfork_is_forbidden_no_signal_is_hidden(without_vfork):
     process = without_vfork("--grace=20s", "--", "sh", "-c", "trap 'exit 5' TERM; sleep 1000 & echo ready; wait")
     process.wait_line("ready")
-    shim = until(lambda: next((pid for pid in descendants(process.pid) if name_of(pid) == "rankshim"), None), "rankshim")
+    shim = until(lambda: next((pid for pid in descendants(process.pid) if name(pid) == "rankshim"), None), "rankshim")
     started = descendants(shim)
     os.kill(shim, 15)
     assert process.wait() == 5
     assert [pid for pid in started if not ended(pid)] == []
-
-
-def name_of(pid):
-    try:
-        with open(f"/proc/{pid}/comm") as file:
-            return file.read().strip()
-    except FileNotFoundError:
-        return ""
 
 
 def test_values_nested_deeply_are_refused_within_a_small_stack(rankshim, tmp_path):

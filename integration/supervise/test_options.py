@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from lib.events import until
-from lib.process import clean_environment, run
-from supervise.conftest import PID_1, children, ended, status
+from lib.process import children, clean_environment, run
+from supervise.conftest import PID_1, ended, status
 
 # Prints each signal that it gets; ends with 3 at QUIT.
 LISTENER = """

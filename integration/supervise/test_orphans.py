@@ -9,8 +9,9 @@ import subprocess
 import pytest
 
 from lib.events import until
+from lib.process import children
 from lib.requirements import cannot
-from supervise.conftest import children, status
+from supervise.conftest import status
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,9 @@ import sys
 import pytest
 
 from lib.events import until
-from lib.process import descendants
+from lib.process import children, descendants
 from lib.requirements import cannot, needs_strace, why_not_static
-from supervise.conftest import PID_1, children, name, status
+from supervise.conftest import PID_1, name, status
 
 SYS_KILL = {"x86_64": 62, "aarch64": 129}[os.uname().machine]
 

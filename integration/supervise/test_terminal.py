@@ -14,10 +14,10 @@ import time
 import pytest
 
 from lib.events import PATIENCE, NotInTime, until
-from lib.process import descendants
+from lib.process import children, descendants
 from lib.requirements import cannot, needs_strace
 from lib.torch_stand_in import make_torch_stand_in
-from supervise.conftest import PID_1, children, ended, name
+from supervise.conftest import PID_1, ended, name
 
 # Several processes write to one terminal, so each line is written by one call: print() may take several.
 SAY = 'import os; say = lambda *words: os.write(1, (" ".join(map(str, words)) + "\\n").encode())\n'
