@@ -15,7 +15,6 @@
 #include <boost/asio/local/datagram_protocol.hpp>
 #include <cerrno>
 #include <cstring>
-#include <span>
 
 #include "base/files.h"
 #include "base/text.h"
@@ -56,38 +55,42 @@ bool claim_port(std::uint16_t port) {
   return false;
 }
 
-/// The local address from which packets to the literal address `peer` would leave, or else by the default
-/// route. Connecting a datagram socket only looks up the route (udp(7)); 192.0.2.1 and 2001:db8::1 belong to
-/// no host (RFC 5737, 3849).
-std::optional<ip::address> source_towards(std::string_view peer) {
+/// A local address, and the socket that has it.
+struct Source {
+  ip::address address;
+  Descriptor socket;
+};
+
+/// The address from which packets to the literal address `peer` would leave, or else by the default route.
+/// Connecting a datagram socket only looks up the route (udp(7)); 192.0.2.1 and 2001:db8::1 belong to no host
+/// (RFC 5737, 3849).
+std::optional<Source> source_towards(std::string_view peer) {
   for (const std::string_view target :
        {peer, std::string_view("192.0.2.1"), std::string_view("2001:db8::1")}) {
     const auto address = literal(target);
     if (!address) continue;
     ip::udp::endpoint endpoint(*address, 9);
     auto length = static_cast<socklen_t>(endpoint.size());
-    const Descriptor probe(open_socket(endpoint.protocol().family(), SOCK_DGRAM));
+    Descriptor probe(open_socket(endpoint.protocol().family(), SOCK_DGRAM));
     if (probe.number() >= 0 && connect(probe.number(), endpoint.data(), length) == 0 &&
         getsockname(probe.number(), endpoint.data(), &length) == 0)
-      return endpoint.address();
+      return Source{endpoint.address(), std::move(probe)};
   }
   return std::nullopt;
 }
 
-/// The name of the interface that has this address; empty if there is none. (getifaddrs reads all details of
-/// all interfaces from the kernel, which takes longer than rankshim's whole start.)
-std::string interface_with(const ip::address_v4& own) {
-  const Descriptor probe(open_socket(AF_INET, SOCK_DGRAM));
+/// The name of the interface that has this IPv4 address; empty if there is none. (getifaddrs reads all
+/// details of all interfaces from the kernel, which takes longer than rankshim's whole start.)
+std::string interface_of(const Source& own) {
   std::array<ifreq, 128> requests{};
   ifconf found{};
   found.ifc_len = sizeof requests;
   found.ifc_req = requests.data();
-  if (ioctl(probe.number(), SIOCGIFCONF, &found) != 0) return {};
-  for (const ifreq& one :
-       std::span(requests).first(static_cast<std::size_t>(found.ifc_len) / sizeof(ifreq))) {
+  if (ioctl(own.socket.number(), SIOCGIFCONF, &found) != 0) return {};
+  for (const ifreq& one : requests) {
     ip::udp::endpoint endpoint(ip::udp::v4(), 0);
     std::memcpy(endpoint.data(), &one.ifr_addr, endpoint.size());
-    if (endpoint.address() == own) return one.ifr_name;
+    if (endpoint.address() == own.address) return one.ifr_name;
   }
   return {};
 }
@@ -138,15 +141,14 @@ bool Node::owns_address(std::string_view address) const {
 
 std::optional<std::string> Node::address_towards(std::string_view peer) const {
   const auto own = source_towards(peer);
-  return own ? std::optional(own->to_string()) : std::nullopt;
+  return own ? std::optional(own->address.to_string()) : std::nullopt;
 }
 
 std::string Node::interface_towards(std::string_view peer) const {
   const auto own = source_towards(peer);
   if (!own) return {};
-  if (own->is_v4()) return interface_with(own->to_v4());
-  std::string address;
-  for (const unsigned char byte : own->to_v6().to_bytes()) address += fmt::format("{:02x}", byte);
+  if (own->address.is_v4()) return interface_of(*own);
+  const std::string address = fmt::format("{:02x}", fmt::join(own->address.to_v6().to_bytes(), ""));
   const std::string line = field("/proc/self/net/if_inet6", address);  // … NAME (linux:net/ipv6/addrconf.c)
   return line.substr(line.rfind(' ') + 1);
 }

@@ -121,9 +121,8 @@ Spawn::Spawn(const Command& command)
     argv_.push_back(pointer(argument));
   }
   const std::string ours = "LISTEN_PID=" + std::to_string(getpid());
-  for (const std::string& entry : command.environment) {
+  for (const std::string& entry : command.environment)
     environment_.push_back(entry == ours ? listen_pid_.data() : pointer(entry));
-  }
   for (auto* list : {&argv_, &shell_argv_, &environment_}) list->push_back(nullptr);
 }
 
