@@ -10,7 +10,7 @@ FUZZ_TARGET(functions) {
   const auto text = fuzz::text_of(data, size);
   const auto line = text.find('\n');
   if (line == std::string_view::npos) return 0;
-  for (const platform::Signature& signature : platform::signatures) {
+  for (const platform::Signature& signature : platform::signatures()) {
     if (signature.name != text.substr(0, line)) continue;
     auto arguments = fuzz::split(text.substr(line + 1), '\0', signature.most);
     if (arguments.size() < signature.least) return 0;

@@ -78,7 +78,7 @@ Names about_accelerators(const Node& node) {
   Names names;
   node.each_name("/dev", [&](std::string_view name) {
     constexpr std::array<std::string_view, 4> others = {"kmsg", "accel", "dri", "kfd"};
-    if (is_of_kinds(name) || contains(others, name)) names.emplace_back(name);
+    if (stem_of(name) != name ? is_of_kinds(name) : contains(others, name)) names.emplace_back(name);
   });
   return names;
 }

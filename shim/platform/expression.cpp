@@ -131,8 +131,8 @@ class Parser {
   Expression call(std::string_view name) {
     const auto function = function_named(name);
     if (!function) {
-      std::vector<std::string_view> known(signatures.size());
-      std::ranges::transform(signatures, known.begin(), &Signature::name);
+      std::vector<std::string_view> known(signatures().size());
+      std::ranges::transform(signatures(), known.begin(), &Signature::name);
       return fail("there is no function " + shown(name) + and_nearest(nearest(name, known)));
     }
     const auto& [named, least, most, complaint, compute, first_number] = signature(*function);

@@ -26,7 +26,7 @@
 namespace rankshim::platform {
 
 /// Those that other files know. The rest depends on the texts alone: its numbers are the places in
-/// `signatures`, which begins with `hostname`.
+/// `signatures()`, which begins with `hostname`.
 enum class Function : std::uint8_t {
   text,      ///< the text itself; the first three have no name: the grammar has them
   variable,  ///< the environment variable of that name
@@ -66,10 +66,10 @@ struct Signature {
 };
 
 /// By their functions' numbers.
-extern const std::span<const Signature> signatures;
+std::span<const Signature> signatures();
 
 inline const Signature& signature(Function function) {
-  return signatures[static_cast<std::size_t>(function) - static_cast<std::size_t>(Function::hostname)];
+  return signatures()[static_cast<std::size_t>(function) - static_cast<std::size_t>(Function::hostname)];
 }
 
 /// The function of that name; nothing if there is none.

@@ -261,13 +261,13 @@ constexpr Signature functions[] = {
 
 }  // namespace
 
-constinit const std::span<const Signature> signatures = functions;
+std::span<const Signature> signatures() { return functions; }
 
 std::optional<Function> function_named(std::string_view name) {
-  const auto found = std::ranges::find(signatures, name, &Signature::name);
-  if (found == signatures.end()) return std::nullopt;
+  const auto found = std::ranges::find(signatures(), name, &Signature::name);
+  if (found == signatures().end()) return std::nullopt;
   return static_cast<Function>(static_cast<std::ptrdiff_t>(Function::hostname) +
-                               (found - signatures.begin()));
+                               (found - signatures().begin()));
 }
 
 }  // namespace rankshim::platform

@@ -24,9 +24,6 @@ namespace {
 constexpr std::size_t several_lines = 320;
 constexpr std::chrono::microseconds pause{50};
 
-// One is enough: it is empty again before the next read.
-std::array<char, Relay::longest_line> chunk;
-
 bool are_one_file(int first, int second) {
   struct stat one{};
   struct stat other{};
@@ -91,7 +88,7 @@ void Relay::wait_for(Stream& pipe) {
 void Relay::wait_for_files() {
   inotify_.async_wait(Descriptor::wait_read, handler([this] {
                         wait_for_files();
-                        while (::read(inotify_.native_handle(), chunk.data(), chunk.size()) > 0) continue;
+                        while (::read(inotify_.native_handle(), chunk_.get(), longest_line) > 0) continue;
                         for (Stream& stream : streams_) stream.due = stream.due || stream.is_file;
                         serve();
                       }));
@@ -128,9 +125,9 @@ void Relay::serve() {
 
 void Relay::read(Stream& stream) {
   const std::size_t room = longest_line - stream.unfinished.size();
-  const ssize_t done = ::read(stream.descriptor.native_handle(), chunk.data(), room);
+  const ssize_t done = ::read(stream.descriptor.native_handle(), chunk_.get(), room);
   const std::size_t got = done > 0 ? static_cast<std::size_t>(done) : 0;
-  stream.unfinished.append(chunk.data(), got);
+  stream.unfinished.append(chunk_.get(), got);
   stream.due = got == room || got >= several_lines;  // more may have gathered by the next time
   const bool over = !stream.is_file && done == 0;
   take_lines(stream, !stream.due && (over || finishing_));

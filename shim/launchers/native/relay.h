@@ -76,6 +76,8 @@ class Relay {
   Descriptor inotify_;
   loop::Timer soon_;
   bool finishing_ = false;
+  std::unique_ptr<char[]> chunk_ =
+      std::make_unique_for_overwrite<char[]>(longest_line);  // empty after a read
   std::array<Console, 2> consoles_;
   std::deque<Stream> streams_;  // which stay where they are
   std::shared_ptr<bool> exists_ = std::make_shared<bool>(true);
