@@ -46,6 +46,12 @@ class Reporting:
         return self
 
 
+def wait_channel(pid):
+    """Where in the kernel it waits."""
+    with open(f"/proc/{pid}/wchan") as file:
+        return file.read()
+
+
 def status(shim, folder, *options):
     """The exit code of `rankshim status`, and its answer."""
     asked = shim("status", f"--run-dir={folder}", *options)

@@ -16,13 +16,7 @@ from lib.events import until
 from lib.process import Process, clean_environment, run
 from lib.requirements import cannot
 from lib.torch_stand_in import make_torch_stand_in
-from report.conftest import JOB, answers, read_report, status
-
-
-def wait_channel(pid):
-    """Where in the kernel it waits."""
-    with open(f"/proc/{pid}/wchan") as file:
-        return file.read()
+from report.conftest import JOB, answers, read_report, status, wait_channel
 
 
 def test_a_programs_end_is_in_the_report_and_success_leaves_the_termination_log_empty(shim, tmp_path):

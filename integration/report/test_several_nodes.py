@@ -9,8 +9,9 @@ import pytest
 import yaml
 
 from lib.documents import REPOSITORY, shape, shown
+from lib.events import until
 from lib.process import Process, clean_environment, descendants
-from report.conftest import Reporting
+from report.conftest import Reporting, wait_channel
 
 pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("torch")]
 
@@ -158,8 +159,9 @@ def test_a_torchrun_that_waits_for_the_others_when_its_workers_are_done_is_not_t
     end = 'if node == "1": sys.exit(0)'
     nodes(0, end)
     second = nodes(1, end, TORCH_ELASTIC_SHUTDOWN_TIMEOUT="2", LOGLEVEL="INFO")
-    # Then it is in its exit barrier, where it is deaf.
-    second.process.wait_line(r"Waiting \d+ seconds for other agents to finish", LONG)
+    # Then it is in its exit barrier, where it is deaf. Where it logs that, a signal would end the line, and not torchrun.
+    second.process.wait_line(r"Local worker group finished .* Waiting \d+ seconds for other agents to finish", LONG)
+    until(lambda: any("poll" in wait_channel(pid) for pid in descendants(second.process.pid)), "torchrun waits in the barrier")
     second.process.signal(signal.SIGTERM)
     second.end()
     assert second.code == 0
