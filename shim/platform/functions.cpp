@@ -264,10 +264,9 @@ constexpr Signature functions[] = {
 std::span<const Signature> signatures() { return functions; }
 
 std::optional<Function> function_named(std::string_view name) {
-  const auto found = std::ranges::find(signatures(), name, &Signature::name);
-  if (found == signatures().end()) return std::nullopt;
-  return static_cast<Function>(static_cast<std::ptrdiff_t>(Function::hostname) +
-                               (found - signatures().begin()));
+  const auto* const found = std::ranges::find(functions, name, &Signature::name);
+  if (found == std::end(functions)) return std::nullopt;
+  return static_cast<Function>(static_cast<std::ptrdiff_t>(Function::hostname) + (found - functions));
 }
 
 }  // namespace rankshim::platform
