@@ -1,5 +1,5 @@
-# Fuzzing by clang's libFuzzer: fuzz/NAME.cpp is one target, fuzz/corpus/NAME its seeds. Included with the sanitizers only:
-# the image's build has no fuzz folder.
+# Fuzzing by clang's libFuzzer: fuzz/NAME.cpp is one target, and corpus/NAME in fuzz/corpus.tar.gz has its seeds.
+# Included with the sanitizers only: the image's build has no fuzz folder.
 
 file(GLOB fuzz_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/fuzz/*.cpp")
 add_executable(fuzz EXCLUDE_FROM_ALL ${fuzz_sources})
