@@ -2,9 +2,11 @@
 
 import pathlib
 import re
+import runpy
 import shutil
 import signal
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -43,6 +45,14 @@ def shown_in_readme():
     """The lines of the demonstration in README.md."""
     block = re.search(r"^rankshim demo\n```\n\n```text\n(.*?)^```", (REPOSITORY / "README.md").read_text(), re.M | re.S)[1]
     return set(map(without_numbers, block.splitlines()))
+
+
+def test_a_line_of_the_demonstration_is_one_write(monkeypatch):
+    """Two threads show lines: of two writes each, one thread's text could end in the other's line."""
+    written = []
+    monkeypatch.setattr(sys, "stdout", SimpleNamespace(write=written.append, flush=lambda: None))
+    runpy.run_path(str(REPOSITORY / "shim/cli/python/demo.py"))["show"]("a line")
+    assert written == ["a line\n"]
 
 
 @pytest.mark.torch

@@ -44,7 +44,9 @@ LIMIT = 240  # seconds; torch may have to be read from a slow disk first
 
 
 def show(text=""):
-    print(text, flush=True)
+    """Both nodes' readers call it at once: a line and its end are one write, which no other line can come between."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 class Node:
