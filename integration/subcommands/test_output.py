@@ -35,6 +35,25 @@ def test_help_and_version_are_words_too(shim):
     assert shim("explain", "--help").stdout.startswith("usage: rankshim explain [OPTIONS] [--] [COMMAND...]\n")
 
 
+@pytest.mark.parametrize("value", ["a $(touch pwned)", "`touch pwned`", '";touch pwned;"', "$HOME"])
+def test_a_shell_that_reads_the_env_file_executes_nothing_of_a_value(shim, tmp_path, value):
+    done = shim("env", "--format=dotenv", env={"NNODES": "2:3", "RDZV_ENDPOINT": "job-0:29500", "RANKSHIM_RDZV_ENDPOINT": "job-0:29500",
+                                               "RANKSHIM_RUN_ID": value})
+    assert done.code == 0, done.transcript()
+    (tmp_path / "job.env").write_text(done.stdout)
+    read = subprocess.run(["sh", "-c", '. ./job.env; printf "%s" "$RDZV_ID"'], cwd=tmp_path, env={"PATH": "/usr/bin:/bin"},
+                          capture_output=True, text=True, timeout=60)
+    assert (read.returncode, read.stdout, read.stderr) == (0, value, "")
+    assert [path.name for path in tmp_path.iterdir()] == ["job.env"]
+
+
+def test_a_value_that_an_env_file_cannot_hold_is_an_error_and_prints_nothing(shim):
+    done = shim("env", "--format=dotenv", env={"NNODES": "2:3", "RANKSHIM_RDZV_ENDPOINT": "job-0:29500", "RANKSHIM_RUN_ID": "it's"})
+    assert (done.code, done.stdout) == (78, "")
+    assert done.stderr == ("rankshim: error: RDZV_ID='it'\\''s' has a single quote, which readers of a .env file understand differently; "
+                           "change the value, or use --format sh or json [R2]\n")
+
+
 def test_a_word_near_a_subcommand_that_is_no_program_is_an_error_with_the_nearest(shim, tmp_path):
     done = shim("explian", "--", "train.py")
     assert done.code == 64 and "the nearest is explain" in done.stderr

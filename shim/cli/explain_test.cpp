@@ -73,17 +73,41 @@ TEST_CASE("explain's text has one line for each value, whatever the value holds"
 }
 
 TEST_CASE("the environment is written for a shell, a .env file and programs", "[attack]") {
-  const EnvironmentChange change{{{"NNODES", "2"}, {"NOTE", "it's"}}, {"PET_STANDALONE"}};
-  CHECK(explain::environment(change, "sh") ==
-        "unset PET_STANDALONE\nexport NNODES=2\nexport NOTE='it'\\''s'\n");
-  CHECK(explain::environment(change, "dotenv") == "NNODES=2\nNOTE=\"it's\"\n");
-  const EnvironmentChange hostile{{{"A B", "x"}, {"1A", "x"}, {"", "x"}, {"_a1", "x"}},
+  const EnvironmentChange change{{{"NNODES", "2"}, {"NOTE", "a $(b)"}}, {"PET_STANDALONE"}};
+  CHECK(explain::environment_for_shell(change) ==
+        "unset PET_STANDALONE\nexport NNODES=2\nexport NOTE='a $(b)'\n");
+  CHECK(std::get<std::string>(explain::environment_file(change)) == "NNODES=2\nNOTE='a $(b)'\n");
+  const EnvironmentChange hostile{{{"A B", "x"}, {"1A", "x"}, {"", "x'"}, {"_a1", "x"}},
                                   {"PET_X $(touch pwned)", "PET_Y"}};
-  CHECK(explain::environment(hostile, "sh") == "unset PET_Y\nexport _a1=x\n");
-  CHECK(explain::environment(hostile, "dotenv") == "_a1=x\n");
-  const std::string json = explain::environment(change, "json");
-  CHECK(json::field(json, "set").value_or("") == R"({"NNODES":"2","NOTE":"it's"})");
+  CHECK(explain::environment_for_shell(hostile) == "unset PET_Y\nexport _a1=x\n");
+  CHECK(std::get<std::string>(explain::environment_file(hostile)) == "_a1=x\n");
+  const std::string json = explain::environment_as_json(change);
+  CHECK(json::field(json, "set").value_or("") == R"_({"NNODES":"2","NOTE":"a $(b)"})_");
   CHECK(json::field(json, "unset") == "PET_STANDALONE");
+}
+
+TEST_CASE("a .env file has each value in a form that every reader reads back, or it is refused", "[attack]") {
+  for (const std::string value : {"a $(touch x)", "`x`", "\"", "$HOME", "a#b", "a\\b", "a;b", "!a"}) {
+    INFO(value);
+    const auto file = explain::environment_file({{{"A", value}}, {}});
+    REQUIRE(std::holds_alternative<std::string>(file));
+    CHECK(std::get<std::string>(file) == "A='" + value + "'\n");
+  }
+  struct Row {
+    std::string value;
+    std::string what;
+  };
+  for (const auto& [value, what] : {Row{"it's", "a single quote"}, Row{"a\nLD_PRELOAD=x", "a line end"},
+                                    Row{"a\r", "a carriage return"}, Row{"a\\", "a backslash at its end"},
+                                    Row{"a\\\\b", "two backslashes"}, Row{"${B}", "has ${, which"}}) {
+    INFO(value);
+    const auto file = explain::environment_file({{{"B", "1"}, {"A", value}}, {}});
+    REQUIRE(std::holds_alternative<Faults>(file));
+    CHECK(std::get<Faults>(file).size() == 1);
+    CHECK(std::get<Faults>(file)[0].names == std::vector<std::string>{"A"});
+    CHECK_THAT(std::get<Faults>(file)[0].what, Catch::Contains(what));
+    CHECK(std::get<Faults>(file)[0].fix == "change the value, or use --format sh or json");
+  }
 }
 
 }  // namespace

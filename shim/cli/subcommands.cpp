@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -68,6 +69,27 @@ json::Object json_variables(const Variables& variables) {
 
 json::Object json_environment(const EnvironmentChange& change) {
   return json::Object().object("set", json_variables(change.set)).texts("unset", change.unset);
+}
+
+/// What in a value a reader of a .env file changes, although it is in single quotes; empty if there is
+/// nothing.
+std::string_view unquotable(std::string_view value) {
+  struct Part {
+    std::string_view text, name;
+  };
+  constexpr auto parts = std::to_array<Part>({
+      {"'", "a single quote"},
+      {"\n", "a line end"},  // docker's --env-file reads line by line: the rest would be another variable
+      {"\r", "a carriage return"},
+      // python-dotenv (parser.py, variables.py) replaces them in any quotes.
+      {"\\\\", "two backslashes"},
+      {"${", "${"},
+  });
+  if (value.ends_with('\\'))
+    return "a backslash at its end";  // for python-dotenv and Node's, it quotes the quote
+  const auto has = [&](const Part& part) { return value.find(part.text) != std::string_view::npos; };
+  const auto* const found = std::ranges::find_if(parts, has);
+  return found == parts.end() ? std::string_view() : found->name;
 }
 
 std::vector<std::string> warnings_of(const Job& job) {
@@ -187,19 +209,33 @@ std::string as_json(const Faults& faults) {
   return json::Object().objects("errors", errors).str() + "\n";
 }
 
-std::string environment(const EnvironmentChange& change, std::string_view format) {
-  if (format == "json") return json_environment(change).str() + "\n";
-  const bool sh = format == "sh";
+std::string environment_as_json(const EnvironmentChange& change) {
+  return json_environment(change).str() + "\n";
+}
+
+std::string environment_for_shell(const EnvironmentChange& change) {
   std::string out;
   for (const std::string& name : change.unset)
-    if (sh && is_shell_name(name)) out += fmt::format("unset {}\n", name);
+    if (is_shell_name(name)) out += fmt::format("unset {}\n", name);
+  for (const auto& [name, value] : change.set)
+    if (is_shell_name(name)) out += fmt::format("export {}={}\n", name, shell_quote(value));
+  return out;
+}
+
+Outcome<std::string> environment_file(const EnvironmentChange& change) {
+  std::string out;
+  Faults faults;
   for (const auto& [name, value] : change.set) {
     if (!is_shell_name(name)) continue;
-    // Readers of .env files agree only on plain words and on double quotes.
-    const std::string quoted = shell_quote(value);
-    out += fmt::format("{}{}={}\n", sh ? "export " : "", name,
-                       sh || quoted == value ? quoted : json::quote(value));
+    if (const std::string_view what = unquotable(value); !what.empty())
+      faults.push_back({Anchor::value,
+                        fmt::format("{}={} has {}, which readers of a .env file understand differently", name,
+                                    in_quotes(value), what),
+                        {name},
+                        "change the value, or use --format sh or json"});
+    out += fmt::format("{}={}\n", name, shell_quote(value));
   }
+  if (!faults.empty()) return faults;
   return out;
 }
 
@@ -292,8 +328,13 @@ int print_environment(const Invocation& invocation, const Node& node) {
   for (const std::string& warning : topology.warnings) log::warn("{}", warning);
   const auto& pet = invocation.settings[Option::export_pet];
   const bool with_pet = pet->from_user() && invocation.settings.flag(Option::export_pet);
-  return print(explain::environment(environment_change(topology, node, with_pet),
-                                    invocation.settings.text(Option::format)));
+  const EnvironmentChange change = environment_change(topology, node, with_pet);
+  const std::string_view format = invocation.settings.text(Option::format);
+  if (format == "json") return print(explain::environment_as_json(change));
+  if (format == "sh") return print(explain::environment_for_shell(change));
+  const auto file = explain::environment_file(change);
+  if (const auto* faults = std::get_if<Faults>(&file)) return report(*faults, invocation);
+  return print(std::get<std::string>(file));
 }
 
 int print_platforms(const Invocation& invocation, const Node& node) {
@@ -304,7 +345,7 @@ int print_platforms(const Invocation& invocation, const Node& node) {
     Faults faults = of_launcher ? Faults{} : platform::check_profile(path, node);
     if (of_launcher) by_name::read_launcher_file(path, node, faults);
     if (!faults.empty()) return report(faults, invocation);
-    return print(fmt::format("{} is {}\n", path, of_launcher ? "a launcher's file" : "a profile"));
+    return print(fmt::format("{} is {}\n", in_quotes(path), of_launcher ? "a launcher's file" : "a profile"));
   }
   const auto read = platform::read_profiles(invocation.settings.text(Option::profile), node);
   if (const auto* faults = std::get_if<Faults>(&read)) return report(*faults, invocation);
@@ -341,7 +382,7 @@ int install_binary(const std::string& folder) {
   while (sent > 0) sent = sendfile(to, from.number(), nullptr, 1 << 20);
   const bool copied = sent == 0 && fchmod(to, 0755) == 0 && close(to) == 0;
   if (copied && std::rename(temporary.c_str(), target.c_str()) == 0)
-    return print(fmt::format("{} is rankshim " RANKSHIM_VERSION " now\n", target));
+    return print(fmt::format("{} is rankshim " RANKSHIM_VERSION " now\n", in_quotes(target)));
   const int error = errno;
   unlink(temporary.c_str());
   log::error("cannot create {}: {}{}", target, std::strerror(error), reference(Anchor::not_written));

@@ -69,9 +69,18 @@ std::string as_json(const Job& job, const LaunchPlan& plan, const Settings& sett
 /// {"errors": [{"code", "what", "names", "fix"}]}
 std::string as_json(const Faults& faults);
 
-/// The variables for `eval`, as JSON, or for a .env file; `format` is sh, json or dotenv. A name that no
-/// shell variable can have, and that `eval` would execute, is in JSON only.
-std::string environment(const EnvironmentChange& change, std::string_view format);
+/// The variables as {"set": {NAME: VALUE}, "unset": [NAME]}.
+std::string environment_as_json(const EnvironmentChange& change);
+
+/// The variables for a shell's `eval`. A name that no shell variable can have would be executed: it is left
+/// out.
+std::string environment_for_shell(const EnvironmentChange& change);
+
+/// The variables as a .env file, without names that no shell variable can have. Plain words are as they are,
+/// for `docker run --env-file`, which knows no quotes; others are in single quotes, in which nothing is
+/// executed or replaced. Returns faults for values that sh, python-dotenv, Node's dotenv and docker compose
+/// would not all read back as they were.
+Outcome<std::string> environment_file(const EnvironmentChange& change);
 
 /// One line per profile. A user's profile may have control characters in its name and title: escaped.
 std::string profile_list(std::span<const platform::Profile> profiles);
