@@ -25,11 +25,11 @@ class Site:
             variables |= {"LOCAL_RANK": "0", "TORCHELASTIC_ERROR_FILE": str(self.error_file)}
         return run([str(word) for word in argv], clean_environment(variables), name="python")
 
-    def worker(self, text, *options, **how):
+    def worker(self, text, *options, python=sys.executable, **how):
         """Runs a script as a worker; the ended process, with its error file as `.error` (None: there is none)."""
         script = self.folder / "script.py"
         script.write_text(text)
-        done = self.run([sys.executable, *options, script], worker=True, **how)
+        done = self.run([python, *options, script], worker=True, **how)
         done.error = json.loads(self.error_file.read_text())["message"] if self.error_file.exists() else None
         assert not [name for name in self.folder.iterdir() if name.name.startswith("error.json.")]
         return done

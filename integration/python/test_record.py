@@ -1,11 +1,13 @@
 """The exception that ends a worker is written to the file that torch's @record would write, and nothing else changes."""
 
 import json
+import shutil
 import sys
 
 import pytest
 
 from lib.process import clean_environment, run
+from lib.requirements import cannot
 
 PLAIN = "def fail():\n    raise ValueError('boom')\nfail()\n"
 CHAINED = "try:\n    1 / 0\nexcept ZeroDivisionError as error:\n    raise RuntimeError('no batch') from error\n"
@@ -61,6 +63,21 @@ def test_a_worker_ends_as_without_rankshim_and_records_why(site, name):
     assert (done.error and done.error["message"]) == message
     bare = run(done.argv, clean_environment(), name="bare")
     assert (done.code, done.stdout, done.stderr) == (bare.code, bare.stdout, bare.stderr)
+
+
+# What only CPython lets us see.
+OF_CPYTHON = {name for name in CASES if name.startswith(("a text of", "a process"))}
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name != "a syntax error"])  # whose words are CPython's
+def test_under_pypy_a_worker_ends_as_without_rankshim_and_records_what_the_language_promises(site, name):
+    python = shutil.which("pypy3") or cannot("missing: pypy3 (scripts/setup installs it)")
+    text, code, message = CASES[name]
+    done = site().worker(text, python=python)
+    bare = run(done.argv, clean_environment(), name="bare")
+    assert (done.code, done.stdout, done.stderr) == (bare.code, bare.stdout, bare.stderr)
+    assert done.code == code, done.transcript()
+    assert (done.error and done.error["message"]) == (None if name in OF_CPYTHON else message)
 
 
 @pytest.mark.torch
@@ -156,6 +173,7 @@ def test_the_exception_of_a_python_that_is_the_command_is_in_the_verdict(rankshi
 
 
 def test_what_a_recorded_command_starts_knows_nothing_of_us(rankshim):
-    show = "import os, subprocess, sys; subprocess.run(['env']); print([path for path in sys.path if 'rankshim' in path])"
-    done = run([rankshim, "--", "python", "-c", show], clean_environment(), name="rankshim")
-    assert done.code == 0 and "PYTHONPATH" not in done.stdout and done.stdout.endswith("[]\n"), done.transcript()
+    command = ["python", "-c", "import subprocess, sys; subprocess.run(['env']); print(sys.path)"]
+    done = run([rankshim, "--", *command], clean_environment(), name="rankshim")
+    assert done.code == 0 and "PYTHONPATH" not in done.stdout, done.transcript()
+    assert done.stdout.splitlines()[-1] == run(command, clean_environment(), name="bare").stdout.splitlines()[-1]

@@ -244,13 +244,67 @@ def write_error(path, message, stack):
         write_json(path, {"message": {"message": message, "extraInfo": extra}})
 
 
+def keep_exit_text():
+    """From now on the text of a sys.exit("TEXT") is in the list that this returns."""
+    from _thread import get_ident
+
+    main_thread, text = get_ident(), []
+
+    class exit(object):
+        """sys.exit, which sees the text first. A class, because one whose __init__ is the real function leaves no
+        frame of ours in the traceback."""
+
+        def __new__(cls, *arguments):
+            if get_ident() == main_thread:
+                text[:] = [one for one in arguments if isinstance(one, str)]
+            return object.__new__(cls)
+
+        __init__ = sys.exit
+
+    exit.__module__, exit.__qualname__ = "sys", "exit"  # so it can be pickled by its name
+    sys.exit = exit
+    builtins = sys.modules.get("builtins")
+    for name in ("exit", "quit"):
+        if hasattr(builtins, name):
+            setattr(builtins, name, exit)
+    return text
+
+
+def record_forks(path, worker):
+    """From now on the exception that ends a process of multiprocessing is written to `path`.child: multiprocessing prints it,
+    and the worker sees only a code."""
+
+    def in_fork():
+        if "multiprocessing.process" not in sys.modules or os.getppid() != worker:
+            return
+        import traceback
+
+        print_exc = traceback.print_exc
+
+        def print_and_write(*arguments, **options):
+            caller = sys._getframe(1)
+            if caller.f_code.co_name == "_bootstrap":
+                try:
+                    kind, value, _ = sys.exc_info()
+                    write_error(path + ".child", "in %s: %s: %s" % (caller.f_locals["self"].name, kind.__name__, value),
+                                traceback.format_exc())
+                except Exception:
+                    pass
+            print_exc(*arguments, **options)
+
+        traceback.print_exc = print_and_write
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=in_fork)
+
+
 def record(path):
     """From now on the exception that ends this process is written to `path`."""
     import atexit
-    from _thread import get_ident
 
-    worker, main_thread = os.getpid(), get_ident()
-    text = []  # of sys.exit("TEXT")
+    is_cpython = sys.implementation.name == "cpython"  # what the two below do, the language does not promise
+    worker = os.getpid()
+    text = keep_exit_text() if is_cpython else []
 
     def tell(kind, value, trace):
         if os.getpid() != worker or not issubclass(kind, Exception):  # a fork's; @record leaves Ctrl-C out too
@@ -282,47 +336,9 @@ def record(path):
         except Exception:
             pass
 
-    class exit(object):
-        """sys.exit, which sees the text first. A class, because one whose __init__ is the real function leaves no
-        frame of ours in the traceback."""
-
-        def __new__(cls, *arguments):
-            if get_ident() == main_thread:
-                text[:] = [one for one in arguments if isinstance(one, str)]
-            return object.__new__(cls)
-
-        __init__ = sys.exit
-
-    def in_fork():
-        # multiprocessing prints the exception that ends its process, and the worker sees only a code.
-        if "multiprocessing.process" not in sys.modules or os.getppid() != worker:
-            return
-        import traceback
-
-        print_exc = traceback.print_exc
-
-        def print_and_write(*arguments, **options):
-            caller = sys._getframe(1)
-            if caller.f_code.co_name == "_bootstrap":
-                try:
-                    kind, value, _ = sys.exc_info()
-                    write_error(path + ".child", "in %s: %s: %s" % (caller.f_locals["self"].name, kind.__name__, value),
-                                traceback.format_exc())
-                except Exception:
-                    pass
-            print_exc(*arguments, **options)
-
-        traceback.print_exc = print_and_write
-
-    exit.__module__, exit.__qualname__ = "sys", "exit"  # so it can be pickled by its name
-    sys.exit = exit
     atexit.register(at_exit)
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=in_fork)
-    builtins = sys.modules.get("builtins")
-    for name in ("exit", "quit"):
-        if hasattr(builtins, name):
-            setattr(builtins, name, exit)
+    if is_cpython:
+        record_forks(path, worker)
 
 
 # ---- at Python's start ----
