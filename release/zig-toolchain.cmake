@@ -24,7 +24,7 @@ if(NOT RANKSHIM_ZIG_TOOLS)
   foreach(part c compiler_rt)
     list(APPEND commands COMMAND "${RANKSHIM_ZIG}" build-obj "${zig_folder}/lib/${part}.zig" ${build} -O ReleaseFast
                          -fsingle-threaded -ffunction-sections -fdata-sections "-femit-bin=${RANKSHIM_ZIG_TOOLS}/${part}.o")
-    string(APPEND CMAKE_EXE_LINKER_FLAGS_INIT " ${RANKSHIM_ZIG_TOOLS}/${part}.o")
+    string(APPEND CMAKE_EXE_LINKER_FLAGS_INIT " \"${RANKSHIM_ZIG_TOOLS}/${part}.o\"")
   endforeach()
   # The first link compiles musl and libc++ into zig's cache: with two processors one file at a time, unless -j says more,
   # which zig c++ does not know. It is found there by paths as they are seen from the folder of the link.

@@ -80,7 +80,7 @@ def test_a_console_example_prints_what_the_document_shows(block, rankshim, tmp_p
     (tmp_path / "bin" / "rankshim").symlink_to(rankshim)
     (tmp_path / "bin" / "python3").symlink_to("/usr/bin/python3")
     review = tmp_path / "bin" / "rankshim-review"  # as the wheel has it (integration/packages)
-    review.write_text(f"#!/bin/sh\nPYTHONPATH={REPOSITORY}/review exec {sys.executable} -m rankshim_review \"$@\"\n")
+    review.write_text(f"#!/bin/sh\nPYTHONPATH='{REPOSITORY}/review' exec '{sys.executable}' -m rankshim_review \"$@\"\n")
     review.chmod(0o755)
     (tmp_path / "train.py").touch()
     (tmp_path / "run.sh").touch()

@@ -3,12 +3,11 @@
 import json
 import re
 import subprocess
-import sys
 
 import pytest
 
 from lib.documents import REPOSITORY, blocks, shell
-from lib.process import Process, clean_environment
+from lib.process import PATH, Process, clean_environment
 
 # Rank 1 fails by itself, and rank 0 then as one whose peer is gone.
 TRAIN = """
@@ -40,10 +39,10 @@ def folder(rankshim, tmp_path_factory):
 def run_block(block, folder):
     """Runs it there with the rankshim-review of this checkout."""
     script = folder / "rankshim-review"
-    script.write_text(f"#!{sys.executable}\nimport importlib, sys\nsys.path.insert(0, {str(REPOSITORY / 'review')!r})\n"
+    script.write_text(f"#!/usr/bin/env python\nimport importlib, sys\nsys.path.insert(0, {str(REPOSITORY / 'review')!r})\n"
                       "sys.exit(importlib.import_module('rankshim_review.' + sys.argv[1]).main(sys.argv[2:]))\n")
     script.chmod(0o755)
-    environment = {"PATH": f"{folder}:/usr/bin:/bin", "HOME": str(folder)}
+    environment = {"PATH": f"{folder}:{PATH}", "HOME": str(folder)}
     return subprocess.run(["bash", "-c", block.text], env=environment, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
 
 

@@ -239,7 +239,7 @@ def test_env_for_the_shell_gives_the_variables_that_a_command_would_get(shim, ra
     env = recorded("operator-1.5")["job-worker-1"]
     done = shim("env", env=env)
     assert done.code == 0
-    shell = run(["sh", "-c", f'eval "$({rankshim} env)"; echo "$NNODES $NODE_RANK $MASTER_ADDR $PORT"'],
+    shell = run(["sh", "-c", f'eval "$("{rankshim}" env)"; echo "$NNODES $NODE_RANK $MASTER_ADDR $PORT"'],
                 clean_environment(env))
     assert shell.stdout == "3 2 job-master-0 23456\n"
 

@@ -99,7 +99,7 @@ def test_the_line_about_a_lonely_world_size_shows_its_value(shim):
 
 @pytest.mark.parametrize("shell", ["sh", "bash"])
 def test_a_refusal_reaches_the_shell_through_eval(rankshim, shell):
-    done = run([shell, "-c", f'eval "$({rankshim} env)"; echo STARTED'], clean_environment({"WORLD_SIZE": "3"}))
+    done = run([shell, "-c", f'eval "$("{rankshim}" env)"; echo STARTED'], clean_environment({"WORLD_SIZE": "3"}))
     assert done.code == CONFIGURATION
     assert "STARTED" not in done.stdout
     assert "WORLD_SIZE" in done.stderr

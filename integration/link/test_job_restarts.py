@@ -205,12 +205,12 @@ def test_each_attempt_inherits_the_same_descriptors_and_limits(cluster, rankshim
     nodes = []
     for rank, folder in enumerate(folders):
         folder.mkdir()
-        inner = (f"echo $RANKSHIM_ATTEMPT $(ulimit -Sn) >&7; until {rankshim} status --run-dir={folder} >&2; do sleep 0.05; done; "
+        inner = (f'echo $RANKSHIM_ATTEMPT $(ulimit -Sn) >&7; until "{rankshim}" status --run-dir={folder} >&2; do sleep 0.05; done; '
                  f"until [ -s {folders[0]}/seven -a -s {folders[1]}/seven ]; do sleep 0.05; done; "  # the first failure ends both
                  "[ $RANKSHIM_ATTEMPT = 1 ] || exit 3; exit 0")
         options = f"--job-restarts=1 --run-dir={folder} --nnodes=2 --node-rank={rank} --master-addr=job-node-0"
         nodes.append(cluster[rank].start(
-            ["bash", "-c", f"ulimit -Sn 100; exec 7>>{folder}/seven; exec {rankshim} {options} -- sh -c '{inner}'"], {}))
+            ["bash", "-c", f"ulimit -Sn 100; exec 7>>{folder}/seven; exec \"{rankshim}\" {options} -- sh -c '{inner}'"], {}))
     for node in nodes:
         assert node.wait(LONG) == 0, node.transcript()
     for folder in folders:

@@ -71,7 +71,7 @@ def test_the_one_process_of_each_node_is_its_launcher(mpi, network, rankshim, tm
     assert job.wait(JOB) == 0, job.transcript()
     assert sorted(job.stdout.splitlines()) == [f"node {rank} of 2 at {hosts[0]}" for rank in (0, 1)]
     # A script that joins by itself takes the variables into its shell.
-    script = f'eval "$({rankshim} env --master-addr={hosts[0]})" && exec python -u {ALLREDUCE}'
+    script = f'eval "$("{rankshim}" env --master-addr={hosts[0]})" && exec python -u "{ALLREDUCE}"'
     if mpi == "open-mpi":
         command = [rankshim, f"--master-addr={hosts[0]}", "--", ALLREDUCE]
     else:

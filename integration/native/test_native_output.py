@@ -94,7 +94,7 @@ def test_a_restarted_set_is_relayed_too(shim):
 
 # 4 MB of short lines, with bounded memory, and a line of 10 MB.
 def test_much_output_is_complete(rankshim, tmp_path):
-    command = f"exec {rankshim} {' '.join(WORKERS)} --prefix -- sh -c 'yes | head -c 2000000; head -c 10000000 /dev/zero; grep VmHWM /proc/$PPID/status >&2'"
+    command = f"exec \"{rankshim}\" {' '.join(WORKERS)} --prefix -- sh -c 'yes | head -c 2000000; head -c 10000000 /dev/zero; grep VmHWM /proc/$PPID/status >&2'"
     done = subprocess.run(["sh", "-c", command], env=clean_environment(), stdout=(tmp_path / "out").open("wb"), stderr=subprocess.PIPE)
     assert done.returncode == 0
     lines = (tmp_path / "out").read_bytes().splitlines()

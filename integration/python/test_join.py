@@ -23,7 +23,7 @@ def pet(site, tmp_path):
     """pet(ARGUMENTS): the PET_* that a torchrun with these arguments sees."""
     script = tmp_path / "bin" / "torchrun"
     script.parent.mkdir()
-    script.write_text(f"#!{sys.executable} -u\n{TELL}")
+    script.write_text(f"#!/usr/bin/env -S python -u\n{TELL}")
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
     for name in ("run", "launch"):
         module = tmp_path / "modules" / "torch" / "distributed" / f"{name}.py"

@@ -84,7 +84,7 @@ def test_an_isolated_python_never_reads_us(site, options):
 def test_where_the_working_directory_is_gone_a_python_still_starts(site, tmp_path):
     gone = tmp_path / "gone"
     gone.mkdir()
-    done = site().run(["sh", "-c", f"cd {gone} && rmdir {gone} && exec {sys.executable} -c 'print(1)'"], path=":/added")
+    done = site().run(["sh", "-c", f"cd {gone} && rmdir {gone} && exec python -c 'print(1)'"], path=":/added")
     assert (done.code, done.stdout) == (0, "1\n"), done.transcript()
 
 

@@ -30,7 +30,7 @@ def sandbox():
 @pytest.mark.parametrize("end, code, how", [("exit", 42, "ended with code 42"),
                                             pytest.param("kill", 137, "was ended by SIGKILL", marks=pytest.mark.nightly)])
 def test_the_workers_end_is_known_from_torchrun(rankshim, sandbox, end, code, how):
-    script = f'export MEET=$(mktemp -d); exec {rankshim} --nproc-per-node=2 -- {WORKER} {end}'
+    script = f'export MEET=$(mktemp -d); exec "{rankshim}" --nproc-per-node=2 -- "{WORKER}" {end}'
     done = run([*sandbox, "sh", "-c", script], clean_environment(), name="runsc", timeout=LONG)
     assert done.code == code, done.transcript()
     assert done.stderr.count(LINE) == 1
@@ -38,7 +38,7 @@ def test_the_workers_end_is_known_from_torchrun(rankshim, sandbox, end, code, ho
 
 
 def test_a_stop_goes_to_the_process_group_and_the_doctor_says_so(rankshim, sandbox):
-    script = f"{rankshim} doctor | grep signals; exec {rankshim} -- sh -c 'trap \"exit 7\" TERM; kill -TERM $PPID; while :; do sleep 0.1; done'"
+    script = f"'{rankshim}' doctor | grep signals; exec '{rankshim}' -- sh -c 'trap \"exit 7\" TERM; kill -TERM $PPID; while :; do sleep 0.1; done'"
     with Process([*sandbox, "sh", "-c", script], clean_environment(), name="runsc") as process:
         assert process.wait(LONG) == 7
     assert "warning  signals " in process.stdout and "gVisor" in process.stdout

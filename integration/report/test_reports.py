@@ -102,7 +102,7 @@ def test_a_link_is_never_followed_a_report_takes_its_place(shim, tmp_path):
 @pytest.mark.attack
 def test_a_report_has_the_mode_and_owner_of_the_old_one_else_what_the_umask_leaves(rankshim, tmp_path):
     report = tmp_path / "report"
-    command = f"umask 027; exec {rankshim} --report={report} -- true"
+    command = f"umask 027; exec '{rankshim}' --report={report} -- true"
     assert subprocess.run(["sh", "-c", command], env=clean_environment(), check=False).returncode == 0
     assert report.stat().st_mode & 0o777 == 0o640
     report.chmod(0o604)
@@ -362,7 +362,7 @@ def test_two_containers_that_share_a_run_folder_both_have_a_status(shim, start, 
         cannot("only root can have a PID namespace here")
     first = start(f"--run-dir={tmp_path}", "--", "sleep", "1000")
     assert answers(shim, tmp_path)["pid"] == first.pid
-    script = f"until {rankshim} status --run-dir={tmp_path}; do :; done; read line"
+    script = f"until '{rankshim}' status --run-dir={tmp_path}; do :; done; read line"
     second = Process(["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", rankshim, f"--run-dir={tmp_path}",
                       "--", "sh", "-c", script], clean_environment())
     try:
@@ -437,7 +437,7 @@ def test_the_log_can_be_json(rankshim, tmp_path):
 
 def test_on_a_terminal_the_status_is_for_a_reader(rankshim, tmp_path):
     """The container's own: a pipe, as a probe's, gets JSON."""
-    asked = f"{rankshim} status --run-dir={tmp_path}"
+    asked = f'"{rankshim}" status --run-dir={tmp_path}'
     done = run([rankshim, f"--run-dir={tmp_path}", "--", "sh", "-c", f"until {asked} >/dev/null; do :; done; script -qec '{asked}' /dev/null"],
                clean_environment())
     assert re.search(r"^phase +run\s*$", done.stdout, re.M) and re.search(r"^node_rank +0\s*$", done.stdout, re.M), done.transcript()

@@ -54,10 +54,10 @@ def test_openmmlabs_train_py_trains_with_one_task_for_each_process(cluster, rank
 
 def test_a_batch_script_is_distinguished_from_its_steps_and_a_step_may_be_part_of_the_job(cluster, rankshim):
     code, lines = cluster.batch(f"""#!/bin/bash
-{rankshim} -- train.py
+"{rankshim}" -- train.py
 echo "alone $?"
-srun -N2 --ntasks-per-node=1 bash -c 'eval "$({rankshim} env)" && echo "step $NODE_RANK of $NNODES at $MASTER_ADDR"'
-srun -N1 -n1 -w node1 {rankshim} explain --format json -- true
+srun -N2 --ntasks-per-node=1 bash -c 'eval "$("{rankshim}" env)" && echo "step $NODE_RANK of $NNODES at $MASTER_ADDR"'
+srun -N1 -n1 -w node1 "{rankshim}" explain --format json -- true
 """, "--ntasks-per-node=1")
     assert code == 0 and "alone 78" in lines, lines
     assert {"step 0 of 2 at node0", "step 1 of 2 at node0"} <= set(lines)

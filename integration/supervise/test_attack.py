@@ -50,5 +50,5 @@ def test_where_vfork_is_forbidden_no_signal_is_hidden(without_vfork):
 def test_values_nested_deeply_are_refused_within_a_small_stack(rankshim, tmp_path):
     config = tmp_path / "config.toml"
     config.write_text("grace=" + "[" * 250 + "]" * 250)
-    done = run(["sh", "-c", f"ulimit -s 128; exec {rankshim} --config={config} -- true"], clean_environment(), name="rankshim")
+    done = run(["sh", "-c", f"ulimit -s 128; exec '{rankshim}' --config={config} -- true"], clean_environment(), name="rankshim")
     assert done.code == 78, done.transcript()

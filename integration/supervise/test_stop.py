@@ -50,7 +50,7 @@ def test_a_program_that_handles_a_stop_keeps_its_helpers(start, stop):
 def test_a_shell_without_a_trap_does_not_keep_the_stop_from_what_it_runs(start, shell, stop, tmp_path):
     # bash catches INT while it waits, and what it runs gets it nevertheless.
     script = tmp_path / "run.sh"
-    script.write_text(f"#!/usr/bin/env -S {shell}\n{sys.executable} -c '{HANDLES}' {stop}\necho after >{tmp_path}/after\n")
+    script.write_text(f"#!/usr/bin/env -S {shell}\npython -c '{HANDLES}' {stop}\necho after >{tmp_path}/after\n")
     script.chmod(0o755)
     process = start(str(script), options=["--grace=30s"])
     process.wait_line("ready", stream="stdout")
@@ -65,7 +65,7 @@ def test_a_shell_without_a_trap_does_not_keep_the_stop_from_what_it_runs(start, 
 @pytest.mark.parametrize("shell", ["bash", "dash", "busybox sh"])
 def test_a_shells_trap_does_not_keep_the_stop_from_what_runs_in_its_foreground(start, shell):
     # It runs its trap only when that has ended.
-    script = f"trap 'echo trapped; exit 7' TERM; {sys.executable} -c '{HANDLES}' SIGTERM; echo goes on"
+    script = f"trap 'echo trapped; exit 7' TERM; python -c '{HANDLES}' SIGTERM; echo goes on"
     process = start(*shell.split(), "-c", script)
     process.wait_line("ready", stream="stdout")
     process.send(signal.SIGTERM)
@@ -76,7 +76,7 @@ def test_a_shells_trap_does_not_keep_the_stop_from_what_runs_in_its_foreground(s
 @pytest.mark.parametrize("shell", ["bash", "dash", "busybox sh"])
 def test_a_shells_trap_answers_for_what_runs_in_its_background(start, shell):
     script = f"""
-        WAITS=1 {sys.executable} -c '{HANDLES}' SIGUSR2 &
+        WAITS=1 python -c '{HANDLES}' SIGUSR2 &
         trap 'echo trapped; kill -USR2 $!' TERM
         while kill -0 $! 2>/dev/null; do wait; done; exit 7"""
     process = start(*shell.split(), "-c", script)
@@ -93,7 +93,7 @@ def test_a_shells_trap_answers_for_what_runs_in_its_background(start, shell):
 def test_a_program_that_ignores_int_while_it_waits_does_not_keep_it_from_its_child(start, tmp_path, stop):
     # As system(3) does, and time(1).
     (tmp_path / "handles.py").write_text(HANDLES)
-    waits = f"import os; raise SystemExit(os.waitstatus_to_exitcode(os.system('exec {sys.executable} {tmp_path}/handles.py {stop}')))"
+    waits = f"import os; raise SystemExit(os.waitstatus_to_exitcode(os.system('exec python {tmp_path}/handles.py {stop}')))"
     process = start(sys.executable, "-c", waits)
     process.wait_line("ready", stream="stdout")
     process.send(signal.Signals[stop])
@@ -103,7 +103,7 @@ def test_a_program_that_ignores_int_while_it_waits_does_not_keep_it_from_its_chi
 
 def test_what_a_program_left_behind_is_asked_from_the_top_too(start):
     # The shell is gone at once; its child has its own time, and its helper is asked only when that has ended.
-    script = f"{sys.executable} -c '{HANDLES.replace('helper.kill()', '')}' SIGTERM session; exit 3"
+    script = f"python -c '{HANDLES.replace('helper.kill()', '')}' SIGTERM session; exit 3"
     process = start("sh", "-c", script, options=["--leftover-grace=1h"])
     process.wait_line("ready", stream="stdout")
     process.send(signal.SIGTERM)
@@ -114,7 +114,7 @@ def test_what_a_program_left_behind_is_asked_from_the_top_too(start):
 
 def test_after_the_programs_own_end_what_it_left_is_asked_from_the_top_too(start, tmp_path):
     os.mkfifo(tmp_path / "up")
-    script = f"""{sys.executable} -c '{HANDLES.replace('print("ready", flush=True)', 'open(sys.argv[2], "w").write("up")')
+    script = f"""python -c '{HANDLES.replace('print("ready", flush=True)', 'open(sys.argv[2], "w").write("up")')
                                        .replace('sys.argv[2:] == ["session"]', "False")}' SIGTERM {tmp_path}/up &
                  read up <{tmp_path}/up; exit 3"""
     process = start("bash", "-c", script, options=["--leftover-grace=1h"])

@@ -25,7 +25,7 @@ def image(tmp_path, rankshim):
         (folder / "__init__.py").touch()
         (folder / file).write_text(text)
         python = tmp_path / "python3"
-        python.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path}/site:$PYTHONPATH exec {sys.executable} -S "$@"\n')
+        python.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path}/site:$PYTHONPATH exec "{sys.executable}" -S "$@"\n')
         python.chmod(0o755)
 
         def start(*words):
