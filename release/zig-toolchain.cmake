@@ -18,12 +18,13 @@ if(NOT RANKSHIM_ZIG_TOOLS)
     file(CHMOD "${RANKSHIM_ZIG_TOOLS}/${tool}" PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
   endforeach()
   # zig's part of libc, for a program of one thread, and for speed. In what zig c++ links, which -fsingle-threaded does not
-  # reach, malloc takes three system calls for each class of sizes, and memcpy is a loop over bytes.
+  # reach, malloc takes three system calls for each class of sizes, and memcpy is a loop over bytes. -fno-builtin: without
+  # it the compiler turns the loop of memcpy into a call of memcpy, and a long copy overflows the stack.
   get_filename_component(zig_folder "${RANKSHIM_ZIG}" DIRECTORY)
   set(build -target "${RANKSHIM_ARCH}-linux-musl" -lc -fstrip)
   foreach(part c compiler_rt)
     list(APPEND commands COMMAND "${RANKSHIM_ZIG}" build-obj "${zig_folder}/lib/${part}.zig" ${build} -O ReleaseFast
-                         -fsingle-threaded -ffunction-sections -fdata-sections "-femit-bin=${RANKSHIM_ZIG_TOOLS}/${part}.o")
+                         -fno-builtin -fsingle-threaded -ffunction-sections -fdata-sections "-femit-bin=${RANKSHIM_ZIG_TOOLS}/${part}.o")
     string(APPEND CMAKE_EXE_LINKER_FLAGS_INIT " \"${RANKSHIM_ZIG_TOOLS}/${part}.o\"")
   endforeach()
   # The first link compiles musl and libc++ into zig's cache: with two processors one file at a time, unless -j says more,
