@@ -82,7 +82,8 @@ void add_evidence(RootCause& root, const PythonError* error, const Details& deta
 bool launcher_failed(const Ending& ending, const Details& details) {
   const std::string& message = details.agent.message;
   if (message.empty()) return !details.agent_writes_error && ending.workers.all_ended_with(SIGTERM);
-  return std::ranges::find(details.workers, message, &PythonError::message) == details.workers.end();
+  return std::ranges::none_of(details.workers,
+                              [&](const auto& worker) { return worker.second.message == message; });
 }
 
 /// Whether it ended like a worker that the launcher stops: by TERM, or by KILL 30 s later.
@@ -303,8 +304,8 @@ RootCause cause_of(const supervise::WorkerEnd& worker, std::string_view source, 
                  .code = supervise::exit_code_of_status(worker.status),
                  .source = source};
   if (WIFSIGNALED(worker.status)) root.signal = WTERMSIG(worker.status);
-  const bool has_file = worker.local_rank < details.workers.size();
-  add_evidence(root, has_file ? &details.workers[worker.local_rank] : nullptr, details);
+  const auto error = details.workers.find(worker.local_rank);
+  add_evidence(root, error == details.workers.end() ? nullptr : &error->second, details);
   return root;
 }
 

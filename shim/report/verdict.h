@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,8 +21,7 @@ namespace rankshim {
 
 /// What is known of an end besides the wait statuses.
 struct Details {
-  /// By local rank, for the last attempt; shorter if no further worker wrote one.
-  std::vector<PythonError> workers;
+  std::map<unsigned, PythonError> workers;  ///< by local rank, for the last attempt
   PythonError agent;  ///< the launcher's, or its copy of the error of the worker that failed first
   bool agent_writes_error = false;  ///< the launcher would have written one if it had failed by itself
   /// The worker that failed first, as the last torchrun of the command tells it that has failed.

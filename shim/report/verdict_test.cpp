@@ -42,7 +42,6 @@ WorkerEnd worker(unsigned local_rank, int status, std::chrono::seconds after, bo
 
 Details with_error(unsigned local_rank, const std::string& message) {
   Details details;
-  details.workers.resize(2);
   details.workers[local_rank].message = message;
   return details;
 }
@@ -282,7 +281,6 @@ TEST_CASE("a KILL is reported as out of memory only if the kernel counted one", 
 
 TEST_CASE("a data loader that was killed for its memory is out of memory", "[verdict]") {
   Details details = with_kills(1);
-  details.workers.resize(1);
   details.workers[0].message = "RuntimeError: DataLoader worker (pid 12) is killed by signal: Killed. \nmore";
   const Verdict verdict =
       judge(torchrun({worker(0, exited(1), 2s)}), chosen(TorchrunLauncher{}), train, details);
@@ -315,8 +313,8 @@ TEST_CASE("a bus error, or shared memory that cannot be had, names what is left 
   const Verdict verdict =
       judge(torchrun({worker(0, SIGBUS, 1s)}), chosen(TorchrunLauncher{}), train, details);
   CHECK(verdict.sentence.find("SIGBUS (/dev/shm has 0 MiB of 64 MiB left)") != std::string::npos);
-  details.workers = {
-      {"RuntimeError: unable to allocate shared memory(shm) for file </torch_1>: No space", ""}};
+  details.workers[0].message =
+      "RuntimeError: unable to allocate shared memory(shm) for file </torch_1>: No space";
   CHECK(judge(torchrun({worker(0, exited(1), 1s)}), chosen(TorchrunLauncher{}), train, details)
             .sentence.find("No space; /dev/shm has 0 MiB of 64 MiB left)") != std::string::npos);
 }

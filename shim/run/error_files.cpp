@@ -33,8 +33,7 @@ PythonError ErrorFiles::read(const std::string& path) const {
 link::Failure ErrorFiles::failure_of(const supervise::WorkerEnd& worker, const std::string& folder) const {
   Details details;
   details.memory = run_.monitor.memory();
-  details.workers.resize(worker.local_rank + 1);
-  if (!folder.empty()) details.workers.back() = read(error_file_of(folder, worker.local_rank));
+  if (!folder.empty()) details.workers[worker.local_rank] = read(error_file_of(folder, worker.local_rank));
   return as_failure(cause_of(worker, "kernel", details));
 }
 
@@ -46,7 +45,7 @@ Details ErrorFiles::gather(const supervise::Ending& ending, bool is_unused) cons
   if (well && !details.told_by_torchrun) return details;
   if (!ending.workers.error_folder.empty()) {
     for (unsigned worker = 0; worker < job_.topology.workers(); ++worker)
-      details.workers.push_back(read(error_file_of(ending.workers.error_folder, worker)));
+      details.workers[worker] = read(error_file_of(ending.workers.error_folder, worker));
   }
   if (job_.choice.natively()) details.agent_writes_error = true;  // there is none that could fail
   if (!launchers_.empty() && !ending.stop_signal) {

@@ -241,19 +241,20 @@ void WorkerWatch::look_for_workers() {
 void WorkerWatch::add_worker(const Process& process) {
   const pid_t pid = process.pid;
   const Candidate candidate = look_at(process);
-  std::optional<unsigned> local_rank = candidate.number("LOCAL_RANK");
-  if (!local_rank) {
-    // Between fork and exec it still has the agent's environment; a zombie has none any more. Its parent
-    // starts workers in the order of their ranks.
+  const std::optional<unsigned> told = candidate.number("LOCAL_RANK");
+  if (!told) {
+    // Between fork and exec it still has the agent's environment; a zombie has none any more.
     const std::optional<Process> now = read_process(pid);
     if (!now || now->alive()) return;  // it is gone, not ready yet, or no worker
-    local_rank = static_cast<unsigned>(record_.states.size());
   }
+  // Its parent starts workers in the order of their ranks.
+  const unsigned local_rank =
+      told && *told < expected_ ? *told : static_cast<unsigned>(record_.states.size());
   take_folder_of(candidate.environment);
   if (record_.states.empty()) take_numbers(candidate);
   if (!record_.first_at) record_.first_at = steady_clock::now();
   known_.insert(pid);
-  record_.states.push_back({pid, *local_rank, candidate.number("RANK"), false});
+  record_.states.push_back({pid, local_rank, candidate.number("RANK"), false});
   const int descriptor = kernel::pidfd_open(pid);
   auto& pidfd = pidfds_.try_emplace(pid, io_).first->second;
   if (const int error = descriptor < 0 ? -descriptor : loop::adopt(pidfd, descriptor)) {

@@ -37,9 +37,9 @@ def start(attempt, group_rank, nodes):
     os.makedirs(folder)
     fork(folder, group_rank, nodes)
 
-def fork(folder, group_rank, nodes):
+def fork(folder, group_rank, nodes, names=(0, 1)):
     for rank in range(2):
-        own = {"LOCAL_RANK": rank, "RANK": 2 * group_rank + rank, "GROUP_RANK": group_rank,
+        own = {"LOCAL_RANK": names[rank], "RANK": 2 * group_rank + rank, "GROUP_RANK": group_rank,
                "GROUP_WORLD_SIZE": nodes, "TORCHELASTIC_ERROR_FILE": f"{folder}/{rank}/error.json"}
         environment = {**os.environ, **{name: str(value) for name, value in own.items()}}
         workers.append(subprocess.Popen(["sleep", "1000"], env=environment))
@@ -138,6 +138,17 @@ TEST_CASE_METHOD(Watched, "workers that start before rankshim goes on are follow
   agent.wait();
   watch.follow(agent.pid());
   run_until(io, [&] { return record.states.size() == 2; });
+}
+
+TEST_CASE_METHOD(Watched, "a worker has a local rank below their number, whatever its environment says",
+                 "[worker_watch][attack]") {
+  agent.step("folder = sys.argv[1] + '/run_x/attempt_0'; os.makedirs(folder)");
+  agent.step("fork(folder, 0, 1, names=(0, 4294967295)); os.write(1, b'!')");
+  agent.wait();
+  watch.follow(agent.pid());
+  run_until(io, [&] { return record.states.size() == 2; });
+  CHECK(record.states[0].local_rank == 0);
+  CHECK(record.states[1].local_rank == 1);
 }
 
 TEST_CASE_METHOD(Watched, "workers that start long after their folder was made are followed",
