@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <climits>
+#include <csignal>
+#include <cstdint>
 #include <utility>
 
 #include "base/json.h"
@@ -148,12 +151,16 @@ bool is_error_of_no_meeting(std::string_view exception) {
 std::optional<supervise::WorkerEnd> read_failure(const Node& node, const std::string& path) {
   const auto document = node.file(path);
   if (!document) return std::nullopt;
-  const auto number = [&](const char* name) {
-    return parse_number<int>(json::field(*document, name).value_or(""));
+  // Every process of the command can write the file.
+  const auto number = [&](const char* name, int least, int most) {
+    const auto found = parse_number<int>(json::field(*document, name).value_or(""));
+    return found && *found >= least && *found <= most ? found : std::nullopt;
   };
-  const auto rank = number("rank"), local_rank = number("local_rank"), pid = number("pid");
-  const auto exitcode = number("exitcode");  // Python's: below 0, the signal that ended it
-  if (!rank || !local_rank || !pid || !exitcode) return std::nullopt;
+  const auto rank = number("rank", 0, INT_MAX), pid = number("pid", 1, INT_MAX);
+  const auto local_rank = number("local_rank", 0, rank.value_or(0));
+  const auto exitcode =
+      number("exitcode", -SIGRTMAX, UINT8_MAX);  // Python's: below 0, the signal that ended it
+  if (!rank || !local_rank || !pid || exitcode.value_or(0) == 0) return std::nullopt;
   return supervise::WorkerEnd{.pid = *pid,
                               .local_rank = static_cast<unsigned>(*local_rank),
                               .rank = static_cast<unsigned>(*rank),

@@ -48,8 +48,8 @@ std::string_view peer_in(std::string_view exception);
 /// process and raises again (a DataLoader's worker), what that said.
 std::string in_plain_words(std::string_view exception);
 
-/// The worker that failed first, as torchrun tells it (python/sitecustomize.py, tell_failure). Nothing if
-/// there is no such file.
+/// Reads the worker that failed first, as torchrun tells it (python/sitecustomize.py, tell_failure). Nullopt
+/// if there is no such file, or if it says what cannot be true of a worker that failed.
 std::optional<supervise::WorkerEnd> read_failure(const Node& node, const std::string& path);
 
 }  // namespace rankshim

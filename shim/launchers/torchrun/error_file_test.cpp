@@ -52,3 +52,39 @@ TEST_CASE("a large error file that is no JSON takes no time worth mentioning", "
   CHECK(read_error_file(node, "/error.json").message.empty());
   CHECK(std::clock() - begin < 3 * CLOCKS_PER_SEC);  // with all tries: 20 times as much
 }
+
+TEST_CASE("of torchrun's word about a failure only what can be true is believed", "[attack]") {
+  const auto read = [](const std::string& rank, const std::string& local_rank, const std::string& pid,
+                       const std::string& exitcode) {
+    FakeNode node({});
+    node.files["/failure.json"] = R"({"rank": )" + rank + R"(, "local_rank": )" + local_rank +
+                                  R"(, "pid": )" + pid + R"(, "exitcode": )" + exitcode + "}";
+    return read_failure(node, "/failure.json");
+  };
+  struct Case {
+    const char *rank, *local_rank, *pid, *exitcode;
+    int code;  // 0: it is not believed
+  };
+  for (const Case& one : std::initializer_list<Case>{{"9", "1", "17", "42", 42},
+                                                     {"9", "1", "17", "-9", 128 + 9},
+                                                     {"9", "1", "17", "255", 255},
+                                                     {"9", "1", "17", "-64", 128 + 64},
+                                                     {"9", "1", "17", "0", 0},
+                                                     {"9", "1", "17", "256", 0},
+                                                     {"9", "1", "17", "-65", 0},
+                                                     {"9", "1", "17", "-200", 0},
+                                                     {"9", "1", "17", "2147483647", 0},
+                                                     {"9", "1", "17", "-2147483648", 0},
+                                                     {"9", "1", "17", "null", 0},
+                                                     {"9", "-1", "17", "1", 0},
+                                                     {"-1", "0", "17", "1", 0},
+                                                     {"1", "2", "17", "1", 0},
+                                                     {"4294967295", "0", "17", "1", 0},
+                                                     {"9", "1", "0", "1", 0},
+                                                     {"9", "1", "-1", "1", 0}}) {
+    INFO(one.rank << " " << one.local_rank << " " << one.pid << " " << one.exitcode);
+    const auto worker = read(one.rank, one.local_rank, one.pid, one.exitcode);
+    CHECK(worker.has_value() == (one.code != 0));
+    if (worker) CHECK(supervise::exit_code_of_status(worker->status) == one.code);
+  }
+}
