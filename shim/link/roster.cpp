@@ -370,7 +370,7 @@ Time Roster::tick(Time now) {
     end_meeting(wrong_.empty() && !store_clients_.empty()
                     ? no_link("a node without rankshim, or without its link, came to the master's "
                               "port: " +
-                              joined(store_clients_))
+                              few(store_clients_, 3, ", "))
                     : Refuse{exit_code::configuration, faults()});
   if (!met_ && is_due(deadline_)) end_meeting({exit_code::unreachable, missing("", " did not come in time")});
   const bool is_time = !met_ && is_due(next_report_);

@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "loop/loop.h"
 #include "node/instance.h"
 #include "supervise/signals.h"
@@ -20,6 +21,11 @@ using std::chrono::system_clock;
 // A command that has ended by then has cost nothing for the features of longer ones; every launcher needs
 // longer to start its first worker.
 constexpr milliseconds short_run{100};
+
+// Of a status answer. The rest of it has less than 1 KiB.
+constexpr std::size_t longest_waiting_for = std::size_t{4} << 10U;
+constexpr std::size_t room_for_workers = std::size_t{16} << 10U;
+constexpr std::size_t room_for_nodes = std::size_t{32} << 10U;
 
 /// The text that a kubelet shows if rankshim was killed before it could write more.
 std::string killed_meanwhile(const std::string& what) {
@@ -194,26 +200,30 @@ std::string Monitor::status() const {
   const auto link = link_.lock();
   const std::string missing = link != nullptr ? link->waiting() : "";
   const std::string& waiting_for = missing.empty() ? waiting_for_ : missing;
-  if (!waiting_for.empty()) object.text("waiting_for", waiting_for);
+  if (!waiting_for.empty()) object.text("waiting_for", cut(waiting_for, longest_waiting_for));
   object.number("pid", getpid());
   if (command_ != 0) object.number("command_pid", command_);
   if (attempt_ != 0) object.number("attempt", attempt_);
   if (const auto rank = job_ != nullptr ? job_->topology.node_rank() : std::nullopt)
     object.number("node_rank", *rank);
-  std::vector<json::Object> workers;
+  std::vector<status::Element> workers;
   if (record.followed) {
     object.number("restarts", record.attempts == 0 ? 0 : record.attempts - 1);
     for (const supervise::WorkerState& worker : record.states) {
-      json::Object one;
+      auto& [state, one] = workers.emplace_back(worker.ended ? "ended" : "running");
       one.number("local_rank", worker.local_rank);
       if (worker.rank) one.number("rank", *worker.rank);
-      one.number("pid", worker.pid).text("state", worker.ended ? "ended" : "running");
-      workers.push_back(std::move(one));
+      one.number("pid", worker.pid).text("state", state);
     }
   }
-  object.objects("workers", workers);
-  const auto all = link != nullptr ? link->nodes() : std::vector<link::Node>{};
-  if (!all.empty()) object.objects("nodes", nodes_json(all));
+  status::add_list(object, "workers", workers, room_for_workers);
+  std::vector<status::Element> nodes;
+  if (link != nullptr) {
+    const std::vector<link::Node> all = link->nodes();
+    for (json::Object& node : nodes_json(all))
+      nodes.push_back({word(all[nodes.size()].state), std::move(node)});
+  }
+  if (!nodes.empty()) status::add_list(object, "nodes", nodes, room_for_nodes);
   return object.str() + "\n";
 }
 

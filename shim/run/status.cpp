@@ -12,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <optional>
 #include <system_error>
 
@@ -30,7 +31,6 @@ using std::chrono::steady_clock;
 
 constexpr int backlog = 8;
 constexpr timeval patience{5, 0};
-constexpr std::size_t longest_answer = std::size_t{64} << 10U;
 constexpr std::chrono::milliseconds a_moment{500};  // an instance that has just begun has no socket yet
 
 /// Calls bind(2) or connect(2) with the address of a path; −1 and errno if that fails.
@@ -146,6 +146,32 @@ std::vector<Instance> instances_for_us(const std::vector<std::string>& folders) 
 }
 
 }  // namespace
+
+void add_list(json::Object& answer, std::string_view name, const std::vector<Element>& all,
+              std::size_t most) {
+  std::map<std::string_view, std::int64_t> by_state;
+  for (const Element& element : all) ++by_state[element.state];
+  std::vector<const Element*> chosen;
+  for (const Element& element : all) chosen.push_back(&element);
+  std::ranges::sort(chosen, {}, [&](const Element* element) {
+    return std::pair(by_state[element->state], element);  // those of one count in the order of the list
+  });
+  std::size_t size = 0;
+  std::erase_if(chosen, [&](const Element* element) {
+    const std::size_t with_it = size + element->object.str().size() + 1;
+    if (with_it > most) return true;
+    size = with_it;
+    return false;
+  });
+  std::ranges::sort(chosen);
+  std::vector<json::Object> objects;
+  for (const Element* element : chosen) objects.push_back(element->object);
+  answer.objects(name, objects);
+  if (objects.size() == all.size()) return;
+  json::Object counts;
+  for (const auto& [state, count] : by_state) counts.number(state, count);
+  answer.object(std::string(name) + "_by_state", counts);
+}
 
 std::vector<std::string> socket_folders(std::string_view run_dir, const Environment& environment) {
   if (!run_dir.empty()) return {std::string(run_dir)};

@@ -4,16 +4,32 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/json.h"
 #include "node/environment.h"
 
 /// `rankshim status`: a Unix socket that shows what this container's instance is doing.
 namespace rankshim::status {
+
+/// The longest answer that a client takes.
+inline constexpr std::size_t longest_answer = std::size_t{64} << 10U;
+
+/// An element of a list in an answer.
+struct Element {
+  std::string_view state;
+  json::Object object;
+};
+
+/// Adds a list to an answer, in which it takes about `most` bytes at most. Where that is too little for all
+/// elements, those stay whose state the fewest others have, and NAME_by_state has the number of all in each
+/// state.
+void add_list(json::Object& answer, std::string_view name, const std::vector<Element>& all, std::size_t most);
 
 /// The folders where the socket may be: only `run_dir`, or if that is empty, /run, /dev/shm and $TMPDIR, in
 /// this order.
@@ -23,7 +39,7 @@ std::vector<std::string> socket_folders(std::string_view run_dir, const Environm
 /// disconnected.
 class Socket {
  public:
-  /// `status` returns one JSON object; docs/report.md describes it.
+  /// `status` returns one JSON object of at most `longest_answer` bytes; docs/report.md describes it.
   Socket(boost::asio::io_context& io, std::function<std::string()> status)
       : status_(std::move(status)), listener_(io) {}
   ~Socket();
