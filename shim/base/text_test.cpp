@@ -121,6 +121,11 @@ TEST_CASE("a terminal is shown a text and does not obey it", "[attack]") {
   CHECK(printable("训练 ü") == "训练 ü");
   CHECK(printable("a\nb\t\x1b]0;title\x07") == "a\\nb\t\\x1b]0;title\\x07");
   CHECK(printable("\u202Egnp.exe\u2069 \u2028") == "\\xe2\\x80\\xaegnp.exe\\xe2\\x81\\xa9 \\xe2\\x80\\xa8");
+  CHECK(printable("a\u200Eb\u200Fc\u061Cd\u200Be\uFEFF") ==
+        "a\\xe2\\x80\\x8eb\\xe2\\x80\\x8fc\\xd8\\x9cd\\xe2\\x80\\x8be\\xef\\xbb\\xbf");
+  CHECK(printable("\u00AD \U000E0041") == "\\xc2\\xad \\xf3\\xa0\\x81\\x81");
+  CHECK(printable("GLHF! \U0001F3D6\uFE0F, \u00A0, \u2027, \u202F") ==
+        "GLHF! \U0001F3D6\uFE0F, \u00A0, \u2027, \u202F");
   CHECK(printable("\x7f \xC2\x9B \x9b") == "\\x7f \\xc2\\x9b \\x9b");
 }
 
