@@ -185,7 +185,7 @@ class Hub final : public Link {
     }
     boost::system::error_code ignored;
     const Welcome welcome{.instance = options_.self.instance,
-                          .host = options_.self.host,
+                          .host = hello.run == options_.self.run ? options_.self.host : "",
                           .address = connection.local_address(),
                           .seen = hello.seen,
                           .port = way_back_.local_endpoint(ignored).port(),

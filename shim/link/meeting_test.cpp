@@ -452,7 +452,9 @@ TEST_CASE("who comes after the launch is refused, and does not stay", "[link][at
   job.start(1);
   REQUIRE(job.run_until([&] { return job.met[0] && job.met[1] && closed; }));
   CHECK(first.received.find("has run id") != std::string::npos);
-  const auto way_back = std::get<Welcome>(*from_text(welcome->text)).port;
+  CHECK(first.received.find("host host-0") == std::string::npos);
+  const auto [instance, host, address, seen, way_back, nonce] = std::get<Welcome>(*from_text(welcome->text));
+  CHECK(host.empty());  // no stranger learns it
   Stranger second(job, static_cast<std::uint16_t>(way_back));
   second.write(hello("late"));
   CHECK(second.is_closed());

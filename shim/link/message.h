@@ -41,7 +41,7 @@ struct Hello {
 /// The hub's answer to a hello. `instance` is its own.
 struct Welcome {
   std::string instance;
-  std::string host;
+  std::string host;     ///< empty if the hello has another run id
   std::string address;  ///< the hub's end of the connection
   std::string seen;     ///< the peer's end of it, as the hub sees it
   unsigned port = 0;    ///< where to come back if the connection is lost; 0: nowhere

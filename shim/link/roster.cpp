@@ -75,14 +75,15 @@ Roster::Roster(Hello own, Rules rules, Time now)
 std::string Roster::fault_of(const Hello& hello) const {
   const Hello& own = nodes_[0].hello;
   const std::string name = node_name(hello);
+  const bool is_foreign = hello.run != own.run;  // it learns neither the run id nor a name
   const auto same = [](std::string_view option) {
     return fmt::format("set {} to the same on all nodes", option);
   };
   const std::tuple<std::string_view, std::string, std::string, std::string> agreed[] = {
-      {"attempt", hello.attempt, own.attempt, "one of them belongs to another attempt of the job"},
       {"run id", hello.run, own.run,
        fmt::format("the master's name {} leads to another job, or {}", in_quotes(hello.master),
                    same("RANKSHIM_RUN_ID"))},
+      {"attempt", hello.attempt, own.attempt, "one of them belongs to another attempt of the job"},
       {"nnodes", std::to_string(hello.nnodes), std::to_string(own.nnodes), same("RANKSHIM_NNODES")},
       {"master port", std::to_string(hello.port), std::to_string(own.port), same("RANKSHIM_MASTER_PORT")},
       {"launcher", hello.launcher, own.launcher, same("RANKSHIM_LAUNCHER")},
@@ -92,8 +93,9 @@ std::string Roster::fault_of(const Hello& hello) const {
   };
   for (const auto& [what, theirs, ours, remedy] : agreed)
     if (theirs != ours)
-      return fmt::format("{} has {} {}, {} has {}; {}", name, what, shown(theirs), node_name(0, own.host),
-                         what == "run id" ? "another" : shown(ours), remedy);  // no foreign node learns it
+      return fmt::format("{} has {} {}, {} has {}; {}", name, what, shown(theirs),
+                         node_name(0, is_foreign ? "" : own.host), what == "run id" ? "another" : shown(ours),
+                         remedy);
   if (hello.rank >= own.nnodes)
     return fmt::format("{} is out of range: {} nodes have the ranks 0 to {}; set RANKSHIM_NODE_RANK", name,
                        own.nnodes, own.nnodes - 1);

@@ -3,6 +3,10 @@
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <chrono>
 #include <csignal>
+#include <filesystem>
+#include <set>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "base/duration.h"
@@ -151,6 +155,7 @@ std::vector<link::WorkerDone> ends_of(const supervise::Ending& ending) {
 
 Outcome<link::Key> read_token(const std::string& path) {
   constexpr std::size_t shortest = 16;
+  constexpr std::size_t fewest_different = 4;
   const auto fault = [&](const std::string& why) {
     return Faults{{Anchor::job_token,
                    "the job's token cannot be had from the file " + in_quotes(path) + ": " + why,
@@ -160,8 +165,16 @@ Outcome<link::Key> read_token(const std::string& path) {
   };
   const auto read = read_file(path);
   if (const auto* unreadable = std::get_if<Unreadable>(&read)) return fault(unreadable->why());
+  if (std::get<std::string>(read).size() > largest_file) return fault("it is larger than 1 MiB");
+  std::error_code unknown;
+  const auto permissions = std::filesystem::status(path, unknown).permissions();
+  if (!unknown && (permissions & std::filesystem::perms::others_write) != std::filesystem::perms::none)
+    return fault("every user may write it (chmod o-w)");
   const std::string_view token = trimmed(std::get<std::string>(read));
   if (token.size() < shortest) return fault(fmt::format("it has {} bytes", token.size()));
+  if (std::set<char>(token.begin(), token.end()).size() < fewest_different)
+    return fault(
+        fmt::format("it has {} bytes, and fewer than {} different ones", token.size(), fewest_different));
   return link::Key(token);
 }
 

@@ -69,7 +69,8 @@ class WholeJob {
   bool told_stop_ = false;
 };
 
-/// The key of the job's token in a file, without the blanks around it: at least 16 bytes.
+/// The key of the job's token in a file, without the blanks around it: at least 16 bytes, four different ones
+/// among them. A file above 1 MiB, or one that every user may write, is a fault.
 Outcome<link::Key> read_token(const std::string& path);
 
 /// Waits for the master as chosen or, linked (--link), for all nodes; throws an EarlyEnd if somebody never
