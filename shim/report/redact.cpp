@@ -54,12 +54,14 @@ void add_secret(std::vector<std::string>& secrets, std::string_view value) {
 }
 
 /// Removes what `secret_at` finds at each `mark` in the text, whose place it gets: a part that does not begin
-/// before the mark, or nothing.
+/// before the mark, or nothing. The marks are looked for in `spelt`, which is the text or, for a mark in any
+/// case, the text in small letters.
 template <class SecretAt>
-std::string without(std::string_view text, std::string_view mark, const SecretAt& secret_at) {
+std::string without(std::string_view text, std::string_view spelt, std::string_view mark,
+                    const SecretAt& secret_at) {
   std::string out;
   std::size_t done = 0;
-  for (auto at = text.find(mark); at != std::string_view::npos; at = text.find(mark, at)) {
+  for (auto at = spelt.find(mark); at != std::string_view::npos; at = spelt.find(mark, at)) {
     const std::string_view secret = secret_at(at);
     at += mark.size();
     if (secret.empty()) continue;
@@ -73,7 +75,7 @@ std::string without(std::string_view text, std::string_view mark, const SecretAt
 /// Removes the password of each URL: `scheme://user:password@host`, and a token in the place of the user.
 std::string without_url_passwords(std::string_view text) {
   constexpr std::string_view mark = "://";
-  return without(text, mark, [&](std::size_t at) -> std::string_view {
+  return without(text, text, mark, [&](std::size_t at) -> std::string_view {
     const std::string_view behind = text.substr(at + mark.size());
     // A password may contain '@': the last one before the path counts.
     const std::string_view authority = behind.substr(0, behind.find_first_of("/?#'\"` \t\n"));
@@ -86,16 +88,62 @@ std::string without_url_passwords(std::string_view text) {
   });
 }
 
-/// Removes the token of each HTTP header `Authorization: Bearer TOKEN` (RFC 6750, 2.1).
-std::string without_bearer_tokens(std::string_view text) {
-  constexpr std::string_view mark = "Bearer ";
-  constexpr std::string_view of_token =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~+/=";
-  return without(text, mark, [&](std::size_t at) {
-    const std::string_view behind = text.substr(at + mark.size());
-    const std::string_view token = behind.substr(0, behind.find_first_not_of(of_token));
-    return token.size() < shortest_token ? std::string_view() : token;
-  });
+/// The token at the beginning of the text (RFC 9110, 11.2: token68).
+std::string_view token_in(std::string_view text) {
+  return text.substr(
+      0, text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~+/="));
+}
+
+/// Whether it can be no word of a sentence: something behind its first letter is no small letter.
+bool is_no_word(std::string_view token) {
+  return !token.empty() && !std::ranges::all_of(token.substr(1), [](char c) { return c >= 'a' && c <= 'z'; });
+}
+
+/// What is secret in the value of an HTTP header, in a shell's word or a dictionary too, which begins behind
+/// the header's name: a token, behind its scheme if it has one (`Bearer TOKEN`), or a list of parameters
+/// (`Digest username="x", …`, `session=x; …`) up to the end of the quotes or the line.
+std::string_view secret_of_header(std::string_view text) {
+  const auto skip = [&](std::string_view those) {
+    text.remove_prefix(std::min(text.find_first_not_of(those), text.size()));
+  };
+  skip("'\"\\");
+  if (text.empty() || std::string_view(":=,").find(text.front()) == std::string_view::npos) return {};
+  skip(":=, ");
+  if (text.starts_with("b'") || text.starts_with("b\"")) text.remove_prefix(1);
+  skip("'\"\\");
+  const std::string_view first = token_in(text);
+  const bool has_scheme = first.size() < text.size() && text[first.size()] == ' ';
+  if (has_scheme) text.remove_prefix(first.size() + 1);
+  const std::string_view token = token_in(text);
+  const auto value = text.find_first_not_of('=', token.find('='));  // not behind base64's last "=="
+  if (value < token.size() || (value < text.size() && text[value] == '"'))
+    return text.substr(0, text.find_first_of("'\n"));
+  if (token.size() >= shortest_secret && is_no_word(token)) return token;
+  return has_scheme && first.size() >= shortest_token && is_no_word(first) ? first : std::string_view();
+}
+
+/// Removes the credentials of HTTP: what headers carry (RFC 9110, 11.6), and the token behind the name of a
+/// scheme anywhere. Upper and lower case are the same.
+std::string without_credentials(std::string text) {
+  for (const std::string_view header : {"authorization", "api-key", "access-token", "auth-token",
+                                        "private-token", "subscription-key", "cookie"})
+    text = without(text, lower_case(text), header, [&](std::size_t at) {
+      return secret_of_header(std::string_view(text).substr(at + header.size()));
+    });
+  struct Scheme {
+    std::string_view name;
+    std::size_t shortest = shortest_token;
+    std::size_t multiple = 1;
+  };
+  // Basic has a name and a password in base64 (RFC 7617).
+  for (const Scheme& scheme : {Scheme{"bearer "}, {"negotiate "}, {"ntlm "}, {"dpop "}, {"basic ", 8, 4}})
+    text = without(text, lower_case(text), scheme.name, [&](std::size_t at) {
+      const std::string_view token = token_in(std::string_view(text).substr(at + scheme.name.size()));
+      const bool is_one =
+          token.size() >= scheme.shortest && token.size() % scheme.multiple == 0 && is_no_word(token);
+      return is_one ? token : std::string_view();
+    });
+  return text;
 }
 
 /// Whether the value of an option or a key of that name is a secret: its last word decides, so `--tokenizer`,
@@ -114,10 +162,11 @@ bool is_secret_option(std::string_view name) {
 /// line.
 std::string without_named_secrets(std::string_view text) {
   constexpr std::string_view of_key = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
-  return without(text, "=", [&](std::size_t at) {
-    const std::string_view before = text.substr(0, at), behind = text.substr(at + 1);
+  std::size_t end = 0;  // of the value; that of the next one too, if it is within this one
+  return without(text, text, "=", [&](std::size_t at) {
+    if (at >= end) end = std::min(text.find_first_of(" ,;&|'\"\t\n)", at), text.size());
+    const std::string_view before = text.substr(0, at), value = text.substr(at + 1, end - at - 1);
     const std::string_view key = before.substr(before.find_last_not_of(of_key) + 1);
-    const std::string_view value = behind.substr(0, behind.find_first_of(" ,;&|'\"\t\n)"));
     const bool secret =
         !key.empty() && value.size() >= shortest_secret && !value.starts_with('$') && is_secret_option(key);
     return secret ? value : std::string_view();
@@ -169,10 +218,10 @@ std::string Redactor::traceback(std::string_view text) const {
 }
 
 std::string Redactor::lines(std::string_view text, std::size_t longest) const {
-  std::string kept = without_bearer_tokens(without_url_passwords(text));
+  std::string kept = without_credentials(without_url_passwords(text));
   for (const std::string& secret : secrets_) {
     if (Clock::now() >= end_) return "[redacted: too long]";
-    kept = without(kept, secret,
+    kept = without(kept, kept, secret,
                    [&](std::size_t at) { return std::string_view(kept).substr(at, secret.size()); });
   }
   std::string out;

@@ -14,8 +14,9 @@ namespace rankshim {
 ///
 /// Secrets are: the values of variables whose names suggest one (`is_secret_name`), also in the form of
 /// Python's repr() and, if there are several lines, each line; the password in `scheme://user:password@`; and
-/// an HTTP header's bearer token. There is a time limit for all of it, because PID 1 does nothing else
-/// meanwhile.
+/// the credentials of HTTP: what headers such as `Authorization` and `Cookie` carry, and the token behind the
+/// name of a scheme (Bearer, Basic, …). There is a time limit for all of it, because PID 1 does nothing else
+/// meanwhile; each text takes time in the order of its length.
 class Redactor {
  public:
   static constexpr std::size_t longest_line = 4096;

@@ -1,6 +1,8 @@
 #include "report/redact.h"
 
 #include <catch2/catch.hpp>
+#include <ctime>
+#include <initializer_list>
 
 namespace rankshim {
 namespace {
@@ -85,6 +87,52 @@ TEST_CASE("the password of a URL is taken out", "[redact][attack]") {
         "https://[redacted]@github.com/x, ssh://git@h");
   CHECK(redacted({}, "{'Authorization': 'Bearer eyJhbGciOiJIUzI1NiJ9.e30'}, Bearer of news") ==
         "{'Authorization': 'Bearer [redacted]'}, Bearer of news");
+}
+
+TEST_CASE("the credentials of HTTP are taken out, whatever their scheme and case", "[redact][attack]") {
+  struct Case {
+    const char *text, *redacted;
+  };
+  for (const Case& one : std::initializer_list<Case>{
+           {"authorization: bearer eyJhbGciOiJIUzI1NiJ9.e30", "authorization: bearer [redacted]"},
+           {"BEARER eyJhbGciOiJIUzI1NiJ9.e30", "BEARER [redacted]"},
+           {"Authorization: Basic dXNlcjpwYXNz", "Authorization: Basic [redacted]"},
+           {"sent Basic dXNlcjpwYXNzd29yZA== to h", "sent Basic [redacted] to h"},
+           {"{'authorization': b'basic dXNlcjpwYXNz'}", "{'authorization': b'basic [redacted]'}"},
+           {"{\"Authorization\": \"token ghp_0123456\"}", "{\"Authorization\": \"token [redacted]\"}"},
+           {"curl -H 'Proxy-Authorization: Negotiate YIIJvwYGKwYBBQUC' h",
+            "curl -H 'Proxy-Authorization: Negotiate [redacted]' h"},
+           {"Authorization: Digest username=\"me\", response=\"6629fa\"\nHost: h",
+            "Authorization: Digest [redacted]\nHost: h"},
+           {"Authorization: AWS4-HMAC-SHA256 Credential=AKIA/x, Signature=fe5f80",
+            "Authorization: AWS4-HMAC-SHA256 [redacted]"},
+           {"Authorization: 0123456789abcdef was refused", "Authorization: [redacted] was refused"},
+           {"('X-Api-Key', 'sk-0123456')", "('X-Api-Key', '[redacted]')"},
+           {"PRIVATE-TOKEN: glpat-0123456", "PRIVATE-TOKEN: [redacted]"},
+           {"Set-Cookie: session=0123456; path=/", "Set-Cookie: [redacted]"},
+           // No secrets:
+           {"Authorization: the header is missing", "Authorization: the header is missing"},
+           {"authorization failed because of Basic Settings",
+            "authorization failed because of Basic Settings"},
+           {"basic responsibilities, bearer of news", "basic responsibilities, bearer of news"},
+           {"Bearer", "Bearer"},
+           {"cookie:", "cookie:"},
+           {"Authorization='", "Authorization='"},
+       })
+    CHECK(redacted({}, one.text) == one.redacted);
+}
+
+TEST_CASE("a long word takes time in the order of its length", "[redact][attack]") {
+  Redactor redactor(Environment(std::vector<std::string>{}), std::chrono::hours(1));
+  for (const std::string_view part : {"=", "a=", "token=", "://", "://a:b@", "bearer ", "basic a",
+                                      "cookie=", "authorization: ", "Authorization=a ", "authorization"}) {
+    std::string word;
+    while (word.size() < 1'000'000) word += part;
+    INFO(part);
+    const std::clock_t begin = std::clock();
+    (void)redactor.words({word});
+    CHECK(std::clock() - begin < 5 * CLOCKS_PER_SEC);  // the square of it: an hour
+  }
 }
 
 TEST_CASE("a long text is cut where no half of a secret is left", "[redact][attack]") {
