@@ -21,11 +21,16 @@ from typing import Any
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWUSER = 0x20000, 0x4000000, 0x10000000  # linux/sched.h
 LONGEST = 30  # seconds for one call, which takes milliseconds
+LONGEST_SHOWN = 100  # of a path
 ADDRESS = "192.0.2.1"  # RFC 5737: for documentation; a pod's own address is not known before it runs
 
 
 class Unusable(Exception):
     """No binary: one line."""
+
+
+class Unanswered(Exception):
+    """Why the binary cannot be asked about a pod: one line."""
 
 
 def find() -> str:
@@ -71,7 +76,8 @@ class Binary:
             raise Unusable(f"{path} is no rankshim: it has no subcommand explain")
         # A container, or AppArmor, may leave this to root: then what depends on a host name or a file is not known.
         self.isolates = True
-        with contextlib.suppress(subprocess.SubprocessError):
+        self._is_slow = False
+        with contextlib.suppress(Unanswered):
             self.run(["version"], {}, host="pod")
             return
         self.isolates = False
@@ -113,8 +119,8 @@ class Binary:
         try:
             done = self.run(["explain", "--format", "json", *arguments], environment, host=host, domain=domain,
                             devices=devices, files=files)
-        except OSError as error:  # E2BIG: variables with the names of thousands of hosts
-            return Answer({}, [f"the kernel does not start a container with these variables: {error.strerror}"])
+        except Unanswered as error:
+            return Answer({}, [str(error)])
         try:
             document = json.loads(done.stdout)
         except ValueError:
@@ -132,30 +138,47 @@ class Binary:
 
     def run(self, arguments: list[str], environment: dict[str, str], *, host: str, domain: str = "",
             devices: dict[str, int] | None = None, files: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-        """Runs the binary as the pod would, to its end."""
+        """Runs the binary as the pod would, to its end; raises Unanswered."""
+        if self._is_slow:
+            raise Unanswered(f"not reviewed: for a pod before this one, rankshim took longer than {LONGEST} s")
         self._count += 1
         root = pathlib.Path(self._folder.name) / str(self._count)
         short = host[:-len(domain) - 1] if domain and host.endswith(f".{domain}") else host  # setHostnameAsFQDN
         own = f"{ADDRESS}\t{f'{short}.{domain} ' if domain else ''}{short}\n"
         made = {"/etc/hosts": f"127.0.0.1\tlocalhost\n{own}", **(files or {})}
         made.update({f"/dev/{name}{index}": "" for name, count in (devices or {}).items() for index in range(count)})
-        for path, text in made.items():
-            # The paths are the manifest's: none of them leads out of the root.
-            target = root / os.path.normpath("/" + path).lstrip("/")
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text, "utf-8", "surrogateescape")
-        for name in ("rankshim", "bin/python3"):  # any file that can be executed: nothing starts it
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            os.link(self._copy, root / name)
         inside = "" if self.isolates else str(root)
         try:
+            for name in ("rankshim", "bin/python3"):  # any file that can be executed: nothing starts it
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                os.link(self._copy, root / name)
+            for path, text in made.items():
+                _write(root, path, text)
             return subprocess.run(
                 [f"{inside}/rankshim", *arguments], env={**environment, "HOSTNAME": host, "PATH": f"{inside}/bin"}, text=True,
                 errors="replace", stdin=subprocess.DEVNULL, capture_output=True, timeout=LONGEST, cwd=root,
                 preexec_fn=functools.partial(_become, str(root).encode(), host.encode()) if self.isolates else None,
             )
+        except subprocess.TimeoutExpired:
+            self._is_slow = True
+            raise Unanswered(f"not reviewed: rankshim took longer than {LONGEST} s") from None
+        except subprocess.SubprocessError as error:
+            raise Unanswered(f"not reviewed: {error}") from None
+        except OSError as error:  # E2BIG: variables with the names of thousands of hosts
+            raise Unanswered(f"the kernel does not start a container with these variables: {error.strerror}") from None
         finally:
             shutil.rmtree(root, ignore_errors=True)
+
+
+def _write(root: pathlib.Path, path: str, text: str) -> None:
+    """A file of the pod. The paths are the manifest's: none of them leads out of the root."""
+    target = root / os.path.normpath("/" + path).lstrip("/")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, "utf-8")
+    except OSError as error:
+        shown = path if len(path) <= LONGEST_SHOWN else f"{path[:LONGEST_SHOWN]}…"
+        raise Unanswered(f"not reviewed: {shown} cannot be a file of the pod: {error.strerror}") from None
 
 
 def _depends_on_the_machine(document: dict[str, Any]) -> bool:

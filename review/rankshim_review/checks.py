@@ -11,10 +11,10 @@ import ipaddress
 import re
 from collections.abc import Callable, Iterator
 
-from .binary import Answer, Binary
+from .binary import Answer, Binary, Unanswered
 from .command import base_name, option
 from .pods import ENTRYPOINT, Cluster, Pod, Workload
-from .source import Field
+from .source import Field, whole_number
 
 # docs/signals-and-ends.md: wrong usage, a wrong configuration, a command that cannot be executed or is not there.
 NEVER_HEAL = "64, 78, 126 and 127"
@@ -197,7 +197,7 @@ def master(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary)
 def devices(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
     """More workers than accelerators: the binary refuses it where it sees any; here none was asked for."""
     workers = each.value("workers")
-    if workers.isdigit() and int(workers) > 1 and not each.pod.has_devices and workload.kind != "Slurm job" \
+    if (whole_number(workers) or 0) > 1 and not each.pod.has_devices and workload.kind != "Slurm job" \
             and not each.pod.bypasses:
         yield "warning", each.pod.container, f"{workers} workers, and the container asks for no accelerator " \
             "(resources.limits)"
@@ -248,7 +248,7 @@ def restarts(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binar
         yield "warning", field, f"{by_itself[policy]} repeats {NEVER_HEAL} too, which never heal, without a limit: {better}"
     # A Job makes a pod in the place of one that failed.
     made_anew = workload.kind == "Job" and workload.field.get("spec", "backoffLimit").value != 0
-    if attempts.isdigit() and int(attempts) > 0 and workload.nodes > 1 and policy in ("never", "no") and not made_anew:
+    if (whole_number(attempts) or 0) > 0 and workload.nodes > 1 and policy in ("never", "no") and not made_anew:
         yield "warning", field, f"--job-restarts={attempts} starts the job again in the same containers, and with " \
             f"{field.text('Never')} one that is killed does not come back: " \
             "the others wait for it until --wait-timeout, and end with 75; OnFailure lets it join"
@@ -276,7 +276,8 @@ def probe(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) 
         field = each.pod.container.get(kind, "exec", "command")
         words = field.words() if isinstance(field.value, list) else []
         text = " ".join(words)
-        if not re.search(r"rankshim\S*\s+status", text):
+        parts = text.split()
+        if not any("rankshim" in one and two.startswith("status") for one, two in zip(parts, parts[1:])):
             continue
         at = next((at for at, word in enumerate(words) if base_name(word) == "rankshim"), None)
         own = each.pod.command.rankshim
@@ -293,7 +294,11 @@ def probe(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) 
                 and "run-dir" not in text:  # where `status` looks by itself
             yield "warning", field, f"{kind}: rankshim has --run-dir={each.settings['run-dir']}, and `status` has not: it asks nobody"
         elif at is not None and words[at + 1:at + 2] == ["status"] and binary.isolates:  # nothing else is ever started
-            done = binary.run(words[at + 1:], {}, host="probe")
+            try:
+                done = binary.run(words[at + 1:], {}, host="probe")
+            except Unanswered as error:
+                yield "warning", field, f"{kind}: {error}"
+                continue
             if done.returncode == 64:
                 yield "warning", field, f"{kind} always fails: {done.stderr.strip().splitlines()[0].partition('error: ')[2]}"
 
@@ -326,7 +331,7 @@ def agree(workload: Workload, reviewed: list[Reviewed]) -> Said:
         if len(values) > 1:
             yield "error", workload.field, f"the pods do not agree on {column}: {', '.join(sorted(values))}"
     nodes = {each.value("nnodes") for each in known}
-    if len(nodes) == 1 and (number := nodes.pop()).isdigit() and int(number) > max(1, workload.nodes):
+    if len(nodes) == 1 and (number := whole_number(nodes.pop())) is not None and number > max(1, workload.nodes):
         yield "warning", workload.field, f"the pods are told of {number} nodes, and there are {workload.nodes}: they wait for the others " \
             "until --wait-timeout, and end with 75"
 
@@ -369,9 +374,10 @@ def _seconds(text: str) -> float | None:
     """A time of rankshim or compose: 90s, 10m, 1h30m, 250ms; a bare number is seconds."""
     if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text):
         return float(text)
-    parts = re.findall(r"([0-9]+(?:\.[0-9]+)?)(ms|[hms])", text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
+    part = r"([0-9]+(?:\.[0-9]+)?)(ms|[hms])"
+    if not re.fullmatch(f"(?:{part})+", text):
         return None
+    parts = re.findall(part, text)
     return sum(float(number) * {"h": 3600, "m": 60, "s": 1, "ms": 0.001}[unit] for number, unit in parts)
 
 

@@ -2,13 +2,36 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import re
 import shlex
 import string
+from collections.abc import Callable
 
+LONGEST = 128 << 10  # MAX_ARG_STRLEN of linux/binfmts.h: of one argument or variable
+MOST_TEXT = 2 << 20  # of all of them: a quarter of the usual stack, 8 MiB (execve(2), "Limits on size of arguments and environment")
 SHELLS = {"sh", "bash", "ash", "dash", "zsh"}
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_OF_KUBERNETES = re.compile(r"\$\$|\$\(([^()]*)\)")
+_SHELLS_SCRIPT = re.compile("-[abd-z]*c[a-z]*")
+
+
+class TooLong(Exception):
+    """What a process cannot be given: a value, or all of them, are longer than exec takes."""
+
+
+class Variables(dict[str, str]):
+    """An environment that exec takes: one that becomes larger is TooLong."""
+
+    size = 0  # letters, and the two that end a name and a value
+
+    def __setitem__(self, name: str, value: str) -> None:
+        before = len(name) + len(self[name]) + 2 if name in self else 0
+        self.size += len(name) + len(value) + 2 - before
+        if self.size > MOST_TEXT:
+            raise TooLong(f"the variables are longer than {MOST_TEXT >> 20} MiB, the most that exec takes")
+        super().__setitem__(name, value)
 
 
 @dataclasses.dataclass
@@ -26,6 +49,20 @@ def base_name(word: str) -> str:
     return word.rpartition("/")[2]
 
 
+def substitute(pattern: re.Pattern[str], value: Callable[[re.Match[str]], str], text: str) -> str:
+    """`text` with `value` for each match. TooLong where exec would not take it: what doubles with each variable is never made."""
+    made, end, size = [], 0, 0
+    for found in pattern.finditer(text):
+        made += [text[end:found.start()], value(found)]
+        size += len(made[-2]) + len(made[-1])
+        end = found.end()
+        if size > LONGEST:
+            break
+    if size + len(text) - end > LONGEST:
+        raise TooLong(f"it becomes longer than {LONGEST >> 10} KiB, the most that exec takes")
+    return "".join([*made, text[end:]])
+
+
 def expand(text: str, environment: dict[str, str]) -> str:
     """$(NAME), as Kubernetes does: an unknown name stays, $$ is one $.
 
@@ -34,14 +71,14 @@ def expand(text: str, environment: dict[str, str]) -> str:
     def value(found: re.Match[str]) -> str:
         return "$" if found[0] == "$$" else environment.get(found[1], found[0])
 
-    return re.sub(r"\$\$|\$\(([^()]*)\)", value, text)
+    return substitute(_OF_KUBERNETES, value, text)
 
 
 def parse(words: list[str], environment: dict[str, str]) -> Command:
     """Of a container's command and arguments."""
     if words and base_name(words[0]) in SHELLS:
         for at, word in enumerate(words[1:], 1):
-            if re.fullmatch("-[a-z]*c[a-z]*", word) and at + 1 < len(words):
+            if _SHELLS_SCRIPT.fullmatch(word) and at + 1 < len(words):
                 rest = words[at + 1:]
                 if rest[0] == "--":  # KubeRay's `bash -c -- …`
                     rest = rest[1:]
@@ -54,14 +91,26 @@ def script(text: str, environment: dict[str, str]) -> Command:
 
     What a line assigns counts from there on. What only a shell knows (`$(…)`, a loop) stays as it is written.
     """
-    assigned: dict[str, str] = {}
+    assigned = Variables()
+    known = collections.ChainMap(assigned, environment)
     last: list[str] = []
+    left = MOST_TEXT + len(text)
+
+    def value(found: re.Match[str]) -> str:
+        name = found["named"] or found["braced"]
+        if found["escaped"]:
+            return "$"
+        return known.get(name, found[0]) if name else found[0]
+
     for words in _statements(text):
-        known = {**environment, **assigned}
-        words = [string.Template(word).safe_substitute(known) if "$" in word else word for word in words]
+        words = [substitute(string.Template.pattern, value, word) for word in words]
+        left -= sum(map(len, words))
+        if left < 0:
+            raise TooLong(f"with its variables it becomes longer than {MOST_TEXT >> 20} MiB")
         if words[0] in ("export", "declare", "local") or all(_ASSIGNMENT.match(word) for word in words):
             pairs = (word.partition("=") for word in words if _ASSIGNMENT.match(word) and "$" not in word)
-            assigned.update({name: value for name, _, value in pairs})
+            for name, _, given in pairs:
+                assigned[name] = given
             continue
         found = _statement(words, assigned)
         if found.rankshim:
@@ -74,6 +123,8 @@ def _statements(text: str) -> list[list[str]]:
     text = re.sub(r"\\\n", " ", text)
     found: list[list[str]] = []
     for line in text.splitlines():
+        if len(line) > LONGEST:
+            raise TooLong(f"a line of it is longer than {LONGEST >> 10} KiB")
         words: list[str] = []
         try:
             lexer = shlex.shlex(re.sub(r"(^|\s)#.*", "", line), posix=True, punctuation_chars=";&|")

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Sequence
 
 from .binary import ADDRESS
-from .command import Command, base_name, expand, parse
-from .source import Field
+from .command import Command, Variables, base_name, expand, parse
+from .source import DEEPEST, LETTERS, Field
 
 ENTRYPOINT = "the image's ENTRYPOINT"  # which may be rankshim
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
@@ -21,6 +21,7 @@ DEVICES = (
     (r"mthreads\.com/v?gpu", "mtgpu."),
 )
 MOST_DEVICES = 256  # each is a file
+OF_VARIABLE = 8  # what one costs, in fields
 OTHER_DEVICES = r"(amd\.com/gpu|gpu\.intel\.com/.*|google\.com/tpu|aws\.amazon\.com/neuron.*)"
 
 
@@ -63,13 +64,17 @@ class Cluster:
 
     def __init__(self, documents: Sequence[Field]) -> None:
         self._kinds: dict[str, list[Field]] = {}
+        self._names: dict[tuple[str, str], list[Field]] = {}
         for document in documents:
-            self._kinds.setdefault(str(document.get("kind").value), []).append(document)
+            kind, metadata = str(document.get("kind").value), document.value.get("metadata")
+            self._kinds.setdefault(kind, []).append(document)
+            name = metadata.get("name") if isinstance(metadata, dict) else None
+            if isinstance(name, str):
+                self._names.setdefault((kind, name), []).append(document)
 
     def named(self, kind: str, name: str, namespace: str | None = None) -> Field | None:
-        for document in self.of_kind(kind):
-            if document.get("metadata", "name").value == name and \
-                    namespace in (None, document.get("metadata", "namespace").text("default")):
+        for document in self._names.get((kind, name), []):
+            if namespace in (None, document.get("metadata", "namespace").text("default")):
                 return document
         return None
 
@@ -117,11 +122,12 @@ def make_pod(  # what a controller changes, by name
     has = {key: (override.get(key) if override is not None and override.get(key) else box.get(key))
            for key in ("command", "args")}
     place = next((field for field in has.values() if field), box)
-    pod = Pod(name, host, domain, {}, Command([]), box, spec, place, files=dict(files or {}))
+    pod = Pod(name, host, domain, Variables(), Command([]), box, spec, place, files=dict(files or {}))
     resources = override.get("resourcesPerNode") if override is not None and override.get("resourcesPerNode") else \
         box.get("resources")
     _devices(pod, resources)
-    pod.environment = _service_links(cluster, spec, namespace)
+    with place.blamed():
+        _service_links(cluster, pod, namespace)
     entries: list[tuple[str, str | dict[str, str] | Field]] = []
     for source in box.get("envFrom").entries():
         entries += _env_from(cluster, pod, source, namespace)
@@ -138,10 +144,18 @@ def make_pod(  # what a controller changes, by name
         entries += [*own, *mine]
     entries += [(key, value) for key, value in last if key not in {name for name, _ in entries}]
     for key, value in entries:
-        _set(cluster, pod, key, value, metadata, resources)
+        with (value if isinstance(value, Field) else place).blamed():
+            _set(cluster, pod, key, value, metadata, resources)
+        template.spend(OF_VARIABLE + len(pod.environment.get(key, "")) // LETTERS)
     _mounted(cluster, pod, namespace)
-    words = [expand(word, pod.environment) for key in ("command", "args") for word in has[key].words()]
-    pod.command = parse(words, pod.environment)
+    words: list[str] = []
+    for key in ("command", "args"):
+        for entry in has[key].entries():
+            with entry.blamed():
+                words.append(expand(entry.text(), pod.environment))
+            template.spend(len(words[-1]) // LETTERS)
+    with place.blamed():
+        pod.command = parse(words, pod.environment)
     if not pod.command.rankshim and not has["command"]:
         pod.command = Command([], pod.command.before, {}, ENTRYPOINT)
     pod.bypasses = not pod.command.rankshim
@@ -177,11 +191,10 @@ def _devices(pod: Pod, resources: Field) -> None:
     pod.has_devices = pod.has_devices or bool(pod.devices) or bool(pod.spec.get("resourceClaims"))
 
 
-def _service_links(cluster: Cluster, spec: Field, namespace: str) -> dict[str, str]:
+def _service_links(cluster: Cluster, pod: Pod, namespace: str) -> None:
     """Of the Services with an address. Kubernetes documentation, "Service", "Environment variables"."""
-    links: dict[str, str] = {}
-    if spec.get("enableServiceLinks").value is False:
-        return links
+    if pod.spec.get("enableServiceLinks").value is False:
+        return
     for service in cluster.of_kind("Service"):
         ports = service.get("spec", "ports").entries()
         if service.get("spec", "clusterIP").text() == "None" or not ports or \
@@ -189,9 +202,8 @@ def _service_links(cluster: Cluster, spec: Field, namespace: str) -> dict[str, s
             continue
         prefix = service.get("metadata", "name").text().upper().replace("-", "_")
         port = ports[0].get("port").text()
-        links.update({f"{prefix}_SERVICE_HOST": ADDRESS, f"{prefix}_SERVICE_PORT": port,
-                      f"{prefix}_PORT": f"tcp://{ADDRESS}:{port}"})
-    return links
+        for key, value in ("SERVICE_HOST", ADDRESS), ("SERVICE_PORT", port), ("PORT", f"tcp://{ADDRESS}:{port}"):
+            pod.environment[f"{prefix}_{key}"] = value
 
 
 def _env_from(cluster: Cluster, pod: Pod, source: Field, namespace: str) -> list[tuple[str, str | dict[str, str] | Field]]:
@@ -210,14 +222,14 @@ def _set(cluster: Cluster, pod: Pod, key: str, value: str | dict[str, str] | Fie
         written = value.get("value")
         if not isinstance(written.value, str):
             raise written.mistake("the API server takes only a text for a variable; put it into quotation marks")
-        value = written.value
+        value = written.text()
     if isinstance(value, str):
         found: str | None = expand(value, pod.environment)
     else:
         found = _value_from(cluster, value, metadata, resources, pod)
     if found is None and isinstance(value, Field):
         pod.unknown.append((value, key))
-    elif found is not None and "\0" not in found and key and "=" not in key:
+    elif found is not None and key and "=" not in key:
         pod.environment[key] = found
 
 
@@ -264,5 +276,7 @@ def _mounted(cluster: Cluster, pod: Pod, namespace: str) -> None:
         found = cluster.named("ConfigMap", maps.get(mount.get("name").text(), ""), namespace)
         for key, value in (found.get("data").items() if found else []):
             path, part = mount.get("mountPath").text(), mount.get("subPath").text()
+            if path.count("/") > DEEPEST:
+                raise mount.get("mountPath").mistake(f"more than {DEEPEST} folders deep is not looked at")
             if not part or part == key:
                 pod.files[path if part else f"{path}/{key}"] = value.text()

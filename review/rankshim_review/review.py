@@ -195,7 +195,8 @@ def _review(workload: Workload, binary: Binary, most: int) -> list[Reviewed]:
     for pod in workload.pods:
         environment = {**pod.environment, **pod.command.environment}
         arguments = _arguments(pod, binary)
-        arguments = [expand(word, environment) for word in arguments]
+        with pod.place.blamed():
+            arguments = [expand(word, environment) for word in arguments]
         if arguments and arguments[0] in binary.subcommands:
             continue  # `rankshim wait`, `rankshim install`: it starts nothing
         if pod.command.rankshim and any(base_name(word) in ("mpirun", "mpiexec") for word in pod.command.before):

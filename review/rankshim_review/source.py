@@ -5,16 +5,22 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import re
+import reprlib
 from collections.abc import Iterator
 from typing import Any
 
 import yaml
+
+from .command import TooLong
 
 LARGEST_FILE = 8 << 20  # bytes; `kubectl get pod -o yaml` of a thousand pods has fewer
 DEEPEST = 100  # of a manifest's schema, much less is used
 MOST_NODES = 500_000
 MOST_MERGED = 10_000  # what `<<` may copy in one file: a chain of them doubles with each link
 LARGEST_NUMBER = 10_000  # of replicas: more nodes than any job has
+MOST_EFFORT = 10_000_000  # fields that are looked at in one file: seconds. By aliases a small file says as much as a huge one
+LETTERS = 16  # of a text that cost as much as a field
+LONGEST_NUMBER = 40  # letters; Kubernetes' have 64 bits
 
 
 class Mistake(Exception):
@@ -25,6 +31,23 @@ class Mistake(Exception):
         self.file, self.line, self.text = file, line, text
 
 
+class _Shown(reprlib.Repr):
+    """The beginning of a value: by aliases, its end may be for ever away."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel = 2
+
+    def repr_Map(self, value: Map, level: int) -> str:
+        return self.repr_dict(value, level)
+
+    def repr_Sequence(self, value: Sequence, level: int) -> str:
+        return self.repr_list(value, level)
+
+
+_SHOWN = _Shown()
+
+
 class Map(dict[str, Any]):
     """A mapping that knows its line, and that of each key."""
 
@@ -33,6 +56,9 @@ class Map(dict[str, Any]):
         self.line = line
         self.lines: dict[str, int] = {}
 
+    def __repr__(self) -> str:
+        return _SHOWN.repr(self)
+
 
 class Sequence(list[Any]):
     """A list that knows the line of each entry."""
@@ -40,6 +66,21 @@ class Sequence(list[Any]):
     def __init__(self, lines: list[int]) -> None:
         super().__init__()
         self.lines = lines
+
+    def __repr__(self) -> str:
+        return _SHOWN.repr(self)
+
+
+@dataclasses.dataclass
+class Effort:
+    """How much of a file may still be looked at."""
+
+    left: int = MOST_EFFORT
+
+
+def whole_number(text: str) -> int | None:
+    """None for what is none, or has more digits than anything that is counted."""
+    return int(text) if re.fullmatch("[0-9]{1,15}", text) else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +94,7 @@ class Field:
     file: str
     line: int
     path: str = ""
+    effort: Effort = dataclasses.field(default_factory=Effort, compare=False, repr=False)
 
     def __bool__(self) -> bool:
         return self.value is not None
@@ -60,11 +102,12 @@ class Field:
     def get(self, *keys: str) -> Field:
         """The field below it; one that is not there has the line of the last one that is."""
         found = self
+        self.spend(len(keys))
         for key in keys:
             inner = found._typed(dict, "a mapping")
             path = f"{found.path}.{key}".lstrip(".")
             line = getattr(inner, "lines", {}).get(key, found.line)
-            found = Field(inner.get(key) if inner else None, found.file, line, path)
+            found = Field(inner.get(key) if inner else None, found.file, line, path, self.effort)
         return found
 
     def items(self) -> list[tuple[str, Field]]:
@@ -72,8 +115,9 @@ class Field:
 
     def entries(self) -> list[Field]:
         found = self._typed(list, "a list") or []
+        self.spend(len(found))
         lines = getattr(found, "lines", [self.line] * len(found))
-        return [Field(value, self.file, line, f"{self.path}[{index}]")
+        return [Field(value, self.file, line, f"{self.path}[{index}]", self.effort)
                 for index, (value, line) in enumerate(zip(found, lines))]
 
     def text(self, default: str = "") -> str:
@@ -83,18 +127,22 @@ class Field:
             return "true" if self.value else "false"
         if isinstance(self.value, (dict, list)):
             raise self.mistake("a text is expected")
-        return str(self.value)
+        text = str(self.value)
+        self.spend(1 + len(text) // LETTERS)
+        if not _is_given(text):
+            raise self.mistake("no process can be given this text")
+        return text
 
     def number(self, default: int, most: int = LARGEST_NUMBER) -> int:
         """A whole number from 0 to `most`."""
         if self.value is None:
             return default
-        text = self.text().strip()
-        if not re.fullmatch("[0-9]{1,15}", text):
+        number = whole_number(self.text().strip())
+        if number is None:
             raise self.mistake("a whole number is expected")
-        if int(text) > most:
+        if number > most:
             raise self.mistake(f"more than {most} is not read")
-        return int(text)
+        return number
 
     def flag(self) -> bool:
         if self.value is not None and not isinstance(self.value, bool):
@@ -104,9 +152,23 @@ class Field:
     def words(self) -> list[str]:
         return [entry.text() for entry in self.entries()]
 
+    def spend(self, amount: int) -> None:
+        """Counts what is done with it: a Mistake where that is more than a real file needs."""
+        self.effort.left -= amount
+        if self.effort.left < 0:
+            raise Mistake(self.file, self.line, "this file says too much to be reviewed: its aliases or pods are too many")
+
+    @contextlib.contextmanager
+    def blamed(self) -> Iterator[None]:
+        """Here is what becomes TooLong."""
+        try:
+            yield
+        except TooLong as error:
+            raise self.mistake(str(error)) from None
+
     def mistake(self, text: str) -> Mistake:
         shown = repr(self.value)
-        if isinstance(self.value, str) and re.search(r"\$|\{\{|<.*>", self.value):
+        if isinstance(self.value, str) and re.search(r"\$|\{\{|<[^<>]*>", self.value):
             text += " (a template? fill it in first)"
         return Mistake(self.file, self.line, f"{self.path or 'the document'} is {shown[:40]}"
                        f"{'…' if len(shown) > 40 else ''}: {text}")
@@ -115,6 +177,14 @@ class Field:
         if self.value is not None and not isinstance(self.value, kind):
             raise self.mistake(f"{what} is expected")
         return self.value
+
+
+def _is_given(text: str) -> bool:
+    """Whether a process can be given it: NUL ends a text, and half of a surrogate pair is no letter."""
+    try:
+        return b"\0" not in text.encode()
+    except UnicodeEncodeError:
+        return False
 
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -139,13 +209,21 @@ class _Loader(_Base):  # type: ignore[misc]
         self.flatten_mapping(node)
         for key_node, value_node in node.value:
             key = key_node.value if isinstance(key_node, yaml.ScalarNode) else str(key_node.tag)
-            made[key] = self.construct_object(value_node)
+            if not _is_given(key):
+                raise yaml.constructor.ConstructorError(None, None, "no process can be given this name", key_node.start_mark)
+            made[key] = self.construct_object(value_node, deep=True)  # so it refuses what holds itself
             made.lines[key] = key_node.start_mark.line + 1
 
     def make_list(self, node: Any) -> Iterator[Sequence]:
         made = Sequence([entry.start_mark.line + 1 for entry in node.value])
         yield made
-        made.extend(self.construct_object(entry) for entry in node.value)
+        made.extend(self.construct_object(entry, deep=True) for entry in node.value)
+
+    def make_number(self, node: Any) -> Any:
+        if len(node.value) > LONGEST_NUMBER:  # PyYAML takes minutes for 1:1:1…, and Python prints no long one
+            raise yaml.constructor.ConstructorError(None, None, f"a number of {len(node.value)} letters", node.start_mark)
+        whole = node.tag == "tag:yaml.org,2002:int"
+        return self.construct_yaml_int(node) if whole else self.construct_yaml_float(node)
 
 
 def _untagged(loader: Any, _: str, node: Any) -> Any:
@@ -155,9 +233,13 @@ def _untagged(loader: Any, _: str, node: Any) -> Any:
     return (loader.make_map if isinstance(node, yaml.MappingNode) else loader.make_list)(node)
 
 
+# Nothing else of YAML's own: a !!set or !!omap is what is behind it, too.
+_Loader.yaml_constructors = {f"tag:yaml.org,2002:{kind}": _Base.yaml_constructors[f"tag:yaml.org,2002:{kind}"]
+                             for kind in ("null", "bool", "str")}
+for _kind, _make in (("map", _Loader.make_map), ("seq", _Loader.make_list), ("int", _Loader.make_number),
+                     ("float", _Loader.make_number)):
+    _Loader.add_constructor(f"tag:yaml.org,2002:{_kind}", _make)
 _Loader.add_multi_constructor("", _untagged)
-_Loader.add_constructor("tag:yaml.org,2002:map", _Loader.make_map)
-_Loader.add_constructor("tag:yaml.org,2002:seq", _Loader.make_list)
 _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
     for first, resolvers in _Base.yaml_implicit_resolvers.items()
@@ -168,7 +250,8 @@ def documents(file: str, text: str) -> list[Field]:
     """The documents of a YAML file that are not empty."""
     with _one_line(file, text):
         _check_size(file, text)
-        return [Field(value, file, getattr(value, "line", 1))
+        effort = Effort()
+        return [Field(value, file, getattr(value, "line", 1), effort=effort)
                 for value in yaml.load_all(text, _Loader) if value is not None]
 
 
@@ -179,9 +262,9 @@ def _one_line(file: str, text: str) -> Iterator[None]:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         what = " ".join(str(getattr(error, "problem", None) or error).split())
-        hint = " (a template? give what `helm template` makes of it)" if re.search(r"^\s*(- )?\{\{", text, re.M) else ""
+        hint = " (a template? give what `helm template` makes of it)" if re.search(r"^[ \t]*(- )?\{\{", text, re.M) else ""
         raise Mistake(file, mark.line + 1 if mark else 1, f"this is no YAML: {what}{hint}") from None
-    except (ValueError, OverflowError, RecursionError) as error:
+    except (ValueError, LookupError, OverflowError, RecursionError) as error:
         raise Mistake(file, 1, f"this is no YAML that can be read: {str(error)[:100]}") from None
 
 

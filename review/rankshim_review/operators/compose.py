@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 
-from ..command import Command, parse
+from ..command import Command, Variables, parse, substitute
 from ..pods import ENTRYPOINT, Cluster, Pod, Workload
 from ..source import Field
 
@@ -34,17 +34,19 @@ def workload(cluster: Cluster, document: Field) -> Workload | None:
 
 
 def _service(name: str, service: Field) -> Pod:
-    environment = {}
+    environment = Variables()
     variables = service.get("environment")
     if isinstance(variables.value, list):
-        pairs = [word.partition("=")[::2] for word in variables.words()]
+        pairs = [(entry, *entry.text().partition("=")[::2]) for entry in variables.entries()]
     else:
-        pairs = [(key, value.text()) for key, value in variables.items()]
-    for key, value in pairs:
-        environment[key] = interpolate(value)
+        pairs = [(entry, key, entry.text()) for key, entry in variables.items()]
+    for entry, key, value in pairs:
+        with entry.blamed():
+            environment[key] = interpolate(value)
     entrypoint, command = _words(service.get("entrypoint")), _words(service.get("command"))
     words = [*entrypoint, *command]
-    found = parse(words, environment)
+    with service.blamed():
+        found = parse(words, environment)
     if not found.rankshim and not service.get("entrypoint"):
         installs = words[:1] == ["install"] and service.get("image").text().rpartition("/")[2].startswith("rankshim")
         trains = {"NNODES", "NODE_RANK", "RANK"} & set(environment)
@@ -66,11 +68,19 @@ def _service(name: str, service: Field) -> Pod:
 
 def _words(field: Field) -> list[str]:
     if isinstance(field.value, list):
-        return [interpolate(word) for word in field.words()]
+        return [_interpolated(entry) for entry in field.entries()]
     try:
-        return shlex.split(interpolate(field.text()))
+        return shlex.split(_interpolated(field))
     except ValueError as error:
         raise field.mistake(str(error)) from None
+
+
+def _interpolated(field: Field) -> str:
+    with field.blamed():
+        return interpolate(field.text())
+
+
+_OF_COMPOSE = re.compile(r"\$\$|\$\{\w+(?::?[-?+](?P<default>[^{}]*))?\}|\$[A-Za-z_]\w*")
 
 
 def interpolate(text: str) -> str:
@@ -79,4 +89,4 @@ def interpolate(text: str) -> str:
             return "$"
         return found["default"] or ""
 
-    return re.sub(r"\$\$|\$\{\w+(?::?[-?+](?P<default>[^{}]*))?\}|\$[A-Za-z_]\w*", value, text)
+    return substitute(_OF_COMPOSE, value, text)

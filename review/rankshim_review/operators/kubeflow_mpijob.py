@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ..command import Command, base_name, option
 from ..pods import Cluster, Pod, Workload, make_pod, shown
-from ..source import Field
+from ..source import Field, whole_number
 
 LAUNCHER = {
     "OpenMPI": {"OMPI_MCA_orte_keep_fqdn_hostnames": "true", "OMPI_MCA_orte_default_hostfile": "/etc/mpi/hostfile",
@@ -51,7 +51,7 @@ def _process(cluster: Cluster, replicas: Field, launcher: Pod, index: int, worke
     pod = make_pod(cluster, replicas.get("Worker", "template"), f"{job}-worker-{index}", namespace=namespace,
                    hostname=f"{job}-worker-{index}", subdomain=job, added=[("K_MPI_JOB_ROLE", "worker")])
     asked = option(launcher.command.before, "-np", "-n", "--np", "-c")
-    size = int(asked) if asked.isdigit() and int(asked) > 0 else slots * workers
+    size = whole_number(asked) or slots * workers
     local = max(1, min(slots, size - index * slots))
     named = [word.partition("=") for at, word in enumerate(launcher.command.before) if launcher.command.before[at - 1] == "-x"]
     handed_on = {name: value if equals else launcher.environment.get(name, "") for name, equals, value in named}

@@ -9,7 +9,7 @@ pkg/controller.v1/common/service.go (a headless Service for each pod, of the pod
 from __future__ import annotations
 
 from ..pods import Cluster, Workload, make_pod, shown
-from ..source import Field
+from ..source import Field, whole_number
 
 CONTAINER = "pytorch"
 ROLES = ("Master", "Worker")
@@ -34,7 +34,8 @@ def workload(cluster: Cluster, document: Field) -> Workload:
             per_node = spec.get("nprocPerNode").text("" if policy.get("nProcPerNode") else "auto")
             if "Master" in replicas:
                 port, rank = _port(replicas["Master"]), str(index + (role == "Worker"))
-                world = total * (int(per_node) if per_node.isdigit() else 1)
+                per = whole_number(per_node)
+                world = total * (1 if per is None else per)
                 variables.update({
                     "MASTER_PORT": port, "PET_MASTER_PORT": port, "MASTER_ADDR": f"{job}-master-0",
                     "PET_MASTER_ADDR": f"{job}-master-0", "WORLD_SIZE": str(world), "RANK": rank, "PET_NODE_RANK": rank,

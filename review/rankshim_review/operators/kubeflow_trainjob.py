@@ -65,22 +65,24 @@ def _patched(template: Field, patches: Field) -> Field:
     for patch in patches.entries():
         for replicated in patch.get("trainingRuntimeSpec", "template", "spec", "replicatedJobs").entries():
             if replicated.get("name").value == "node":
-                value = replicated.get("template", "spec", "template").value
-                template = Field(_merged(template.value, value), template.file, template.line)
+                patched = _merged(template.value, replicated.get("template", "spec", "template"))
+                template = Field(patched, template.file, template.line, effort=template.effort)
     return template
 
 
-def _merged(base: Any, patch: Any) -> Any:
+def _merged(base: Any, patch: Field) -> Any:
     """Entries of lists are one if they have one name, or are mounted at one place. What comes from the patch, which may be
     of another file, has the line of what it is added to."""
-    if isinstance(base, dict) and isinstance(patch, dict):
-        made = copy.copy(base)
-        made.update({key: _merged(base.get(key), value) for key, value in patch.items()})
+    value = patch.value
+    if isinstance(value, dict):
+        made = copy.copy(base) if isinstance(base, dict) else {}
+        made.update({key: _merged(made.get(key), each) for key, each in patch.items()})
         return made
-    if isinstance(patch, list):
+    if isinstance(value, list):
         entries = copy.copy(base) if isinstance(base, list) else []
-        for each in patch:
-            at = next((index for index, entry in enumerate(entries) if None is not _key(entry) == _key(each)), None)
+        for each in patch.entries():
+            patch.spend(len(entries))
+            at = next((index for index, entry in enumerate(entries) if None is not _key(entry) == _key(each.value)), None)
             if at is None:
                 entries.append(_merged(None, each))
                 if isinstance(entries, Sequence):
@@ -88,11 +90,12 @@ def _merged(base: Any, patch: Any) -> Any:
             else:
                 entries[at] = _merged(entries[at], each)
         return entries
-    return {key: _merged(None, value) for key, value in patch.items()} if isinstance(patch, dict) else patch
+    return value
 
 
 def _key(entry: Any) -> Any:
-    return entry.get("mountPath", entry.get("name")) if isinstance(entry, dict) else entry
+    found = entry.get("mountPath", entry.get("name")) if isinstance(entry, dict) else entry
+    return found if isinstance(found, (str, int)) else None
 
 
 def _torch_distributed(document: Field) -> Field:
@@ -115,6 +118,6 @@ def _per_node(trainer: Field, resources: Field) -> str:
     if any("gpu" in name for name in names):  # pkg/runtime GetNumGPUPerNode
         return "auto"
     quantity = (resources.get("requests", "cpu") or resources.get("limits", "cpu")).text("0")
-    number = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(m?)", quantity)
+    number = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(m?)", quantity)
     cpus = float(number[1]) / (1000 if number[2] else 1) if number else 0
     return str(max(1, math.ceil(cpus)))

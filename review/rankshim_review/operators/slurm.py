@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 import shlex
 
-from ..command import Command, base_name, option, script
+from ..command import Command, TooLong, base_name, option, script
 from ..pods import Pod, Workload, shown
 from ..source import LARGEST_NUMBER, Field, Mistake
 
 NODES, TASKS, PER_NODE = ("--nodes", "-N"), ("--ntasks", "-n"), ("--ntasks-per-node",)
 GPUS_PER_NODE = ("--gpus-per-node", "--gres")
+LARGEST_SCRIPT = 1 << 20  # slurm.conf(5), SchedulerParameters=max_script_size: 4 MiB
 
 
 def workload(file: str, text: str) -> Workload:
@@ -30,7 +31,15 @@ def workload(file: str, text: str) -> Workload:
                 raise Mistake(file, number, f"this #SBATCH line cannot be read: {error}") from None
         elif not written.startswith("#") and (found := re.search(r"(?:^|[\s/])(rankshim|srun)(?:\s|$)", written)):
             line = number if found[1] == "rankshim" or line == 1 else line
-    command = script("\n".join(each for each in text.splitlines() if not each.startswith("#")), {})
+    place = Field(None, file, line)
+    if len(text) > LARGEST_SCRIPT:
+        raise Mistake(file, 1, f"a script of more than {LARGEST_SCRIPT >> 20} MiB is not read")
+    if "\0" in text:
+        raise Mistake(file, 1, "this is no script: it has NUL in it")
+    try:
+        command = script("\n".join(each for each in text.splitlines() if not each.startswith("#")), {})
+    except TooLong as error:
+        raise Mistake(file, line, f"this script: {error}") from None
     in_step = any(base_name(word) == "srun" for word in command.before)
     on_srun = command.before if in_step else []
     name = option(options, "--job-name", "-J") or "job"
@@ -58,7 +67,6 @@ def workload(file: str, text: str) -> Workload:
     }
     if found:
         variables["SLURM_GPUS_ON_NODE"] = found[1]
-    place = Field(None, file, line)
     made = Workload("Slurm job", name, Field(None, file, first), total=nodes, nodes=nodes, services={"*"}, bounded=True)
     made.restart_default = "Never"  # a job is requeued by an administrator, or after a node's failure
     for index in shown(nodes) if in_step else [0]:

@@ -9,7 +9,7 @@ bring svc; their flags are Go's).
 from __future__ import annotations
 
 from ..pods import Cluster, Pod, Workload, make_pod, shown
-from ..source import Field
+from ..source import LARGEST_NUMBER, Field
 
 FRAMEWORKS = ("pytorch", "mpi", "tensorflow")
 
@@ -19,6 +19,8 @@ def workload(cluster: Cluster, document: Field) -> Workload:
     plugins = {key: _flags(value) for key, value in spec.get("plugins").items()}
     tasks = {task.get("name").text(): task for task in spec.get("tasks").entries()}
     counts = {name: task.get("replicas").number(1) for name, task in tasks.items()}
+    if sum(counts.values()) > LARGEST_NUMBER:
+        raise spec.get("tasks").mistake(f"more than {LARGEST_NUMBER} pods are not read")
     made = Workload("Volcano Job", job, document, total=sum(counts.values()), restart_default="OnFailure")
     has_names = "svc" in plugins or any(name in plugins for name in FRAMEWORKS)
     made.services = {job} if has_names else set()
