@@ -1,6 +1,6 @@
 """Another implementation of a peer, made from docs/protocol.md alone, and many of them in one process.
 
-    python peer.py HUB PORT NNODES FIRST LAST [TOKEN]   the nodes FIRST to LAST of NNODES; a line for each event
+    python peer.py HUB PORT NNODES FIRST LAST [TOKEN [WORKERS]]   the nodes FIRST to LAST of NNODES; a line for each event
 
 It prints "CONNECTED n" when n are welcome, "GO n" when n were told to launch, and "STOP n" when n were told to stop, each
 when that holds for all of them, with what the last one was told. It ends when all connections have ended.
@@ -26,7 +26,7 @@ def message(kind, **members):
 
 
 def hello(rank, nnodes, port, **members):
-    return message("hello", run="rankshim", rank=rank, nnodes=nnodes, workers=1, launcher="native", master="job-node-0", port=port,
+    return message("hello", run="rankshim", rank=rank, nnodes=nnodes, launcher="native", master="job-node-0", port=port,
                    host=f"peer-{rank}", version="other", **members)
 
 
@@ -53,9 +53,9 @@ class Peer:
             self.received += 1
         return kind.decode(), json.loads(members)
 
-    async def run(self, rank, nnodes, port, **members):
+    async def run(self, rank, nnodes, port, workers, **members):
         """Ends when the connection does, or when the hub does not answer within 3 s."""
-        self.hello = hello(rank, nnodes, port, **members, **({"nonce": os.urandom(16).hex()} if self.secret else {}))
+        self.hello = hello(rank, nnodes, port, workers=workers, **members, **({"nonce": os.urandom(16).hex()} if self.secret else {}))
         self.writer.write(GREETING + self.hello + b"\n")
         async with asyncio.timeout(3) as limit:
             await self.reader.readexactly(len(GREETING))
@@ -71,7 +71,7 @@ class Peer:
                     self.told("GO", members)
                 elif kind == "stop":
                     self.told("STOP", members)
-                    self.send("done", code=143)
+                    self.send("done", code=143, workers=[{"local_rank": one, "code": 143, "age": 0} for one in range(workers)])
                     self.writer.write_eof()
 
 
@@ -83,7 +83,7 @@ async def connect(host, port):
             await asyncio.sleep(0.1)
 
 
-async def main(host, port, nnodes, first, last, secret=""):
+async def main(host, port, nnodes, first, last, secret="", workers=1):
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     port, counts = int(port), {}
@@ -100,7 +100,7 @@ async def main(host, port, nnodes, first, last, secret=""):
             reader, writer = await connect(host, port)
             peer = Peer(told, reader, writer, secret.encode())
             try:
-                await peer.run(rank, int(nnodes), port, instance=instance)
+                await peer.run(rank, int(nnodes), port, int(workers), instance=instance)
             except (TimeoutError, asyncio.IncompleteReadError, ConnectionError):
                 if peer.launched:
                     return

@@ -3,15 +3,19 @@
 The strangers (strangers.py) and the crowds (peer.py) are programs of another author, made from docs/protocol.md.
 """
 
+import json
 import pathlib
 import signal
+import subprocess
 import sys
 
 import pytest
 
 from lib.events import until
 from lib.process import last_line, shell
+from lib.torch_stand_in import make_torch_stand_in
 from link.conftest import MASTER, PORT
+from supervise.conftest import AGENT
 
 HERE = pathlib.Path(__file__).parent
 CROWD = 300
@@ -113,6 +117,36 @@ def test_a_queue_of_16_connections_is_enough_for_a_crowd(start, cluster, helper)
     first.signal(signal.SIGCONT)
     others.wait_line(f"^GO {CROWD - 1}", LONG)
     first.wait_line("UP", LONG)
+
+
+@pytest.mark.attack
+@pytest.mark.parametrize("local_rank", [4294967295, 2000000000])
+def test_a_local_rank_that_cannot_be_true_costs_nothing_and_the_others_are_told(start, tmp_path, local_rank):
+    make_torch_stand_in(tmp_path, AGENT.replace('"LOCAL_RANK": "0"', f'"LOCAL_RANK": "{local_rank}"'))
+    (tmp_path / "train.py").touch()
+    nodes = [start(rank, [str(tmp_path / "train.py")], "--python", sys.executable, "--grace=1s", nodes=2, RANKSHIM_LAUNCHER="torchrun",
+                   PYTHONPATH=str(tmp_path), WORKER=worker)
+             for rank, worker in enumerate(["import signal; signal.pause()", "import sys; sys.exit(3)"])]
+    assert nodes[1].wait(LONG) == 3, nodes[1].transcript()
+    assert nodes[0].wait(LONG) == 76, nodes[0].transcript()
+    assert "worker 0 (" in last_line(nodes[1]) and "node 1 (host job-node-1) failed: " in last_line(nodes[0])
+
+
+def test_a_job_of_1_500_nodes_of_60_workers_has_a_status_and_a_report(start, cluster, rankshim, helper, tmp_path):
+    first = start(0, shell("trap 'exit 3' USR1; echo UP; while :; do sleep 0.1; done"), nodes=1500)
+    others = helper(1, "peer.py", 1500, 1, 1499, "", 60)
+    others.wait_line("^GO 1499", LONG)
+    first.wait_line("UP", LONG)
+    argv = ["nsenter", "--pid", "--mount", f"--target={first.init}", rankshim, "status"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0 and len(done.stdout) <= 65536
+    status = json.loads(done.stdout)
+    assert status["nodes_by_state"] == {"running": 1500}
+    assert status["nodes"][0]["host"] == "job-node-0" and len(status["nodes"]) > 100
+    first.signal(signal.SIGUSR1)
+    assert first.wait(LONG) == 3, first.transcript()
+    assert (tmp_path / "job-node-0.json").stat().st_size > 6_000_000
+    assert sum(len(node.get("worker_ends", ())) for node in first.report()["nodes"]) == 1499 * 60 + 1
 
 
 def limited(cluster, rankshim, soft, hard, nodes, *options):
