@@ -1,5 +1,5 @@
 # An image that has the binary and nothing else, for COPY --from=rankshim /rankshim /usr/local/bin/rankshim
-FROM debian:bookworm AS build
+FROM debian:bookworm@sha256:813017f3d62be4b5891a7acca6a01bdcd4b8513daa81b1ab99d3a50385b26931 AS build
 # zig's cache is keyed by its own place too: a build with this checkout's path can share one.
 ARG FOLDER=/rankshim
 WORKDIR $FOLDER

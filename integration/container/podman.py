@@ -153,10 +153,15 @@ def _succeed(argv, env=None):
 
 def base_names(dockerfile):
     """The full names of the images that a Dockerfile starts from, without `scratch` and its own stages."""
-    text = pathlib.Path(dockerfile).read_text()
+    text = without_digests(dockerfile)
     stages = re.findall(r"^FROM\s+(?:--\S+\s+)*(\S+)(?:\s+AS\s+(\S+))?", text, re.MULTILINE | re.IGNORECASE)
     own = {name for _, name in stages} | {"scratch"}
     return sorted({full_name(image) for image, _ in stages if image not in own})
+
+
+def without_digests(dockerfile):
+    """Its text. An image that is made here has another digest than the registry's."""
+    return re.sub("@sha256:[0-9a-f]{64}", "", pathlib.Path(dockerfile).read_text())
 
 
 def full_name(image):
@@ -174,10 +179,12 @@ def build(engine, dockerfile, context, tag, *options, timeout):
     zig_cache = pathlib.Path.home() / ".cache" / "zig"
     zig_cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="rankshim-build-") as folder:
+        file = pathlib.Path(folder) / "Dockerfile"
+        file.write_text(without_digests(dockerfile))
         engine.must(
             "build", "--pull=never", "--layers=false", "--network=host", *pip_options(pathlib.Path(folder)),
             f"--volume={zig_cache}:/root/.cache/zig", *options,
-            "--file", dockerfile, "--tag", tag, context,
+            "--file", file, "--tag", tag, context,
             timeout=timeout, env=proxies(),
         )
 

@@ -79,6 +79,37 @@ def test_actionlint_finds_nothing_in_the_workflows():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+DEBIAN = r"debian:bookworm@sha256:[0-9a-f]{64}"
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+def test_a_workflow_names_by_hash_what_it_runs_and_leaves_no_credentials(workflow):
+    text = workflow.read_text()
+    taken = re.findall(r"uses: (.*)", text)
+    assert taken and [each for each in taken if not re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+", each)] == []
+    jobs = yaml.safe_load(text)["jobs"].values()
+    assert [job for job in jobs if not re.fullmatch(DEBIAN, job["container"]["image"])] == []
+    checkouts = [step for job in jobs for step in job["steps"] if step.get("uses", "").startswith("actions/checkout@")]
+    assert [step["with"]["persist-credentials"] for step in checkouts] == [False]
+
+
+def test_the_image_and_the_workflows_start_from_one_debian_by_its_digest():
+    bases = re.findall("^FROM (.*) AS build$", (REPOSITORY / "Dockerfile").read_text(), re.M)
+    bases += [job["container"]["image"] for workflow in WORKFLOWS for job in yaml.safe_load(workflow.read_text())["jobs"].values()]
+    assert len(bases) == 3 and len(set(bases)) == 1 and re.fullmatch(DEBIAN, bases[0])
+    others = re.findall("^FROM (.*)$", (REPOSITORY / "packaging/Containerfile").read_text(), re.M)
+    assert others == ["scratch"]
+
+
+def test_the_release_attests_each_of_its_files():
+    workflow = yaml.safe_load((REPOSITORY / ".github/workflows/release.yml").read_text())
+    steps = workflow["jobs"]["release"]["steps"]
+    (attested,) = [at for at, step in enumerate(steps) if step.get("uses", "").startswith("actions/attest@")]
+    (made,) = [at for at, step in enumerate(steps) if step.get("run", "").startswith("scripts/release ")]
+    assert made < attested and steps[attested]["with"] == {"subject-path": "dist/release-*/*"}
+    assert workflow["permissions"] == {"contents": "read", "id-token": "write", "attestations": "write"}
+
+
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
 def test_a_step_of_a_workflow_is_a_script_of_the_repository(workflow):
     steps = [step for job in yaml.safe_load(workflow.read_text())["jobs"].values() for step in job["steps"]]
