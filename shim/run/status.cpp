@@ -151,8 +151,8 @@ void add_list(json::Object& answer, std::string_view name, const std::vector<Ele
               std::size_t most) {
   std::map<std::string_view, std::int64_t> by_state;
   for (const Element& element : all) ++by_state[element.state];
-  std::vector<const Element*> chosen;
-  for (const Element& element : all) chosen.push_back(&element);
+  std::vector<const Element*> chosen(all.size());
+  std::ranges::transform(all, chosen.begin(), [](const Element& element) { return &element; });
   std::ranges::sort(chosen, {}, [&](const Element* element) {
     return std::pair(by_state[element->state], element);  // those of one count in the order of the list
   });
@@ -164,8 +164,8 @@ void add_list(json::Object& answer, std::string_view name, const std::vector<Ele
     return false;
   });
   std::ranges::sort(chosen);
-  std::vector<json::Object> objects;
-  for (const Element* element : chosen) objects.push_back(element->object);
+  std::vector<json::Object> objects(chosen.size());
+  std::ranges::transform(chosen, objects.begin(), [](const Element* element) { return element->object; });
   answer.objects(name, objects);
   if (objects.size() == all.size()) return;
   json::Object counts;
