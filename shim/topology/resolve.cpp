@@ -41,6 +41,9 @@ Said Resolution::variable(const std::string& name) const {
 Said Resolution::recognised() const {
   if (platform.profile == nullptr) return platform.name;
   platform::Causes causes = platform::causes_of(*platform.profile, node);
+  const auto& chosen = settings[Option::platform];
+  if (causes.text.empty() && chosen)  // nothing here speaks for it but the user
+    causes = {fmt::format("{}={}", chosen->detail, chosen->text), {chosen->detail}};
   return {fmt::format("{} ({})", platform.name, causes.text), std::move(causes.names)};
 }
 
@@ -151,6 +154,26 @@ void complete_port(Resolution& r, bool names_job) {
                   : Value{"29500"};
 }
 
+/// A flag of torchrun that names this node as the master, although the platform gives it a rank above 0.
+/// Returns whether it is one: a fault, or a warning if it may be right. Where the flags have the rank too,
+/// all nodes may be a trial on one machine.
+bool refuse_own_endpoint(Resolution& r) {
+  const Fact place = r.is_flag(Fact::rdzv_endpoint) ? Fact::rdzv_endpoint : Fact::master_addr;
+  const bool is_ranked = r.number(Fact::node_rank) != 0 && !r.is_flag(Fact::node_rank);
+  const std::string_view host = r.text(Fact::master_addr);
+  if (!r.is_flag(place) || !is_ranked || !r.is_this_node(host)) return false;
+  const Said what = r.said(r.has(place) ? place : Fact::master_addr) +
+                    fmt::format(" on node {} is this node itself", r.text(Fact::node_rank));
+  if (is_localhost_name(host))
+    r.refuse(Anchor::own_address, what + ", not the master",
+             "take it out of the command, because rankshim fills in what is missing; 127.0.0.1 for a trial "
+             "with all "
+             "nodes on one machine");
+  else
+    r.warn(what.text + ", which is right only if all nodes are on it");
+  return true;
+}
+
 }  // namespace
 
 bool check_master_addr(Resolution& r) {
@@ -169,7 +192,8 @@ void complete_meeting(Resolution& r, bool hosts_master) {
   const std::string_view host = r.text(Fact::master_addr);
   r.topology.meeting =
       Master{std::string(without_brackets(host)), static_cast<std::uint16_t>(r.number(Fact::master_port))};
-  if (!r.faults.empty() || hosts_master || !is_loopback(host) || r.is_users(Fact::master_addr)) return;
+  if (!r.faults.empty() || refuse_own_endpoint(r)) return;
+  if (hosts_master || !is_loopback(host) || r.is_users(Fact::master_addr)) return;
   if (is_localhost_name(host))
     r.refuse(Anchor::own_address,
              r.said(Fact::master_addr) +

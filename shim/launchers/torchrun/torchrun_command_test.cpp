@@ -137,6 +137,42 @@ TEST_CASE("without a platform torchrun's flags are the topology") {
   CHECK_THAT(fault_of({}, {"torchrun", "--nnodes=$NNODES", "t.py"}), Catch::Contains("--nnodes='$NNODES'"));
 }
 
+TEST_CASE("a flag that names this node as the master is refused where the platform gives it another rank") {
+  const Words node_1 = {"NNODES=3", "NODE_RANK=1"};
+  struct Row {
+    Words flags;
+    std::string what;
+  };
+  for (const auto& [flags, what] :
+       {Row{{"--nnodes=3", "--rdzv_backend=c10d", "--rdzv_endpoint=localhost:29400"},
+            "--rdzv_endpoint=localhost:29400"},
+        Row{{"--rdzv_endpoint=localhost:29400"}, "--rdzv_endpoint=localhost"},
+        Row{{"--rdzv_endpoint=[::]:29400"}, "--rdzv_endpoint="},
+        Row{{"--master_addr=localhost"}, "--master_addr=localhost"},
+        Row{{"--master_addr=0.0.0.0"}, "--master_addr=0.0.0.0"}}) {
+    Words command = {"torchrun"};
+    command.insert(command.end(), flags.begin(), flags.end());
+    command.emplace_back("t.py");
+    CHECK_THAT(fault_of(node_1, command),
+               Catch::StartsWith("torchrun " + what) &&
+                   Catch::Contains(" on node 1 is this node itself, not the master; take it out"));
+    const auto outcome = resolve(FakeNode({"NNODES=3", "NODE_RANK=0"}), {}, command);
+    CHECK(std::holds_alternative<Topology>(outcome));
+  }
+  const auto warnings = [](const Words& variables, const std::string& flag) {
+    const auto topology = topology_of(variables, {"torchrun", "--rdzv_backend=c10d", flag, "t.py"});
+    return joined(topology.warnings, "\n");
+  };
+  for (const std::string endpoint : {"fake-host:29400", "127.0.0.1:29400"})
+    CHECK(warnings(node_1, "--rdzv_endpoint=" + endpoint) ==
+          "torchrun --rdzv_endpoint=" + endpoint +
+              " on node 1 is this node itself, which is right only if all nodes are on it");
+  CHECK(warnings(node_1, "--rdzv_endpoint=job-0:29400").empty());
+  // Where the command line has the rank too, it is a trial on one machine.
+  CHECK_FALSE(topology_of({}, {"torchrun", "--nnodes=2", "--node_rank=1", "--master_addr=localhost", "t.py"})
+                  .is_alone());
+}
+
 TEST_CASE("torchrun's flags may not contradict the platform or rankshim's options") {
   const std::vector<std::pair<Words, std::string>> commands = {
       {{"torchrun", "--nnodes=1", "t.py"}, "torchrun --nnodes=1 contradicts PET_NNODES=2"},
