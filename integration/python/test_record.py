@@ -42,8 +42,11 @@ CASES = {
     "a process": (PROCESS % "sys.exit(child.exitcode)", 1, "in ForkProcess-1: ValueError: boom"),
     "a process that is got over": (PROCESS % "print('well')", 0, "in ForkProcess-1: ValueError: boom"),
     "an exception after a process": (PROCESS % "raise RuntimeError('lost a process')", 1, "RuntimeError: lost a process"),
-    "a number": ("import sys\nsys.exit(3)\n", 3, None),
-    "a caught text": (CAUGHT, 3, None),
+    "a number": ("import sys\nsys.exit(3)\n", 3, "sys.exit(3) at SCRIPT, line 2"),
+    "a number in a function": ("import sys\ndef end(code):\n    sys.exit(code)\n[end(code) for code in (3,)]\n", 3,
+                               "sys.exit(3) at SCRIPT, line 3"),
+    "a caught text": (CAUGHT, 3, "sys.exit(3) at SCRIPT, line 6"),
+    "zero": ("import sys\nsys.exit(0)\n", 0, None),
     "no text": ("import sys\nsys.exit()\n", 0, None),
     "the end": ("print('done')\n", 0, None),
     "an interrupt": ("raise KeyboardInterrupt\n", 130, None),
@@ -60,13 +63,14 @@ def test_a_worker_ends_as_without_rankshim_and_records_why(site, name):
     text, code, message = CASES[name]
     done = site().worker(text)
     assert done.code == code, done.transcript()
-    assert (done.error and done.error["message"]) == message
+    assert (done.error and done.error["message"]) == (message and message.replace("SCRIPT", str(done.argv[-1])))
     bare = run(done.argv, clean_environment(), name="bare")
     assert (done.code, done.stdout, done.stderr) == (bare.code, bare.stdout, bare.stderr)
 
 
 # What only CPython lets us see.
-OF_CPYTHON = {name for name in CASES if name.startswith(("a text of", "a process"))}
+OF_CPYTHON = {name for name, (_, _, message) in CASES.items()
+              if name.startswith(("a text of", "a process")) or (message or "").startswith("sys.exit(")}
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name != "a syntax error"])  # whose words are CPython's

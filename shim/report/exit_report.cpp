@@ -183,8 +183,8 @@ json::Object memory_json(const MemoryReading& memory) {
 bool only_a_code(const ExitReport& report) {
   const Verdict& verdict = *report.verdict;
   const supervise::Ending* const ending = report.ending;
-  if (ending == nullptr || !verdict.root || verdict.root->error != nullptr || verdict.root->signal)
-    return false;
+  if (ending == nullptr || !verdict.root || verdict.root->signal) return false;
+  if (verdict.root->error != nullptr && !is_exit(verdict.root->error->message)) return false;
   const bool killed = ending->leftovers_killed != 0 || !ending->left_behind.empty();
   return !killed && report.details->memory.oom_kills == 0;
 }

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -14,6 +15,7 @@
 #include "base/signals.h"
 #include "base/text.h"
 #include "launchers/torchrun/error_file.h"
+#include "settings/not_found.h"
 #include "settings/settings.h"
 
 namespace rankshim {
@@ -26,6 +28,9 @@ constexpr std::size_t longest_error = 300;
 /// A file that is there and cannot be executed because what has to read or load it is not.
 std::string without_interpreter(const Ending& ending) {
   const std::string& missing = ending.interpreter;  // empty: not known
+  if (const std::string where = where_not_found(missing); where.starts_with(':'))
+    return fmt::format("{} cannot be executed: its interpreter {} was not found{}; correct the link",
+                       ending.failure.path, in_quotes(missing), where);
   const char* const hint = missing.ends_with('\r')
                                ? "; the file has Windows line ends: remove them (dos2unix)"
                            : missing.find("/ld-") != std::string::npos
@@ -81,7 +86,8 @@ void add_evidence(RootCause& root, const PythonError* error, const Details& deta
 /// all workers ended by a TERM that rankshim did not send.
 bool launcher_failed(const Ending& ending, const Details& details) {
   const std::string& message = details.agent.message;
-  if (message.empty()) return !details.agent_writes_error && ending.workers.all_ended_with(SIGTERM);
+  if (message.empty() || is_exit(message))
+    return !details.agent_writes_error && ending.workers.all_ended_with(SIGTERM);
   return std::ranges::none_of(details.workers,
                               [&](const auto& worker) { return worker.second.message == message; });
 }
@@ -140,6 +146,12 @@ std::optional<RootCause> failed_command(const Ending& ending, const Details& det
   return root;
 }
 
+/// Whether a shell whose exit code is 128 + this number tells of a process that such a signal killed.
+bool is_fatal(int signal) {
+  constexpr std::array fatal = {SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGKILL, SIGSEGV};
+  return contains(fatal, signal);
+}
+
 /// What a reader needs besides the exit code or signal: " (ValueError: boom)".
 std::string explanation(const RootCause& root, const Details& details) {
   const MemoryReading& memory = details.memory;
@@ -159,6 +171,12 @@ std::string explanation(const RootCause& root, const Details& details) {
   const auto says = [&error](std::string_view words) { return error.find(words) != std::string::npos; };
   const bool shm = root.signal == SIGBUS || says("Bus error") || says("unable to allocate shared memory");
   if (shm && !details.shm.empty()) reasons.push_back(details.shm);
+  if (!details.port_holder.empty() && is_error_of_busy_port(error)) reasons.push_back(details.port_holder);
+  if (const int signal = root.code - exit_code::signal_base;
+      reasons.empty() && !root.signal && is_fatal(signal))
+    reasons.push_back(fmt::format("128 + {}: {} killed a process in it{}", signal,
+                                  supervise::signal_name(signal),
+                                  signal == SIGKILL ? "; check its memory limit" : ""));
   const std::string text = reasons.empty() ? "" : " (" + joined(reasons, "; ") + ")";
   return shown.empty() || !root.signal ? text : text + ", after " + shown;
 }
@@ -312,7 +330,7 @@ RootCause cause_of(const supervise::WorkerEnd& worker, std::string_view source, 
 link::Failure as_failure(const RootCause& root) {
   const std::string error = root.error == nullptr ? std::string() : in_plain_words(root.error->message);
   const std::string why(root.out_of_memory ? "out of memory" : cut(error, longest_error));
-  const bool raised = !error.empty() && !is_error_of_child(error);
+  const bool raised = !error.empty() && !is_error_of_child(error) && !is_exit(error);
   return {.rank = root.rank,
           .cause = root.out_of_memory ? "oom"
                    : root.lost_peer   ? "peer"

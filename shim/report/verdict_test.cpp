@@ -1,5 +1,7 @@
 #include "report/verdict.h"
 
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 #include <csignal>
 
@@ -317,6 +319,47 @@ TEST_CASE("a bus error, or shared memory that cannot be had, names what is left 
       "RuntimeError: unable to allocate shared memory(shm) for file </torch_1>: No space";
   CHECK(judge(torchrun({worker(0, exited(1), 1s)}), chosen(TorchrunLauncher{}), train, details)
             .sentence.find("No space; /dev/shm has 0 MiB of 64 MiB left)") != std::string::npos);
+}
+
+TEST_CASE("a port that another process holds is told with its holder, only where that is the reason",
+          "[verdict]") {
+  Details details = with_error(0, "DistNetworkError: The server socket has failed, name: EADDRINUSE");
+  details.port_holder = "port 29500 is held by python3 (pid 17)";
+  const auto told = [&] {
+    return judge(torchrun({worker(0, exited(1), 2s)}), chosen(TorchrunLauncher{}), train, details).sentence;
+  };
+  CHECK_THAT(told(), Catch::Contains("name: EADDRINUSE; port 29500 is held by python3 (pid 17))"));
+  details.workers[0].message = "OSError: [Errno 98] Address already in use";
+  CHECK_THAT(told(), Catch::Contains("in use; port 29500 is held by python3 (pid 17))"));
+  details.workers[0].message = "ValueError: boom";
+  CHECK_THAT(told(), Catch::Contains("(ValueError: boom)"));
+}
+
+TEST_CASE("the code with which a shell tells of a signal is explained", "[verdict]") {
+  Ending ending;
+  const auto told = [&](int code, const Details& details) {
+    ending.number = code;
+    return judge(ending, chosen(NoLauncher{}), train, details).sentence;
+  };
+  CHECK(told(137, {}) ==
+        "train ended with code 137 after 0.0 s (128 + 9: SIGKILL killed a process in it; check its memory "
+        "limit)");
+  CHECK(told(139, {}) == "train ended with code 139 after 0.0 s (128 + 11: SIGSEGV killed a process in it)");
+  for (const int code : {3, 128, 129, 143, 255})
+    CHECK(told(code, {}) == fmt::format("train ended with code {} after 0.0 s", code));
+  CHECK_THAT(told(137, with_kills(1)), Catch::Contains("(out of memory") && !Catch::Contains("128 +"));
+}
+
+TEST_CASE("where a script called sys.exit is told, and is neither an exception nor a launcher's failure",
+          "[verdict]") {
+  Details details = with_error(0, "sys.exit(3) at train.py, line 7");
+  details.agent.message = "sys.exit(3) at train.py, line 7";
+  const Verdict verdict =
+      judge(torchrun({worker(0, exited(3), 2s)}), chosen(TorchrunLauncher{}), train, details);
+  CHECK(verdict.sentence ==
+        "worker 0 (rank 8, pid 100) failed first: it ended with code 3 (sys.exit(3) at train.py, line 7); "
+        "torchrun ended with code 1 after 10.0 s");
+  CHECK(as_failure(*verdict.root).cause == "exit");
 }
 
 TEST_CASE("nodes that never came give 75, whichever program gave up", "[verdict]") {

@@ -1,8 +1,13 @@
 #include "run/error_files.h"
 
+#include <fmt/format.h>
 #include <sys/wait.h>
 
+#include <algorithm>
+
+#include "launchers/torchrun/error_file.h"
 #include "launchers/torchrun/temporary_folder.h"
+#include "node/port_holder.h"
 #include "report/redact.h"
 
 namespace rankshim {
@@ -54,6 +59,12 @@ Details ErrorFiles::gather(const supervise::Ending& ending, bool is_unused) cons
     if (run_.node.file(launchers_).value_or("") != launchers_before_) details.agent = read(launchers_);
   }
   details.shm = describe_shm();
+  const auto lacks_port = [](const auto& worker) { return is_error_of_busy_port(worker.second.message); };
+  const Master* const master = job_.topology.master();
+  if (master != nullptr &&
+      (is_error_of_busy_port(details.agent.message) || std::ranges::any_of(details.workers, lacks_port)))
+    if (const std::string holder = holder_of_port(master->port); !holder.empty())
+      details.port_holder = fmt::format("port {} is held by {}", master->port, holder);
   return details;
 }
 

@@ -148,6 +148,14 @@ bool is_error_of_no_meeting(std::string_view exception) {
          exception.find("waiting for clients") != std::string_view::npos;
 }
 
+bool is_error_of_busy_port(std::string_view exception) {
+  // torch/csrc/distributed/c10d/socket.cpp; Python's OSError
+  return exception.find("EADDRINUSE") != std::string_view::npos ||
+         exception.find("Address already in use") != std::string_view::npos;
+}
+
+bool is_exit(std::string_view exception) { return exception.starts_with("sys.exit("); }
+
 std::optional<supervise::WorkerEnd> read_failure(const Node& node, const std::string& path) {
   const auto document = node.file(path);
   if (!document) return std::nullopt;

@@ -244,11 +244,11 @@ def write_error(path, message, stack):
         write_json(path, {"message": {"message": message, "extraInfo": extra}})
 
 
-def keep_exit_text():
-    """From now on the text of a sys.exit("TEXT") is in the list that this returns."""
+def keep_exit():
+    """Returns two lists, which from now on have the text of a sys.exit("TEXT"), and where sys.exit(CODE) was called."""
     from _thread import get_ident
 
-    main_thread, text = get_ident(), []
+    main_thread, text, place = get_ident(), [], []
 
     class exit(object):
         """sys.exit, which sees the text first. A class, because one whose __init__ is the real function leaves no
@@ -257,6 +257,10 @@ def keep_exit_text():
         def __new__(cls, *arguments):
             if get_ident() == main_thread:
                 text[:] = [one for one in arguments if isinstance(one, str)]
+                del place[:]
+                if arguments and isinstance(arguments[0], int) and arguments[0] != 0:
+                    caller = sys._getframe(1)
+                    place.append("sys.exit(%d) at %s, line %d" % (arguments[0], caller.f_code.co_filename, caller.f_lineno))
             return object.__new__(cls)
 
         __init__ = sys.exit
@@ -267,7 +271,7 @@ def keep_exit_text():
     for name in ("exit", "quit"):
         if hasattr(builtins, name):
             setattr(builtins, name, exit)
-    return text
+    return text, place
 
 
 def record_forks(path, worker):
@@ -304,7 +308,7 @@ def record(path):
 
     is_cpython = sys.implementation.name == "cpython"  # what the two below do, the language does not promise
     worker = os.getpid()
-    text = keep_exit_text() if is_cpython else []
+    text, place = keep_exit() if is_cpython else ([], [])
 
     def tell(kind, value, trace):
         if os.getpid() != worker or not issubclass(kind, Exception):  # a fork's; @record leaves Ctrl-C out too
@@ -333,6 +337,9 @@ def record(path):
                     os.unlink(path + ".child")
                 else:
                     os.rename(path + ".child", path)  # counts only if this worker fails
+            elif place and os.getpid() == worker and path == os.environ.get(ERROR_FILE):
+                # Of a worker alone: a program that starts workers exits with the code of what has failed there.
+                write_error(path, place[0], "SystemExit: %s\n" % place[0])
         except Exception:
             pass
 
