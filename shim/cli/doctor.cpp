@@ -18,6 +18,7 @@
 #include "node/cgroup.h"
 #include "node/process.h"
 #include "run/plan.h"
+#include "settings/not_found.h"
 
 namespace rankshim::doctor {
 namespace {
@@ -163,7 +164,7 @@ State check_clock(const Surroundings& surroundings) {
 
 State check_python(const Python& python, Severity missing) {
   if (python.program.empty())
-    return {missing, "was not found in PATH; name the interpreter with --python (RANKSHIM_PYTHON)"};
+    return {missing, python.missing + "; name the interpreter with --python (RANKSHIM_PYTHON)"};
   if (python.version.empty())
     return {missing,
             python.program + " cannot be run; name another interpreter with --python (RANKSHIM_PYTHON)"};
@@ -185,10 +186,32 @@ State check_torch(const Python& python, Severity missing, const Accelerators& de
           python.torch.empty() ? "was found; its version is not known" : "has the version " + python.torch};
 }
 
-State check_accelerators(const Surroundings& surroundings, const Accelerators& devices) {
-  if (!devices) return {ok, "none are visible; workers run on the CPU"};
-  const std::string seen = fmt::format("{} visible ({})", devices->count, devices->what);
-  if (devices->count < surroundings.workers)
+/// Checks whether something expects accelerators where none is visible.
+State check_no_accelerators(const Python& python, const Environment& environment) {
+  constexpr auto lists =
+      std::to_array<const char*>({"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
+                                  "ASCEND_RT_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"});
+  constexpr auto names_none = std::to_array<std::string_view>({"", "-1", "none", "void", "NoDevFiles"});
+  constexpr std::string_view fix =
+      "start the container with --gpus all (docker), or set resources.limits, such as nvidia.com/gpu "
+      "(Kubernetes); for "
+      "the CPU, set CUDA_VISIBLE_DEVICES to nothing";
+  const auto* const list =
+      std::ranges::find_if(lists, [&](const char* name) { return environment.has(name); });
+  const std::string value(list == lists.end() ? "" : environment.get(*list).value_or(""));
+  if (list != lists.end() && contains(names_none, value))
+    return {ok,
+            fmt::format("none are visible, as {}={} says; workers run on the CPU", *list, in_quotes(value))};
+  if (list != lists.end())
+    return {problem, fmt::format("none are visible, but {}={} names some: {}", *list, in_quotes(value), fix)};
+  if (python.for_accelerators)
+    return {problem, fmt::format("none are visible, but torch {} was built for them: {}", python.torch, fix)};
+  return {ok, "none are visible; workers run on the CPU"};
+}
+
+State check_accelerators(const Surroundings& surroundings, const DeviceCount& devices) {
+  const std::string seen = fmt::format("{} visible ({})", devices.count, devices.what);
+  if (devices.count < surroundings.workers)
     return {problem,
             fmt::format("{}, fewer than the {} workers of this node: request as many accelerators, or set "
                         "--nproc-per-node (RANKSHIM_NPROC_PER_NODE)",
@@ -239,7 +262,8 @@ std::vector<Finding> diagnose(const Surroundings& surroundings, const Node& node
   if (!surroundings.master.empty()) add("master's name", check_master(surroundings));
   add("python", check_python(python, missing));
   if (!python.version.empty()) add("torch", check_torch(python, missing, devices));
-  add("accelerators", check_accelerators(surroundings, devices));
+  add("accelerators", devices ? check_accelerators(surroundings, *devices)
+                              : check_no_accelerators(python, node.environment()));
   add("/dev/shm", check_shm(surroundings, devices));
   add("memory", check_memory(node, surroundings.workers));
   add("locked memory", check_locked_memory(node));
@@ -317,8 +341,12 @@ std::string run_probe(const std::string& program) {
 
 Python ask_python(const Node& node, const Settings& settings) {
   Python python;
-  const auto program = node.find_program(find_interpreter(settings, node));
-  if (!program) return python;
+  const std::string wanted = find_interpreter(settings, node);
+  const auto program = node.find_program(wanted);
+  if (!program) {
+    python.missing = fmt::format("{} was not found{}", in_quotes(wanted), where_not_found(wanted));
+    return python;
+  }
   python.program = *program;
   const std::string printed = run_probe(*program);
   std::string_view rest = printed;

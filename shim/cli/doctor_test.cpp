@@ -10,10 +10,10 @@ namespace {
 
 /// A node and surroundings at which nothing is wrong; a test spoils one thing.
 struct Case {
-  FakeNode node{{}};
+  FakeNode node;
   Surroundings surroundings;
 
-  Case() {
+  explicit Case(std::vector<std::string> variables = {}) : node(std::move(variables)) {
     node.files = {{"/proc/self/limits",
                    "Limit                     Soft Limit           Hard Limit           Units     \n"
                    "Max open files            65536                65536                files     \n"
@@ -29,7 +29,7 @@ struct Case {
     surroundings.temporary = "/tmp";
     surroundings.own_name.addresses = {"10.0.0.7"};
     surroundings.now = 1800000000;
-    surroundings.python = {"/usr/bin/python3", "3.11.7", true, "2.13.0", true};
+    surroundings.python = {"/usr/bin/python3", {}, "3.11.7", true, "2.13.0", false};
     surroundings.workers = 2;
   }
 
@@ -51,6 +51,7 @@ TEST_CASE("where nothing is wrong every line of the doctor is ok") {
   it.surroundings.master = "job-master-0";
   it.surroundings.masters_name.addresses = {"10.0.0.1"};
   it.node.devices = DeviceCount{2, "/dev/nvidia[0-9]*"};
+  it.surroundings.python.for_accelerators = true;
   for (const Finding& finding : diagnose(it.surroundings, it.node)) {
     INFO(finding.subject << ": " << finding.text);
     CHECK(finding.severity == Severity::ok);
@@ -114,8 +115,8 @@ TEST_CASE("the doctor names what is wrong, with its value and what to do") {
             it.surroundings.master = "job-master-0";
             it.surroundings.masters_name.why = "job-master-0 does not resolve";
           }},
-      Row{"python", Severity::problem, "was not found in PATH",
-          [](Case& it) { it.surroundings.python = {}; }},
+      Row{"python", Severity::problem, "python3 was not found in PATH; name the interpreter",
+          [](Case& it) { it.surroundings.python = {.missing = "python3 was not found in PATH"}; }},
       Row{"python", Severity::problem, "/usr/bin/python3 cannot be run",
           [](Case& it) { it.surroundings.python.version.clear(); }},
       Row{"torch", Severity::problem, "was not found by /usr/bin/python3",
@@ -150,6 +151,37 @@ TEST_CASE("the doctor names what is wrong, with its value and what to do") {
   INFO(finding.text);
   CHECK(finding.severity == row.severity);
   CHECK(finding.text.find(row.part) != std::string::npos);
+}
+
+TEST_CASE("the doctor says what expects accelerators that are not there, and what to do") {
+  struct Row {
+    std::vector<std::string> variables;
+    bool for_accelerators;
+    Severity severity;
+    std::string_view part;
+  };
+  using enum Severity;
+  for (const Row& row : std::vector<Row>{
+           {{}, false, ok, "none are visible; workers run on the CPU"},
+           {{},
+            true,
+            problem,
+            "none are visible, but torch 2.13.0 was built for them: start the container with --gpus all"},
+           {{"CUDA_VISIBLE_DEVICES=0,1"},
+            false,
+            problem,
+            "none are visible, but CUDA_VISIBLE_DEVICES=0,1 names some: start"},
+           {{"ASCEND_RT_VISIBLE_DEVICES=0"}, false, problem, "ASCEND_RT_VISIBLE_DEVICES=0 names some: "},
+           {{"CUDA_VISIBLE_DEVICES="}, true, ok, "as CUDA_VISIBLE_DEVICES='' says; workers run on the CPU"},
+           {{"CUDA_VISIBLE_DEVICES=-1"}, true, ok, "as CUDA_VISIBLE_DEVICES=-1 says"}}) {
+    Case it(row.variables);
+    it.surroundings.python.for_accelerators = row.for_accelerators;
+    const Finding finding = it.about("accelerators");
+    INFO(finding.text);
+    CHECK(finding.severity == row.severity);
+    CHECK_THAT(finding.text, Catch::Contains(std::string(row.part)));
+    if (row.severity == problem) CHECK_THAT(finding.text, Catch::Contains("resources.limits"));
+  }
 }
 
 TEST_CASE("what is found of the job comes first, and a control character in it is escaped") {

@@ -109,6 +109,7 @@ struct Finding {
 /// What the interpreter for scripts reports of itself, and of torch, which it finds without importing it.
 struct Python {
   std::string program;            ///< the full path; empty if no interpreter was found
+  std::string missing;            ///< then: "python3 was not found in PATH"
   std::string version;            ///< "3.11.7"; empty if it could not be run
   bool has_torch = false;         ///< the package torch was found
   std::string torch;              ///< torch's version; empty if it is not known

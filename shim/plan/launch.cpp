@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "node/addresses.h"
 #include "node/process.h"
+#include "settings/not_found.h"
 #include "topology/ranks.h"
 
 namespace rankshim {
@@ -318,8 +319,10 @@ std::string find_missing(const LaunchChoice& choice, const LaunchInput& input, c
   if (!node.find_program(program) && !(is_path && node.file(program))) {
     if (!is_script(input.command)) return not_found(program);
     const auto& chosen = input.settings[Option::python];
-    return chosen ? fmt::format("{}={} was not found", chosen->detail, chosen->text)
-                  : "neither python3 nor python is in PATH; set RANKSHIM_PYTHON (--python)";
+    const std::string where = where_not_found(program);
+    if (chosen) return fmt::format("{}={} was not found{}", chosen->detail, chosen->text, where);
+    if (where.starts_with(':')) return not_found(program);
+    return "neither python3 nor python is in PATH; set RANKSHIM_PYTHON (--python)";
   }
   // A folder with a __main__.py is a script too, and a shell's <(…) can be read only once.
   if (script.empty() || script.starts_with("/dev/")) return {};
@@ -328,6 +331,8 @@ std::string find_missing(const LaunchChoice& choice, const LaunchInput& input, c
   if (refusal == nullptr || node.file(script + "/__main__.py")) return {};
   std::error_code unknown;
   const std::string folder = script.starts_with('/') ? "" : std::filesystem::current_path(unknown).string();
+  if (const std::string_view advice = advice_on_blanks(script); !advice.empty())
+    return fmt::format("the script {} cannot be read ({}){}", in_quotes(script), refusal->why(), advice);
   return fmt::format("the script {} cannot be read ({}){}{}", script, refusal->why(),
                      folder.empty() ? "" : "; the working directory is ", folder);
 }

@@ -310,16 +310,6 @@ void wrap(std::string& out, std::size_t column, std::string_view text) {
 
 }  // namespace
 
-std::string not_found(std::string_view program) {
-  const bool is_path = program.find('/') != std::string_view::npos;
-  std::string advice;
-  if (find(usages, program) != nullptr)
-    advice = fmt::format("; a subcommand is the first word: rankshim {} [OPTIONS]", program);
-  if (program == "torchrun")
-    advice = "; it is beside torch's Python: install torch in this image, or add that folder to PATH";
-  return fmt::format("{} was not found{}{}", program, is_path ? "" : " in PATH", advice);
-}
-
 std::variant<Invocation, Rejected> read_settings(const std::vector<std::string>& arguments,
                                                  const Node& node) {
   return Reader(node).read(arguments);

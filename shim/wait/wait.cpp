@@ -41,6 +41,22 @@ std::string list(const std::vector<ip::address>& addresses) {
   return text;
 }
 
+/// What to do about a master that was not reached in time.
+std::string_view what_to_do(Anchor why) {
+  switch (why) {
+    case Anchor::no_such_name:
+      return "check that node 0's pod is scheduled, and that its subdomain is the name of a headless Service";
+    case Anchor::name_server:
+      return "check /etc/resolv.conf, and that the network lets this node reach its name servers";
+    case Anchor::placeholder:
+      return "remove that entry from /etc/hosts, or set MASTER_ADDR to node 0's address";
+    case Anchor::port_closed:
+      return "read node 0's log: its launcher has not started, or has failed";
+    default:
+      return "check node 0, and network policies and firewalls between the nodes";
+  }
+}
+
 /// What is known of the master, and what follows from it.
 class Waiting {
  public:
@@ -130,8 +146,8 @@ class Waiting {
       why = (ever_resolved_.empty() ? "its name never resolved: "
                                     : fmt::format("its name resolved to {} and is gone: ", ever_resolved_)) +
             resolver_.answer().account();
-    return {anchor(),
-            fmt::format("master {} not reached in {}: {}", name(), short_seconds(since(begin_)), why)};
+    return {anchor(), fmt::format("master {} not reached in {}: {}; {}", name(), short_seconds(since(begin_)),
+                                  why, what_to_do(anchor()))};
   }
 
  private:
@@ -166,8 +182,13 @@ class Waiting {
 
   [[nodiscard]] bool hopeless() const { return resolver_.answer().status == QueryStatus::bad_name; }
 
+  /// The master was given as 0.0.0.0 or ::, which as a destination is this node itself (ip(7)).
+  [[nodiscard]] bool is_wildcard(const ip::address& address) const {
+    return unmapped(address).is_unspecified() && literal(master_.host);
+  }
+
   [[nodiscard]] bool is_useless(const ip::address& address) const {
-    return is_nobodys(address) ||
+    return (is_nobodys(address) && !is_wildcard(address)) ||
            (master_.elsewhere && unmapped(address).is_loopback() && !literal(master_.host));
   }
 
@@ -180,7 +201,8 @@ class Waiting {
     if (!useful.empty()) {
       if (ever_resolved_.empty()) step_begin_ = last_lookup_;  // a new thing to wait for: quickly again
       ever_resolved_ = list(useful);
-      mine_ = std::ranges::any_of(useful, is_own);
+      mine_ = std::ranges::any_of(
+          useful, [this](const ip::address& address) { return is_own(address) || is_wildcard(address); });
       warn_of_wrong_place(useful);
       addresses_ = std::move(useful);
     } else if (!answer.addresses.empty() || is_negative(answer.status)) {

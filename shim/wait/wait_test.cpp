@@ -281,14 +281,24 @@ TEST_CASE("the line at the end names the step that never succeeded, the servers,
   struct Row {
     DnsAnswer answer;
     std::string expected;
+    std::string to_do;
   };
   const std::vector<Row> rows = {
-      {{.rcode = nxdomain}, "its name never resolved: asked S for job-0 (A, AAAA): no such name (NXDOMAIN)"},
-      {{}, "its name never resolved: asked S for job-0 (A, AAAA): no address (NODATA)"},
+      {{.rcode = nxdomain},
+       "its name never resolved: asked S for job-0 (A, AAAA): no such name (NXDOMAIN)",
+       "check that node 0's pod is scheduled, and that its subdomain is the name of a headless Service"},
+      {{},
+       "its name never resolved: asked S for job-0 (A, AAAA): no address (NODATA)",
+       "check that node 0's pod is scheduled, and that its subdomain is the name of a headless Service"},
       {{.rcode = servfail},
-       "its name never resolved: asked S for job-0 (A, AAAA): server failure (SERVFAIL)"},
-      {{.silent = true}, "its name never resolved: asked S for job-0 (A, AAAA): no answer"},
-      {{.addresses = {"127.0.0.1"}}, "resolves to 127.0.0.1, port closed (connection refused)"},
+       "its name never resolved: asked S for job-0 (A, AAAA): server failure (SERVFAIL)",
+       "check /etc/resolv.conf, and that the network lets this node reach its name servers"},
+      {{.silent = true},
+       "its name never resolved: asked S for job-0 (A, AAAA): no answer",
+       "check /etc/resolv.conf, and that the network lets this node reach its name servers"},
+      {{.addresses = {"127.0.0.1"}},
+       "resolves to 127.0.0.1, port closed (connection refused)",
+       "read node 0's log: its launcher has not started, or has failed"},
   };
   for (const Row& row : rows) {
     Waiting fixture(always(row.answer));
@@ -298,8 +308,9 @@ TEST_CASE("the line at the end names the step that never succeeded, the servers,
       fixture.limits.timeout = timeout;
       return fixture.why_not({"job-0.", closed.number(), Until::port, false});
     };
-    CHECK(found_in_time(row.expected, why_not) ==
-          "master job-0.:" + std::to_string(closed.number()) + " not reached in N s: " + row.expected);
+    CHECK(found_in_time(row.expected + "; " + row.to_do, why_not) ==
+          "master job-0.:" + std::to_string(closed.number()) + " not reached in N s: " + row.expected + "; " +
+              row.to_do);
   }
 }
 
@@ -397,7 +408,7 @@ TEST_CASE("cancelled while it sleeps, it ends at once and leaves nothing open") 
 }
 
 TEST_CASE("cancelled when its sleep has just ended, it ends at once and leaves nothing open") {
-  Waiting fixture(always({}));  // for 0.0.0.0 it only sleeps
+  Waiting fixture(always({}));  // for an address that no node has it only sleeps
   fixture.limits.timing.shortest_interval = fixture.limits.timing.longest_interval =
       std::chrono::milliseconds(10);
   // The loop pauses until both are due, and takes the earlier one first.
@@ -405,7 +416,8 @@ TEST_CASE("cancelled when its sleep has just ended, it ends at once and leaves n
   const auto now = asio::steady_timer::clock_type::now();
   pause.expires_at(now + std::chrono::milliseconds(1));
   pause.async_wait([](const boost::system::error_code&) { usleep(50'000); });
-  check_cancelled_by(fixture, {"0.0.0.0", 1, Until::port, false}, stop, now + std::chrono::milliseconds(2));
+  check_cancelled_by(fixture, {"255.255.255.255", 1, Until::port, false}, stop,
+                     now + std::chrono::milliseconds(2));
 }
 
 TEST_CASE("cancelled while it tries the port, it ends at once and leaves nothing open") {
@@ -419,6 +431,17 @@ TEST_CASE("cancelled while it tries the port, it ends at once and leaves nothing
   };
   asio::co_spawn(fixture.context, accept(), asio::detached);
   check_cancelled_by(fixture, {"job-0.", acceptor.local_endpoint().port(), Until::port, false}, timer);
+}
+
+TEST_CASE("on node 0 a wildcard address is this node, and there is nothing to wait for") {
+  for (const std::string wildcard : {"0.0.0.0", "::", "[::]", "::ffff:0.0.0.0"}) {
+    INFO(wildcard);
+    Waiting fixture(always({.rcode = nxdomain}));
+    const Reached reached = fixture.reach({wildcard, 23456, Until::name, false});
+    CHECK(reached.mine);
+    CHECK(reached.addresses.size() == 1);
+    CHECK(fixture.printed().empty());
+  }
 }
 
 TEST_CASE("a name that means every node itself has no record yet") {
