@@ -211,6 +211,8 @@ def test_status_shows_what_is_waited_for_and_counts_as_well(shim, start, tmp_pat
     program = start(f"--run-dir={tmp_path}", "--wait=port", "--", "true", env=job)
     answer = answers(shim, tmp_path)
     assert (answer["phase"], answer["waiting_for"]) == ("wait", "no-such-master.invalid:29511 to answer")
+    assert (answer["nnodes"], answer["node_rank"], answer["master"]) == ("2", 1, "no-such-master.invalid:29511")
+    assert answer["platform"] == "generic"
     assert status(shim, tmp_path)[0] == 0
     program.signal(signal.SIGTERM)
     assert program.wait() == 143

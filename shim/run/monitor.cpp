@@ -22,10 +22,20 @@ using std::chrono::system_clock;
 // longer to start its first worker.
 constexpr milliseconds short_run{100};
 
-// Of a status answer. The rest of it has less than 1 KiB.
+// Of a status answer. The rest of it has less than 2 KiB.
 constexpr std::size_t longest_waiting_for = std::size_t{4} << 10U;
 constexpr std::size_t room_for_workers = std::size_t{16} << 10U;
 constexpr std::size_t room_for_nodes = std::size_t{32} << 10U;
+
+/// Adds what this node knows of its job to a status answer.
+void add_job(json::Object& answer, const Topology& topology) {
+  constexpr std::size_t longest = 300;  // a host's name has at most 253 characters
+  answer.text("platform", cut(topology.platform, longest));
+  if (topology.facts.has(Fact::nnodes))
+    answer.text("nnodes", cut(topology.facts.text(Fact::nnodes), longest));
+  if (const auto rank = topology.node_rank()) answer.number("node_rank", *rank);
+  if (const Master* master = topology.master()) answer.text("master", cut(master->text(), longest));
+}
 
 /// The text that a kubelet shows if rankshim was killed before it could write more.
 std::string killed_meanwhile(const std::string& what) {
@@ -204,8 +214,7 @@ std::string Monitor::status() const {
   object.number("pid", getpid());
   if (command_ != 0) object.number("command_pid", command_);
   if (attempt_ != 0) object.number("attempt", attempt_);
-  if (const auto rank = job_ != nullptr ? job_->topology.node_rank() : std::nullopt)
-    object.number("node_rank", *rank);
+  if (job_ != nullptr) add_job(object, job_->topology);
   std::vector<status::Element> workers;
   if (record.followed) {
     object.number("restarts", record.attempts == 0 ? 0 : record.attempts - 1);
