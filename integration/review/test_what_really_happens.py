@@ -176,7 +176,7 @@ spec:
 """)
     done = run([sys.executable, "-m", "rankshim_review", "--rankshim", rankshim, str(path)],
                clean_environment({"PYTHONPATH": str(REPOSITORY / "review")}), timeout=PATIENCE)
-    assert done.code == 78 and "Argument list too long" in done.stdout
+    assert done.code == 78 and "with the controller's variable VC_WORKER_HOSTS, one value becomes longer than 128 KiB" in done.stdout
 
 
 # torchrun without rankshim: whether it is told of the other node. What is said, the number of processes in each one's world.

@@ -59,7 +59,7 @@ def substitute(pattern: re.Pattern[str], value: Callable[[re.Match[str]], str], 
         if size > LONGEST:
             break
     if size + len(text) - end > LONGEST:
-        raise TooLong(f"it becomes longer than {LONGEST >> 10} KiB, the most that exec takes")
+        raise TooLong(f"one value becomes longer than {LONGEST >> 10} KiB, the most that exec takes")
     return "".join([*made, text[end:]])
 
 

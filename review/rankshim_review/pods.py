@@ -144,7 +144,7 @@ def make_pod(  # what a controller changes, by name
         entries += [*own, *mine]
     entries += [(key, value) for key, value in last if key not in {name for name, _ in entries}]
     for key, value in entries:
-        with (value if isinstance(value, Field) else place).blamed():
+        with value.blamed() if isinstance(value, Field) else place.blamed(key):
             _set(cluster, pod, key, value, metadata, resources)
         template.spend(OF_VARIABLE + len(pod.environment.get(key, "")) // LETTERS)
     _mounted(cluster, pod, namespace)

@@ -159,11 +159,13 @@ class Field:
             raise Mistake(self.file, self.line, "this file says too much to be reviewed: its aliases or pods are too many")
 
     @contextlib.contextmanager
-    def blamed(self) -> Iterator[None]:
-        """Here is what becomes TooLong."""
+    def blamed(self, controllers: str = "") -> Iterator[None]:
+        """Here is what becomes TooLong, or what has the `controllers` variable that does."""
         try:
             yield
         except TooLong as error:
+            if controllers:
+                raise Mistake(self.file, self.line, f"with the controller's variable {controllers}, {error}") from None
             raise self.mistake(str(error)) from None
 
     def mistake(self, text: str) -> Mistake:

@@ -12,7 +12,7 @@ SECONDS, MEMORY = 60, 2 << 30  # of a processor, on a slow machine; bytes
 HERE = pathlib.Path(__file__).resolve().parent
 
 RUN = "command: [rankshim, --, a]"
-LONG, ALL_LONG, MANY = "it becomes longer than 128 KiB", "longer than 2 MiB", "this file says too much"
+LONG, ALL_LONG, MANY = "one value becomes longer than 128 KiB", "longer than 2 MiB", "this file says too much"
 NOT_GIVEN = "no process can be given this text"
 
 
