@@ -1,9 +1,10 @@
 """Another implementation of a peer, made from docs/protocol.md alone, and many of them in one process.
 
-    python peer.py HUB PORT NNODES FIRST LAST [TOKEN [WORKERS]]   the nodes FIRST to LAST of NNODES; a line for each event
+    python peer.py HUB PORT NNODES FIRST LAST [TOKEN [WORKERS [CODE]]]   the nodes FIRST to LAST of NNODES; a line for each event
 
 It prints "CONNECTED n" when n are welcome, "GO n" when n were told to launch, and "STOP n" when n were told to stop, each
-when that holds for all of them, with what the last one was told. It ends when all connections have ended.
+when that holds for all of them, with what the last one was told. With CODE each command ends at once, with that code.
+It ends when all connections have ended.
 """
 
 import asyncio
@@ -53,7 +54,10 @@ class Peer:
             self.received += 1
         return kind.decode(), json.loads(members)
 
-    async def run(self, rank, nnodes, port, workers, **members):
+    def done(self, code, workers):
+        self.send("done", code=code, workers=[{"local_rank": one, "code": code, "age": 0} for one in range(workers)])
+
+    async def run(self, rank, nnodes, port, workers, code, **members):
         """Ends when the connection does, or when the hub does not answer within 3 s."""
         self.hello = hello(rank, nnodes, port, workers=workers, **members, **({"nonce": os.urandom(16).hex()} if self.secret else {}))
         self.writer.write(GREETING + self.hello + b"\n")
@@ -69,9 +73,12 @@ class Peer:
                 elif kind == "go":
                     self.launched = True
                     self.told("GO", members)
+                    if code is not None:
+                        self.done(code, workers)
                 elif kind == "stop":
                     self.told("STOP", members)
-                    self.send("done", code=143, workers=[{"local_rank": one, "code": 143, "age": 0} for one in range(workers)])
+                    if code is None:
+                        self.done(143, workers)
                     self.writer.write_eof()
 
 
@@ -83,7 +90,7 @@ async def connect(host, port):
             await asyncio.sleep(0.1)
 
 
-async def main(host, port, nnodes, first, last, secret="", workers=1):
+async def main(host, port, nnodes, first, last, secret="", workers=1, code=None):
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     port, counts = int(port), {}
@@ -100,7 +107,7 @@ async def main(host, port, nnodes, first, last, secret="", workers=1):
             reader, writer = await connect(host, port)
             peer = Peer(told, reader, writer, secret.encode())
             try:
-                await peer.run(rank, int(nnodes), port, int(workers), instance=instance)
+                await peer.run(rank, int(nnodes), port, int(workers), code and int(code), instance=instance)
             except (TimeoutError, asyncio.IncompleteReadError, ConnectionError):
                 if peer.launched:
                     return
