@@ -7,6 +7,7 @@
 
 namespace {
 
+using rankshim::Example;
 using rankshim::OptionInfo;
 using rankshim::Usage;
 
@@ -30,6 +31,11 @@ std::ostream& operator<<(std::ostream& out, Quoted quoted) {
 std::ostream& operator<<(std::ostream& out, const Usage& usage) {
   return out << R"({"name": )" << Quoted{usage.name} << R"(, "arguments": )" << Quoted{usage.arguments}
              << R"(, "help": )" << Quoted{usage.help} << "}";
+}
+
+std::ostream& operator<<(std::ostream& out, const Example& example) {
+  return out << R"({"command": )" << Quoted{example.command} << R"(, "help": )" << Quoted{example.help}
+             << "}";
 }
 
 std::ostream& operator<<(std::ostream& out, const OptionInfo& option) {
@@ -56,6 +62,7 @@ int main() {
   print_list("usages", rankshim::usages);
   print_list("texts", rankshim::text_options);
   print_list("options", rankshim::options);
+  print_list("examples", rankshim::examples);
   std::cout << R"("names": )" << Quoted{rankshim::names_text} << ",\n"
             << R"("exit_codes": )" << Quoted{rankshim::exit_codes_text} << "}\n";
   return std::cout.flush() ? 0 : 1;

@@ -76,6 +76,12 @@ def platforms():
     return sorted(path.stem for path in (ROOT / "config" / "platforms").glob("*.toml"))
 
 
+def help_topics(tables):
+    """What `help` takes: subcommands, the codes of errors, and all."""
+    page = (ROOT / "docs" / "when-it-fails.md").read_text(encoding="utf-8")
+    return [*subcommands(tables), "all", *re.findall(r"^### \[(R\d+)\] ", page, re.M)]
+
+
 def is_boolean(option):
     return not option["argument"]
 
@@ -131,6 +137,9 @@ def man_page(tables):
     lines.append('.SS "Texts"')
     for text in tables["texts"]:
         lines += [".TP", f".B {roff(text['name'])}", roff(text["help"])]
+    lines.append(".SH EXAMPLES")
+    for example in tables["examples"]:
+        lines += [".TP", f".B {roff(example['command'])}", roff(example["help"])]
     lines += [".SH EXIT STATUS", roff(exit_codes(tables)),
               ".SH FILES",
               ".TP", ".I /etc/rankshim.toml", roff("the configuration file; another one by --config"),
@@ -192,6 +201,8 @@ def bash(tables):
                 COMPREPLY=($(compgen -W '{options}' -- "$current"))
               elif [[ $previous == platforms ]]; then
                 COMPREPLY=($(compgen -W 'check {platforms}' -- "$current"))
+              elif [[ $previous == help && $COMP_CWORD == 2 ]]; then
+                COMPREPLY=($(compgen -W '{topics}' -- "$current"))
               elif [[ $COMP_CWORD == 1 ]]; then
                 COMPREPLY=($(compgen -W '{subcommands}' -- "$current") $(compgen -c -- "$current"))
               elif [[ $first == 1 ]]; then
@@ -202,7 +213,8 @@ def bash(tables):
         }}
         complete -o default -F _rankshim rankshim
         """).format(subcommands=" ".join(subcommands(tables)), takes_value=takes_value, values="\n".join(values),
-                    files="|".join(files), options=" ".join(options), platforms=" ".join(platforms()))
+                    files="|".join(files), options=" ".join(options), platforms=" ".join(platforms()),
+                    topics=" ".join(help_topics(tables)))
 
 
 def zsh(tables):
@@ -232,11 +244,13 @@ def zsh(tables):
           shift words
           ((CURRENT -= 1))
           [[ $words[1] == platforms ]] && ((CURRENT == 2)) && compadd check {platforms} && return
+          [[ $words[1] == help ]] && ((CURRENT == 2)) && compadd {topics} && return
           _arguments -S $options '*:file:_files'
         else
           _arguments -S -A '-*' $options '(-)1:command:_command_names -e' '*::argument:_normal'
         fi
-        """).format(described=described, options="\n  ".join(specifications), platforms=" ".join(platforms()))
+        """).format(described=described, options="\n  ".join(specifications), platforms=" ".join(platforms()),
+                    topics=" ".join(help_topics(tables)))
 
 
 def zsh_text(text):
@@ -250,6 +264,7 @@ def fish(tables):
         lines.append(f"complete -c rankshim -n __fish_use_subcommand -a {name} -d {fish_text(help_text)}")
     lines.append("complete -c rankshim -n '__fish_seen_subcommand_from platforms' -a "
                  + fish_text(" ".join(["check", *platforms()])))
+    lines.append("complete -c rankshim -n '__fish_seen_subcommand_from help' -a " + fish_text(" ".join(help_topics(tables))))
     for option in tables["options"]:
         name, help_text = option["name"], fish_text(option["help"])
         if is_boolean(option):

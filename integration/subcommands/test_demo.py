@@ -9,6 +9,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+
 from lib.process import Process, clean_environment, descendants, run
 from lib.torch_stand_in import make_torch_stand_in
 

@@ -91,15 +91,29 @@ inline constexpr std::array usages = {
     Usage{Subcommand::install, "install", "DIR", "copy this binary to DIR", ""},
     Usage{Subcommand::status, "status", "[OPTIONS]",
           "print what this container's rankshim is doing; fail if it has failed", "run-dir", "text|json"},
-    Usage{Subcommand::help, "help", "[SUBCOMMAND]", "print all options, or those of a subcommand", ""},
+    Usage{Subcommand::help, "help", "[SUBCOMMAND|CODE|all]",
+          "print a summary, a subcommand's options, an error's help, or all", ""},
     Usage{Subcommand::version, "version", "", "print the version", ""},
 };
 
 /// The options that print a text, anywhere before the command.
 inline constexpr std::array text_options = {
     Usage{Subcommand::version, "--version", "", "print the version", ""},
-    Usage{Subcommand::help, "--help", "", "print all options", ""},
+    Usage{Subcommand::help, "--help", "", "print a summary, or a subcommand's options", ""},
     Usage{Subcommand::licenses, "--licenses", "", "print the notices of what is linked in", ""},
+};
+
+/// A command line that a new user needs, for `--help` and the manual.
+struct Example {
+  std::string_view command;
+  std::string_view help;
+};
+
+inline constexpr std::array examples = {
+    Example{"rankshim -- train.py --epochs 3", "launch a script as the platform describes it"},
+    Example{"rankshim -- bash run.sh", "run a program with the job's variables"},
+    Example{"rankshim explain -- train.py", "print what would happen and why"},
+    Example{"rankshim help R26", "print what an error's code means"},
 };
 
 /// How the names of a setting correspond, for `--help`.

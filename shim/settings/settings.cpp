@@ -12,6 +12,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "base/toml.h"
+#include "settings/codes.h"
 
 namespace rankshim {
 namespace {
@@ -40,6 +41,18 @@ std::string_view nearest_in(auto table, std::string_view name, std::optional<std
   for (const auto& entry : table)
     if (!entry.name.empty()) known.push_back(entry.name);
   return nearest(name, known, most_steps);
+}
+
+/// What `help` takes beside subcommands and codes: everything.
+constexpr std::string_view all_topics = "all";
+
+/// The nearest of what `help` takes; empty if none is near.
+std::string_view nearest_topic(std::string_view topic) {
+  std::vector<std::string_view> known = all_codes();
+  known.push_back(all_topics);
+  for (const Usage& usage : usages)
+    if (!usage.name.empty()) known.push_back(usage.name);
+  return nearest(topic, known);
 }
 
 /// A string, number, boolean or list of these as the text that a variable would hold.
@@ -192,7 +205,7 @@ class Reader {
         reject(exit_code::configuration, Anchor::unknown_setting,
                fmt::format("unknown variable {}{}", in_quotes(name),
                            and_nearest(near.empty() ? "" : variable_name(near))),
-               name, fmt::format("correct or unset {}; rankshim --help lists the settings", in_quotes(name)));
+               name, fmt::format("correct or unset {}; rankshim help all lists the settings", in_quotes(name)));
       }
     }
   }
@@ -262,9 +275,10 @@ class Reader {
     if (checks_file && arguments.size() == 1)
       misuse("platforms check needs one file", "rankshim platforms check FILE");
     if (is(install) && first.empty()) misuse("install needs one folder", "rankshim install DIR");
-    if (is(help) && !first.empty() && find(usages, first) == nullptr)
-      misuse(fmt::format("there is no subcommand {}{}", in_quotes(first),
-                         and_nearest(nearest_in(usages, first))),
+    if (is(help) && !first.empty() && first != all_topics && find(usages, first) == nullptr &&
+        about_code(first).empty())
+      misuse(fmt::format("there is no subcommand or code {}{}", in_quotes(first),
+                         and_nearest(nearest_topic(first))),
              "see rankshim --help");
   }
 
@@ -308,6 +322,20 @@ void wrap(std::string& out, std::size_t column, std::string_view text) {
   out += '\n';
 }
 
+constexpr std::string_view title = "rankshim: a container's entrypoint that launches PyTorch on any platform";
+
+/// `--help`: what fits a terminal of 24 lines.
+std::string summary() {
+  std::string out = fmt::format("{}\n\nusage: rankshim {}\n\nExamples:\n", title, usages[0].arguments);
+  for (const auto& [command, help] : examples) out += fmt::format("  {:<33}{}\n", command, help);
+  out += "\nSubcommands:\n";
+  std::string_view before;
+  for (const Usage& usage : usages)
+    if (usage.name != std::exchange(before, usage.name))
+      out += fmt::format("  {:<10}{}\n", usage.name, usage.help);
+  return out + "\nrankshim help all lists all options, rankshim help NAME those of a subcommand.\n";
+}
+
 }  // namespace
 
 std::variant<Invocation, Rejected> read_settings(const std::vector<std::string>& arguments,
@@ -315,13 +343,15 @@ std::variant<Invocation, Rejected> read_settings(const std::vector<std::string>&
   return Reader(node).read(arguments);
 }
 
-std::string help_text(std::string_view subcommand) {
-  const bool all = subcommand.empty();
+std::string help_text(std::string_view topic) {
+  if (topic.empty()) return summary();
+  if (const std::string_view code = about_code(topic); !code.empty()) return std::string(code) + "\n";
+  const bool all = topic == all_topics;
   std::string out, takes;
-  if (all) out = "rankshim: a container's entrypoint that launches PyTorch on any platform\n\n";
+  if (all) out = fmt::format("{}\n\n", title);
   std::string_view before = "usage: ";
   for (const Usage& usage : usages) {
-    if (!all && usage.name != subcommand) continue;
+    if (!all && usage.name != topic) continue;
     out += fmt::format("{}rankshim{}{}{}{}\n         {}\n", std::exchange(before, "       "),
                        usage.name.empty() ? "" : " ", usage.name, usage.arguments.empty() ? "" : " ",
                        usage.arguments, usage.help);
@@ -344,7 +374,7 @@ std::string help_text(std::string_view subcommand) {
     out += head;
     wrap(out, head.size(), help);
   }
-  return out.append("\n").append(all ? exit_codes_text : "rankshim --help lists all options.\n");
+  return out.append("\n").append(all ? exit_codes_text : "rankshim help all lists all options.\n");
 }
 
 std::string_view short_help() {
@@ -353,7 +383,7 @@ std::string_view short_help() {
          "  rankshim -- train.py --epochs 3    launch a script as the platform describes the job\n"
          "  rankshim -- bash run.sh            run a program with the job's variables\n"
          "  rankshim explain -- train.py       print what would happen and why\n"
-         "  rankshim --help                    list all options\n";
+         "  rankshim --help                    print a summary with all subcommands\n";
 }
 
 }  // namespace rankshim

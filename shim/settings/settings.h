@@ -128,8 +128,9 @@ std::variant<Invocation, Rejected> read_settings(const std::vector<std::string>&
 /// "PROGRAM was not found in PATH", and what to do about torchrun or a subcommand after an option.
 std::string not_found(std::string_view program);
 
-/// `--help`, for 80 columns: everything, or what one subcommand takes.
-std::string help_text(std::string_view subcommand = {});
+/// `--help`, for 80 columns: one screen of 24 lines, "all", or what one subcommand takes; or what a code
+/// means (codes.h).
+std::string help_text(std::string_view topic = {});
 
 /// What to do, in a few lines, for a call without arguments.
 std::string_view short_help();

@@ -210,7 +210,8 @@ TEST_CASE("what cannot be used is refused with the right code, the name and the 
        {},
        "",
        exit_code::usage,
-       "there is no subcommand explian, the nearest is explain"},
+       "there is no subcommand or code explian, the nearest is explain"},
+      {{"help", "R62"}, {}, "", exit_code::usage, "there is no subcommand or code R62, the nearest is R"},
       {{"version", "x"}, {}, "", exit_code::usage, "unexpected argument x"},
       {{"--wait"}, {}, "", exit_code::usage, "--wait needs a value"},
       {{}, {}, "", exit_code::usage, "no command was given"},
@@ -342,12 +343,30 @@ TEST_CASE("the documented configuration file has every key with its built-in def
   accepted(read({"x"}, {}, uncommented));
 }
 
-TEST_CASE("the help fits 80 columns and names every option") {
-  std::istringstream lines(help_text());
+TEST_CASE("the help without a topic is one screen with examples and all subcommands") {
+  const std::string text = help_text();
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    INFO(line);
+    CHECK(line.size() <= 80);
+  }
+  CHECK(std::ranges::count(text, '\n') <= 24);
+  for (const Usage& usage : usages) CHECK(text.find("\n  " + std::string(usage.name)) != std::string::npos);
+  for (const Example& example : examples) CHECK(text.find(example.command) != std::string::npos);
+}
+
+TEST_CASE("the help on a code is what the page about failures says") {
+  CHECK(accepted(read({"help", "R26"})).arguments == std::vector<std::string>{"R26"});
+  CHECK_THAT(help_text("R26"), Catch::StartsWith("[R26] `master") && Catch::EndsWith(".\n"));
+  CHECK(help_text("r26") == help_text("R26"));
+}
+
+TEST_CASE("the whole help fits 80 columns and names every option") {
+  std::istringstream lines(help_text("all"));
   for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 80);
   for (const OptionInfo& option : options) {
     const std::string no = option.is_boolean() ? "[no-]" : "";
-    CHECK(help_text().find("  --" + no + std::string(option.name)) != std::string::npos);
+    CHECK(help_text("all").find("  --" + no + std::string(option.name)) != std::string::npos);
   }
 }
 
