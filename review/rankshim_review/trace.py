@@ -143,12 +143,12 @@ def _lane(report: Report, offset: dict[str, float]) -> Lane:
         rows.append(Row("command", "", cause is not None and cause.who == "program", [Bar("command", "run", run.begin, until)]))
     if report.past_attempts:
         rows.append(Row("attempts", "", False, _attempts(report)))
-    for local_rank in sorted({worker.local_rank for worker in report.workers}):
-        workers = [worker for worker in report.workers if worker.local_rank == local_rank]
+    last = {worker.local_rank: worker for worker in report.workers}
+    for local_rank, worker in sorted(last.items()):
         begin = run.begin if run else report.started
         is_cause = cause is not None and cause.who == "worker" and cause.local_rank == local_rank
         restarts = 0 if report.past_attempts else report.restarts  # each attempt has its own launcher
-        rows.append(Row(workers[-1].name, workers[-1].how, is_cause, [_worker(workers[-1], begin, restarts)]))
+        rows.append(Row(worker.name, worker.how, is_cause, [_worker(worker, begin, restarts)]))
     return Lane(report, rows)
 
 

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import pathlib
 import signal
+import time
 
 import pytest
 from lib.process import clean_environment, run
@@ -323,6 +324,14 @@ def test_a_large_job_is_a_page_that_can_be_read(capsys, linked):
             in shown.all("p"))
     assert len(shown.with_class("told")) < 1000
     assert len(named(traced(capsys, path), "process_name")) == 4096
+
+
+def test_a_report_of_a_hundred_thousand_workers_costs_seconds(capsys, linked):
+    worker = content(linked[0])["workers"][0]
+    path = changed(linked[0], workers=[{**worker, "local_rank": rank, "rank": rank} for rank in range(100_000)])
+    began = time.process_time()
+    assert len(rows(traced(capsys, path), 1)) == 100_001
+    assert time.process_time() - began < 60, "it was minutes"
 
 
 def test_torchruns_worker_is_marked_with_its_exception_and_says_that_it_was_restarted(capsys, rankshim, tmp_path):
