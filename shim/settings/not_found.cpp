@@ -10,7 +10,7 @@
 
 #include "base/text.h"
 #include "node/environment.h"
-#include "settings/settings.h"
+#include "settings/options.h"
 
 namespace rankshim {
 namespace {

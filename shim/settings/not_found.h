@@ -10,6 +10,10 @@ namespace rankshim {
 /// PATH and files.
 std::string where_not_found(std::string_view program);
 
+/// "PROGRAM was not found in PATH", and what to do about what is often meant: a file in the working
+/// directory, a whole command line in one word, torchrun, or a subcommand after an option.
+std::string not_found(std::string_view program);
+
 /// What to do about a word that has blanks, because it is a whole command line; empty for any other.
 std::string_view advice_on_blanks(std::string_view word);
 

@@ -8,8 +8,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "settings/settings.h"
-
 using namespace rankshim;
 
 TEST_CASE("a program that is not found is told with what to do about it") {

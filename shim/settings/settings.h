@@ -125,9 +125,6 @@ struct Rejected {
 /// it finds; a fault of the command line decides the exit code.
 std::variant<Invocation, Rejected> read_settings(const std::vector<std::string>& arguments, const Node& node);
 
-/// "PROGRAM was not found in PATH", and what to do about torchrun or a subcommand after an option.
-std::string not_found(std::string_view program);
-
 /// `--help`, for 80 columns: one screen of 24 lines, "all", or what one subcommand takes; or what a code
 /// means (codes.h).
 std::string help_text(std::string_view topic = {});

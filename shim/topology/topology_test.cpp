@@ -384,5 +384,12 @@ TEST_CASE("in an elastic job with ranks node 0 is the host, unless the endpoint 
   CHECK(resolved(worker).hosts_master() == true);
 }
 
+TEST_CASE("a platform that only the user names is told with who named it") {
+  const auto outcome = resolve(FakeNode({}), {"--platform=kubeflow-pytorchjob"});
+  REQUIRE(std::holds_alternative<Faults>(outcome));
+  CHECK_THAT(std::get<Faults>(outcome)[0].what,
+             Catch::StartsWith("this is kubeflow-pytorchjob (--platform=kubeflow-pytorchjob), but "));
+}
+
 }  // namespace
 }  // namespace rankshim
