@@ -212,16 +212,17 @@ class NodeProcess(Process):
                 pass
         return found
 
+    def connections(self, port, state):
+        """How many TCP sockets of this node with that local port are in that state of /proc/net/tcp."""
+        wanted = f":{port:04X}"
+        # /proc/PID/net is the network of that process, wherever we are.
+        lines = [line.split() for table in ("tcp", "tcp6")
+                 for line in pathlib.Path(f"/proc/{self.init}/net/{table}").read_text().splitlines()[1:]]
+        return sum(fields[1].endswith(wanted) and fields[3] == state for fields in lines)
+
     def listens(self, port):
         """Whether a TCP socket listens on `port` on this node."""
-        wanted = f":{port:04X}"
-        for table in ("tcp", "tcp6"):
-            # /proc/PID/net is the network of that process, wherever we are.
-            for line in pathlib.Path(f"/proc/{self.init}/net/{table}").read_text().splitlines()[1:]:
-                fields = line.split()
-                if fields[1].endswith(wanted) and fields[3] == TCP_LISTEN:
-                    return True
-        return False
+        return self.connections(port, TCP_LISTEN) > 0
 
 
 class Network:

@@ -14,8 +14,10 @@ import time
 import pytest
 from lib.events import until
 from lib.process import last_line, shell
+from link.conftest import PORT
 
 LONG = 120
+CLOSE_WAIT = "08"  # in /proc/net/tcp
 PATIENCE = ("8s", "80s", "80s")  # node 0 gives up first, and tells the others
 
 
@@ -199,9 +201,9 @@ def test_the_status_of_node_0_shows_who_is_missing_and_then_all_nodes(start, clu
 
 
 def test_a_node_0_without_rankshim_is_recognised_and_the_job_goes_on(start, cluster):
-    keeps = ("import socket\ns=socket.create_server(('0.0.0.0', 29500)); print('UP', flush=True); kept=[]\n"
-             "while True: kept.append(s.accept())")
-    other = cluster[0].start_beside(["python3", "-c", keeps], name="a store")
+    answers = ("import socket\ns=socket.create_server(('0.0.0.0', 29500)); print('UP', flush=True); kept=[]\n"
+               "while True:\n kept.append(s.accept()[0])\n if len(kept[-1].recv(6)) == 6: kept[-1].sendall(b'\\1' + bytes(7))")
+    other = cluster[0].start_beside(["python3", "-c", answers], name="a store")
     other.wait_line("UP", 20)
     node = start(1, shell("echo UP"))
     assert node.wait(60) == 0, node.transcript()
@@ -209,6 +211,21 @@ def test_a_node_0_without_rankshim_is_recognised_and_the_job_goes_on(start, clus
     assert "warning: " in line and line.endswith("; --link on makes this an error")
     must = start(2, shell("echo UP"), RANKSHIM_LINK="on")
     assert must.wait(60) == 78, must.transcript()
+
+
+def test_a_node_0_that_is_silent_for_longer_than_any_answer_takes_is_waited_for(start):
+    """It is stopped, as by a debugger or a cgroup without time: the kernel accepts for it."""
+    first = start(0, WAITS, nodes=2)
+    until(lambda: first.listens(PORT), "node 0 listens")
+    first.signal(signal.SIGSTOP)
+    second = start(1, WAITS, nodes=2)
+    until(lambda: first.connections(PORT, CLOSE_WAIT) >= 5, "the other node has connected again and again", 60)
+    assert "waiting for node 0 at job-node-0:29500: the port accepts the connection and does not answer" in second.stderr
+    assert "without a link" not in second.stderr and not second.stdout
+    first.signal(signal.SIGCONT)
+    for node in (first, second):
+        node.wait_line("UP . 2", 30)
+        assert "all 2 nodes are here" in node.stderr
 
 
 def test_a_node_without_the_jobs_token_takes_no_part(start, tmp_path):

@@ -23,7 +23,6 @@ namespace rankshim::link {
 struct Timing {
   std::chrono::milliseconds hello{5'000};     ///< for a new connection to say who it is
   std::chrono::milliseconds welcome{3'000};   ///< for the hub's answer, before the peer connects again
-  std::chrono::milliseconds no_hub{10'000};   ///< of answers that no hub gives, before that is believed
   std::chrono::milliseconds retry{100};       ///< between two tries to connect; more with many nodes
   std::chrono::milliseconds farewell{1'000};  ///< for the last words, at most
   std::chrono::milliseconds leave{3'000};   ///< for a node that was asked to stop to meet those that it tells

@@ -209,26 +209,54 @@ TEST_CASE("a master that was just looked up is not looked up again", "[link]") {
   CHECK(std::holds_alternative<Go>(*job.met[1]));
 }
 
-TEST_CASE("a port that accepts and is silent, or closes, is no hub's", "[link]") {
-  for (const bool closes : {false, true}) {
-    TestJob job;
-    tcp::acceptor store(job.io);
-    REQUIRE_FALSE(open_listener(store, job.port.number(), 16));
-    std::vector<tcp::socket> held;
-    std::function<void()> accept = [&] {
-      store.async_accept([&](boost::system::error_code error, tcp::socket socket) {
-        if (error) return;
-        if (!closes) held.push_back(std::move(socket));
-        accept();
-      });
-    };
-    accept();
-    job.options[1].timing.welcome = 200ms;
-    job.start(1);
-    REQUIRE(job.all_met());
-    CHECK(job.unlinked(1).find("but not as rankshim") != std::string::npos);
-    store.close();
-    job.io.poll();
+TEST_CASE("who is silent, closes, or speaks otherwise is not torch's store: node 0 is waited for", "[link]") {
+  struct Case {
+    bool closes;
+    std::string says, reason;
+  };
+  const Case cases[] = {
+      {false, "", "the port accepts the connection and does not answer"},
+      {true, "", "the port accepts and closes the connection"},
+      {false, "HTTP/1.1 400 Bad Request\r\n\r\n", "what answers there is neither rankshim nor torch's store"},
+  };
+  for (const auto& [closes, says, reason] : cases) {
+    CAPTURE(reason);
+    for (const bool comes : {false, true}) {
+      TestJob job(2);
+      tcp::acceptor other(job.io);
+      REQUIRE_FALSE(open_listener(other, job.port.number(), 16));
+      std::vector<tcp::socket> held;
+      unsigned tries = 0;
+      std::function<void()> accept = [&] {
+        other.async_accept([&](boost::system::error_code error, tcp::socket socket) {
+          if (error) return;
+          ++tries;
+          asio::write(socket, asio::buffer(says), error);
+          if (!closes) held.push_back(std::move(socket));
+          accept();
+        });
+      };
+      accept();
+      job.options[1].timing.welcome = 50ms;
+      job.start(1, comes ? 100'000ms : 500ms);
+      REQUIRE(job.run_until([&] { return tries >= 5 || job.met[1]; }));
+      if (comes) CHECK_FALSE(job.met[1]);
+      if (comes) {
+        other.close();
+        held.clear();
+        job.io.poll();
+        job.start(0);
+      }
+      REQUIRE(job.run_until([&] { return job.met[1].has_value(); }));
+      if (comes) {
+        CHECK(std::holds_alternative<Go>(*job.met[1]));
+      } else {
+        CHECK(std::get<Refuse>(*job.met[1]).code == exit_code::unreachable);
+        CHECK(job.refusal(1).ends_with(" was not reached in time: " + reason));
+      }
+      other.close();
+      job.io.poll();
+    }
   }
 }
 
@@ -243,30 +271,6 @@ asio::awaitable<void> be_store(tcp::acceptor& acceptor, unsigned& connections) {
       asio::write(*socket, asio::buffer(asks ? std::string("\1").append(7, '\0') : ""), error);
     });
   }
-}
-
-TEST_CASE("a port that closes at first proves nothing: a proxy is there before node 0", "[link]") {
-  TestJob job(2);
-  for (Options& options : job.options) options.timing.no_hub = 100s;
-  unsigned closed = 0;
-  tcp::acceptor proxy(job.io);
-  REQUIRE_FALSE(open_listener(proxy, job.port.number(), 16));
-  std::function<void()> accept = [&] {
-    proxy.async_accept([&](boost::system::error_code error, tcp::socket) {
-      if (error) return;
-      ++closed;
-      accept();
-    });
-  };
-  accept();
-  job.start(1);
-  REQUIRE(job.run_until([&] { return closed >= 5; }));
-  CHECK_FALSE(job.met[1]);
-  proxy.close();
-  job.io.poll();
-  job.start(0);
-  REQUIRE(job.all_met());
-  CHECK(std::holds_alternative<Go>(*job.met[1]));
 }
 
 TEST_CASE("torch's store in the hub's place is recognised by the first try", "[link]") {

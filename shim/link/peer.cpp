@@ -39,8 +39,10 @@ class Peer final : public Link {
  private:
   // ---- one connection ----
 
-  /// What answers. `settled`: the hub, and this node is welcome or refused.
-  enum class Answer : std::uint8_t { none, silent, closed, store, settled };
+  /// What answers. `none`: nobody, or somebody who may be node 0 on a bad day: paused, throttled, behind a
+  /// proxy or a network that loses large packets. `store`: torch's. `settled`: the hub, and this node is
+  /// welcome or refused.
+  enum class Answer : std::uint8_t { none, store, settled };
 
   asio::awaitable<Answer> connect(tcp::endpoint endpoint, Time deadline) {
     tcp::socket socket(io_);
@@ -65,7 +67,7 @@ class Peer final : public Link {
     const auto answer = co_await (connection->next() || timer.async_wait(asio::use_awaitable));
     if (answer.index() != 0) {
       reason_ = "the port accepts the connection and does not answer";
-      co_return Answer::silent;
+      co_return Answer::none;
     }
     const auto& heard = std::get<0>(answer);
     const auto* welcome = heard ? std::get_if<Welcome>(&heard->message) : nullptr;
@@ -84,9 +86,11 @@ class Peer final : public Link {
     } else if (connection->broken() == Broken::version) {
       take(no_link("the rankshim of node 0 speaks another version of the link"));
     } else {
-      const bool store = connection->broken() == Broken::store;
-      reason_ = store ? "torch's store answers there" : "the port accepts and closes the connection";
-      co_return store ? Answer::store : Answer::closed;
+      const Broken broken = connection->broken();
+      reason_ = "the port accepts and closes the connection";
+      if (broken == Broken::store) reason_ = "torch's store answers there";
+      if (broken == Broken::other) reason_ = "what answers there is neither rankshim nor torch's store";
+      co_return broken == Broken::store ? Answer::store : Answer::none;
     }
     co_return Answer::settled;
   }
@@ -200,7 +204,6 @@ class Peer final : public Link {
     const milliseconds longest = options_.timing.retry + milliseconds(options_.self.nnodes / 4);
     // Node 0 listens a moment after the others' start, or after it has closed the connections.
     milliseconds next(10 + options_.self.nnodes / 16);
-    Time no_hub = Time::max();  // then it is clear that none is there
     const auto between_look_ups = schedule_.between_checks(options_.dns.timing.search_interval);
     std::vector<std::string> addresses = std::exchange(options_.addresses, {});
     Time looked_up = now();
@@ -213,25 +216,19 @@ class Peer final : public Link {
         addresses = std::get<wait::Reached>(found).addresses;
         looked_up = now();
       }
-      bool is_there = false, is_store = false;
-      const Time tried = now();
+      bool is_store = false;
       for (const std::string& address : addresses) {
         const Answer answer = co_await connect({ip::make_address(address), options_.master.port}, deadline);
         if (answer == Answer::settled) co_return;
-        is_there = is_there || answer != Answer::none;
         is_store = is_store || answer == Answer::store;
-        // A mesh, or a proxy of another kind, accepts for those who do not listen yet.
-        if (answer == Answer::silent || (answer == Answer::closed && wait::find_sidecar() == 0))
-          no_hub = std::min(no_hub, tried + options_.timing.no_hub);
       }
-      if (!is_there) no_hub = Time::max();
       // Something of the previous attempt may still listen there.
-      if (!welcome_ && !options_.rules.decide && (is_store || now() >= no_hub))
+      if (is_store && !welcome_ && !options_.rules.decide)
         co_return take(no_link(fmt::format(
-            "node 0 answers at {}, but not as rankshim: {}{}", master_, reason_,
-            is_store ? "; if this node was started again, start the whole job again, and if its rank exists "
-                       "twice, end one of the two"
-                     : "")));
+            "node 0 answers at {}, but not as rankshim: torch's store answers there; if this node "
+            "was started again, start the whole job again, and if its rank exists twice, end one "
+            "of the two",
+            master_)));
       // It may have said go while the connection was lost; then it listens elsewhere.
       if (way_back_.port() != 0 && co_await connect(way_back_, deadline) == Answer::settled) co_return;
       next = std::min(longest, next);

@@ -52,7 +52,7 @@ struct TestJob {
                        .settle = 100ms,
                        .patience = 300ms,
                        .hold = 500ms};
-      of_node.timing = {.hello = 100'000ms, .no_hub = 300ms, .retry = 20ms, .farewell = 500ms, .end = 2000ms};
+      of_node.timing = {.hello = 100'000ms, .retry = 20ms, .farewell = 500ms, .end = 2000ms};
       options.push_back(of_node);
       links.emplace_back();
     }
