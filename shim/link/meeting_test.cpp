@@ -190,6 +190,15 @@ TEST_CASE("who is missing is known on all nodes, and ends the meeting in time", 
   CHECK(job.links[1]->waiting() == "waiting for 1 of 3 nodes: rank 2");
 }
 
+TEST_CASE("a node whose time is over a little before node 0's waits for its word", "[link]") {
+  TestJob job;
+  job.start(0, 800ms);
+  job.start(1, 400ms);
+  REQUIRE(job.all_met());
+  for (const unsigned rank : {0U, 1U})
+    CHECK(job.refusal(rank) == "1 of 3 nodes did not come in time: rank 2");
+}
+
 TEST_CASE("without a hub a node waits, and says why", "[link]") {
   TestJob job;
   job.start(1, 300ms);

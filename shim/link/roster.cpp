@@ -231,20 +231,25 @@ void Roster::end_meeting(const Refuse& verdict) {
   send_foreign_away();
 }
 
-/// "1 of 3 nodes: rank 2", and what is wrong.
-std::string Roster::missing(std::string_view before, std::string_view after) const {
-  std::vector<std::string> ranks;
+/// "waiting for 1 of 3 nodes: rank 2", and what is wrong. `at_end` a node that gave up a moment before is
+/// none that did not come.
+std::string Roster::missing(bool at_end) const {
+  const auto went_away = [](const Node& node) { return !node.connection && !node.hello.instance.empty(); };
+  std::vector<std::string> ranks, parts;
   for (const Node& node : nodes_)
-    if (!node.connection) ranks.push_back(std::to_string(&node - nodes_.data()));
-  if (ranks.empty()) return faults();
-  std::string text = fmt::format("{}{} of {} nodes{}: {} {}", before, ranks.size(), nodes_.size(), after,
-                                 ranks.size() == 1 ? "rank" : "ranks", few(ranks, 10, ", "));
-  const auto left =
-      names_of(nodes_, [](const Node& node) { return !node.connection && !node.hello.instance.empty(); });
+    if (!node.connection && !(at_end && went_away(node)))
+      ranks.push_back(std::to_string(&node - nodes_.data()));
+  if (!ranks.empty())
+    parts.push_back(fmt::format("{}{} of {} nodes{}: {} {}", at_end ? "" : "waiting for ", ranks.size(),
+                                nodes_.size(), at_end ? " did not come in time" : "",
+                                ranks.size() == 1 ? "rank" : "ranks", few(ranks, 10, ", ")));
+  const auto left = names_of(nodes_, went_away);
   if (!left.empty())
-    text += fmt::format("; {} {} here, and went away", few(left, 3, ", "), left.size() == 1 ? "was" : "were");
-  const std::string wrong = faults();
-  return wrong.empty() ? text : text + "; " + wrong;
+    parts.push_back(fmt::format("{}{} {} here, and went away",
+                                ranks.empty() ? "not all nodes came at the same time: " : "",
+                                few(left, 3, ", "), left.size() == 1 ? "was" : "were"));
+  if (std::string wrong = faults(); !wrong.empty()) parts.push_back(std::move(wrong));
+  return joined(parts, "; ");
 }
 
 /// For those whose command has ended.
@@ -374,7 +379,7 @@ Time Roster::tick(Time now) {
                               "port: " +
                               few(store_clients_, 3, ", "))
                     : Refuse{exit_code::configuration, faults()});
-  if (!met_ && is_due(deadline_)) end_meeting({exit_code::unreachable, missing("", " did not come in time")});
+  if (!met_ && is_due(deadline_)) end_meeting({exit_code::unreachable, missing(true)});
   const bool is_time = !met_ && is_due(next_report_);
   if (is_time || (!met_ && has_news_ && is_due(last_report_ + between_news))) {
     if (is_time) report_again();

@@ -115,7 +115,7 @@ class Roster {
   /// What is to be sent since the last call.
   std::vector<Outgoing> take_outgoing() { return std::exchange(outgoing_, {}); }
 
-  [[nodiscard]] Waiting waiting() const { return {missing("waiting for ", ""), !faults().empty()}; }
+  [[nodiscard]] Waiting waiting() const { return {missing(), !faults().empty()}; }
   [[nodiscard]] const std::vector<Node>& nodes() const { return nodes_; }
   /// Whether every node was here at some time.
   [[nodiscard]] bool all_came() const {
@@ -145,7 +145,7 @@ class Roster {
   void send_foreign_away();
   void connect(Node& node, ConnectionId id);
   void come_back(ConnectionId id, const Hello& hello);
-  [[nodiscard]] std::string missing(std::string_view before, std::string_view after) const;
+  [[nodiscard]] std::string missing(bool at_end = false) const;
   [[nodiscard]] std::string running() const;
   [[nodiscard]] std::string faults() const;
   [[nodiscard]] Time refused_at() const;

@@ -315,6 +315,22 @@ TEST_CASE("a node that was here and went away is named among the missing", "[lin
   CHECK(story.roster.waiting().line == "waiting for 1 of 3 nodes: rank 2");
 }
 
+TEST_CASE("a node that gave up a moment before the time is over is none that did not come", "[link]") {
+  for (const bool second_came : {false, true}) {
+    Story story;
+    story.arrive(1);
+    if (second_came) story.arrive(2), story.leave(2);
+    story.leave(1);
+    story.roster.give_up_at(story.now);
+    story.pass(0ms);
+    CHECK(story.refusal(0) ==
+          (second_came ? "not all nodes came at the same time: node 1 (host host-1), node 2 (host host-2) "
+                         "were here, and went away"
+                       : "1 of 3 nodes did not come in time: rank 2; node 1 (host host-1) was here, and went "
+                         "away"));
+  }
+}
+
 TEST_CASE("a store's client in the place of a node means a job without a link", "[link]") {
   Story story;
   story.roster.store_client("10.0.0.2", story.now);
