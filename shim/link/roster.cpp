@@ -195,6 +195,7 @@ void Roster::gone(ConnectionId id, Time now) {
   } else if (node->state == Node::State::running) {
     node->lost_at = now + rules_.relink;
   }
+  tell_gathered();
 }
 
 void Roster::store_client(const std::string& address, Time now) {
@@ -342,15 +343,25 @@ void Roster::stop_node(Node& node, const Stop& stop) {
   send_all(*stop_);
 }
 
-/// Tells of all failures, once each node has ended.
+/// Tells of all failures, once each node has ended. One without a connection has not: it may come back, or is
+/// lost.
 void Roster::tell_gathered() {
-  if (!rules_.gathers || stop_ || failed_.empty() || !all_ended()) return;
+  const auto has_ended = [](const Node& node) {
+    return node.done || (!node.connection && node.state != Node::State::running);
+  };
+  if (rules_.gathers && !failed_.empty() && std::ranges::all_of(nodes_, has_ended))
+    stop_all({all_failures()});
+}
+
+/// The first failure, with what the others say.
+Failure Roster::all_failures() const {
   Failure first = failed_.front();
   std::vector<std::string> texts = {first.text};
   for (const Failure& other : failed_ | std::views::drop(1))
-    texts.push_back(fmt::format("{} too: {}", node_name(other.node, other.host), other.text));
+    texts.push_back(fmt::format("{} {}: {}", node_name(other.node, other.host),
+                                Stop{first}.lost() ? "failed" : "too", other.text));
   first.text = few(texts, 5, "; ");
-  stop_all({first});
+  return first;
 }
 
 void Roster::stop_all(Stop stop) {
@@ -399,13 +410,18 @@ Time Roster::tick(Time now) {
   });
   if (lost != nodes_.end()) {
     lost->state = Node::State::lost;
-    stop_all({{.cause = "lost",
-               .text = holds ? fmt::format("its connection ended, and a worker on {} lost its peer",
-                                           node_name(failed_.front().node, failed_.front().host))
-                             : fmt::format("its connection ended, and it did not come back within {} s",
-                                           rules_.relink.count() / 1000),
-               .node = lost->hello.rank,
-               .host = lost->hello.host}});
+    Failure failure{.cause = "lost",
+                    .text = holds ? fmt::format("its connection ended, and a worker on {} lost its peer",
+                                                node_name(failed_.front().node, failed_.front().host))
+                                  : fmt::format("its connection ended, and it did not come back within {} s",
+                                                rules_.relink.count() / 1000),
+                    .node = lost->hello.rank,
+                    .host = lost->hello.host};
+    if (rules_.gathers) {
+      failed_.insert(failed_.begin(), std::move(failure));
+      failure = all_failures();
+    }
+    stop_all({std::move(failure)});
   } else if (is_due(held_until_)) {
     // One that lost a peer on its own node knows best.
     const auto own = std::ranges::find_if(failed_, [](const Failure& one) {

@@ -153,6 +153,7 @@ class Roster {
   void fail(Node& node, Failure failure, Time now);
   void stop_all(Stop stop);
   void tell_gathered();
+  [[nodiscard]] Failure all_failures() const;
   void send(ConnectionId to, Message message) { outgoing_.push_back({{to}, std::move(message)}); }
   void close(ConnectionId id) { outgoing_.push_back({{id}, std::nullopt}); }
   void send_all(Message message, bool only_ended = false);

@@ -96,6 +96,53 @@ TEST_CASE("where failures are gathered, all are told when each node has ended", 
   }
 }
 
+TEST_CASE("where failures are gathered, a node that was killed is named when its time to come back is over",
+          "[link]") {
+  struct Case {
+    const char* name;
+    bool fails, comes_back;
+    const char* sentence;
+  };
+  const std::string lost =
+      "node 1 (host host-1) is lost: its connection ended, and it did not come back within 10 s";
+  const Case cases[] = {
+      {"another fails", true, false, "; node 2 (host host-2) failed: exited with code 6"},
+      {"all others succeed", false, false, ""},
+      {"it comes back and succeeds", true, true, "node 2 (host host-2) failed: exited with code 6"},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.name);
+    Story story(hello_of(0), {.gathers = true});
+    story.all_launch();
+    story.leave(1);
+    if (c.fails) story.say(2, Failure{.code = 6, .text = "exited with code 6"});
+    story.say(2, Done{c.fails ? 6 : 0});
+    story.say(0, Done{0});
+    story.pass(9s);
+    CHECK_FALSE(story.told<Stop>(2));
+    if (c.comes_back) {
+      story.arrive(7, hello_of(1));
+      story.say(7, Done{0});
+    }
+    story.pass(2s);
+    REQUIRE(story.told<Stop>(2));
+    CHECK(story.told<Stop>(2)->sentence() == (c.comes_back ? c.sentence : lost + c.sentence));
+    CHECK(story.told<Stop>(0)->lost() == !c.comes_back);
+  }
+}
+
+TEST_CASE("where failures are gathered, a node that told its own and is gone has ended", "[link]") {
+  Story story(hello_of(0), {.gathers = true});
+  story.all_launch();
+  story.say(1, Failure{.code = 3, .text = "exited with code 3"});
+  story.say(2, Done{0});
+  story.say(0, Done{0});
+  CHECK_FALSE(story.told<Stop>(2));
+  story.leave(1);
+  REQUIRE(story.told<Stop>(2));
+  CHECK(story.told<Stop>(2)->sentence() == "node 1 (host host-1) failed: exited with code 3");
+}
+
 TEST_CASE("of two failures the first that node 0 hears of is the cause, and both are known", "[link]") {
   Story story;
   story.all_launch();
