@@ -181,7 +181,10 @@ class Hub final : public Link {
           (options_.token ? " has no token, and the job has one" : " has a token, and node 0 has none") +
           "; set --job-token-file on all nodes";
       roster_.doubt(hello, sentence);
-      return tell({{id}, Refuse{exit_code::configuration, sentence}});
+      return tell({{id},
+                   Refuse{.code = exit_code::configuration,
+                          .sentence = sentence,
+                          .stranger = hello.run != options_.self.run}});
     }
     boost::system::error_code ignored;
     const Welcome welcome{.instance = options_.self.instance,

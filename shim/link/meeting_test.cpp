@@ -299,6 +299,72 @@ TEST_CASE("torch's store in the hub's place is recognised by the first try", "[l
   job.io.poll();
 }
 
+TEST_CASE("a node whose master's name leads to another job's node 0 for a while waits for its own",
+          "[link]") {
+  struct Case {
+    const char* name;
+    void (*change)(Options& other);
+    const char* says;
+  };
+  const Case cases[] = {
+      {"another run id", [](Options& other) { other.self.run = "other"; }, "has run id job, "},
+      {"an older attempt", [](Options& other) { other.self.attempt = "1"; }, "has attempt 2, "},
+      {"another job with a token",
+       [](Options& other) {
+         other.self.run = "other";
+         other.token = Key("the token of another job");
+       },
+       "has no token, and the job has one"},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.name);
+    for (const bool comes : {false, true}) {
+      TestJob job(2);
+      for (Options& options : job.options) options.self.attempt = "2";
+      Options options = job.options[0];
+      options.self.nnodes = 3;  // it waits, too
+      c.change(options);
+      auto other = Link::make(job.io, options);
+      asio::cancellation_signal signal;
+      bool met_other = false, is_over = false;
+      asio::co_spawn(
+          job.io, other->meet(now() + 100s),
+          asio::bind_cancellation_slot(signal.slot(), [&](const std::exception_ptr& thrown, const Met&) {
+            met_other = thrown == nullptr;
+            is_over = true;
+          }));
+      job.io.poll();
+      job.start(1, comes ? 100'000ms : 500ms);
+      REQUIRE(job.run_until([&] { return other->waiting().find(c.says) != std::string::npos; }));
+      CHECK_FALSE(job.met[1]);
+      if (!comes) {
+        REQUIRE(job.all_met());
+        CHECK(std::get<Refuse>(*job.met[1]).code == exit_code::unreachable);
+        CHECK_THAT(job.refusal(1),
+                   Catch::Contains(" was not reached in time: node 1 (host host-1, 127.0.0.1) " +
+                                   std::string(c.says)));
+      }
+      signal.emit(asio::cancellation_type::terminal);
+      REQUIRE(job.run_until([&] { return is_over; }));
+      CHECK_FALSE(met_other);
+      other.reset();
+      if (!comes) continue;
+      // The other job has been launched: its store answers there.
+      tcp::acceptor store(job.io);
+      REQUIRE(job.run_until([&] { return !open_listener(store, job.port.number(), 16); }));
+      unsigned connections = 0;
+      asio::co_spawn(job.io, be_store(store, connections), asio::detached);
+      REQUIRE(job.run_until([&] { return connections >= 2 || job.met[1]; }));
+      CHECK_FALSE(job.met[1]);
+      store.close();
+      job.io.poll();
+      job.start(0);
+      REQUIRE(job.all_met());
+      CHECK(std::holds_alternative<Go>(*job.met[1]));
+    }
+  }
+}
+
 TEST_CASE("a client of torch's store is closed at once, and makes it a job without a link",
           "[link][attack]") {
   TestJob job(2);
@@ -457,15 +523,17 @@ TEST_CASE("who comes after the launch is refused, and does not stay", "[link][at
   first.write(hello("another job"));
   first.read(closed);
   Decoder decoder;
-  std::optional<Line> welcome;
+  std::optional<Line> welcome, refused;
   REQUIRE(job.run_until([&] {
     decoder.feed(std::exchange(first.received, ""));
-    return (welcome = decoder.next()).has_value();
+    if (!welcome) welcome = decoder.next();
+    if (welcome && !refused) refused = decoder.next();
+    return refused.has_value();
   }));
   job.start(1);
   REQUIRE(job.run_until([&] { return job.met[0] && job.met[1] && closed; }));
-  CHECK(first.received.find("has run id") != std::string::npos);
-  CHECK(first.received.find("host host-0") == std::string::npos);
+  CHECK(refused->text.find("has run id") != std::string::npos);
+  CHECK(refused->text.find("host host-0") == std::string::npos);
   const auto [instance, host, address, seen, way_back, nonce] = std::get<Welcome>(*from_text(welcome->text));
   CHECK(host.empty());  // no stranger learns it
   Stranger second(job, static_cast<std::uint16_t>(way_back));

@@ -23,7 +23,7 @@ BOOST_DESCRIBE_STRUCT(Hello, (),
 BOOST_DESCRIBE_STRUCT(Welcome, (), (instance, host, address, seen, port, nonce))
 BOOST_DESCRIBE_STRUCT(Proof, (), ())
 BOOST_DESCRIBE_STRUCT(Waiting, (), (line, wrong))
-BOOST_DESCRIBE_STRUCT(Refuse, (), (code, sentence))
+BOOST_DESCRIBE_STRUCT(Refuse, (), (code, sentence, stranger))
 BOOST_DESCRIBE_STRUCT(Go, (), (attempt, offset, world))
 BOOST_DESCRIBE_STRUCT(Failure, (), (rank, cause, code, text, node, host))
 BOOST_DESCRIBE_STRUCT(Stop, (), (culprit, again, note))

@@ -62,6 +62,7 @@ struct Waiting {
 struct Refuse {
   int code = 0;
   std::string sentence;
+  bool stranger = false;         ///< only this node, which belongs to another job: its node 0 is elsewhere
   Anchor anchor = Anchor::none;  ///< of a name or an address that cannot be had; not on the wire
 };
 inline Refuse no_link(std::string why) { return {.sentence = std::move(why)}; }

@@ -73,16 +73,16 @@ class Peer final : public Link {
     const auto* welcome = heard ? std::get_if<Welcome>(&heard->message) : nullptr;
     std::string fault = options_.token && heard ? prove(*connection, *heard, said) : "";
     if (!fault.empty() && options_.self.rank != 0) {
-      reason_ = unproven_ = fault;
+      reason_ = not_it_ = fault;
       co_return Answer::none;  // anybody can say that
     }
     if (fault.empty() && welcome != nullptr) fault = fault_of(*connection, *welcome);
     if (!fault.empty()) {
-      refused({exit_code::configuration, fault});
+      refused({exit_code::configuration, fault}, *connection);
     } else if (welcome != nullptr) {
       welcomed(connection, *welcome);
     } else if (const auto* refuse = heard ? std::get_if<Refuse>(&heard->message) : nullptr) {
-      refused(*refuse);
+      refused(*refuse, *connection);
     } else if (connection->broken() == Broken::version) {
       take(no_link("the rankshim of node 0 speaks another version of the link"));
     } else {
@@ -126,23 +126,34 @@ class Peer final : public Link {
     loop::start(io_, listen(weak_from_this(), connection));
   }
 
-  void refused(Refuse refuse) {
+  void refused(Refuse refuse, const Connection& hub) {
     // For another node 0, a hub that does not welcome this one is another job's.
-    if (options_.self.rank == 0 && !connection_) refuse.code = 0;
+    if (options_.self.rank == 0 && (!connection_ || refuse.stranger)) refuse.code = 0;
     reason_ = refuse.sentence;
+    if (refuse.stranger && options_.self.rank != 0 && !launched()) return avoid(hub.remote_address());
     if (launched()) lose();
     take(refuse);
+  }
+
+  /// That hub is another job's, of which an address may be left in a name server: this node's is elsewhere,
+  /// or will be there in a moment. Until then torch's store, too, is the other job's there.
+  void avoid(const std::string& address) {
+    stranger_at_ = address;
+    not_it_ = reason_;
+    welcome_.reset();
+    way_back_ = {};
+    if (reports_.lets(reason_)) log::warn("waiting for node 0 at {}: {}", master_, reason_);
   }
 
   /// Hears the hub until the connection ends, and looks for it again while the command runs.
   asio::awaitable<void> listen(std::weak_ptr<Link> weak, std::shared_ptr<Connection> connection) {
     while (const auto heard = co_await connection->next()) {
       if (const auto* refuse = std::get_if<Refuse>(&heard->message)) {
-        refused(*refuse);
+        refused(*refuse, *connection);
         connection->close(refuse->sentence);
-      } else {
-        take(heard->message);
+        continue;
       }
+      take(heard->message);
       const auto is_done = [](const Message& said) { return std::holds_alternative<Done>(said); };
       if (std::holds_alternative<End>(heard->message) && std::ranges::none_of(said_, is_done))
         log::warn("node 0 has ended well and was asked to stop: the nodes are no longer linked");
@@ -186,11 +197,15 @@ class Peer final : public Link {
       // Node 0 may have begun a little later, and then its word is the one that counts.
       const Time last = deadline + options_.timing.verdict;
       while (connection_ && !met_ && now() < last) co_await changed_.wait(last);
-      if (!met_) co_await pause(options_.timing.retry, deadline);  // what welcomes it may always close
+      const auto between =
+          stranger_at_.empty()
+              ? options_.timing.retry
+              : std::chrono::ceil<milliseconds>(schedule_.between_checks(options_.timing.stranger));
+      if (!met_) co_await pause(between, deadline);  // what welcomes it may always close
     }
     if (!met_) {
       const std::string missing = waiting().empty() ? "not all nodes came in time" : waiting();
-      const std::string& why = unproven_.empty() ? reason_ : unproven_;
+      const std::string& why = not_it_.empty() ? reason_ : not_it_;
       met_ = Refuse{exit_code::unreachable, "node 0 at " + master_ +
                                                 (connection_       ? " was reached, but " + missing
                                                  : welcome_        ? " was here, and went away: " + reason_
@@ -214,15 +229,20 @@ class Peer final : public Link {
         options_.dns.timeout = std::chrono::ceil<milliseconds>(deadline - now());
         const wait::Result found = co_await wait::wait_for(options_.master, options_.dns);
         if (const auto* unreachable = std::get_if<wait::Unreachable>(&found))
-          co_return take(Refuse{exit_code::unreachable, unreachable->what, unreachable->anchor});
+          co_return take(
+              Refuse{.code = exit_code::unreachable,
+                     .sentence = unreachable->what + (not_it_.empty() ? "" : "; before: " + not_it_),
+                     .anchor = unreachable->anchor});
         addresses = std::get<wait::Reached>(found).addresses;
+        std::ranges::stable_partition(addresses,
+                                      [this](const std::string& address) { return address != stranger_at_; });
         looked_up = now();
       }
       bool is_store = false;
       for (const std::string& address : addresses) {
         const Answer answer = co_await connect({ip::make_address(address), options_.master.port}, deadline);
         if (answer == Answer::settled) co_return;
-        is_store = is_store || answer == Answer::store;
+        is_store = is_store || (answer == Answer::store && address != stranger_at_);
       }
       // Something of the previous attempt may still listen there.
       if (is_store && !welcome_ && !options_.rules.decide)
@@ -303,7 +323,8 @@ class Peer final : public Link {
   std::optional<Welcome> welcome_;          ///< the last one
   tcp::endpoint way_back_;                  ///< to that hub; port 0: there is none
   std::string reason_;                      ///< why there is no connection
-  std::string unproven_;                    ///< why somebody is not the hub
+  std::string not_it_;                      ///< why somebody who answered is not the hub
+  std::string stranger_at_;                 ///< the address of the last that was another job's
   Seldom reports_;
   std::vector<Message> said_;  ///< a new connection begins with it
 };

@@ -113,14 +113,13 @@ void Roster::arrived(ConnectionId id, const Hello& hello, Time now) {
   if (launched()) return come_back(id, hello);
   const std::string fault = fault_of(hello);
   const Hello& own = nodes_[0].hello;
-  if (hello.attempt != own.attempt || hello.run != own.run) return foreign_came(id, hello, fault, now);
+  if (hello.attempt != own.attempt || hello.run != own.run) return foreign_came(id, hello, fault);
   if (met_) {
     if (hello.rank < nodes_.size()) nodes_[hello.rank].state = Node::State::here;
     return send(id, std::get<Refuse>(*met_));
   }
   last_arrival_ = std::max(last_arrival_, now);
-  if (!fault.empty()) return keep(wrong_, {id, hello, fault});
-  if (doubtful_ && doubtful_->hello.rank == hello.rank) doubtful_.reset();
+  if (!fault.empty()) return keep({id, hello, fault});
   Node& node = nodes_[hello.rank];
   if (node.connection && hello.instance != node.hello.instance) {
     node.displaced.push_back(node.hello.instance);
@@ -134,38 +133,33 @@ void Roster::arrived(ConnectionId id, const Hello& hello, Time now) {
 }
 
 /// Until the meeting ends, if no more come than the newest that are kept.
-void Roster::keep(std::vector<Wrong>& list, Wrong wrong) {
-  if (list.size() >= nodes_.size() + most_strangers) {
-    close(list.front().id);
-    list.erase(list.begin());
+void Roster::keep(Wrong wrong) {
+  if (wrong_.size() >= nodes_.size() + most_strangers) {
+    close(wrong_.front().id);
+    wrong_.erase(wrong_.begin());
   }
-  list.push_back(std::move(wrong));
+  wrong_.push_back(std::move(wrong));
   has_news_ = true;
 }
 
-void Roster::foreign_came(ConnectionId id, const Hello& hello, const std::string& fault, Time now) {
+/// It is sent away at once, and alone: nobody can know whether one of this job's nodes is meant, or a name
+/// leads here that will lead elsewhere in a moment.
+void Roster::foreign_came(ConnectionId id, const Hello& hello, const std::string& fault) {
   const auto theirs = parse_number<std::uint64_t>(hello.attempt);
   const auto ours = parse_number<std::uint64_t>(nodes_[0].hello.attempt);
   const bool is_old = theirs && ours && *theirs < *ours;  // it is about to be removed
   if (hello.rank == 0 && !is_old)  // its job's name leads here for a while: no fault of either
     return send(id, no_link(fault));
-  if (is_old || met_) return send(id, Refuse{exit_code::configuration, fault});
-  send(id, Waiting{fault, true});
-  last_arrival_ = std::max(last_arrival_, now);
-  keep(foreign_, {id, hello, fault});
+  send(id, Refuse{.code = exit_code::configuration, .sentence = fault, .stranger = !is_old});
+  if (!is_old) doubt(hello, fault);
 }
 
-/// The meeting has ended. If they were let go, they would look for torch's store at the port.
-void Roster::send_foreign_away() {
-  doubtful_.reset();
-  for (const Wrong& foreign : std::exchange(foreign_, {}))
-    send(foreign.id, Refuse{exit_code::configuration, foreign.sentence});
-}
-
+/// The newest are kept. One comes again and again.
 void Roster::doubt(const Hello& hello, const std::string& sentence) {
-  const bool is_here = hello.rank < nodes_.size() && nodes_[hello.rank].connection;
-  if (met_ || is_here) return;
-  doubtful_ = Wrong{myself, hello, sentence};
+  const auto known = std::views::values(strangers_);
+  if (met_ || std::ranges::find(known, sentence) != known.end()) return;
+  if (strangers_.size() >= most_strangers) strangers_.erase(strangers_.begin());
+  strangers_.emplace_back(hello.rank, sentence);
   has_news_ = true;
 }
 
@@ -181,8 +175,7 @@ Node* Roster::node_of(ConnectionId id) {
 }
 
 void Roster::gone(ConnectionId id, Time now) {
-  for (auto* const list : {&wrong_, &foreign_})
-    std::erase_if(*list, [&](const Wrong& wrong) { return wrong.id == id; });
+  std::erase_if(wrong_, [&](const Wrong& wrong) { return wrong.id == id; });
   Node* const node = node_of(id);
   if (node == nullptr) return;
   node->connection.reset();
@@ -210,7 +203,7 @@ bool Roster::is_complete() const {
 }
 
 /// When what is wrong ends the meeting: at once if nobody else can come, else if nobody has come for a while.
-/// Foreign nodes end it only where each node that is missing may be one of them.
+/// Clients of torch's store may be strangers, too, or several nodes at one address.
 Time Roster::refused_at() const {
   std::size_t most = nodes_.size(), least = nodes_.size();
   for (const Wrong& wrong : wrong_) {
@@ -218,18 +211,17 @@ Time Roster::refused_at() const {
     least = std::min<std::size_t>(least, wrong.hello.nnodes);
   }
   const auto to_come = std::ranges::count(nodes_, std::optional<ConnectionId>(), &Node::connection);
-  const std::size_t count = nodes_.size() - static_cast<std::size_t>(to_come) + wrong_.size() +
-                            store_clients_.size() + foreign_.size();
-  if (wrong_.empty() && store_clients_.empty())
-    return !foreign_.empty() && count >= most ? last_arrival_ + rules_.settle : Time::max();
+  const std::size_t count =
+      nodes_.size() - static_cast<std::size_t>(to_come) + wrong_.size() + store_clients_.size();
+  if (wrong_.empty() && store_clients_.empty()) return Time::max();
   if (count >= most) return last_arrival_;
+  if (wrong_.empty()) return last_arrival_ + rules_.clients;
   return last_arrival_ + (count >= least ? rules_.settle : rules_.patience);
 }
 
 void Roster::end_meeting(const Refuse& verdict) {
   met_ = verdict;
   send_all(verdict);
-  send_foreign_away();
 }
 
 /// "waiting for 1 of 3 nodes: rank 2", and what is wrong. `at_end` a node that gave up a moment before is
@@ -262,16 +254,15 @@ std::string Roster::running() const {
 
 std::string Roster::faults() const {
   std::vector<std::string> sentences;
-  for (const auto* const list : {&wrong_, &foreign_})
-    for (const Wrong& wrong : *list) sentences.push_back(wrong.sentence);
-  if (doubtful_) sentences.push_back(doubtful_->sentence);
+  for (const Wrong& wrong : wrong_) sentences.push_back(wrong.sentence);
+  for (const auto& [rank, sentence] : strangers_)  // nobody who is here is meant
+    if (rank >= nodes_.size() || !nodes_[rank].connection) sentences.push_back(sentence);
   return few(sentences, 3, "; ");
 }
 
 // ---- running ----
 
 void Roster::launch() {
-  send_foreign_away();
   Go go;
   for (const Node& node : nodes_) {
     go.attempt = std::max(go.attempt, node.hello.restarts);  // a new container knows of none

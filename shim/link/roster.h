@@ -76,6 +76,7 @@ class Roster {
     std::chrono::milliseconds answer{500};       ///< for a node whose place was taken to show that it lives
     std::chrono::milliseconds settle{800};       ///< after the last arrival, before the job is refused
     std::chrono::milliseconds patience{10'000};  ///< the same while nodes are missing as well
+    std::chrono::milliseconds clients{60'000};   ///< the same where only torch's store's clients have come
     /// For the cause to come, when a worker has lost its peer: what is there may still end, or save.
     std::chrono::milliseconds hold{5'000};
     /// A failure ends no other node: all are told of the failures when each node has ended by itself.
@@ -94,7 +95,7 @@ class Roster {
   void arrived(ConnectionId id, const Hello& hello, Time now);
   void said(ConnectionId id, const Message& message, Time now);
   void gone(ConnectionId id, Time now);
-  /// A node that was not let in, for its token: a hint for those who wait for it.
+  /// A node that was not let in, for its token or its run: a hint for those who wait for it.
   void doubt(const Hello& hello, const std::string& sentence);
   /// A client of torch's store was at the port, from that address: a node without rankshim.
   void store_client(const std::string& address, Time now);
@@ -127,7 +128,7 @@ class Roster {
   }
 
  private:
-  /// A node that cannot be a part of the job as it is: of the job, or foreign.
+  /// A node of the job that cannot be a part of it as it is.
   struct Wrong {
     ConnectionId id;
     Hello hello;
@@ -140,9 +141,8 @@ class Roster {
   Node* node_of(ConnectionId id);
   [[nodiscard]] bool is_complete() const;
   [[nodiscard]] std::string fault_of(const Hello& hello) const;
-  void keep(std::vector<Wrong>& list, Wrong wrong);
-  void foreign_came(ConnectionId id, const Hello& hello, const std::string& fault, Time now);
-  void send_foreign_away();
+  void keep(Wrong wrong);
+  void foreign_came(ConnectionId id, const Hello& hello, const std::string& fault);
   void connect(Node& node, ConnectionId id);
   void come_back(ConnectionId id, const Hello& hello);
   [[nodiscard]] std::string missing(bool at_end = false) const;
@@ -161,8 +161,7 @@ class Roster {
   Rules rules_;
   std::vector<Node> nodes_;
   std::vector<Wrong> wrong_;
-  std::vector<Wrong> foreign_;     ///< of another job or attempt: they learn nothing of this one
-  std::optional<Wrong> doubtful_;  ///< the last that has not proven the token
+  std::vector<std::pair<unsigned, std::string>> strangers_;  ///< the ranks of who were not let in, and why
   std::vector<std::string> store_clients_;
   std::vector<Failure> failed_;  ///< the first of each node, the first first
   std::vector<Outgoing> outgoing_;

@@ -51,8 +51,10 @@ struct TestJob {
                        .answer = 100ms,
                        .settle = 100ms,
                        .patience = 300ms,
+                       .clients = 300ms,
                        .hold = 500ms};
-      of_node.timing = {.hello = 100'000ms, .retry = 20ms, .farewell = 500ms, .end = 2000ms};
+      of_node.timing = {
+          .hello = 100'000ms, .retry = 20ms, .stranger = 50ms, .farewell = 500ms, .end = 2000ms};
       options.push_back(of_node);
       links.emplace_back();
     }
