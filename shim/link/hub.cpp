@@ -9,6 +9,7 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "link/link.h"
+#include "node/port_holder.h"
 
 namespace rankshim::link {
 
@@ -61,22 +62,39 @@ class Hub final : public Link {
   void begin() { loop::start(io_, act(weak_from_this())); }
 
   [[nodiscard]] std::vector<Node> nodes() const override { return roster_.nodes(); }
-  [[nodiscard]] std::string waiting() const override { return roster_.waiting().line; }
+  [[nodiscard]] std::string waiting() const override {
+    return port_.is_open() || in_use_.empty() ? roster_.waiting().line : "waiting for " + in_use_;
+  }
   [[nodiscard]] std::optional<rlimit> inherited_limit() const override { return inherited_limit_; }
 
  private:
   // ---- connections ----
 
-  /// Throws why there can be no listener. When all start again, something of the attempt before may still
-  /// have the port.
+  /// Throws why there can be no listener. What has the port may end: something of the attempt before, or of
+  /// another job on this machine. If it does not, that ends the meeting.
   asio::awaitable<void> listen(Time deadline) {
     inherited_limit_ = raise_descriptors(options_.self.nnodes);
-    for (bool waits = false; const auto error = open_listener(port_, options_.master.port, backlog);) {
-      const boost::system::system_error why(
-          error, fmt::format("cannot listen on the master's port {}", options_.master.port));
-      if (error != asio::error::address_in_use || options_.self.restarts == 0 || now() >= deadline) throw why;
-      if (!std::exchange(waits, true))
-        log::info("waiting to meet the other nodes again: {}", loop::reason(why));
+    for (Time report = now(); const auto error = open_listener(port_, options_.master.port, backlog);) {
+      if (error != asio::error::address_in_use)
+        throw boost::system::system_error(
+            error, fmt::format("cannot listen on the master's port {}", options_.master.port));
+      const bool is_over = now() >= deadline;
+      if (is_over || now() >= report) {
+        const std::string holder = holder_of_port(options_.master.port);
+        in_use_ = fmt::format("the master's port {}, which {}", options_.master.port,
+                              holder.empty() ? "is in use" : holder + " holds");
+        report = now() + options_.rules.report;
+        if (!is_over) log::info("waiting for {}", in_use_);
+      }
+      if (is_over && !met_)
+        roster_.end_meeting({.code = exit_code::unreachable,
+                             .sentence = "node 0 cannot listen on " + in_use_ +
+                                         ": end that process, or set RANKSHIM_MASTER_PORT on all nodes",
+                             .anchor = Anchor::port_in_use});
+      if (is_over) {
+        process();
+        co_return;
+      }
       co_await changed_.wait(std::min(deadline, now() + options_.timing.retry));
     }
     if (const auto error = open_listener(way_back_, 0, backlog))
@@ -265,8 +283,9 @@ class Hub final : public Link {
   void release() override { roster_.release(); }
 
   asio::awaitable<void> gather(Time deadline) override {
-    roster_.give_up_at(deadline);
     co_await listen(deadline);
+    roster_.give_up_at(deadline);
+    due_.signal();
     if (options_.leads_elsewhere) co_await (wait_for_verdict() || ask_other_node_0(deadline));
     co_await wait_for_verdict();
     if (!launched()) co_await part(false);
@@ -333,6 +352,7 @@ class Hub final : public Link {
   ConnectionId last_id_ = myself;
   loop::Event due_;  ///< for act()
   bool short_of_descriptors_ = false;
+  std::string in_use_;  ///< the master's port, and by whom, while this waits for it
 };
 
 }  // namespace

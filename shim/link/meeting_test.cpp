@@ -680,17 +680,29 @@ TEST_CASE("a connection for which there is no descriptor waits for one", "[link]
   CHECK(job.run_until([&] { return closed; }));
 }
 
-TEST_CASE("a port that is taken means no link", "[link]") {
-  TestJob job(2);
-  tcp::acceptor other(job.io, tcp::v6());
-  other.close();
-  other.open(tcp::v6());
-  other.set_option(tcp::acceptor::reuse_address(true));
-  other.bind({tcp::v6(), job.port.number()});
-  other.listen();
-  job.start(0);
-  REQUIRE(job.all_met());
-  CHECK(job.unlinked(0).starts_with("cannot listen on the master's port"));
+TEST_CASE("a master's port that another process holds is waited for, at first and when all start again",
+          "[link]") {
+  for (const unsigned restarts : {0U, 1U}) {
+    for (const bool is_freed : {false, true}) {
+      TestJob job(2);
+      for (Options& options : job.options) options.self.restarts = restarts;
+      tcp::acceptor other(job.io);
+      REQUIRE_FALSE(open_listener(other, job.port.number(), 16));
+      job.start(0, is_freed ? 100'000ms : 300ms);
+      const std::string held = fmt::format("the master's port {}, which ", job.port.number());
+      REQUIRE(job.run_until([&] { return job.links[0]->waiting().starts_with("waiting for " + held); }));
+      CHECK_THAT(job.links[0]->waiting(), Catch::EndsWith(fmt::format(" (pid {}) holds", getpid())));
+      if (is_freed) other.close();
+      if (is_freed) job.start(1);
+      REQUIRE(job.all_met());
+      if (is_freed) {
+        CHECK(std::holds_alternative<Go>(*job.met[1]));
+      } else {
+        CHECK(std::get<Refuse>(*job.met[0]).code == exit_code::unreachable);
+        CHECK_THAT(job.refusal(0), Catch::StartsWith("node 0 cannot listen on " + held));
+      }
+    }
+  }
 }
 
 }  // namespace
