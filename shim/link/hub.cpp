@@ -334,8 +334,8 @@ class Hub final : public Link {
     }
   }
 
-  /// A node was asked to stop while all meet again. Those that come a moment later would look for this one
-  /// until their time is over.
+  /// A node has failed or was asked to stop while all meet. Those that come a moment later would look for
+  /// this one until their time is over.
   asio::awaitable<void> tell_those_to_come() {
     const Time until = now() + options_.timing.leave;
     if (!port_.is_open()) co_await listen(until);

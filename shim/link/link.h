@@ -28,9 +28,9 @@ struct Timing {
   std::chrono::milliseconds verdict{5'000};   ///< more than its own time that a peer gives node 0 to end …
                                               ///< … the meeting, so that all say the same
   std::chrono::milliseconds farewell{1'000};  ///< for the last words, at most
-  std::chrono::milliseconds leave{3'000};   ///< for a node that was asked to stop to meet those that it tells
-  std::chrono::milliseconds end{600'000};   ///< for all nodes' commands to end, when all start again
-  std::chrono::milliseconds ping{300'000};  ///< through a proxy, which would close a silent connection
+  std::chrono::milliseconds leave{3'000};     ///< for a node that takes no part to meet those that it tells
+  std::chrono::milliseconds end{600'000};     ///< for all nodes' commands to end, when all start again
+  std::chrono::milliseconds ping{300'000};    ///< through a proxy, which would close a silent connection
 };
 
 struct Options {
@@ -70,7 +70,8 @@ class Link : public std::enable_shared_from_this<Link> {
 
   /// `told` is called, once, when this node is to end because of another one: now, if that is known already.
   void on_stop(std::function<void(const Stop&)> told);
-  /// A worker of this node has failed.
+  /// A worker of this node has failed; or, if all have not met yet, this node cannot take part, and ends the
+  /// meeting.
   void report_failure(Failure failure);
   /// This node was asked to stop from outside.
   void report_stop(int signal);

@@ -170,6 +170,34 @@ TEST_CASE("a node that leaves the meeting is named to those that wait for it", "
   }
 }
 
+TEST_CASE("a node that cannot take part tells those that wait, and those that come a moment later",
+          "[link]") {
+  for (const unsigned leaver : {0U, 1U}) {
+    for (const bool is_first : {false, true}) {
+      TestJob job;
+      const auto start_others = [&] {
+        job.start(1 - leaver);
+        job.start(2);
+      };
+      if (!is_first) start_others();
+      if (!is_first) job.io.poll();
+      job.options[leaver].timing.leave = 100'000ms;
+      job.links[leaver] = Link::make(job.io, job.options[leaver]);
+      job.links[leaver]->report_failure({.cause = "exit", .code = 127, .text = "there is no python"});
+      asio::co_spawn(job.io, job.links[leaver]->meet(now() + 100s),
+                     [&](const std::exception_ptr&, Met met) { job.met[leaver] = std::move(met); });
+      for (int i = 0; i < 5; ++i) job.io.run_one_for(10ms);
+      if (is_first) start_others();
+      REQUIRE(job.all_met());
+      for (const unsigned rank : {1 - leaver, 2U}) {
+        CHECK(std::get<Refuse>(*job.met[rank]).code == exit_code::peer);
+        CHECK(job.refusal(rank) == "node " + std::to_string(leaver) + " (host host-" +
+                                       std::to_string(leaver) + ") failed: there is no python");
+      }
+    }
+  }
+}
+
 TEST_CASE("a rank twice is refused once the older node has answered", "[link]") {
   TestJob job;
   job.options[2].self.rank = 1;

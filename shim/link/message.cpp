@@ -19,11 +19,11 @@ namespace rankshim::link {
 // What is on the wire.
 BOOST_DESCRIBE_STRUCT(Hello, (),
                       (run, attempt, restarts, job_restarts, instance, rank, nnodes, workers, launcher,
-                       master, port, address, host, pod, platform_node, version, stopped, nonce))
+                       master, port, address, host, pod, platform_node, version, failure, nonce))
 BOOST_DESCRIBE_STRUCT(Welcome, (), (instance, host, address, seen, port, nonce))
 BOOST_DESCRIBE_STRUCT(Proof, (), ())
 BOOST_DESCRIBE_STRUCT(Waiting, (), (line, wrong))
-BOOST_DESCRIBE_STRUCT(Refuse, (), (code, sentence, stranger))
+BOOST_DESCRIBE_STRUCT(Refuse, (), (code, sentence, stranger, culprit))
 BOOST_DESCRIBE_STRUCT(Go, (), (attempt, offset, world))
 BOOST_DESCRIBE_STRUCT(Failure, (), (rank, cause, code, text, node, host))
 BOOST_DESCRIBE_STRUCT(Stop, (), (culprit, again, note))
@@ -98,12 +98,12 @@ bool take(yyjson_val* value, Number& number) {
   if (fits) number = static_cast<Number>(yyjson_get_sint(value));
   return fits && yyjson_is_int(value);
 }
-template <class Number>
-bool take(yyjson_val* value, std::optional<Number>& number) {
-  return take(value, number.emplace());
-}
 template <class Struct>
 bool take(yyjson_val* value, Struct& to);
+template <class Inner>
+bool take(yyjson_val* value, std::optional<Inner>& inner) {
+  return take(value, inner.emplace());
+}
 template <class Element>
 bool take(yyjson_val* value, std::vector<Element>& list) {
   bool good = yyjson_is_arr(value);

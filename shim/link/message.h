@@ -15,6 +15,20 @@
 /// other how it ends. docs/protocol.md specifies what is on the wire.
 namespace rankshim::link {
 
+/// A node's end, or what is about to become it. Its own node tells `rank` to `text`, the hub fills the rest.
+/// The cause "stopped" is none: the node was asked to stop from outside.
+struct Failure {
+  std::optional<unsigned> rank;  ///< of the worker in the whole job; nothing: it was no single worker
+  std::string cause;  ///< "oom", "peer", "signal", "exception", "exit"; "stopped" or "lost", as in Stop
+  int code = 0;       ///< as an exit code: N, or 128 + the signal
+  std::string text;   ///< what happened, as one line without secrets
+  unsigned node = 0;
+  std::string host;
+
+  /// It ended as one does whose peer on another node is gone: the cause is there.
+  [[nodiscard]] bool lost_peer() const { return cause == "peer"; }
+};
+
 /// What a node says of itself. `instance` is a random number: it shows that the same node comes back.
 struct Hello {
   std::string run;           ///< the run id
@@ -32,10 +46,10 @@ struct Hello {
   std::string host;     ///< the host name
   std::string pod;      ///< Kubernetes' names, where they are known
   std::string platform_node;
-  std::string version;  ///< rankshim's
-  std::string stopped;  ///< the signal that has asked this node to stop: it comes only to say that
-  std::string nonce;    ///< only with a token
-  std::string seen;     ///< its end of the connection as the hub sees it; not on the wire
+  std::string version;             ///< rankshim's
+  std::optional<Failure> failure;  ///< why it takes no part: it comes only to say that
+  std::string nonce;               ///< only with a token
+  std::string seen;                ///< its end of the connection as the hub sees it; not on the wire
 };
 
 /// The hub's answer to a hello. `instance` is its own.
@@ -57,13 +71,15 @@ struct Waiting {
   bool wrong = false;  ///< something is
 };
 
-/// The nodes do not start together: the job cannot run as it is (78), not everybody came (75), a node was
-/// asked to stop (76), or the job goes on without a link (0). The exit code and the sentence for everybody.
+/// The nodes do not start together: the job cannot run as it is (78), not everybody came (75), a node has
+/// failed or was asked to stop (76), or the job goes on without a link (0). The exit code and the sentence
+/// for everybody.
 struct Refuse {
   int code = 0;
   std::string sentence;
-  bool stranger = false;         ///< only this node, which belongs to another job: its node 0 is elsewhere
-  Anchor anchor = Anchor::none;  ///< of a name or an address that cannot be had; not on the wire
+  std::optional<Failure> culprit;  ///< the node that takes no part, and why (76)
+  bool stranger = false;           ///< only this node, which belongs to another job: its node 0 is elsewhere
+  Anchor anchor = Anchor::none;    ///< of a name or an address that cannot be had; not on the wire
 };
 inline Refuse no_link(std::string why) { return {.sentence = std::move(why)}; }
 
@@ -76,20 +92,6 @@ struct Go {
 
 /// How the meeting of the nodes ended.
 using Met = std::variant<Go, Refuse>;
-
-/// A node's end, or what is about to become it. Its own node tells `rank` to `text`, the hub fills the rest.
-/// The cause "stopped" is none: the node was asked to stop from outside.
-struct Failure {
-  std::optional<unsigned> rank;  ///< of the worker in the whole job; nothing: it was no single worker
-  std::string cause;  ///< "oom", "peer", "signal", "exception", "exit"; "stopped" or "lost", as in Stop
-  int code = 0;       ///< as an exit code: N, or 128 + the signal
-  std::string text;   ///< what happened, as one line without secrets
-  unsigned node = 0;
-  std::string host;
-
-  /// It ended as one does whose peer on another node is gone: the cause is there.
-  [[nodiscard]] bool lost_peer() const { return cause == "peer"; }
-};
 
 /// Everybody ends what runs, because of `culprit`.
 struct Stop {

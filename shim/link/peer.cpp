@@ -60,7 +60,7 @@ class Peer final : public Link {
     Hello hello = options_.self;
     hello.address = connection->local_address();
     if (options_.token) hello.nonce = random_number();
-    if (const Failure* stopped = first_told(true)) hello.stopped = stopped->text;
+    if (!launched()) hello.failure = first_told();
     const std::string said = to_text(hello);
     connection->send(said);
     loop::Timer timer(io_.get_executor(), std::min(deadline, now() + options_.timing.welcome));
@@ -269,6 +269,12 @@ class Peer final : public Link {
 
   // ---- running ----
 
+  /// The first failure that this node has told of, also that it was asked to stop.
+  [[nodiscard]] std::optional<Failure> first_told() const {
+    for (const Message& message : said_)
+      if (const auto* failure = std::get_if<Failure>(&message)) return *failure;
+    return std::nullopt;
+  }
   /// The first that this node has told of, or that it was asked to stop.
   [[nodiscard]] const Failure* first_told(bool stopped) const {
     for (const Message& message : said_)

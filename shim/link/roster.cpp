@@ -119,6 +119,11 @@ void Roster::arrived(ConnectionId id, const Hello& hello, Time now) {
     return send(id, std::get<Refuse>(*met_));
   }
   last_arrival_ = std::max(last_arrival_, now);
+  if (hello.failure && hello.rank != 0 && hello.rank < nodes_.size()) {  // it need not fit to what it leaves
+    connect(nodes_[hello.rank], id);
+    nodes_[hello.rank].hello = hello;
+    return fail(nodes_[hello.rank], *hello.failure, now);
+  }
   if (!fault.empty()) return keep({id, hello, fault});
   Node& node = nodes_[hello.rank];
   if (node.connection && hello.instance != node.hello.instance) {
@@ -128,8 +133,6 @@ void Roster::arrived(ConnectionId id, const Hello& hello, Time now) {
   connect(node, id);
   node.hello = hello;
   node.state = Node::State::here;
-  // Its own "fail" follows, but all may have met by then.
-  if (!hello.stopped.empty()) fail(node, {.cause = "stopped", .text = hello.stopped}, now);
 }
 
 /// Until the meeting ends, if no more come than the newest that are kept.
@@ -313,7 +316,13 @@ void Roster::said(ConnectionId id, const Message& message, Time now) {
 void Roster::fail(Node& node, Failure failure, Time now) {
   failure.node = node.hello.rank;
   failure.host = node.hello.host;
-  if (const Stop stop{failure}; stop.drained()) return stop_node(node, stop);
+  const Stop stop{failure};
+  if (!met_) {
+    node.state = stop.drained() ? Node::State::drained : Node::State::failed;
+    node.failure = failure.text;
+    return end_meeting({.code = exit_code::peer, .sentence = stop.sentence(), .culprit = failure});
+  }
+  if (stop.drained()) return stop_node(node, stop);
   if (!launched() || std::ranges::count(failed_, failure.node, &Failure::node) != 0) return;
   if (!stop_) failure.text = with_node_names(failure.text, nodes_);
   node.failure = failure.text;
@@ -325,7 +334,6 @@ void Roster::fail(Node& node, Failure failure, Time now) {
 }
 
 void Roster::stop_node(Node& node, const Stop& stop) {
-  if (!met_) return end_meeting({exit_code::peer, stop.sentence()});
   if (!launched()) return;
   if (node.state == Node::State::running) node.state = Node::State::drained;
   if (!stop_ || !stop_->again) return stop_all(stop);

@@ -380,11 +380,51 @@ TEST_CASE("no job is launched for a last node that comes only to say that it was
   Story story;
   story.arrive(1);
   Hello last = hello_of(2);
-  last.stopped = "SIGTERM";
+  last.failure = stopped;
   story.arrive(2, last);
   CHECK_FALSE(story.ready());
   for (const ConnectionId id : {0U, 1U, 2U})
     CHECK(story.refusal(id) == "node 2 (host host-2) was asked to stop (SIGTERM)");
+}
+
+TEST_CASE("a node that cannot take part ends the meeting, and all name it", "[link]") {
+  const Failure failure{.cause = "exit", .code = 127, .text = "neither python3 nor python is in PATH"};
+  struct Case {
+    const char* name;
+    void (*change)(Hello&);
+  };
+  const Case cases[] = {
+      {"it has said who it is", nullptr},
+      {"it comes only for that", [](Hello&) {}},
+      {"what it knows does not fit to the job", [](Hello& hello) { hello.launcher = "", hello.workers = 0; }},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.name);
+    Story story;
+    story.arrive(2);
+    Hello hello = hello_of(1);
+    if (c.change != nullptr) c.change(hello), hello.failure = failure;
+    story.arrive(1, hello);
+    if (c.change == nullptr) story.say(1, failure);
+    CHECK_FALSE(story.ready());
+    for (const ConnectionId id : {0U, 1U, 2U}) {
+      REQUIRE(story.told<Refuse>(id));
+      CHECK(story.told<Refuse>(id)->code == exit_code::peer);
+      CHECK(story.refusal(id) == "node 1 (host host-1) failed: neither python3 nor python is in PATH");
+      CHECK(story.told<Refuse>(id)->culprit->code == 127);
+    }
+    CHECK(story.roster.nodes()[1].state == Node::State::failed);
+  }
+}
+
+TEST_CASE("a node of another job that cannot take part there ends nothing here", "[link]") {
+  Story story;
+  Hello other = hello_of(1);
+  other.run = "other", other.failure = Failure{.cause = "exit", .code = 127};
+  story.arrive(9, other);
+  CHECK(story.closed[9]);
+  story.arrive(1), story.arrive(2);
+  CHECK(story.ready());
 }
 
 TEST_CASE("a node that comes after the meeting has ended is told how it ended", "[link]") {

@@ -183,14 +183,13 @@ struct Common {
 
 /// Starts the command and follows it to its end. `whole` is null if the nodes are not linked. Returns the
 /// exit code once the end is reported; nothing if all nodes start again.
-awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common& all,
-                                          std::unique_ptr<WholeJob> whole) {
+awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common& all, WholeJob* whole) {
   std::optional<std::string> master_address;
   if (!all.reached.addresses.empty()) master_address = all.reached.addresses.front();
   announce(job, all.torch, all.arguments);
   // All nodes begin this phase at one moment, by which rankshim-review aligns their clocks.
   run.monitor.enter(job.choice.launches() ? "launch" : "run", {},
-                    whole ? whole->link().launched_at() : link::now());
+                    whole != nullptr ? whole->link().launched_at() : link::now());
   const LaunchInput input{job.topology, run.settings, all.arguments, run.node};
   TemporaryFolder folder(job.choice, plan_site(job.choice, input, master_address), run.node);
   if (!all.log_folder || job.choice.log_dir.empty()) all.log_folder = make_log_folder(job, folder.own().path);
@@ -203,7 +202,7 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
                    .attempt = all.attempts.number()});
   const Environment environment = plan.environment.apply(run.node.environment());
   supervise::Command command{plan.argv, environment.entries()};
-  if (whole) command.open_files = whole->link().inherited_limit();
+  if (whole != nullptr) command.open_files = whole->link().inherited_limit();
   const ErrorFiles error_files(run, job, environment, folder.own());
   auto launcher = make_launcher(run, job, *all.log_folder, all.attempts.number());
   supervise::Policy policy = plan_supervision(run.settings);
@@ -216,9 +215,9 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
   const Watchers::Judge judge_end = [&](const supervise::Ending& ended, const Details& details) {
     return judge(ended, job.choice, plan, details, numbers_of(ended, job), run.settings.flag(Option::strict));
   };
-  Watchers watchers(run.monitor, whole.get(), error_files, *launcher, judge_end);
+  Watchers watchers(run.monitor, whole, error_files, *launcher, judge_end);
   policy.observer = &watchers;
-  if (whole) whole->begin(launcher);
+  if (whole != nullptr) whole->begin(launcher);
   run.monitor.begin_attempt(all.attempts.number(), !all.attempts.allowed(), launcher);
   supervise::Ending ending;
   std::optional<int> code;  // of the command, once it has ended: it is true whatever fails after that
@@ -229,8 +228,8 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
     launcher.reset();
     const Details details = error_files.gather(ending, folder.remove_if_unused());
     Verdict verdict = judge_end(ending, details);
-    if (whole) co_await whole->finish(run, verdict, ending);
-    if (!is_tried_again(all.attempts, whole.get(), verdict, ending))
+    if (whole != nullptr) co_await whole->finish(run, verdict, ending);
+    if (!is_tried_again(all.attempts, whole, verdict, ending))
       co_return co_await conclude(run, verdict, &job, &ending, details);
     all.attempts.next(steady_clock::now());
     log::warn("{}; all are started again, {}", verdict.sentence, all.attempts.progress());
@@ -244,9 +243,43 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
   co_return *code;
 }
 
-/// Sets `job` once it is known.
-awaitable<int> run_stages(const Run& run, const std::vector<std::string>& arguments,
-                          std::optional<Job>& job) {
+/// Runs one attempt. The other nodes learn what the system refuses before the command is there.
+awaitable<std::optional<int>> run_linked(const Run& run, const Job& job, Common& all,
+                                         std::unique_ptr<WholeJob> whole) {
+  std::exception_ptr refused;
+  std::string why;
+  try {
+    co_return co_await run_attempt(run, job, all, whole.get());
+  } catch (const std::exception& error) {
+    if (!whole) throw;
+    refused = std::current_exception();
+    why = loop::reason(error);
+  }
+  co_await whole->give_up("the system refused a resource that starting the command needs: " + why);
+  std::rethrow_exception(refused);
+}
+
+/// What the other nodes need to know about this one if it ends before all have met: the job, if it is known,
+/// or if only the number of workers is wrong.
+std::optional<Job> resolve_for_others(const Run& run, const std::vector<std::string>& arguments) {
+  Settings settings = run.settings;
+  for (const bool one_worker : {false, true}) {
+    if (one_worker) settings[Option::nproc_per_node] = Setting{{"1", Origin::fallback, ""}, {}};
+    auto resolved = resolve_job(settings, arguments, run.node);
+    if (auto* job = std::get_if<Job>(&resolved)) return std::move(*job);
+  }
+  return std::nullopt;
+}
+
+/// This end is one of this node's own, for which the others would wait. A node that is asked to stop can be
+/// replaced by another.
+bool is_own_fault(const Verdict& verdict) {
+  return verdict.cause == Cause::none || verdict.cause == Cause::config;
+}
+
+/// Sets `job` once it is known, and `meets` once the other nodes are sought.
+awaitable<int> run_stages(const Run& run, const std::vector<std::string>& arguments, std::optional<Job>& job,
+                          bool& meets) {
   if (!run.only_wait && !run.preflight) co_await run_pre_start(run);
   run.monitor.enter("resolve");
   job = co_await resolve_when_ready(run, arguments);
@@ -265,6 +298,7 @@ awaitable<int> run_stages(const Run& run, const std::vector<std::string>& argume
              .reached = {},
              .log_folder = {}};
   std::optional<int> code;
+  meets = true;
   while (!code) {
     std::unique_ptr<WholeJob> whole;
     try {
@@ -280,7 +314,7 @@ awaitable<int> run_stages(const Run& run, const std::vector<std::string>& argume
       run.monitor.termination_log().finish({});
       co_return exit_code::ok;
     }
-    code = co_await run_attempt(run, *job, all, std::move(whole));
+    code = co_await run_linked(run, *job, all, std::move(whole));
   }
   co_return *code;
 }
@@ -289,15 +323,20 @@ awaitable<int> run_stages(const Run& run, const std::vector<std::string>& argume
 /// one of main's lines: a report would need more of it.)
 awaitable<int> run_whole(const Run& run, const std::vector<std::string>& arguments) {
   std::optional<Job> job;
+  bool meets = false;
   EarlyEnd end;
   try {
-    co_return co_await run_stages(run, arguments, job);
+    co_return co_await run_stages(run, arguments, job, meets);
   } catch (EarlyEnd& thrown) {
     end = std::move(thrown);
   } catch (const boost::system::system_error& error) {
     end = early_end(exit_code::system, Cause::none, Anchor::system,
                     fmt::format("the system refused a resource that supervising a process needs: {}",
                                 loop::reason(error)));
+  }
+  if (!meets && !run.only_wait && is_own_fault(end.verdict)) {
+    if (const auto known = job ? job : resolve_for_others(run, arguments))
+      co_await tell_early_end(run, *known, end.verdict);
   }
   co_return co_await conclude(run, end.verdict, job ? &*job : nullptr);
 }

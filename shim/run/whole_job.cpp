@@ -31,6 +31,21 @@ std::chrono::milliseconds time_to_come(const Run& run) {
          run.settings.time(Option::grace).value_or(std::chrono::seconds(30));
 }
 
+/// The anchor of an end because of another node.
+Anchor anchor_of(const link::Stop& stop) {
+  if (stop.drained()) return Anchor::node_stopped;
+  return stop.lost() ? Anchor::node_lost : Anchor::node_failed;
+}
+
+/// The token of --job-token-file, if there is one.
+Outcome<std::optional<link::Key>> job_token(const Run& run) {
+  const std::string file(run.settings.text(Option::job_token_file));
+  if (file.empty()) return std::nullopt;
+  auto read = read_token(file);
+  if (auto* faults = std::get_if<Faults>(&read)) return std::move(*faults);
+  return std::get<link::Key>(read);
+}
+
 link::Options plan_link(const Run& run, const Job& job, const StaticNode& node,
                         const std::optional<link::Key>& token, Attempts& attempts,
                         const wait::Reached& reached) {
@@ -67,8 +82,12 @@ link::Options plan_link(const Run& run, const Job& job, const StaticNode& node,
 
 /// The end of a meeting that failed after that time.
 EarlyEnd end_of(const link::Refuse& refuse, const Topology& topology, std::chrono::milliseconds time) {
-  if (refuse.code == exit_code::peer)
-    return early_end(refuse.code, Cause::peer, Anchor::node_stopped, refuse.sentence);
+  if (refuse.code == exit_code::peer) {
+    const link::Stop stop{refuse.culprit.value_or(link::Failure{.cause = "stopped"})};
+    EarlyEnd end = early_end(refuse.code, Cause::peer, anchor_of(stop), refuse.sentence);
+    if (refuse.culprit) end.verdict.ended_for = stop;
+    return end;
+  }
   const bool late = refuse.code == exit_code::unreachable;
   if (refuse.anchor != Anchor::none)
     return early_end(refuse.code, Cause::wait, refuse.anchor, refuse.sentence);
@@ -87,18 +106,15 @@ EarlyEnd end_of(const link::Refuse& refuse, const Topology& topology, std::chron
 awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attempts& attempts,
                                                 const wait::Reached& reached) {
   using namespace boost::asio::experimental::awaitable_operators;
-  std::optional<link::Key> token;
-  if (const std::string file(run.settings.text(Option::job_token_file)); !file.empty()) {
-    auto read = read_token(file);
-    if (const auto* faults = std::get_if<Faults>(&read))
-      throw early_end(exit_code::configuration, Cause::config, Anchor::none, to_line(faults->front()));
-    token = std::get<link::Key>(read);
-  }
+  const auto token = job_token(run);
+  if (const auto* faults = std::get_if<Faults>(&token))
+    throw early_end(exit_code::configuration, Cause::config, Anchor::none, to_line(faults->front()));
   const std::string_view must = run.preflight ? "preflight" : job.choice.link_demanded_by;
   StaticNode& node = std::get<StaticNode>(job.topology.part);
   std::shared_ptr<link::Link> link;
   try {
-    link = link::Link::make(run.io, plan_link(run, job, node, token, attempts, reached));
+    link = link::Link::make(
+        run.io, plan_link(run, job, node, std::get<std::optional<link::Key>>(token), attempts, reached));
   } catch (const boost::system::system_error& error) {
     if (!must.empty())
       throw early_end(
@@ -178,6 +194,27 @@ Outcome<link::Key> read_token(const std::string& path) {
   return link::Key(token);
 }
 
+awaitable<void> tell_early_end(const Run& run, const Job& job, const Verdict& verdict) {
+  using namespace boost::asio::experimental::awaitable_operators;
+  constexpr std::chrono::seconds patience{10};  // for the other nodes' containers to start
+  const auto token = job_token(run);
+  const auto* known = std::get_if<std::optional<link::Key>>(&token);
+  const auto* node = job.topology.as<StaticNode>();
+  if (!job.choice.links || node == nullptr || known == nullptr) co_return;
+  Attempts attempts(run.settings, job);
+  link::Options options = plan_link(run, job, *node, *known, attempts, {});
+  options.timing.leave = patience;
+  run.monitor.enter("meet", "the other nodes, to tell them of the end");
+  log::info("telling the other nodes that this one cannot take part: at most {}", format_time(patience));
+  try {
+    const auto link = link::Link::make(run.io, std::move(options));
+    link->report_failure({.cause = "exit", .code = verdict.code, .text = verdict.sentence});
+    co_await (link->meet(steady_clock::now() + patience) || next_end(run));
+  } catch (const boost::system::system_error& error) {
+    log::warn("the other nodes are not told: {}", loop::reason(error));
+  }
+}
+
 awaitable<std::unique_ptr<WholeJob>> join_job(const Run& run, Job& job, Attempts& attempts,
                                               wait::Reached& reached) {
   const bool links = job.choice.links;
@@ -213,6 +250,11 @@ void WholeJob::begin(const std::shared_ptr<supervise::Launcher>& launcher) {
 void WholeJob::worker_failed(const link::Failure& failure) {
   told_failure_ = true;
   link_->report_failure(failure);
+}
+
+awaitable<void> WholeJob::give_up(std::string why) {
+  worker_failed({.cause = "exit", .code = exit_code::system, .text = std::move(why)});
+  co_await link_->finish({.code = exit_code::system});
 }
 
 void WholeJob::stopping(int signal) {
@@ -272,10 +314,7 @@ awaitable<void> WholeJob::finish(const Run& run, Verdict& verdict, const supervi
   } else if (stop_ && gathers_ && verdict.code != 0 && !own_stop) {
     verdict.sentence = stop_->sentence();
   } else if (is_for_another) {
-    const Anchor anchor = stop_->drained() ? Anchor::node_stopped
-                          : stop_->lost()  ? Anchor::node_lost
-                                           : Anchor::node_failed;
-    verdict = early_end(exit_code::peer, Cause::peer, anchor, verdict.sentence).verdict;
+    verdict = early_end(exit_code::peer, Cause::peer, anchor_of(*stop_), verdict.sentence).verdict;
     verdict.ended_for = stop_;
   }
 }

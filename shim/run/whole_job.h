@@ -48,6 +48,9 @@ class WholeJob {
   void tell_end(const Verdict& verdict, std::optional<int> stop_signal = {});
 
   [[nodiscard]] const link::Link& link() const { return *link_; }
+  /// The system has refused what this node needs to start its command: tells the others.
+  boost::asio::awaitable<void> give_up(std::string why);
+
   /// What ended the job, as far as this node knows.
   [[nodiscard]] const std::optional<link::Stop>& stop() const { return stop_; }
 
@@ -72,6 +75,11 @@ class WholeJob {
 /// The key of the job's token in a file, without the blanks around it: at least 16 bytes, four different ones
 /// among them. A file above 1 MiB, or one that every user may write, is a fault.
 Outcome<link::Key> read_token(const std::string& path);
+
+/// Tells the other nodes, which wait for this one, that it cannot take part, so that they end and name it:
+/// with a link that is made for that. It takes some seconds at most, for node 0 may not be there yet. Does
+/// nothing where the nodes are not linked.
+boost::asio::awaitable<void> tell_early_end(const Run& run, const Job& job, const Verdict& verdict);
 
 /// Waits for the master as chosen or, linked (--link), for all nodes; throws an EarlyEnd if somebody never
 /// came, the nodes do not agree, or a signal came. The topology then knows which node hosts the master. To be
