@@ -154,7 +154,7 @@ def test_an_empty_variable_counts_as_not_set(shim):
     assert (done.code, done.stdout) == (0, "STARTED\n")
 
 
-# Nothing answers for the worker's master: a rankshim that waited for it first would wait for ten minutes.
+# Nothing answers for the worker's master: a rankshim that waited for it first would end with 75. It tries to tell it for a second.
 
 
 @pytest.mark.parametrize("command", [["none.py"], ["torchrun", "none.py"], ["no-such-program"]], ids=" ".join)
@@ -162,7 +162,7 @@ def test_what_is_not_there_is_127_before_anything_is_waited_for(shim, tmp_path, 
     torchrun = tmp_path / "torchrun"
     torchrun.write_text("#!/bin/sh\n")
     torchrun.chmod(0o755)
-    done = shim("--", *command, env=WORKER | {"PATH": f"{tmp_path}:/usr/bin:/bin"})
+    done = shim("--", *command, env=WORKER | {"PATH": f"{tmp_path}:/usr/bin:/bin", "RANKSHIM_WAIT_TIMEOUT": "1s"})
     assert done.code == 127, done.transcript()
     assert command[-1] in done.stderr
 
@@ -172,7 +172,7 @@ def test_an_interpreter_without_torch_is_78_before_anything_is_waited_for(shim, 
     python.write_text("#!/bin/sh\nexec /usr/bin/python3 -I -S \"$@\"\n")  # without any site-packages
     python.chmod(0o755)
     (tmp_path / "train.py").touch()
-    done = shim("--python", str(python), "--", str(tmp_path / "train.py"), env=WORKER)
+    done = shim("--python", str(python), "--", str(tmp_path / "train.py"), env=WORKER | {"RANKSHIM_WAIT_TIMEOUT": "1s"})
     assert done.code == CONFIGURATION, done.transcript()
     assert f"no torch in {python}" in done.stderr
     assert "--python" in done.stderr

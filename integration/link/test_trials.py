@@ -1,7 +1,6 @@
 """What goes wrong in a linked job, and in one of which only a part runs rankshim."""
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -272,21 +271,8 @@ def test_a_node_of_an_earlier_attempt_is_turned_away_and_the_others_start(start)
     assert [node.wait(LONG) for node in nodes] == [0, 0, 0]
 
 
-def test_a_node_of_another_job_is_refused_alone_when_the_others_start(start, cluster):
-    other = start(2, UP, RANKSHIM_RUN_ID="another")
-    first = start(0, UP)
-    says = f"node 2 (host job-node-2, {cluster[2].address}) has run id another, node 0 has another;"
-    for node in (other, first):
-        node.wait_line(re.escape(says), LONG)
-    for node in (first, start(2, UP, RANKSHIM_REPORT=""), start(1, UP)):
-        node.wait_line("UP", LONG)
-    assert other.wait(LONG) == 78, other.transcript()
-    assert says in last_line(other)
-
-
 @pytest.mark.parametrize(("variable", "value", "says"), [
     ("RANKSHIM_NNODES", "4", "node 2 (host job-node-2, ADDRESS) has nnodes 4, node 0 (host job-node-0) has 3; set RANKSHIM_NNODES"),
-    ("RANKSHIM_RUN_ID", "another", "node 2 (host job-node-2, ADDRESS) has run id another, node 0 has another; "),
     ("RANKSHIM_NODE_RANK", "1", "two nodes have the rank 1: "),
     ("RANKSHIM_LAUNCHER", "torchrun", "node 2 (host job-node-2, ADDRESS) has launcher torchrun, node 0 (host job-node-0) has native; set RANKSHIM_LAUNCHER"),
 ])

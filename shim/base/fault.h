@@ -52,7 +52,6 @@ enum class Anchor : std::uint8_t {
   node_lost = 39,
   system = 40,
   not_written = 41,
-  port_in_use = 42,
 };
 
 /// "R17"; empty for `none`.

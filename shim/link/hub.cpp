@@ -63,7 +63,7 @@ class Hub final : public Link {
 
   [[nodiscard]] std::vector<Node> nodes() const override { return roster_.nodes(); }
   [[nodiscard]] std::string waiting() const override {
-    return port_.is_open() || in_use_.empty() ? roster_.waiting().line : "waiting for " + in_use_;
+    return in_use_.empty() ? roster_.waiting().line : "waiting for " + in_use_;
   }
   [[nodiscard]] std::optional<rlimit> inherited_limit() const override { return inherited_limit_; }
 
@@ -90,13 +90,14 @@ class Hub final : public Link {
         roster_.end_meeting({.code = exit_code::unreachable,
                              .sentence = "node 0 cannot listen on " + in_use_ +
                                          ": end that process, or set RANKSHIM_MASTER_PORT on all nodes",
-                             .anchor = Anchor::port_in_use});
+                             .anchor = Anchor::nodes_missing});
       if (is_over) {
         process();
         co_return;
       }
       co_await changed_.wait(std::min(deadline, now() + options_.timing.retry));
     }
+    in_use_.clear();
     if (const auto error = open_listener(way_back_, 0, backlog))
       log::warn("the link: a connection that is lost cannot be made again: {}", error.message());
     for (tcp::acceptor* const acceptor : {&port_, &way_back_})

@@ -234,8 +234,8 @@ class Peer final : public Link {
                      .sentence = unreachable->what + (not_it_.empty() ? "" : "; before: " + not_it_),
                      .anchor = unreachable->anchor});
         addresses = std::get<wait::Reached>(found).addresses;
-        std::ranges::stable_partition(addresses,
-                                      [this](const std::string& address) { return address != stranger_at_; });
+        if (const auto at = std::ranges::find(addresses, stranger_at_); at != addresses.end())
+          std::rotate(at, at + 1, addresses.end());  // the last that is tried
         looked_up = now();
       }
       bool is_store = false;

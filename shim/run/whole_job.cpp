@@ -1,5 +1,6 @@
 #include "run/whole_job.h"
 
+#include <algorithm>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <chrono>
 #include <csignal>
@@ -196,18 +197,20 @@ Outcome<link::Key> read_token(const std::string& path) {
 
 awaitable<void> tell_early_end(const Run& run, const Job& job, const Verdict& verdict) {
   using namespace boost::asio::experimental::awaitable_operators;
-  constexpr std::chrono::seconds patience{10};  // for the other nodes' containers to start
+  // For the other nodes' containers to start.
+  const auto patience =
+      std::min<std::chrono::milliseconds>(std::chrono::seconds(10), *run.settings.time(Option::wait_timeout));
   const auto token = job_token(run);
   const auto* known = std::get_if<std::optional<link::Key>>(&token);
   const auto* node = job.topology.as<StaticNode>();
   if (!job.choice.links || node == nullptr || known == nullptr) co_return;
   Attempts attempts(run.settings, job);
-  link::Options options = plan_link(run, job, *node, *known, attempts, {});
-  options.timing.leave = patience;
+  link::Options plan = plan_link(run, job, *node, *known, attempts, {});
+  plan.timing.leave = patience;
   run.monitor.enter("meet", "the other nodes, to tell them of the end");
   log::info("telling the other nodes that this one cannot take part: at most {}", format_time(patience));
   try {
-    const auto link = link::Link::make(run.io, std::move(options));
+    const auto link = link::Link::make(run.io, std::move(plan));
     link->report_failure({.cause = "exit", .code = verdict.code, .text = verdict.sentence});
     co_await (link->meet(steady_clock::now() + patience) || next_end(run));
   } catch (const boost::system::system_error& error) {
