@@ -330,7 +330,7 @@ void Trace::add_unusable(const Value& what, std::string why, const std::string& 
   what.append_inputs({}, names);
   for (std::string& name : names) {
     if (name.find(' ') != std::string::npos) continue;  // this node's address
-    if (lack.remedy.find(name) == std::string::npos)
+    if (!has_part(lack.remedy, verb + name, ", or "))
       lack.remedy.append(lack.remedy.empty() ? "" : ", or ").append(verb).append(name);
     add_once(std::move(name), lack.names);
   }

@@ -157,7 +157,7 @@ std::vector<Said> proofs_of_others(const Resolution& r) {
   // As many processes as this node has workers are its own.
   const unsigned world = r.ranks.world_size.value_or(1);
   const auto is_as_many = [&](const Value& workers) {
-    return parse_count(workers.text) == world && workers.detail.find("WORLD_SIZE") == std::string::npos;
+    return parse_count(workers.text) == world && !has_part(workers.detail, "WORLD_SIZE", ", ");
   };
   const bool is_own = is_as_many(*r.topology.facts[Fact::nproc_per_node]) ||
                       std::ranges::any_of(r.claims, [&](const Claim& claim) {

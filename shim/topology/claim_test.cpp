@@ -155,6 +155,18 @@ TEST_CASE("what says that a node is alone is weighed against everything that say
         "node 0 of 1, master 127.0.0.1");
 }
 
+TEST_CASE("a node whose workers are all of WORLD_SIZE is alone, whatever counts them") {
+  for (const Words& variables :
+       std::vector<Words>{{"LOCAL_WORLD_SIZE=8", "WORLD_SIZE=8", "NODE_RANK=0", "MASTER_ADDR=127.0.0.1"},
+                          {"MINDX_TASK_ID=t", "LOCAL_WORLD_SIZE=8", "WORLD_SIZE=8", "RANK=0",
+                           "MASTER_ADDR=127.0.0.1", "LOCAL_RANK=0,1,2,3,4,5,6,7", "MASTER_PORT=2222"},
+                          {"NNODES=1", "WORLD_SIZE=8", "NPROC_PER_NODE=8"},
+                          {"NNODES=1", "WORLD_SIZE=8", "NPROC_PER_NODE=8", "NODE_RANK=0"}}) {
+    INFO(joined(variables, " "));
+    CHECK(answer(FakeNode(variables)) == "node 0 of 1, master 127.0.0.1");
+  }
+}
+
 TEST_CASE("--nnodes=1 is enough to be alone, whatever the platform's number of this node is") {
   const std::vector<Words> all = {
       {"JOB_COMPLETION_INDEX=3"},

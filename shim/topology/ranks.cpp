@@ -87,6 +87,8 @@ RankMeaning meaning_of(const RankVariables& ranks, const KnownNode& node, std::s
   if (node.nnodes && node.node_rank) return RankMeaning::nothing;
   if (node.nnodes && ranks.rank == 0U)
     return as_nodes(ranks, node);  // the first process is on the first node
+  // The rank of the only node needs no variable; what its WORLD_SIZE means is weighed where it is alone.
+  if (node.nnodes == 1U && !ranks.rank && !ranks.has_local_rank) return RankMeaning::nothing;
   // A single process is the same in both units.
   if (ranks.world_size == 1U && ranks.rank.value_or(0) == 0) return as_nodes(ranks, node);
   return RankMeaning::unclear;
