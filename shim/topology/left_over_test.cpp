@@ -25,7 +25,9 @@ TEST_CASE("the variables of a lone process make no lone node of one among severa
   const std::vector<std::vector<std::string>> left_overs = {
       {"RANK=0", "WORLD_SIZE=1"},
       {"RANK=0", "WORLD_SIZE=1", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29500"},
-      {"RANK=0", "WORLD_SIZE=1", "LOCAL_RANK=0", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29500"}};
+      {"RANK=0", "WORLD_SIZE=1", "LOCAL_RANK=0", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29500"},
+      {"LOCAL_RANK=0", "LOCAL_WORLD_SIZE=1"},
+      {"RANK=0", "WORLD_SIZE=1", "LOCAL_RANK=0", "LOCAL_WORLD_SIZE=1"}};
   std::size_t nodes = 0;
   for (const platform::Recording& recording : platform::recordings()) {
     FakeNode node(recording.variables);

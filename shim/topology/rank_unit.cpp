@@ -111,14 +111,34 @@ void contradicts(Resolution& r, Fact fact, const std::string& variable) {
                              variable, r.topology.platform));
 }
 
+/// LOCAL_RANK and LOCAL_WORLD_SIZE, of one process, as far as they are set: "LOCAL_RANK=0".
+Said local_variables(const Resolution& r) {
+  Said all = r.variable("LOCAL_RANK");
+  if (r.ranks.local_world_size) all += " and " + r.variable("LOCAL_WORLD_SIZE");
+  return all;
+}
+
 void no_process_of_this_node(Resolution& r) {
   if (r.is_users(Fact::nnodes) || r.is_users(Fact::node_rank)) return;
   r.refuse(Anchor::left_over,
            r.variable("RANK") + ", " + r.variable("WORLD_SIZE") + " and " + r.variable("LOCAL_RANK") +
                " number no process of this node (" + node_in_words(r) + ")",
-           fmt::format("unset LOCAL_RANK if it is left over, or {}, or set --rank-unit=process "
+           fmt::format("unset {} if left over, or {}, or set --rank-unit=process "
                        "(RANKSHIM_RANK_UNIT) if something has started this process",
-                       settle_nodes));
+                       joined(local_variables(r).names, " and "), settle_nodes));
+}
+
+/// Goes on without what is left over of one process.
+void drop_left_over(Resolution& r) {
+  const Said dropped = local_variables(r);
+  r.warn(
+      fmt::format("{} {} ignored, because {} is this node's rank and not a process's; unset {}, or set "
+                  "--rank-unit=process (RANKSHIM_RANK_UNIT) if something has started this process",
+                  dropped.text, dropped.names.size() == 1 ? "is" : "are", r.variable("RANK").text,
+                  joined(dropped.names, " and ")));
+  r.ranks.local_rank.reset();
+  r.ranks.has_local_rank = false;
+  r.ranks.local_world_size.reset();
 }
 
 /// Takes what the variables say.
@@ -133,13 +153,7 @@ void take_meaning(Resolution& r, RankMeaning meaning) {
     case RankMeaning::first_worker:
       return read_first_worker(r);
     case RankMeaning::left_over:
-      r.warn(fmt::format(
-          "LOCAL_RANK={} is ignored: RANK={} and WORLD_SIZE={} are the node's; unset LOCAL_RANK, or set "
-          "--rank-unit=process (RANKSHIM_RANK_UNIT) if something has started this process",
-          *r.ranks.local_rank, *r.ranks.rank, *r.ranks.world_size));
-      r.ranks.local_rank.reset();
-      r.ranks.has_local_rank = false;
-      return;
+      return drop_left_over(r);
     case RankMeaning::unclear:
       return refuse_unclear(r);
     case RankMeaning::wrong_nnodes:

@@ -125,14 +125,19 @@ RankMeaning clash_with_flags(const RankVariables& ranks, const KnownNode& node,
                                                            : RankMeaning::wrong_node_rank;
 }
 
-RankMeaning started_process(const RankVariables& ranks, const KnownNode& node) {
+RankMeaning started_process(RankVariables ranks, const KnownNode& node) {
   using enum RankMeaning;
   if (!ranks.rank || !ranks.world_size || !ranks.local_rank) return nothing;
+  // What a lone process leaves behind beside a platform shows no process among several nodes.
+  if (*ranks.world_size == 1 && node.nnodes != 1U && node.is_numbered_by_platform && !ranks.has_local_size)
+    return nothing;
+  // Images have LOCAL_WORLD_SIZE=1 beside LOCAL_RANK=0, and it says no more.
+  if (*ranks.local_rank == 0 && ranks.local_world_size.value_or(0) <= 1) ranks.local_world_size.reset();
   const unsigned rank = *ranks.rank, world = *ranks.world_size;
   const bool is_nodes_rank = ranks.rank == node.node_rank;
   const bool is_the_nodes = is_nodes_rank && ranks.world_size == node.nnodes && *ranks.local_rank == 0;
   const bool shows_it = *ranks.local_rank != 0 || ranks.local_world_size || ranks.has_local_size;
-  if (is_the_nodes && node.is_read_from_rank && !shows_it) return left_over;
+  if (is_the_nodes && node.is_read_from_rank && !shows_it && node.workers != 1U) return left_over;
   if (is_the_nodes && node.is_numbered_by_platform) return nothing;  // as the platform has it
   if (shows_it || (node.node_rank && !is_nodes_rank))
     return can_be_process_of(ranks, node) ? this_process : nothing;

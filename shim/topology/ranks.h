@@ -59,8 +59,8 @@ RankMeaning clash_with_flags(const RankVariables& ranks, const KnownNode& node,
 
 /// RANK, WORLD_SIZE and LOCAL_RANK together number this process, with ranks in blocks or in turn over the
 /// nodes. But LOCAL_RANK=0 is also what images and scripts leave behind, so alone it shows no process where
-/// RANK is the node's and the node has several workers.
-RankMeaning started_process(const RankVariables& ranks, const KnownNode& node);
+/// RANK is the node's and the node has several workers; LOCAL_WORLD_SIZE=1 beside it adds nothing.
+RankMeaning started_process(RankVariables ranks, const KnownNode& node);
 
 /// Whether RANK counts nodes but WORLD_SIZE their processes: env:// would wait for ranks that nobody has.
 bool units_differ(const RankVariables& ranks, const KnownNode& node);

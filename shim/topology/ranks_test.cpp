@@ -143,6 +143,12 @@ TEST_CASE("RANK, WORLD_SIZE and LOCAL_RANK are a started process's, or LOCAL_RAN
       {"node 0, or process 0 on it", variables(0, 16, 0), known(2, 0, 8), true, unclear},
       {"process 0 by generic names", variables(0, 16, 0), known(2, 0), false, yes},
       {"LOCAL_WORLD_SIZE shows it", variables(0, 16, 0, 8), known(2, 0, 8), true, yes},
+      {"LOCAL_WORLD_SIZE=1 adds nothing", variables(1, 16, 0, 1), known(2, 1, 8), true, left_over},
+      {"nor beside generic names", variables(0, 16, 0, 1), known(2, 1), false, no},
+      {"one process on this node, not even", variables(2, 3, 0, 1), known(2, 1), false, yes},
+      {"a lone process beside a platform", variables(0, 1, 0, 1), known(none, none), true, no},
+      {"a lone process on a platform's only node", variables(0, 1, 0, 1), known(1, 0), true, no},
+      {"the only process of an only node", variables(0, 1, 0, 1), known(1, 0), false, yes},
   };
   for (const Case& one : cases) {
     INFO(one.what);
