@@ -59,18 +59,24 @@ bool supersedes(const Profile& profile, const Profile& other) {
 }
 
 /// How many signs hold, or how many positive conditions of the most specific [[match]] that is fulfilled;
-/// nothing if the profile is not recognised.
-std::optional<std::ptrdiff_t> fulfilled(const Profile& profile, Reading& on) {
+/// nothing if there are none.
+std::optional<std::ptrdiff_t> signs_of(const Profile& profile, Reading& on) {
   Evaluation evaluation(profile, on);
   const auto holds = [&](const Expression& condition) { return evaluation.holds(condition); };
-  // These come first, because they are variables, while a sign may be a file.
-  if (std::ranges::any_of(profile.unless, holds)) return std::nullopt;
   std::optional<std::ptrdiff_t> best;
   if (const auto there = std::ranges::count_if(profile.signs, holds); there != 0) best = there;
   for (const Conditions& way : profile.match)
     if (const auto met = evaluation.met(way); !met.empty())
       best = std::max(best.value_or(0), std::ranges::count(met, false, &Expression::is_negative));
   return best;
+}
+
+/// The same; nothing if the profile is not recognised.
+std::optional<std::ptrdiff_t> fulfilled(const Profile& profile, Reading& on) {
+  // `unless` comes first, because it has variables, while a sign may be a file.
+  Evaluation evaluation(profile, on);
+  const auto holds = [&](const Expression& condition) { return evaluation.holds(condition); };
+  return std::ranges::any_of(profile.unless, holds) ? std::nullopt : signs_of(profile, on);
 }
 
 /// Which profiles have a clue among the variables. In a list with a user's own profiles all count as if they
@@ -92,6 +98,19 @@ constexpr auto decisive = std::to_array<Fact>({Fact::nnodes, Fact::node_rank, Fa
 
 /// Whether a number of nodes that may be unknown is at most one.
 bool is_one(std::string_view nnodes) { return nnodes.empty() || nnodes == "1"; }
+
+/// The number of nodes of a platform around a launcher (Platform::nodes_around).
+std::optional<Value> nodes_around(std::span<const Profile> profiles, const std::vector<bool>& has_clue,
+                                  Reading& on) {
+  for (const Profile& profile : profiles) {
+    if (profile.opt_in || profile.kind != ProfileKind::platform ||
+        !has_clue[static_cast<std::size_t>(&profile - profiles.data())] || !signs_of(profile, on))
+      continue;
+    auto nnodes = Evaluation(profile, on).facts()[Fact::nnodes];
+    if (nnodes && !is_one(nnodes->text)) return nnodes;
+  }
+  return std::nullopt;
+}
 
 /// Reads what anyone may have set beside the platform. The first profile that has a fact provides it.
 void read_names(std::span<const Profile> profiles, Reading& on, Platform& platform) {
@@ -266,8 +285,8 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
   }
   Reading on(node, users_nnodes);
   std::vector<Match> matches;
+  const std::vector<bool> has_clue = candidates(profiles, node);
   if (wanted == "auto") {
-    const std::vector<bool> has_clue = candidates(profiles, node);
     for (const Profile& profile : profiles) {
       if (profile.opt_in || !has_clue[static_cast<std::size_t>(&profile - profiles.data())]) continue;
       const auto signs = fulfilled(profile, on);
@@ -282,6 +301,8 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
           matches, [&](const Match& other) { return supersedes(*other.profile, *match.profile); });
     });
     if (!matches.empty()) result.profile = (first == matches.end() ? matches.begin() : first)->profile;
+    if (result.profile != nullptr && result.profile->kind == ProfileKind::launcher)
+      result.nodes_around = nodes_around(profiles, has_clue, on);
     for (const auto& match : matches)
       if (match.profile != result.profile &&
           (match.profile->has_own_words() || result.profile->kind == ProfileKind::foreign))

@@ -80,6 +80,10 @@ struct Platform {
   std::vector<Other> others;
   /// States that can mean two things. They are faults unless the user sets the node's numbers.
   Faults doubts;
+  /// The number of nodes that a platform around a launcher gives, if it is above one. The launcher's
+  /// variables hide that platform's profile (`unless`, `supersedes`): its processes need not be on all those
+  /// nodes.
+  std::optional<Value> nodes_around;
   /// The command finds the master through the platform (Profile::agents).
   bool command_finds_master = false;
   std::vector<std::string> warnings;  ///< about ignored service links and the like

@@ -265,6 +265,15 @@ std::vector<std::string> signs_of_several_nodes(const Environment& environment) 
   return signs;
 }
 
+void warn_of_nodes_around(Resolution& r) {
+  const auto& around = r.platform.nodes_around;
+  if (!around) return;
+  r.warn(
+      fmt::format("{}, but {}, so this node trains alone; start processes on all nodes, or set "
+                  "RANKSHIM_NNODES=1 if it is alone",
+                  r.said(Fact::nnodes).text, said(Fact::nnodes, *around).text));
+}
+
 void weigh_alone(Resolution& r) {
   if (!r.reads_variables() || r.user_says_alone()) return;
   for (const Said& proof : proofs_of_others(r)) {
@@ -276,6 +285,7 @@ void weigh_alone(Resolution& r) {
              fmt::format("unset {} if this node is alone, or {}", joined(there, " and "), settle_node));
   }
   if (!r.faults.empty()) return;
+  warn_of_nodes_around(r);
   weigh_claims(r);
   weigh_signs(r);
 }

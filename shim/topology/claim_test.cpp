@@ -167,6 +167,42 @@ TEST_CASE("a node whose workers are all of WORLD_SIZE is alone, whatever counts 
   }
 }
 
+TEST_CASE("a launcher's processes that are all on one of several nodes train alone, which is a warning") {
+  const Words one = {"OMPI_COMM_WORLD_SIZE=1", "OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_LOCAL_SIZE=1",
+                     "OMPI_COMM_WORLD_LOCAL_RANK=0"};
+  const Words eight = {"OMPI_COMM_WORLD_SIZE=8", "OMPI_COMM_WORLD_RANK=3", "OMPI_COMM_WORLD_LOCAL_SIZE=8",
+                       "OMPI_COMM_WORLD_LOCAL_RANK=3"};
+  const Words hydra = {"PMI_SIZE=1", "PMI_RANK=0", "MPI_LOCALRANKID=0", "MPI_LOCALNRANKS=1"};
+  const Words slurm = {"SLURM_JOB_ID=7", "SLURM_JOB_NUM_NODES=2", "SLURM_NNODES=2",
+                       "SLURM_JOB_NODELIST=n[1-2]"};
+  const Words pbs = {"PBS_JOBID=7", "PBS_NUM_NODES=2", "PBS_NODEFILE=/nodes"};
+  const Words lsf = {"LSB_JOBID=7", "LSB_MCPU_HOSTS=n1 8 n2 8"};
+  for (const Words& launcher : {one, eight, hydra})
+    for (const Words& around : {slurm, pbs, lsf}) {
+      INFO(joined(launcher, " ") << " in " << joined(around, " "));
+      FakeNode node(with(launcher, around));
+      node.files["/nodes"] = "n1\nn2\n";
+      CHECK_THAT(answer(node), Catch::Contains(" of ") && Catch::EndsWith("; warns"));
+      CHECK_THAT(answer(node, {"--nnodes=1"}), !Catch::Contains("warns"));
+    }
+  // A step on one of the nodes is a job of its own.
+  CHECK_THAT(answer(FakeNode(with(one, {"SLURM_JOB_ID=7", "SLURM_JOB_NUM_NODES=2", "SLURM_STEP_ID=0",
+                                        "SLURM_NNODES=1", "SLURM_STEP_NUM_NODES=1", "SLURM_NODEID=0"}))),
+             !Catch::Contains("warns"));
+}
+
+TEST_CASE("a process that is the whole job is weighed as a node that is alone") {
+  const Words alone = {"RANK=0", "WORLD_SIZE=1", "LOCAL_RANK=0", "LOCAL_WORLD_SIZE=1"};
+  CHECK(answer(FakeNode(alone)) == "rank 0 of 1, master 127.0.0.1");
+  CHECK(answer(FakeNode(with(alone, {"FOO_NODE_RANK=1", "FOO_NUM_NODES=2"}))) ==
+        "rank 0 of 1, master 127.0.0.1; warns");
+  for (const Words& others : std::vector<Words>{
+           {"NODE_RANK=1", "MASTER_ADDR=h"}, {"JOB_COMPLETION_INDEX=3"}, {"MASTER_ADDR=h", "NNODES=2"}}) {
+    INFO(joined(others, " "));
+    CHECK_THAT(answer(FakeNode(with(alone, others))), Catch::StartsWith("refused: "));
+  }
+}
+
 TEST_CASE("--nnodes=1 is enough to be alone, whatever the platform's number of this node is") {
   const std::vector<Words> all = {
       {"JOB_COMPLETION_INDEX=3"},

@@ -271,6 +271,26 @@ bool has_other_nodes(const Resolution& r) {
   return r.user_says_alone() && !one_node && here != 0 && here < r.number(Fact::world_size);
 }
 
+/// Each node has at least one of the job's processes, whoever says how many nodes there are.
+void check_enough_processes(Resolution& r) {
+  const unsigned least = parse_count(min_and_max(r.text(Fact::nnodes)).first).value_or(0);
+  const unsigned here = std::max(r.number(Fact::local_world_size), 1U);
+  if (least <= 1 || here + (least - 1) <= r.number(Fact::world_size)) return;
+  Said processes = r.said(Fact::world_size);
+  if (r.has(Fact::local_world_size)) processes += " and " + r.said(Fact::local_world_size);
+  std::string fix = "correct one of them, or " + settle(Fact::nnodes);
+  if (r.is_users(Fact::nnodes))
+    fix =
+        fmt::format("start processes on all nodes, or {}",
+                    r.has_own_words()
+                        ? "set --platform=generic (RANKSHIM_PLATFORM) if this process is its node's launcher"
+                        : settle_nodes);
+  r.refuse(
+      Anchor::contradiction,
+      r.said(Fact::nnodes) + " contradicts " + processes + ", which leave no process for each other node",
+      std::move(fix));
+}
+
 /// Checks the number of processes on this node.
 void check_local_size(Resolution& r) {
   const unsigned world = r.number(Fact::world_size), local = r.number(Fact::local_world_size);
@@ -281,9 +301,7 @@ void check_local_size(Resolution& r) {
              "correct one of them, or " + settle(other));
   };
   const auto nnodes = r.known(Fact::nnodes), nproc = r.known(Fact::nproc_per_node);
-  // Every other node has at least one; they need not be spread evenly.
-  if (nnodes && *nnodes != 0 && (*nnodes == 1 ? local != world : local + *nnodes - 1 > world))
-    contradicts(Fact::nnodes, " and " + r.said(Fact::world_size));
+  if (nnodes == 1U && local != world) contradicts(Fact::nnodes, " and " + r.said(Fact::world_size));
   const bool even = !nnodes || *nnodes * local == world;
   if (nproc && *nproc != local && even) contradicts(Fact::nproc_per_node, "");
 }
@@ -297,7 +315,16 @@ void check_numbers_of_process(Resolution& r) {
              fmt::format("correct one of them, or {}", r.has_own_words() ? settle_process : settle_nodes));
   if (r.has(Fact::local_world_size)) check_below(r, Fact::local_rank, Fact::local_world_size, settle_process);
   if (r.known(Fact::node_rank) && r.known(Fact::nnodes)) check_below(r, Fact::node_rank, Fact::nnodes);
+  if (r.faults.empty()) check_enough_processes(r);
   if (r.faults.empty()) check_local_size(r);
+}
+
+/// A process that is the whole job trains alone: this is weighed as for a node that is alone.
+void complete_lone_process(Resolution& r) {
+  r.fill(Fact::nnodes, {"1", Origin::derived, "world_size"});
+  r.fill(Fact::nproc_per_node, {"1", Origin::derived, "world_size"});
+  if (r.known(Fact::node_rank)) check_below(r, Fact::node_rank, Fact::nnodes);
+  if (r.faults.empty()) weigh_alone(r);
 }
 
 }  // namespace
@@ -381,7 +408,9 @@ void complete_process(Resolution& r) {
       r.fill(Fact::nnodes,
              {std::to_string(world / local), Origin::derived, "world_size and local_world_size"});
   }
+  if (world == 1) complete_lone_process(r);
   const bool one_node = r.text(Fact::nnodes) == "1";
+  if (one_node && world != 1 && !r.user_says_alone()) warn_of_nodes_around(r);
   if (world == 1 || one_node) r.fill(Fact::master_addr, {"127.0.0.1"});
   if (!r.has(Fact::master_addr)) {
     Missing missing = why_missing(r, Fact::master_addr);
