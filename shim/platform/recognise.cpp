@@ -112,6 +112,55 @@ std::optional<Value> nodes_around(std::span<const Profile> profiles, const std::
   return std::nullopt;
 }
 
+/// Whether quotes are around the value. docker run --env-file and Kubernetes keep those of an env file.
+bool is_quoted(std::string_view value) {
+  return value.size() > 1 && (value.front() == '"' || value.front() == '\'') && value.back() == value.front();
+}
+
+/// The variables with quotes that a fact is read from: of the platform, of generic names and of torchrun's. A
+/// platform that is not recognised may be so because of a number in quotes: then that is looked for, too.
+std::vector<Quoted> quoted_variables(std::span<const Profile> profiles, const std::vector<bool>& has_clue,
+                                     const Profile* winner, Reading& on) {
+  constexpr auto identifiers =
+      std::to_array<Fact>({Fact::run_id, Fact::rdzv_id, Fact::rdzv_conf, Fact::attempt});
+  constexpr std::pair<Fact, std::string_view> torchs[] = {{Fact::rank, "RANK"},
+                                                          {Fact::world_size, "WORLD_SIZE"},
+                                                          {Fact::local_rank, "LOCAL_RANK"},
+                                                          {Fact::local_world_size, "LOCAL_WORLD_SIZE"}};
+  std::vector<Quoted> quoted;
+  const auto add = [&](Fact fact, std::string_view name, bool is_read) {
+    const auto value = on.get(name);
+    if (value && is_quoted(*value) &&
+        (is_read || parse_number<unsigned>(value->substr(1, value->size() - 2))) &&
+        std::ranges::find(quoted, name, &Quoted::name) == quoted.end())
+      quoted.push_back({fact, std::string(name), std::string(*value)});
+  };
+  const auto has_quotes = [](std::string_view entry) {
+    const std::string_view name = entry_name(entry);
+    return !name.empty() && is_quoted(trimmed(entry.substr(name.size() + 1)));
+  };
+  if (std::ranges::none_of(on.node.environment().entries(), has_quotes)) return quoted;
+  for (std::size_t i = 0; i < profiles.size(); ++i) {
+    const Profile& profile = profiles[i];
+    const bool is_read =
+        &profile == winner || profile.kind == ProfileKind::names || profile.kind == ProfileKind::flags;
+    const bool may_be_meant =
+        has_clue[i] && !profile.opt_in && (winner == nullptr || !winner->has_own_words());
+    if (!is_read && !may_be_meant) continue;
+    for (const FactExpression& one : profile.facts) {
+      std::vector<std::string> names;
+      if (!contains(identifiers, one.fact)) add_variables(one.expression, names);
+      for (const std::string& name : names) add(one.fact, name, is_read);
+    }
+    std::vector<std::string> names;
+    for (const Expression& sign : profile.signs)
+      if (may_be_meant) add_variables(sign, names);
+    for (const std::string& name : names) add(Fact::nnodes, name, is_read);
+  }
+  for (const auto& [fact, name] : torchs) add(fact, name, true);
+  return quoted;
+}
+
 /// Reads what anyone may have set beside the platform. The first profile that has a fact provides it.
 void read_names(std::span<const Profile> profiles, Reading& on, Platform& platform) {
   const bool is_names = platform.profile != nullptr && platform.profile->kind == ProfileKind::names;
@@ -319,6 +368,7 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
     result.pending = state(*profile, profile->pending, on);
   }
   read_names(profiles, on, result);
+  if (!result.idle) result.quoted = quoted_variables(profiles, has_clue, result.profile, on);
   if (result.profile != nullptr && wanted == "auto" && !result.idle && !result.pending)
     weigh(matches, result, on);
   if (!on.unreadable.empty()) return on.unreadable;

@@ -61,6 +61,12 @@ struct State {
   std::vector<std::string> names;  ///< the variables and files
 };
 
+/// A variable whose value is in the quotes of an env file, and the fact that is read from it.
+struct Quoted {
+  Fact fact;
+  std::string name, value;
+};
+
 /// What the platform provides on this node.
 struct Platform {
   std::string name =
@@ -84,6 +90,7 @@ struct Platform {
   /// variables hide that platform's profile (`unless`, `supersedes`): its processes need not be on all those
   /// nodes.
   std::optional<Value> nodes_around;
+  std::vector<Quoted> quoted;  ///< such variables; none of them means what its user wanted
   /// The command finds the master through the platform (Profile::agents).
   bool command_finds_master = false;
   std::vector<std::string> warnings;  ///< about ignored service links and the like

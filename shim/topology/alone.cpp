@@ -184,10 +184,20 @@ std::vector<std::string> unknown_signs(const Resolution& r) {
   return signs;
 }
 
+/// Whether the platform's own variables give both the number of nodes, which is one, and the master.
+bool platform_says_alone(const Resolution& r) {
+  const auto is_platforms = [&](Fact fact) {
+    const auto& own = r.platform.facts[fact];
+    return own && own->origin == Origin::variable && own->detail == r.topology.facts[fact]->detail;
+  };
+  return r.has_own_words() && is_platforms(Fact::nnodes) && is_platforms(Fact::master_addr);
+}
+
 /// Warns of what speaks for other nodes, and is not certain.
 void weigh_claims(Resolution& r) {
   const std::string& nnodes_by = r.fact(Fact::nnodes)->detail;
-  if (r.has(Fact::master_addr) && r.ranks.rank && r.ranks.world_size.value_or(1) > 1 &&
+  // On the host's network a pod does not have the name that its platform gives the master.
+  if (!platform_says_alone(r) && r.has(Fact::master_addr) && r.ranks.world_size.value_or(1) > 1 &&
       !r.is_this_node(r.text(Fact::master_addr)))
     r.warn(
         fmt::format("{} names another machine, but {} and WORLD_SIZE is the number of its workers, so this "

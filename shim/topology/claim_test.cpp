@@ -167,6 +167,19 @@ TEST_CASE("a node whose workers are all of WORLD_SIZE is alone, whatever counts 
   }
 }
 
+TEST_CASE("a platform that gives one node and its master is believed, whatever this host's name is") {
+  const Words pod = {
+      "PET_NNODES=1",          "PET_NODE_RANK=0",        "PET_NPROC_PER_NODE=8", "PET_MASTER_ADDR=j-master-0",
+      "PET_MASTER_PORT=23456", "MASTER_ADDR=j-master-0", "MASTER_PORT=23456",    "RANK=0",
+      "WORLD_SIZE=8"};
+  CHECK(answer(FakeNode(pod)) == "node 0 of 1, master j-master-0");
+  CHECK_THAT(answer(FakeNode({"LOCAL_WORLD_SIZE=8", "WORLD_SIZE=8", "NODE_RANK=0", "MASTER_ADDR=h"})),
+             Catch::EndsWith("; warns"));
+  // Generic names are no platform's.
+  CHECK_THAT(answer(FakeNode({"NNODES=1", "NPROC_PER_NODE=8", "RANK=0", "WORLD_SIZE=8", "MASTER_ADDR=h"})),
+             Catch::EndsWith("; warns"));
+}
+
 TEST_CASE("a launcher's processes that are all on one of several nodes train alone, which is a warning") {
   const Words one = {"OMPI_COMM_WORLD_SIZE=1", "OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_LOCAL_SIZE=1",
                      "OMPI_COMM_WORLD_LOCAL_RANK=0"};

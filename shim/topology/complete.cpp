@@ -388,6 +388,7 @@ void complete_node(Resolution& r) {
 }
 
 void complete_process(Resolution& r) {
+  if (!check_nnodes(r)) return;
   check_complete(r);
   if (!r.faults.empty()) return;
   if (has_other_nodes(r))

@@ -89,6 +89,19 @@ TEST_CASE("what contradicts itself or can mean two things is refused, and both v
        {"RANKSHIM_NNODES", "OMPI_COMM_WORLD_LOCAL_SIZE"}},
       {{"RANKSHIM_NNODES=2", "RANK=0", "WORLD_SIZE=1", "LOCAL_RANK=0", "MASTER_ADDR=h"},
        {"RANKSHIM_NNODES", "WORLD_SIZE"}},
+      {{"AZUREML_NODE_COUNT=two", "NODE_RANK=0", "RANK=1", "WORLD_SIZE=16", "LOCAL_RANK=1", "MASTER_ADDR=m"},
+       {"AZUREML_NODE_COUNT"}},
+      // the quotes of an env file
+      {{"SKYPILOT_NODE_RANK=0", "SKYPILOT_NODE_IPS=a\nb", "SKYPILOT_NUM_NODES=2",
+        "SKYPILOT_NUM_GPUS_PER_NODE=\"8\""},
+       {"SKYPILOT_NUM_GPUS_PER_NODE"}},
+      {{"AZUREML_NODE_COUNT=\"2\"", "NODE_RANK=0", "RANK=1", "WORLD_SIZE=16", "LOCAL_RANK=1",
+        "MASTER_ADDR=m"},
+       {"AZUREML_NODE_COUNT"}},
+      {{"NNODES='2'", "NODE_RANK=\"1\"", "MASTER_ADDR=\"h\""}, {"NNODES", "NODE_RANK", "MASTER_ADDR"}},
+      {{"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=h", "MASTER_PORT=\"29500\""}, {"MASTER_PORT"}},
+      {{"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=h", "LOCAL_RANK=\"0\""}, {"LOCAL_RANK"}},
+      {{"CM_WORKER_SIZE=\"2\""}, {"CM_WORKER_SIZE"}},
       // left over from an outer platform
       {{"OMPI_COMM_WORLD_SIZE=4", "OMPI_COMM_WORLD_RANK=3", "OMPI_COMM_WORLD_LOCAL_SIZE=2",
         "OMPI_COMM_WORLD_LOCAL_RANK=1", "RANK=1", "WORLD_SIZE=4", "MASTER_ADDR=m"},
@@ -345,6 +358,10 @@ TEST_CASE("what contradicts itself or can mean two things is refused, and both v
       {{"VC_WORKER_HOSTS=same.rec", "VC_WORKER_NUM=1", "VC_PS_HOSTS=rec-ps-0.rec", "VC_PS_NUM=1"},
        {"VC_TASK_INDEX", "VC_WORKER_HOSTS"},
        "same"},
+      {{"VC_TASK_INDEX=0", "VC_LEADER_HOSTS=j-leader-0.j", "VC_LEADER_NUM=1", "VC_WORKER_HOSTS=j-worker-0.j",
+        "VC_WORKER_NUM=1"},
+       {"VC_LEADER_HOSTS", "VC_WORKER_HOSTS"},
+       "j-worker-0"},
       {{"CM_RANK=1", "CM_WORKER_SIZE=16", "CM_LOCAL_WORKER=8", "CM_CHIEF_IP=10.0.0.1"}, {"WORLD_SIZE"}},
       {{"BEAKER_REPLICA_RANK=0", "BEAKER_REPLICA_COUNT=2"}, {"BEAKER_LEADER_REPLICA_HOSTNAME"}},
       // other frameworks' launchers
@@ -391,6 +408,9 @@ TEST_CASE("what contradicts itself or can mean two things is refused, and both v
 }
 
 TEST_CASE("what the user sets settles what is refused") {
+  const auto quoted = resolve(
+      FakeNode({"NNODES=\"2\"", "NODE_RANK=1", "MASTER_ADDR=h", "RUN_NAME=\"r\"", "RANKSHIM_NNODES=2"}));
+  CHECK(std::holds_alternative<Topology>(quoted));
   const FakeNode two({"DSTACK_NODES_NUM=2", "DSTACK_NODE_RANK=1", "DSTACK_MASTER_NODE_IP=10.0.0.1",
                       "SKYPILOT_NODE_RANK=0", "SKYPILOT_NUM_NODES=2",
                       "SKYPILOT_NODE_IPS=10.0.0.1\n10.0.0.2"});

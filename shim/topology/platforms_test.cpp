@@ -15,7 +15,7 @@ bool is_the_only_sign(std::string_view variable) {
 
 /// No other variable shows that this part of the job does not train.
 bool is_the_only_sign_of_the_role(std::string_view variable) {
-  return variable == "K_MPI_JOB_ROLE" || variable == "NODE_TYPE";
+  return variable == "K_MPI_JOB_ROLE" || variable == "NODE_TYPE" || variable == "SLURM_HET_SIZE";
 }
 
 /// Without it nothing indicates other nodes: the one variable of an Indexed Job or of TensorFlow, a rank

@@ -244,7 +244,10 @@ void recognise_started_process(Resolution& r) {
 
 void read_ranks(Resolution& r, std::string_view unit) {
   check_numbers(r);
-  take_meaning(r, meaning_of(r.ranks, known_node(r.topology.facts), unit));
+  KnownNode node = known_node(r.topology.facts);
+  if (node.node_rank == 0U && r.ranks.rank == 0U && !node.has_nnodes && !node.workers)
+    if (const auto visible = r.node.accelerators()) node.accelerators = visible->count;
+  take_meaning(r, meaning_of(r.ranks, node, unit));
 }
 
 void check_ranks(Resolution& r) {

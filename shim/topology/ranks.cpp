@@ -69,6 +69,10 @@ RankMeaning meaning_of(const RankVariables& ranks, const KnownNode& node, std::s
   if (by_itself && !node.has_nnodes && ranks.has_pet_node_rank) return RankMeaning::nothing;
   const bool asks = by_itself && !node.has_nnodes && node.node_rank && ranks.world_size.value_or(1) > 1;
   if (asks && !ranks.rank && node.workers != 1U) return RankMeaning::unclear;  // MosaicML, Lightning, ClearML
+  // ClearML gives node 0 the same numbers for several nodes and for their processes.
+  const unsigned devices = node.accelerators;
+  if (asks && devices > 1 && *ranks.world_size > devices && *ranks.world_size % devices == 0)
+    return RankMeaning::unclear;
   // The rank of the node's first process, which is node 0's number too.
   const unsigned each = node.workers.value_or(1);
   if (asks && each > 1 && *ranks.world_size % each == 0 && !node.node_rank_is_certain &&

@@ -25,6 +25,7 @@ RankVariables rank_variables(const Environment& environment);
 /// What other sources tell about the node: the user, the platform, generic names, a launcher's flags.
 struct KnownNode {
   std::optional<unsigned> nnodes, node_rank, workers;  ///< `workers` is for one node
+  unsigned accelerators = 0;                           ///< that are visible; 0 where it does not matter
   bool has_nnodes = false;                             ///< true for a range too
   bool nnodes_is_certain = false;                      ///< the user set it: nothing contradicts it
   bool node_rank_is_certain = false;                   ///< likewise

@@ -14,7 +14,7 @@ RankVariables variables(Number rank, Number world, Number local = none, Number l
 }
 
 KnownNode known(Number nnodes, Number node_rank, Number workers = none) {
-  return {nnodes, node_rank, workers, nnodes.has_value(), false, false, false};
+  return {nnodes, node_rank, workers, 0, nnodes.has_value(), false, false, false};
 }
 
 }  // namespace
@@ -56,6 +56,16 @@ TEST_CASE("RANK, WORLD_SIZE and LOCAL_RANK get their meaning beside what is know
     INFO(one.what);
     CHECK(meaning_of(one.ranks, one.node, "auto") == one.meaning);
   }
+}
+
+TEST_CASE("RANK=0 on node 0 is that of the node, unless WORLD_SIZE can be the processes of several nodes") {
+  KnownNode node = known(none, 0);
+  node.accelerators = 8;
+  CHECK(meaning_of(variables(0, 16), node, "auto") == RankMeaning::unclear);
+  CHECK(meaning_of(variables(0, 2), node, "auto") == RankMeaning::nodes);
+  CHECK(meaning_of(variables(0, 8), node, "auto") == RankMeaning::nodes);
+  node.accelerators = 1;
+  CHECK(meaning_of(variables(0, 16), node, "auto") == RankMeaning::nodes);
 }
 
 TEST_CASE("--rank-unit decides what is unclear") {

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <utility>
 
@@ -174,6 +175,27 @@ bool refuse_own_endpoint(Resolution& r) {
   return true;
 }
 
+/// Refuses the facts whose variables are in quotes, unless the user gives them. What else is wrong follows
+/// from that.
+bool has_quotes(Resolution& r) {
+  constexpr auto of_processes =
+      std::to_array<Fact>({Fact::rank, Fact::world_size, Fact::local_rank, Fact::local_world_size});
+  Faults faults;
+  for (const auto& [fact, name, value] : r.platform.quoted) {
+    const bool is_process = contains(of_processes, fact);
+    if (is_process ? user_sets_numbers(r) : r.is_users(fact)) continue;
+    faults.push_back(rankshim::fault(
+        Anchor::no_number,
+        {fmt::format("{}={} has quotes in its value: docker run --env-file and Kubernetes keep them", name,
+                     in_quotes(value)),
+         {name}},
+        fmt::format("write {} without quotes, or {}", name, is_process ? settle_nodes : settle(fact))));
+  }
+  if (faults.empty()) return false;
+  r.faults = std::move(faults);
+  return true;
+}
+
 }  // namespace
 
 bool check_master_addr(Resolution& r) {
@@ -223,6 +245,7 @@ Outcome<Topology> resolve_topology(const Settings& settings, const platform::Pla
   if (r.faults.empty()) recognise_started_process(r);
   if (!r.faults.empty()) return std::move(r.faults);
   take_winners(r);
+  if (has_quotes(r)) return std::move(r.faults);
   take_ranks(r, user_sets_numbers(r));
   if (!r.faults.empty()) return std::move(r.faults);
   if (r.user_says_alone()) become_alone(r);
