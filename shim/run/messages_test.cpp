@@ -38,7 +38,8 @@ TEST_CASE("what is set but cannot be used is named with its value and why") {
        "SLURM_NNODES=2, but the master's address is unknown: SLURM_JOB_NODELIST='[]' is not a Slurm host "
        "list; "
        "SLURM_STEP_NODELIST is not set; correct SLURM_JOB_NODELIST, or set MASTER_ADDR to node 0's name or "
-       "address, or --master-addr (RANKSHIM_MASTER_ADDR) [R9]"},
+       "address, or --master-addr (RANKSHIM_MASTER_ADDR), or set RANKSHIM_NNODES=1 if this node is alone "
+       "[R9]"},
       {{"PBS_JOBID=1", "PBS_NODEFILE=/var/spool/x"},
        "this is pbs (PBS_JOBID=1, PBS_NODEFILE=/var/spool/x), but the number of nodes is unknown: "
        "PBS_NODEFILE=/var/spool/x cannot be read "
@@ -47,13 +48,15 @@ TEST_CASE("what is set but cannot be used is named with its value and why") {
       {{"SKYPILOT_NODE_RANK=", "SKYPILOT_NODE_IPS=a\nb", "SKYPILOT_NUM_NODES=2"},
        "SKYPILOT_NUM_NODES=2, but this node's rank is unknown: SKYPILOT_NODE_RANK is empty; "
        "correct "
-       "SKYPILOT_NODE_RANK, or set NODE_RANK (0 on the master), or --node-rank (RANKSHIM_NODE_RANK) [R8]"},
+       "SKYPILOT_NODE_RANK, or set NODE_RANK (0 on the master), or --node-rank (RANKSHIM_NODE_RANK), or set "
+       "RANKSHIM_NNODES=1 if this node is alone [R8]"},
       {{"LSB_JOBID=7", "LSB_MCPU_HOSTS=n1 8 n2 8"},
        "nnodes=2 (derived from LSB_MCPU_HOSTS), but this node's rank is unknown: this node's "
        "name "
        "some-host is not in LSB_MCPU_HOSTS='n1 8 n2 8'; LSB_DJOB_HOSTFILE, LSB_HOSTS are not set; set "
        "NODE_RANK (0 "
-       "on the master), or --node-rank (RANKSHIM_NODE_RANK) [R8]"},
+       "on the master), or --node-rank (RANKSHIM_NODE_RANK), or set RANKSHIM_NNODES=1 if this node is alone "
+       "[R8]"},
   };
   for (const Message& message : messages) CHECK(line_for(message) == message.line);
 }

@@ -143,7 +143,9 @@ std::vector<Said> proofs_of_others(const Resolution& r) {
   for (const platform::Other& other : r.platform.others) {
     if (!other.several.empty())
       proofs.emplace_back(
-          fmt::format("{} shows several processes of {}", other.several, other.profile->title), other.names);
+          fmt::format("{} {} several processes of {}", other.several,
+                      other.several.find(", ") == std::string::npos ? "shows" : "show", other.profile->title),
+          other.names);
     if (!other.profile->has_own_words() || other.facts.has(Fact::nnodes)) continue;
     // It does not say how many nodes there are, but that there are others.
     const auto& rank = other.facts[Fact::node_rank];
@@ -252,7 +254,7 @@ std::vector<NearMiss> near_misses(const Environment& environment, std::span<cons
       const auto value = environment.get(name);
       if (value && name == "MASTER_ADDR" && is_service_link(*value))
         misses.push_back(
-            {std::string(name), fmt::format("{}={} is a URL, and no host", name, in_quotes(*value))});
+            {std::string(name), fmt::format("{}={} is a URL, not a host name", name, in_quotes(*value))});
       if (environment.get(wanted)) continue;
       if (name == wanted)
         misses.push_back({std::string(name), fmt::format("{} is set, but empty", name), true});

@@ -216,6 +216,18 @@ TEST_CASE("a process that is the whole job is weighed as a node that is alone") 
   }
 }
 
+TEST_CASE("what is left over beside a platform is said in one run") {
+  const auto outcome = resolve(
+      FakeNode({"SKYPILOT_NUM_NODES=2", "SKYPILOT_NODE_RANK=1", "SKYPILOT_NODE_IPS=10.0.0.1\n10.0.0.2",
+                "WORLD_SIZE=3", "RANK=7", "MASTER_ADDR=localhost"}));
+  REQUIRE(std::holds_alternative<Faults>(outcome));
+  const auto& faults = std::get<Faults>(outcome);
+  REQUIRE(faults.size() == 3);
+  CHECK(faults[0].what == "SKYPILOT_NUM_NODES=2 contradicts WORLD_SIZE=3");
+  CHECK(faults[1].what == "SKYPILOT_NODE_RANK=1 contradicts RANK=7");
+  CHECK(faults[2].what == "MASTER_ADDR=localhost on node 1 is this node itself, not the master");
+}
+
 TEST_CASE("--nnodes=1 is enough to be alone, whatever the platform's number of this node is") {
   const std::vector<Words> all = {
       {"JOB_COMPLETION_INDEX=3"},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <utility>
 
 #include "base/text.h"
 #include "platform/evaluation.h"
@@ -103,26 +104,33 @@ void complete_nproc(Resolution& r) {
 /// Whether something shows other nodes although their number is not known, or the platform's own variable for
 /// it is not set: then there is a fault, because to guess one node would be wrong.
 bool lacks_nnodes(Resolution& r) {
-  Said shown("");
+  Said shown(""), numbered("");
+  unsigned signs = 0;
   for (const Fact known : {Fact::node_rank, Fact::master_addr, Fact::rdzv_endpoint}) {
     if (!r.has(known) || (known == Fact::master_addr && is_loopback(r.text(known)))) continue;
+    const bool is_first_node = known == Fact::node_rank && r.text(known) == "0";
     // The flags of a torchrun on a single node are often complete: --node_rank=0 without --nnodes.
-    if (known == Fact::node_rank && r.is_flag(known) && r.text(known) == "0") continue;
-    shown.list(r.said(known));
+    if (is_first_node && r.is_flag(known)) continue;
+    (is_first_node ? numbered : shown).list(r.said(known));
+    signs += is_first_node ? 0 : 1;
   }
-  const bool shows = !shown.text.empty();
-  if (!shows && !r.has_own_words()) return false;
+  const bool is_known = signs != 0 || !numbered.text.empty();
+  if (!is_known && !r.has_own_words()) return false;
   const Missing missing = why_missing(r, Fact::nnodes);
-  if (!shows && !missing.is_expected) return false;
-  // An address of this node has no name.
-  if (r.has_own_words() && r.has(Fact::master_addr) && r.fact(Fact::master_addr)->origin == Origin::derived)
-    shown += " of " + r.recognised();
-  const char* says = shown.text.find(", ") == std::string::npos ? " says" : " say";
-  r.refuse(Anchor::nnodes_unknown,
-           (shows ? shown + says + " that there are other nodes, but their number is unknown"
-                  : "this is " + r.recognised() + ", but the number of nodes is unknown") +
-               missing.why,
-           missing.remedy + set_nnodes);
+  if (!is_known && !missing.is_expected) return false;
+  Said what = "this is " + r.recognised() + ", but the number of nodes is unknown";
+  if (signs != 0) {
+    what = std::move(shown);
+    // An address of this node has no name.
+    if (r.has_own_words() && r.has(Fact::master_addr) && r.fact(Fact::master_addr)->origin == Origin::derived)
+      what += " of " + r.recognised();
+    what += signs == 1 ? " says" : " say";
+    what += Said(" that there are other nodes, but their number is unknown", std::move(numbered.names));
+  } else if (is_known) {
+    what = std::move(numbered);
+    what += " is this node's rank, but the number of nodes is unknown";
+  }
+  r.refuse(Anchor::nnodes_unknown, what + missing.why, missing.remedy + set_nnodes);
   return true;
 }
 
@@ -146,11 +154,12 @@ void complete_static(Resolution& r) {
                           {"PET_RDZV_BACKEND"});
       missing.remedy += "set --rdzv-backend (RANKSHIM_RDZV_BACKEND), or ";
     }
-    r.refuse(
-        Anchor::rank_unknown, r.said(Fact::nnodes) + ", but this node's rank is unknown" + missing.why,
-        missing.remedy + (r.fact(Fact::nnodes)->detail == "WORLD_SIZE"
-                              ? fmt::format("set NNODES and NODE_RANK (0 on the master), or {}", settle_nodes)
-                              : "set NODE_RANK (0 on the master), or --node-rank (RANKSHIM_NODE_RANK)"));
+    r.refuse(Anchor::rank_unknown, r.said(Fact::nnodes) + ", but this node's rank is unknown" + missing.why,
+             missing.remedy +
+                 (r.fact(Fact::nnodes)->detail == "WORLD_SIZE"
+                      ? fmt::format("set NNODES and NODE_RANK (0 on the master), or {}", settle_nodes)
+                      : "set NODE_RANK (0 on the master), or --node-rank (RANKSHIM_NODE_RANK)") +
+                 (r.is_users(Fact::nnodes) || r.is_flag(Fact::nnodes) ? "" : if_alone));
   }
   r.topology.part = StaticNode{.nodes = r.number(Fact::nnodes),
                                .rank = r.number(Fact::node_rank),
@@ -161,7 +170,8 @@ void complete_static(Resolution& r) {
     const Missing missing = why_missing(r, Fact::master_addr);
     return r.refuse(Anchor::master_unknown,
                     r.said(Fact::nnodes) + ", but the master's address is unknown" + missing.why,
-                    missing.remedy + set_master_addr);
+                    missing.remedy + set_master_addr +
+                        (r.is_users(Fact::nnodes) || r.is_flag(Fact::nnodes) ? "" : if_alone));
   }
   if (check_master_addr(r)) complete_meeting(r, r.known(Fact::node_rank).value_or(0) == 0);
 }
@@ -255,8 +265,8 @@ void check_complete(Resolution& r) {
     const Missing missing = why_missing(r, needed);
     r.refuse(
         Anchor::rank_unknown,
-        r.recognised() + " has started one process per accelerator, but " + std::string(name(needed)) +
-            " is unknown" + missing.why,
+        r.recognised() + " has started this process, but " + std::string(name(needed)) + " is unknown" +
+            missing.why,
         fmt::format("{}{}{}", missing.remedy,
                     missing.unset.empty() ? "" : fmt::format("set {}, or ", missing.unset), settle_process));
   }
@@ -419,7 +429,7 @@ void complete_process(Resolution& r) {
       std::ranges::move(why_missing(r, of_one_node).why.names, std::back_inserter(missing.why.names));
     return r.refuse(Anchor::master_unknown,
                     r.said(Fact::world_size) + ", but the address of rank 0 is unknown" + missing.why,
-                    missing.remedy + set_master_addr);
+                    missing.remedy + set_master_addr + (r.is_users(Fact::nnodes) ? "" : if_alone));
   }
   if (world == 1 || check_master_addr(r)) complete_meeting(r, rank == 0 || one_node);
 }

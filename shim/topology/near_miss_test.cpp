@@ -33,7 +33,7 @@ TEST_CASE("a variable of nearly the right name is named with the right one") {
       {{"N_NODES=2"}, "N_NODES=2 is set, but the name is NNODES"},
       {{"MASTER_ADDRESS=a b"}, "MASTER_ADDRESS='a b' is set, but the name is MASTER_ADDR"},
       {{"MASTERADDR=m"}, "MASTERADDR=m is set, but the name is MASTER_ADDR"},
-      {{"MASTER_ADDR=tcp://10.0.0.1:80"}, "MASTER_ADDR=tcp://10.0.0.1:80 is a URL, and no host"},
+      {{"MASTER_ADDR=tcp://10.0.0.1:80"}, "MASTER_ADDR=tcp://10.0.0.1:80 is a URL, not a host name"},
       {{"WORLD_SIZE="}, "WORLD_SIZE is set, but empty"},
       {{"RANK= "}, "RANK is set, but empty"},
       {{"WORLD_SIZE=", "WORLDSIZE=2"},

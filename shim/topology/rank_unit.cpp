@@ -262,7 +262,13 @@ void check_ranks(Resolution& r) {
     if (node.nnodes == 1U) node.node_rank = 0;
     // WORLD_SIZE is the platform's, even if the user sets the number of workers.
     if (r.is_users(Fact::nproc_per_node)) node.workers.reset();
-    take_meaning(r, clash_of(r.ranks, node));
+    const RankMeaning clash = clash_of(r.ranks, node);
+    take_meaning(r, clash);
+    if (clash != RankMeaning::wrong_nnodes) return;
+    // RANK is probably left over of the same job: one run says both.
+    RankVariables ranks = r.ranks;
+    ranks.world_size.reset();
+    take_meaning(r, clash_of(ranks, node));
   }
 }
 

@@ -19,6 +19,9 @@ constexpr const char* settle_process =
 constexpr const char* set_master_addr =
     "set MASTER_ADDR to node 0's name or address, or --master-addr (RANKSHIM_MASTER_ADDR)";
 
+/// The end of a fix where a number of nodes that is left over may be the cause.
+constexpr const char* if_alone = ", or set RANKSHIM_NNODES=1 if this node is alone";
+
 /// What is known while the claims of all sources become a topology or faults: resolve.cpp has the steps.
 struct Resolution {
   const Settings& settings;

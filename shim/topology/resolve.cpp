@@ -49,6 +49,7 @@ Said Resolution::recognised() const {
 }
 
 void Resolution::refuse(Anchor anchor, Said what, std::string fix) {
+  if (std::ranges::find(faults, what.text, &Fault::what) != faults.end()) return;
   faults.push_back(fault(anchor, std::move(what), std::move(fix)));
 }
 
@@ -175,6 +176,20 @@ bool refuse_own_endpoint(Resolution& r) {
   return true;
 }
 
+void refuse_own_address(Resolution& r) {
+  r.refuse(Anchor::own_address,
+           r.said(Fact::master_addr) +
+               fmt::format(" on node {} is this node itself, not the master", r.text(Fact::node_rank)),
+           fmt::format("{}; 127.0.0.1 for a trial with all nodes on one machine", set_master_addr));
+}
+
+/// The address of an outer job beside RANK and WORLD_SIZE that are left over of it: all in one run.
+void check_left_over_address(Resolution& r) {
+  if (r.granularity == Granularity::node && r.number(Fact::node_rank) != 0 && r.has(Fact::master_addr) &&
+      !r.is_users(Fact::master_addr) && is_localhost_name(r.text(Fact::master_addr)))
+    refuse_own_address(r);
+}
+
 /// Refuses the facts whose variables are in quotes, unless the user gives them. What else is wrong follows
 /// from that.
 bool has_quotes(Resolution& r) {
@@ -217,10 +232,7 @@ void complete_meeting(Resolution& r, bool hosts_master) {
   if (!r.faults.empty() || refuse_own_endpoint(r)) return;
   if (hosts_master || !is_loopback(host) || r.is_users(Fact::master_addr)) return;
   if (is_localhost_name(host))
-    r.refuse(Anchor::own_address,
-             r.said(Fact::master_addr) +
-                 fmt::format(" on node {} is this node itself, not the master", r.text(Fact::node_rank)),
-             fmt::format("{}; 127.0.0.1 for a trial with all nodes on one machine", set_master_addr));
+    refuse_own_address(r);
   else
     r.warn(r.said(Fact::master_addr).text +
            " is this machine itself, which is right only if all nodes are on it");
@@ -231,7 +243,8 @@ void check_below(Resolution& r, Fact smaller, Fact larger, std::string_view sett
   if (number && number < limit) return;
   r.refuse(Anchor::not_below,
            r.said(smaller) + (number ? " is not below " : " is not a number below ") + r.said(larger),
-           fmt::format("correct one of them, or {}", settles));
+           fmt::format("correct one of them, or {}{}", settles,
+                       larger == Fact::nnodes && !r.is_users(larger) && !r.is_flag(larger) ? if_alone : ""));
 }
 
 Outcome<Topology> resolve_topology(const Settings& settings, const platform::Platform& platform,
@@ -247,6 +260,7 @@ Outcome<Topology> resolve_topology(const Settings& settings, const platform::Pla
   take_winners(r);
   if (has_quotes(r)) return std::move(r.faults);
   take_ranks(r, user_sets_numbers(r));
+  if (!r.faults.empty()) check_left_over_address(r);
   if (!r.faults.empty()) return std::move(r.faults);
   if (r.user_says_alone()) become_alone(r);
   if (r.idle) {

@@ -142,7 +142,7 @@ TEST_CASE(
        {"NODE_RANK", "NNODES", "WORLD_SIZE"},
        "NODE_RANK=1 says that there are other nodes",
        "--nnodes"},
-      {{"RANK=0"}, {"RANK", "NNODES", "WORLD_SIZE"}, "RANK=0 says that there are other nodes", "--nnodes"},
+      {{"RANK=0"}, {"RANK", "NNODES", "WORLD_SIZE"}, "RANK=0 is this node's rank, but", "--nnodes"},
       {{"MASTER_ADDR=10.0.0.5"},
        {"MASTER_ADDR", "NNODES", "WORLD_SIZE"},
        "their number is unknown",
