@@ -104,30 +104,30 @@ void complete_nproc(Resolution& r) {
 /// Whether something shows other nodes although their number is not known, or the platform's own variable for
 /// it is not set: then there is a fault, because to guess one node would be wrong.
 bool lacks_nnodes(Resolution& r) {
-  Said shown(""), numbered("");
-  unsigned signs = 0;
+  Said shown("");
+  bool shows_others = false;
   for (const Fact known : {Fact::node_rank, Fact::master_addr, Fact::rdzv_endpoint}) {
     if (!r.has(known) || (known == Fact::master_addr && is_loopback(r.text(known)))) continue;
     const bool is_first_node = known == Fact::node_rank && r.text(known) == "0";
     // The flags of a torchrun on a single node are often complete: --node_rank=0 without --nnodes.
     if (is_first_node && r.is_flag(known)) continue;
-    (is_first_node ? numbered : shown).list(r.said(known));
-    signs += is_first_node ? 0 : 1;
+    shown.list(r.said(known));
+    shows_others = shows_others || !is_first_node;
   }
-  const bool is_known = signs != 0 || !numbered.text.empty();
+  const bool is_known = !shown.text.empty();
   if (!is_known && !r.has_own_words()) return false;
   const Missing missing = why_missing(r, Fact::nnodes);
   if (!is_known && !missing.is_expected) return false;
   Said what = "this is " + r.recognised() + ", but the number of nodes is unknown";
-  if (signs != 0) {
+  if (shows_others) {
     what = std::move(shown);
     // An address of this node has no name.
     if (r.has_own_words() && r.has(Fact::master_addr) && r.fact(Fact::master_addr)->origin == Origin::derived)
       what += " of " + r.recognised();
-    what += signs == 1 ? " says" : " say";
-    what += Said(" that there are other nodes, but their number is unknown", std::move(numbered.names));
+    what += what.text.find(", ") == std::string::npos ? " says" : " say";
+    what += " that there are other nodes, but their number is unknown";
   } else if (is_known) {
-    what = std::move(numbered);
+    what = std::move(shown);
     what += " is this node's rank, but the number of nodes is unknown";
   }
   r.refuse(Anchor::nnodes_unknown, what + missing.why, missing.remedy + set_nnodes);
