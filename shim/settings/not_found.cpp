@@ -15,7 +15,7 @@
 namespace rankshim {
 namespace {
 
-bool is_path(std::string_view program) { return program.find('/') != std::string_view::npos; }
+bool has_folder(std::string_view program) { return program.find('/') != std::string_view::npos; }
 
 bool is_subcommand(std::string_view word) {
   return !word.empty() && std::ranges::find(usages, word, &Usage::name) != usages.end();
@@ -39,7 +39,7 @@ std::string missing_target(const std::string& path) {
 /// What to do about a file in the working directory, which is not in PATH; empty if there is none.
 std::string advice_on_file_here(const std::string& name) {
   std::error_code unknown;
-  if (is_path(name) || !std::filesystem::is_regular_file(name, unknown)) return {};
+  if (has_folder(name) || !std::filesystem::is_regular_file(name, unknown)) return {};
   const bool runs = access(name.c_str(), X_OK) == 0;
   return fmt::format("; it is in the working directory: write {}{}", runs ? "./" : "sh ", shell_quote(name));
 }
@@ -54,7 +54,7 @@ std::string where_not_found(std::string_view program) {
       return fmt::format(": {} is a symbolic link to {}, which is not there",
                          candidate == program ? "it" : in_quotes(candidate), in_quotes(target));
   }
-  return is_path(program) ? "" : " in PATH";
+  return has_folder(program) ? "" : " in PATH";
 }
 
 std::string_view advice_on_blanks(std::string_view word) {

@@ -325,7 +325,7 @@ void wrap(std::string& out, std::size_t column, std::string_view text) {
 constexpr std::string_view title = "rankshim: a container's entrypoint that launches PyTorch on any platform";
 
 /// `--help`: what fits a terminal of 24 lines.
-std::string summary() {
+std::string one_screen() {
   std::string out = fmt::format("{}\n\nusage: rankshim {}\n\nExamples:\n", title, usages[0].arguments);
   for (const auto& [command, help] : examples) out += fmt::format("  {:<33}{}\n", command, help);
   out += "\nSubcommands:\n";
@@ -344,7 +344,7 @@ std::variant<Invocation, Rejected> read_settings(const std::vector<std::string>&
 }
 
 std::string help_text(std::string_view topic) {
-  if (topic.empty()) return summary();
+  if (topic.empty()) return one_screen();
   if (const std::string_view code = about_code(topic); !code.empty()) return std::string(code) + "\n";
   const bool all = topic == all_topics;
   std::string out, takes;
