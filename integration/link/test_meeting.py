@@ -127,7 +127,6 @@ def test_the_holder_of_the_masters_port_is_named_where_it_is_in_the_same_contain
 # What is started, where, with which code it ends, and what all say.
 FAILURES = {
     "a missing command": (["no-such-program"], {}, 127, "no-such-program was not found"),
-    "a command that cannot be executed": (["/etc/passwd"], {}, 126, "/etc/passwd cannot be executed"),
     "a pre-start hook": (UP, {"RANKSHIM_PRE_START": "exit 7"}, 7, "the pre-start hook "),
     "no accelerators": (UP, {"RANKSHIM_NPROC_PER_NODE": "gpu"}, 78, "RANKSHIM_NPROC_PER_NODE=gpu"),
 }
@@ -146,6 +145,16 @@ def test_a_node_that_cannot_take_part_ends_all_at_once_by_its_name(start, failur
         assert f"node {rank} (host job-node-{rank}) failed: " in last_line(node) and says in last_line(node)
         assert node.report()["root_cause"]["node_rank"] == rank
         assert node.report()["root_cause"]["exit_code"] == code
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_program_that_cannot_be_executed_on_one_node_ends_all_by_its_name(start, rank):
+    program = {"RANKSHIM_LAUNCHER": "none", "RANKSHIM_LINK": "on"}
+    nodes = [start(one, ["/etc/passwd"] if one == rank else UP, **program) for one in range(3)]
+    assert nodes.pop(rank).wait(LONG) == 126
+    for node in nodes:
+        assert node.wait(LONG) == 76, node.transcript()
+        assert f"node {rank} (host job-node-{rank}) failed: /etc/passwd cannot be executed" in last_line(node)
 
 
 @pytest.mark.parametrize("rank", [0, 1])

@@ -266,7 +266,7 @@ def test_a_node_of_an_earlier_attempt_is_turned_away_and_the_others_start(start)
     nodes = [start(rank, shell("echo UP"), SLURM_RESTART_COUNT="1", **requeued) for rank in range(2)]
     old = start(2, shell("echo UP"), SLURM_RESTART_COUNT="0", **requeued)
     assert old.wait(LONG) == 78, old.transcript()
-    assert "has attempt 0, node 0 (host job-node-0) has 1;" in last_line(old)
+    assert "has run id 7.0, node 0 has another;" in last_line(old)  # Slurm's has the attempt in it
     nodes.append(start(2, shell("echo UP"), SLURM_RESTART_COUNT="1", **requeued))
     assert [node.wait(LONG) for node in nodes] == [0, 0, 0]
 
