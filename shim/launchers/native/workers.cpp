@@ -65,27 +65,24 @@ WorkerPlan plan_worker(const StaticJob& job, unsigned local_rank, std::vector<st
 }  // namespace
 
 std::string filled_in(std::string_view word, const Placeholders& placeholders) {
+  constexpr std::string_view of_name = "abcdefghijklmnopqrstuvwxyz_";
   std::string out;
   for (auto brace = word.find('{'); brace != std::string_view::npos; brace = word.find('{')) {
     out += word.substr(0, brace);
     word.remove_prefix(brace + 1);
-    const bool of_shell = out.ends_with('$');
-    std::string text = "{";
-    for (const auto& [name, value] : placeholders) {
-      const std::string single = fmt::format("{}}}", name), doubled = fmt::format("{{{}}}}}", name);
-      if (word.starts_with(doubled) && !of_shell) {
-        text = doubled.substr(0, doubled.size() - 1);
-        word.remove_prefix(doubled.size());
-      } else if (word.starts_with(single) && (!of_shell || name == "local_rank")) {
-        if (of_shell) out.pop_back();
-        text = value;
-        word.remove_prefix(single.size());
-      } else {
-        continue;
-      }
-      break;
+    const bool of_shell = out.ends_with('$'), is_doubled = word.starts_with('{') && !of_shell;
+    std::string_view rest = word.substr(is_doubled ? 1 : 0);
+    const std::string_view name = rest.substr(0, rest.find_first_not_of(of_name));
+    rest.remove_prefix(name.size());
+    const auto known = placeholders.find(name);
+    const std::string_view end = is_doubled ? "}}" : "}";
+    if (known == placeholders.end() || !rest.starts_with(end) || (of_shell && name != "local_rank")) {
+      out += '{';
+      continue;
     }
-    out += text;
+    word = rest.substr(end.size());
+    if (of_shell) out.pop_back();
+    out += is_doubled ? fmt::format("{{{}}}", name) : known->second;
   }
   return out += word;
 }

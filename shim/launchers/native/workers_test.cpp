@@ -1,6 +1,7 @@
 #include "launchers/native/workers.h"
 
 #include <catch2/catch.hpp>
+#include <ctime>
 
 #include "run/plan_for_test.h"
 
@@ -185,6 +186,15 @@ TEST_CASE("everything else in braces stays as it is", "[native]") {
   CHECK(native::filled_in(R"({"device":"{local_rank}","x":{"y":1}})", values) ==
         R"({"device":"1","x":{"y":1}})");
   CHECK(native::filled_in("{{{rank}}}", values) == "{{rank}}");
+}
+
+TEST_CASE("a long word of braces takes no time worth mentioning", "[native][attack]") {
+  std::string word(1'000'000, '{');
+  const std::clock_t begin = std::clock();
+  CHECK(native::filled_in(word, values) == word);
+  while (word.size() < 2'000'000) word += "{rank";
+  CHECK(native::filled_in(word, values) == word);
+  CHECK(std::clock() - begin < 5 * CLOCKS_PER_SEC);
 }
 
 TEST_CASE("what follows a dollar is the shell's, but for torchrun's own macro", "[native]") {
