@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <iterator>
 #include <optional>
-#include <set>
 #include <span>
 #include <utility>
 
@@ -72,10 +71,12 @@ bool ends_with_any(std::string_view name, Words words) {
 }
 
 /// Whether the name is known to mean something else.
-bool is_other(std::string_view name) {
+bool is_other(std::string_view name, bool is_index = false) {
   if (contains(words::other_owner, name.substr(0, name.find('_')))) return true;
-  while (!name.empty())
-    if (contains(words::other_word, take_part(name, "_"))) return true;
+  while (!name.empty()) {
+    const std::string_view word = take_part(name, "_");
+    if (contains(words::other_word, word) || (!is_index && contains(words::other_count, word))) return true;
+  }
   return false;
 }
 
@@ -90,21 +91,25 @@ bool is_elsewhere(std::string_view value) {
   return is_host(host) && !is_loopback(host);
 }
 
-/// Whether the value lists two different addresses of one family. (A pod with two families has one of each.)
-bool lists_addresses(std::string_view value) {
+/// The literal addresses that the value lists; none if it lists anything else.
+std::vector<boost::asio::ip::address> addresses_in(std::string_view value) {
   if (value.starts_with("[\"") && value.ends_with("\"]")) value = value.substr(1, value.size() - 2);  // JSON
   std::string list(value);
   for (const char separator : {',', '"'}) std::ranges::replace(list, separator, ' ');
-  std::array<std::set<boost::asio::ip::address>, 2> seen;
+  std::vector<boost::asio::ip::address> found;
   std::string_view rest = list;
   for (auto entry = take_word(rest); !entry.empty(); entry = take_word(rest)) {
     const auto address = literal(host_in(entry));
-    if (!address) return false;
-    auto& family = seen[address->is_v4() ? 0 : 1];
-    family.insert(*address);
-    if (family.size() > 1) return true;
+    if (!address) return {};
+    add_once(*address, found);
   }
-  return false;
+  return found;
+}
+
+/// Whether two of them are of one family. (A pod with two families has one address of each.)
+bool are_several(const std::vector<boost::asio::ip::address>& addresses) {
+  return std::ranges::count(addresses, true, &boost::asio::ip::address::is_v4) > 1 ||
+         std::ranges::count(addresses, true, &boost::asio::ip::address::is_v6) > 1;
 }
 
 /// Whether a number that belongs to the index is above it: ROCKET_SIZE=2 beside ROCKET_INDEX=0;
@@ -128,14 +133,114 @@ bool has_number_above(std::string_view name, std::uint32_t index, const Environm
   return false;
 }
 
-bool is_sign(std::string_view name, std::string_view value, const Environment& environment) {
-  if (const auto number = small_number(value))
-    return (*number > 0 && ends_with_any(name, words::index)) ||
-           (*number > 1 && ends_with_any(name, words::number)) ||
-           has_number_above(name, *number, environment);
-  return (ends_with_any(name, words::meeting) && is_elsewhere(value)) ||
-         (ends_with_any(name, words::list) && lists_addresses(value));
+/// What a variable's name says that it is, each as in config/unknown-platforms.toml.
+enum class Kind : std::uint8_t { other, index, id, rank, number, group, meeting, list };
+
+/// A variable that may belong to a platform.
+struct Clue {
+  const std::string* entry;
+  std::string_view name;
+  Kind kind;
+  bool speaks;  ///< a node that is alone would not have this value
+};
+
+Kind kind_of_number(std::string_view name) {
+  constexpr std::string_view rank = "RANK";
+  if (ends_with_word(name, rank) && name != rank)
+    return ends_with_any(name.substr(0, name.size() - rank.size() - 1), words::member) ? Kind::index
+                                                                                       : Kind::rank;
+  const std::pair<Words, Kind> kinds[] = {{words::index, Kind::index},
+                                          {words::id, Kind::id},
+                                          {words::number, Kind::number},
+                                          {words::group, Kind::group}};
+  const auto* kind =
+      std::ranges::find_if(kinds, [&](const auto& one) { return ends_with_any(name, one.first); });
+  return kind == std::end(kinds) ? Kind::other : kind->second;
 }
+
+/// The variable as a clue. Of kind `other` if it is none by itself.
+Clue clue_of(const std::string& entry, std::string_view name) {
+  const std::string_view value = std::string_view(entry).substr(name.size() + 1);
+  if (const auto number = small_number(value)) {
+    const Kind kind = kind_of_number(name);
+    const bool counts = kind == Kind::number || kind == Kind::group;
+    return {&entry, name, kind, *number > (counts ? 1U : 0U)};
+  }
+  if (ends_with_any(name, words::meeting)) return {&entry, name, Kind::meeting, is_elsewhere(value)};
+  if (ends_with_any(name, words::list)) return {&entry, name, Kind::list, are_several(addresses_in(value))};
+  return {&entry, name, Kind::other, false};
+}
+
+/// Decides which clues count, by what is beside them.
+class Clues {
+ public:
+  explicit Clues(const Node& node) : node_(node) {
+    for (const std::string& entry : node.environment().entries()) {
+      const std::string_view name = entry_name(entry);
+      if (name.empty()) continue;
+      const Clue clue = clue_of(entry, name);
+      if (!is_other(name, clue.kind == Kind::index)) all_.push_back(clue);
+    }
+  }
+
+  [[nodiscard]] std::vector<std::string> signs() const {
+    std::vector<std::string> signs;
+    for (const Clue& clue : all_)
+      if ((clue.speaks && counts(clue)) || is_below_a_number(clue)) signs.push_back(*clue.entry);
+    return signs;
+  }
+
+ private:
+  [[nodiscard]] bool counts(const Clue& clue) const {
+    switch (clue.kind) {
+      case Kind::index:
+      case Kind::number:
+      case Kind::meeting:
+        return true;
+      case Kind::id:
+        return has(Kind::number) || has(Kind::meeting) || has_generic_name();
+      case Kind::rank:
+        return has_number_of_its_owner(clue);
+      case Kind::group:
+        return has_any(Kind::index) || has_any(Kind::id) || has(Kind::meeting);
+      case Kind::list:
+        return has_any(Kind::index) || has(Kind::number) || lists_this_node(clue);
+      case Kind::other:
+        break;
+    }
+    return false;
+  }
+
+  /// Whether there is one of that kind, whatever its value.
+  [[nodiscard]] bool has_any(Kind kind) const { return std::ranges::count(all_, kind, &Clue::kind) != 0; }
+  [[nodiscard]] bool has(Kind kind) const {
+    return std::ranges::any_of(all_, [kind](const Clue& one) { return one.kind == kind && one.speaks; });
+  }
+  [[nodiscard]] bool has_number_of_its_owner(const Clue& clue) const {
+    const auto owner = [](std::string_view name) { return name.substr(0, name.find('_')); };
+    return std::ranges::any_of(all_, [&](const Clue& one) {
+      return (one.kind == Kind::number || one.kind == Kind::group) && one.speaks &&
+             owner(one.name) == owner(clue.name);
+    });
+  }
+  [[nodiscard]] bool has_generic_name() const {
+    return std::ranges::any_of(job_names, [this](std::string_view name) {
+      const auto value = node_.environment().get(name);
+      return value && shows_others(name, *value);
+    });
+  }
+  [[nodiscard]] bool lists_this_node(const Clue& clue) const {
+    return std::ranges::any_of(addresses_in(clue.entry->substr(clue.name.size() + 1)),
+                               [this](const auto& one) { return node_.owns_address(one.to_string()); });
+  }
+  [[nodiscard]] bool is_below_a_number(const Clue& clue) const {
+    const auto number = small_number(std::string_view(*clue.entry).substr(clue.name.size() + 1));
+    return number && has_number_above(clue.name, *number, node_.environment());
+  }
+
+  const Node& node_;
+  std::vector<Clue> all_;
+};
 
 /// What cannot be true if this node is alone.
 std::vector<Said> proofs_of_others(const Resolution& r) {
@@ -174,7 +279,7 @@ std::vector<Said> proofs_of_others(const Resolution& r) {
 
 /// Variables of no recognised profile that look like a job of several nodes.
 std::vector<std::string> unknown_signs(const Resolution& r) {
-  auto signs = signs_of_several_nodes(r.node.environment());
+  auto signs = signs_of_several_nodes(r.node);
   std::erase_if(signs, [&](const std::string& sign) {
     const std::string_view name = entry_name(sign);
     return name == "RANK" || name == "WORLD_SIZE" ||  // these were weighed
@@ -266,16 +371,7 @@ std::vector<NearMiss> near_misses(const Environment& environment, std::span<cons
   return misses;
 }
 
-std::vector<std::string> signs_of_several_nodes(const Environment& environment) {
-  std::vector<std::string> signs;
-  for (const std::string& entry : environment.entries()) {
-    const std::string_view name = entry_name(entry);
-    if (name.empty()) continue;
-    if (is_sign(name, std::string_view(entry).substr(name.size() + 1), environment) && !is_other(name))
-      signs.push_back(entry);
-  }
-  return signs;
-}
+std::vector<std::string> signs_of_several_nodes(const Node& node) { return Clues(node).signs(); }
 
 void warn_of_nodes_around(Resolution& r) {
   const auto& around = r.platform.nodes_around;

@@ -2,22 +2,31 @@
 
 #include <catch2/catch.hpp>
 
+#include "node/fake_node_for_test.h"
+
 namespace rankshim {
 namespace {
 
-std::vector<std::string> signs(std::vector<std::string> entries) {
-  return signs_of_several_nodes(Environment(std::move(entries)));
+using Words = std::vector<std::string>;
+
+/// On a node with the addresses 10.0.0.1 and fd00::1.
+Words signs(Words entries) {
+  FakeNode node(std::move(entries));
+  node.own_addresses = {"127.0.0.1", "::1", "10.0.0.1", "fd00::1"};
+  return signs_of_several_nodes(node);
 }
 
 }  // namespace
 
 TEST_CASE("an index above 0 and a number above 1 are signs of several nodes") {
-  for (const char* sign :
-       {"FOO_REPLICA=1",      "FOO_REPLICA_TOTAL=2",  "ACME_NODE_RANK=3",   "ACME_RANK=1",
-        "NODE_INDEX=1",       "FOO_TASK_INDEX=7",     "FOO_WORKER_INDEX=1", "FOO_NNODES=2",
-        "NUM_NODES=4",        "FOO_NODE_COUNT=2",     "TOTAL_NODES=2",      "FOO_NODES=2",
-        "ACME_WORLD_SIZE=16", "FOO_NUM_MACHINES=2",   "POD_INDEX=1",        "MYJOB_TASK_COUNT=3",
-        "SCORE_NODE_RANK=1",  "WORKSHOP_NODE_RANK=1", "GEMINI_NODE_RANK=1", "RAY_NODE_RANK=1"}) {
+  for (const char* sign : {"FOO_REPLICA=1",      "FOO_REPLICA_TOTAL=2", "ACME_NODE_RANK=3",
+                           "ACME_POD_RANK=1",    "NODE_INDEX=1",        "FOO_TASK_INDEX=7",
+                           "FOO_WORKER_INDEX=1", "FOO_NNODES=2",        "NUM_NODES=4",
+                           "FOO_NODE_COUNT=2",   "TOTAL_NODES=2",       "FOO_NODES=2",
+                           "ACME_WORLD_SIZE=16", "FOO_NUM_MACHINES=2",  "POD_INDEX=1",
+                           "MYJOB_TASK_COUNT=3", "SCORE_NODE_RANK=1",   "WORKSHOP_NODE_RANK=1",
+                           "GEMINI_NODE_RANK=1", "RAY_NODE_RANK=1",     "MONARCH_SERVICE_PROC_RANK=1",
+                           "FOO_NUM_PODS=2"}) {
     INFO(sign);
     CHECK(signs({"PATH=/bin", sign}) == std::vector<std::string>{sign});
   }
@@ -45,20 +54,64 @@ TEST_CASE("an index beside a number with the plural is a sign, on node 0 too") {
 TEST_CASE("a place to meet and a list of addresses are signs of several nodes") {
   for (const char* sign :
        {"RDZV_ENDPOINT=etcd:2379", "ACME_RDZV_ENDPOINT=10.0.0.1", "MLRS_HEAD_IP=10.0.0.1", "HEAD_IP=fd00::1",
-        "HEAD_IP=[fd00::1]:80", "WORKER_0_HOST=w0", "ROLE_INDEX=1", "ACME_NODE_IPS=10.0.0.1,10.0.0.2",
-        "NODE_IPS=10.0.0.1 10.0.0.2", R"(NODE_IPS=["10.0.0.1", "10.0.0.2"])", "ACME_PEERS=10.0.0.1,10.0.0.2",
+        "HEAD_IP=[fd00::1]:80", "WORKER_0_HOST=w0", "ROLE_INDEX=1", "ACME_LEADER_ADDRESS=a.b",
+        "ENTRY_ADDRESS=a.b", "COORDINATOR_ADDRESS=10.0.0.9:1234", "ACME_MAIN_IP=10.0.0.9",
+        "ACME_NODE_IPS=10.0.0.1,10.0.0.2", "NODE_IPS=10.0.0.1 10.0.0.2",
+        R"(NODE_IPS=["10.0.0.1", "10.0.0.2"])", "ACME_PEERS=10.0.0.1,10.0.0.2",
         "ACME_HOSTS=10.0.0.1:80,10.0.0.2:80", "ACME_NODE_IPS=fd00::1,fd00::2"}) {
     INFO(sign);
     CHECK(signs({"PATH=/bin", sign}) == std::vector<std::string>{sign});
   }
   for (const char* other :
        {"RDZV_ENDPOINT=127.0.0.1:29400", "RDZV_ENDPOINT=localhost:0", "RDZV_ENDPOINT=", "HEAD_IP=::1",
-        "HEAD_IP=", "NODE_IPS=10.0.0.1", "NODE_IPS=10.0.0.1,10.0.0.1", "POD_IPS=10.0.0.1,fd00::1", "IPS=3",
-        "NO_PROXY=10.0.0.1,10.0.0.2", "ALLOWED_HOSTS=10.0.0.1,10.0.0.2", "REDIS_NODES=10.0.0.1,10.0.0.2",
-        "DNS_IPS=10.0.0.1,10.0.0.2", "ACME_HOSTS=*", "KUBERNETES_SERVICE_HOST=10.0.0.1"}) {
+        "HEAD_IP=", "CEPH_MON_HOSTS=10.9.0.1,10.9.0.2", "NODE_IPS=10.0.0.1", "NODE_IPS=10.0.0.1,10.0.0.1",
+        "POD_IPS=10.0.0.1,fd00::1", "IPS=3", "NO_PROXY=10.0.0.1,10.0.0.2", "ALLOWED_HOSTS=10.0.0.1,10.0.0.2",
+        "REDIS_NODES=10.0.0.1,10.0.0.2", "DNS_IPS=10.0.0.1,10.0.0.2", "ACME_HOSTS=*",
+        "KUBERNETES_SERVICE_HOST=10.0.0.1"}) {
     INFO(other);
     CHECK(signs({other}).empty());
   }
+}
+
+TEST_CASE("what other programs have too is a sign only beside what belongs to a job of several nodes") {
+  struct Row {
+    Words beside;
+    Words signs;  ///< those of `weak` that count beside it
+  };
+  const Words weak = {"NODE_ID=10",         "ZEEBE_BROKER_CLUSTER_NODEID=2",
+                      "MACHINE_ID=3",       "REPMGR_NODE_ID=1001",
+                      "A_REPLICA_ID=2",     "GALORE_RANK=128",
+                      "DORA_RANK=16",       "ACME_RANK=1",
+                      "QUANT_GROUP_SIZE=4", "NUM_PROCESSES=8",
+                      "X_MEMBERS=3",        "CEPH_MON_HOSTS=10.9.0.1,10.9.0.2"};
+  const Words ids(weak.begin(), weak.begin() + 5), groups(weak.begin() + 8, weak.begin() + 11);
+  const auto with = [](Words words, const Words& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  const std::vector<Row> rows = {
+      {{}, groups},  // beside the ids
+      {{"MASTER_ADDR=m"}, with(ids, groups)},
+      {{"RANK=0", "WORLD_SIZE=1", "MASTER_ADDR=localhost"}, groups},
+      {{"B_HEAD_IP=10.0.0.9"}, with(ids, groups)},
+      {{"B_NNODES=2"}, with(with(ids, groups), {weak.back()})},
+      {{"ACME_WORLD_SIZE=2"}, with(with(with(ids, {"ACME_RANK=1"}), groups), {weak.back()})},
+      {{"B_NODE_INDEX=0"}, with(groups, {weak.back()})},
+  };
+  for (const Row& row : rows) {
+    Words all = weak;
+    all.insert(all.end(), row.beside.begin(), row.beside.end());
+    Words found = signs(all);
+    std::erase_if(found, [&](const std::string& one) { return std::ranges::count(row.beside, one) != 0; });
+    CAPTURE(row.beside);
+    CHECK(found == row.signs);
+  }
+  for (const std::string& one : weak) {
+    CAPTURE(one);
+    CHECK(signs({one}).empty());
+  }
+  CHECK(signs({"GROUP_SIZE=2", "WORKER_INDEX=0"}) == Words{"GROUP_SIZE=2"});
+  CHECK(signs({"NODE_IPS=10.0.0.8,10.0.0.9", "NODE_INDEX=0"}) == Words{"NODE_IPS=10.0.0.8,10.0.0.9"});
 }
 
 TEST_CASE("one node of one is no sign") {
@@ -81,14 +134,16 @@ TEST_CASE("what counts other things is no sign of several nodes") {
         // Kubernetes' links, servers, a web shop's
         "TASK_SERVICE_PORT=80", "REPLICA_SERVICE_PORT_HTTP=8080", "NODE_PORT=3000", "SHOP_REPLICA_COUNT=3",
         "WEB_REPLICAS_COUNT=3", "REDIS_REPLICA_COUNT=2", "KAFKA_NODE_ID=2", "KAFKA_CFG_NODE_ID=2",
-        "MAX_NODES=8", "PAGE_RANK=3", "SEARCH_RANK=3", "ES_NODES=3", "NODE_APP_INSTANCE=1", "NODE_VERSION=18",
-        "NODE_ENV=production", "NODE_MAJOR=20", "WEB_CONCURRENCY=4", "CART_ITEM_COUNT=3", "ORDER_INDEX=4",
+        "AUTH_SERVICE_REPLICA_COUNT=3", "SKYPILOT_SERVE_REPLICA_ID=2", "MAX_NODES=8", "PAGE_RANK=3",
+        "SEARCH_RANK=3", "ES_NODES=3", "NODE_APP_INSTANCE=1", "NODE_VERSION=18", "NODE_ENV=production",
+        "NODE_MAJOR=20", "WEB_CONCURRENCY=4", "CART_ITEM_COUNT=3", "ORDER_INDEX=4",
         // one machine's
         "OMP_NUM_THREADS=8", "MKL_NUM_THREADS=8", "NUMBER_OF_PROCESSORS=16", "LOCAL_RANK=1",
         "LOCAL_WORLD_SIZE=8", "OMPI_COMM_WORLD_LOCAL_RANK=1", "GPU_COUNT=8", "NVIDIA_DEVICE_INDEX=3",
         "HOSTNAME=node-3", "RANDOM_INDEX=4", "SHLVL=2", "COLUMNS=120", "NUM_WORKERS=8", "UVICORN_WORKERS=4",
         // a model's
-        "LORA_RANK=64", "QLORA_RANK=16", "NUM_TASKS=4", "FOLD_INDEX=3", "VLLM_DP_RANK=1",
+        "LORA_RANK=64", "QLORA_RANK=16", "GALORE_RANK=128", "GPTQ_GROUP_SIZE=128", "NUM_TASKS=4",
+        "FOLD_INDEX=3", "VLLM_DP_RANK=1",
         // no number, and larger than one
         "FOO_NODE_ID=a1", "FOO_NODE_ID=4294967296", "FOO_NODE_RANK=-1", "FOO_NODES=a,b", "FOO_RANK=1.5"}) {
     INFO(other);
