@@ -61,7 +61,7 @@ std::string with_names(std::string_view text,
 std::vector<ip::address> addresses_in_hosts(std::string_view file, std::string_view name) {
   if (name.ends_with('.')) name.remove_suffix(1);
   std::vector<ip::address> found;
-  while (!file.empty()) {
+  while (!file.empty() && found.size() < most_addresses) {
     std::string_view line = take_entry(file);
     const std::string_view first = take_word(line);
     std::string_view alias = take_word(line);

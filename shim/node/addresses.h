@@ -1,6 +1,7 @@
 #pragma once
 
 #include <boost/asio/ip/address.hpp>
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <string>
@@ -24,7 +25,11 @@ namespace rankshim {
 [[nodiscard]] std::string with_names(std::string_view text,
                                      const std::function<std::string(const std::string& address)>& name_of);
 
-/// All addresses that a hosts(5) file gives the name (ignoring case), in the file's order, each once.
+/// The addresses of a name that count, of any number in a hosts file (musl, src/network/lookup.h, MAXADDRS).
+constexpr std::size_t most_addresses = 48;
+
+/// The first addresses that a hosts(5) file gives the name (ignoring case), in the file's order, each once;
+/// at most `most_addresses`.
 [[nodiscard]] std::vector<boost::asio::ip::address> addresses_in_hosts(std::string_view file,
                                                                        std::string_view name);
 

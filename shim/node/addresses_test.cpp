@@ -58,6 +58,15 @@ TEST_CASE("the hosts file gives every address of a name, letter case aside") {
   CHECK(hosts("", "last").empty());
 }
 
+TEST_CASE("of a name with any number of addresses in the hosts file the first count", "[attack]") {
+  std::string long_file;
+  for (unsigned host = 0; host < 65536; ++host)
+    long_file += "10.0." + std::to_string(host / 256) + "." + std::to_string(host % 256) + " job-0\n";
+  const auto addresses = addresses_in_hosts(long_file, "job-0");
+  REQUIRE(addresses.size() == most_addresses);
+  CHECK(addresses.back().to_string() == "10.0.0.47");
+}
+
 TEST_CASE("an address in a text becomes its name, with its port, and nothing else does") {
   const auto named = [](std::string_view text) {
     return with_names(text, [](const std::string& address) {

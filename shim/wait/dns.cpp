@@ -121,11 +121,24 @@ ResolvConf read_resolv_conf(std::string_view file, std::string_view host_name) {
     line = line.substr(0, line.find_first_of("#;"));
     const std::string_view keyword = take_word(line);
     const bool domain = keyword == "domain", search = keyword == "search";
-    if (domain || search) conf.search.clear();  // the last of these lines counts
+    if (domain || search) {  // the last of these lines counts
+      conf.search.clear();
+      conf.more_search = 0;
+    }
     if (domain || keyword == "nameserver") line = take_word(line);
     for (std::string_view word = take_word(line); !word.empty(); word = take_word(line)) {
-      if (keyword == "nameserver") conf.servers.emplace_back(word);
-      if (domain || search) conf.search.push_back(without_dots(word));
+      if (keyword == "nameserver" && literal(split_host_port(word).first)) {
+        if (conf.servers.size() < most_servers)
+          conf.servers.emplace_back(word);
+        else
+          ++conf.more_servers;
+      }
+      if (domain || search) {
+        if (conf.search.size() < most_search_domains)
+          conf.search.push_back(without_dots(word));
+        else
+          ++conf.more_search;
+      }
       if (keyword != "options") continue;
       if (word == "use-vc") conf.tcp = true;
       if (const auto ndots = first_number<unsigned>(text_after(word, "ndots:")))
@@ -292,14 +305,36 @@ std::string Answer::account() const {
   return text;
 }
 
+void Resolver::warn_once(const std::string& path, const std::string& what) {
+  if (warned_of_.insert(path + what).second) log::warn("{} {}", path, what);
+}
+
 /// hosts(5) and resolv.conf(5) treat a file that cannot be read as an empty one.
 std::string Resolver::content_of(const std::string& path) {
   auto read = read_file(path);
-  if (auto* content = std::get_if<std::string>(&read)) return std::move(*content);
+  if (auto* content = std::get_if<std::string>(&read)) {
+    if (content->size() > largest_file) {
+      warn_once(path, "is larger than 1 MiB: the rest of it is ignored");
+      content->resize(content->rfind('\n', largest_file) + 1);  // whole lines; all of it is one line: nothing
+    }
+    return std::move(*content);
+  }
   const auto& refusal = std::get<Unreadable>(read);
-  if (!refusal.is_absent() && warned_of_.insert(path).second)
-    log::warn("{} cannot be read ({}): it counts as empty", path, refusal.why());
+  if (!refusal.is_absent())
+    warn_once(path, fmt::format("cannot be read ({}): it is treated as empty", refusal.why()));
   return {};
+}
+
+ResolvConf Resolver::read_conf() {
+  boost::system::error_code no_name;
+  ResolvConf conf = read_resolv_conf(content_of(files_.resolv_conf), ip::host_name(no_name));
+  if (conf.more_servers != 0)
+    warn_once(files_.resolv_conf, fmt::format("has {} name servers: only the first {} are asked",
+                                              conf.servers.size() + conf.more_servers, most_servers));
+  if (conf.more_search != 0)
+    warn_once(files_.resolv_conf, fmt::format("has {} search domains: only the first {} are tried",
+                                              conf.search.size() + conf.more_search, most_search_domains));
+  return conf;
 }
 
 asio::awaitable<void> Resolver::look(Clock::time_point deadline) {
@@ -310,6 +345,9 @@ asio::awaitable<void> Resolver::look(Clock::time_point deadline) {
              known.empty() && is_localhost(name_)) {
     known = {ip::address_v4::loopback(), ip::address_v6::loopback()};
   }
+  if (known.size() == most_addresses)
+    warn_once(files_.hosts, fmt::format("gives {} at least {} addresses: only the first {} are tried",
+                                        printable(name_), most_addresses, most_addresses));
   if (known.empty())
     co_await ask_servers(deadline);
   else
@@ -326,8 +364,7 @@ asio::awaitable<void> Resolver::ask_servers(Clock::time_point deadline) {
     loop::Timer timer(executor, std::min(deadline, Clock::now() + turn));
     co_await timer.async_wait(asio::use_awaitable);
   }
-  boost::system::error_code no_name;
-  const ResolvConf conf = read_resolv_conf(content_of(files_.resolv_conf), ip::host_name(no_name));
+  const ResolvConf conf = read_conf();
   const std::vector<std::string> before = std::exchange(names_, candidates(name_, conf));
   if (names_.empty()) {
     answer_ = {{}, QueryStatus::bad_name, {}, {}};

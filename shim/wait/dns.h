@@ -24,12 +24,21 @@
 /// The names that a host may mean, and what name servers say of them.
 namespace rankshim::wait {
 
+/// glibc queries no more name servers (resolv.conf(5), MAXNS).
+constexpr std::size_t most_servers = 3;
+/// The kubelet writes no more search domains (k8s.io/kubernetes, pkg/apis/core/validation,
+/// MaxDNSSearchPaths). Since glibc 2.26 there is no other limit (resolv.conf(5)), and each domain is a query
+/// at every look.
+constexpr std::size_t most_search_domains = 32;
+
 /// The used part of resolv.conf(5). Time-outs, attempts and rotation are rankshim's.
 struct ResolvConf {
-  std::vector<std::string> servers;  ///< as in the file, unchecked
-  std::vector<std::string> search;   ///< without dots at either end; "" is the root
+  std::vector<std::string> servers;  ///< the first that are addresses, with a port or without
+  std::vector<std::string> search;   ///< the first, without dots at either end; "" is the root
   unsigned ndots = 1;                ///< 15 at most, as in glibc
   bool tcp = false;                  ///< options use-vc
+  std::size_t more_servers = 0;      ///< those beyond the limit, which do not count
+  std::size_t more_search = 0;       ///< likewise
 };
 
 /// `host_name` provides the search domain if the file has none. A missing file is an empty one.
@@ -147,6 +156,8 @@ class Resolver {
  private:
   boost::asio::awaitable<void> ask_servers(Clock::time_point deadline);
   std::string content_of(const std::string& path);
+  ResolvConf read_conf();
+  void warn_once(const std::string& path, const std::string& what);
 
   std::string name_;
   Files files_;
@@ -154,7 +165,7 @@ class Resolver {
   double chance_;
   Answer answer_;
   std::vector<std::string> names_;   // of the last look
-  std::set<std::string> warned_of_;  // files that cannot be read
+  std::set<std::string> warned_of_;  // files of which a part, or all, does not count, and why
   Clock::time_point next_search_;
   std::uint32_t longest_ttl_ = 0;  // of negative answers, in seconds
 };

@@ -40,6 +40,21 @@ TEST_CASE("a search line may be as long as Kubernetes lets it be") {
   CHECK(read_resolv_conf(file, "").search.size() == 32);
 }
 
+TEST_CASE("of name servers and search domains the first count, and the rest is counted", "[attack]") {
+  std::string file;
+  for (unsigned line = 0; line < 40'000; ++line)
+    file += "nameserver nonsense\nnameserver 10.0.0." + std::to_string(line % 200 + 1) + "\n";
+  file += "search";
+  for (unsigned domain = 0; domain < 60'000; ++domain) file += " d" + std::to_string(domain);
+  const ResolvConf conf = read_resolv_conf(file, "");
+  CHECK(conf.servers == Names{"10.0.0.1", "10.0.0.2", "10.0.0.3"});
+  CHECK(conf.more_servers == 39'997);
+  CHECK(conf.search.size() == most_search_domains);
+  CHECK(conf.more_search == 60'000 - most_search_domains);
+  CHECK(candidates("job-0", conf).size() == most_search_domains + 1);
+  CHECK(read_resolv_conf(file + "\nsearch one\n", "").more_search == 0);
+}
+
 TEST_CASE("the candidates come in glibc's order, and the likeliest of them is known") {
   const Names k8s = {"ns.svc.cluster.local", "svc.cluster.local", "cluster.local"};
   struct Row {

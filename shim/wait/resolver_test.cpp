@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "base/files.h"
 #include "wait/test_network.h"
 
 namespace rankshim::wait {
@@ -410,9 +411,40 @@ TEST_CASE("a FIFO in the place of the hosts file or resolv.conf is ignored with 
   }
   const std::string printed = captured.text();
   for (const TemporaryFile* file : {&hosts, &conf}) {
-    const auto first = printed.find(file->path() + " cannot be read (it is not a regular file)");
+    const auto first =
+        printed.find(file->path() + " cannot be read (it is not a regular file): it is treated as empty");
     CHECK(first != std::string::npos);
     CHECK(printed.find(file->path(), first + 1) == std::string::npos);  // logged once
+  }
+}
+
+TEST_CASE("what is beyond the limits of the hosts file and resolv.conf is ignored with a warning",
+          "[attack]") {
+  struct Row {
+    std::string hosts, conf, warning;
+  };
+  std::string addresses, long_file, servers, search = "search";
+  for (unsigned host = 0; host < 200; ++host) addresses += "10.0.0." + std::to_string(host) + " job-0\n";
+  while (long_file.size() <= largest_file) long_file += "10.0.0.1 other\n";
+  for (unsigned one = 0; one < 5; ++one) servers += "nameserver 127.0.0.1:1\n";
+  for (unsigned one = 0; one < 100; ++one) search += " d" + std::to_string(one);
+  for (const Row& row : {Row{addresses, "", "gives job-0 at least 48 addresses: only the first 48 are tried"},
+                         Row{long_file, "", "is larger than 1 MiB: the rest of it is ignored"},
+                         Row{"", servers, "has 5 name servers: only the first 3 are asked"},
+                         Row{"", search + "\n", "has 100 search domains: only the first 32 are tried"}}) {
+    CAPTURE(row.warning);
+    asio::io_context context;
+    const TemporaryFile hosts(row.hosts), conf(row.conf);
+    CapturedStderr captured;
+    Resolver resolver("job-0", {conf.path(), hosts.path()}, quick());
+    for (int look = 0; look < 2; ++look)
+      run(context, [&]() -> asio::awaitable<int> {
+        co_await resolver.look(Clock::now() + std::chrono::milliseconds(50));
+        co_return 0;
+      }());
+    const std::string printed = captured.text();
+    REQUIRE(printed.find((row.hosts.empty() ? conf : hosts).path() + " " + row.warning) != std::string::npos);
+    CHECK(printed.find(row.warning) == printed.rfind(row.warning));  // logged once
   }
 }
 
