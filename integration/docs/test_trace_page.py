@@ -16,7 +16,7 @@ if os.environ["RANK"] == "1":
     raise ValueError("loss is nan after batch 40")
 while not pathlib.Path("reports/job-node-1.json").exists():
     time.sleep(0.01)
-raise RuntimeError("Connection closed by peer [10.0.0.12]:4711")
+raise RuntimeError("[gloo/transport/tcp/pair.cc:538] Connection closed by peer [10.0.0.12]:4711")
 """
 
 

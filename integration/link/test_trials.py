@@ -178,7 +178,7 @@ def test_the_address_in_torchs_message_is_a_nodes_name_in_the_last_line(start, t
     path = tmp_path / "train.py"
     path.write_text("import os, signal, socket\n"
                     "address = socket.gethostbyname(socket.gethostname()).removesuffix('1') + '0'\n"
-                    "def fail(*_): raise RuntimeError(f'Connection closed by peer [{address}]:4711')\n"
+                    "def fail(*_): raise RuntimeError(f'[gloo/transport/tcp/pair.cc:538] Connection closed by peer [{address}]:4711')\n"
                     "signal.signal(signal.SIGUSR1, fail)\n"
                     "print('UP', flush=True)\n"
                     "signal.pause()\n")

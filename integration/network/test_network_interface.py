@@ -51,6 +51,22 @@ def test_nodes_train_together_though_their_own_names_lead_nowhere(strangers, ran
         assert "this node's interface to the other nodes is eth0" in process.stderr
 
 
+def test_nodes_train_together_though_their_own_names_lead_to_another_card(strangers, rankshim):
+    for node, address in zip(strangers, ("172.17.0.1", "172.18.0.1"), strict=True):  # docker's bridge, and a card without the others
+        node.namespace.ip("link", "add", "docker0", "type", "bridge")
+        node.namespace.ip("addr", "add", f"{address}/16", "dev", "docker0")
+        node.namespace.ip("link", "set", "docker0", "up")
+    strangers[0].hosts("127.0.0.1 localhost\n172.17.0.1 host-a\n")
+    strangers[1].hosts("127.0.0.1 localhost\n172.18.0.1 host-b\n")
+    processes = [
+        node.start([rankshim, "--log-level=debug", "--launcher=native", "--", ALLREDUCE], variables(rank, strangers[0].address))
+        for rank, node in enumerate(strangers)
+    ]
+    ended(processes)
+    for process in processes:
+        assert "this node's interface to the other nodes is eth0" in process.stderr
+
+
 # What SkyPilot's users write, and a trial on one node before it, which must stay there. (Alone, torchrun asks for the address
 # of its own name, which host-b does not have.)
 SCRIPT = """set -eu

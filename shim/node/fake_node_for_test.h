@@ -24,6 +24,7 @@ class FakeNode final : public Node {
   unsigned cpu_count = 4;
   std::set<std::uint16_t> taken_ports;
   std::set<std::string, std::less<>> own_addresses = {"127.0.0.1"};
+  std::map<std::string, std::string, std::less<>> interfaces;  ///< those of further own addresses
   std::set<std::string, std::less<>> programs = {"/usr/bin/python3"};
 
   [[nodiscard]] std::variant<std::string, Unreadable> read(const std::string& path) const override {
@@ -51,6 +52,7 @@ class FakeNode final : public Node {
     return own_addresses.contains(peer) ? std::string(peer) : "10.9.9.9";
   }
   [[nodiscard]] std::string interface_towards(std::string_view peer) const override {
+    if (const auto other = interfaces.find(peer); other != interfaces.end()) return other->second;
     return own_addresses.contains(peer) && peer.starts_with("127.") ? "lo" : "eth0";
   }
   [[nodiscard]] std::optional<std::string> find_program(std::string_view program) const override {

@@ -89,9 +89,10 @@ void set_pet(EnvironmentChange& change, const Topology& topology, bool add, cons
   }
 }
 
-/// Whether peers can reach this node at the address that /etc/hosts gives its name. One that only DNS knows
-/// counts as unreachable: setting the interface is right for it too.
-bool own_name_is_reachable(const Node& node) {
+/// Whether peers can reach this node at the address that /etc/hosts gives its name: one of the interface with
+/// the route to the master, not docker0's or another network's. One that only DNS knows counts as
+/// unreachable: setting the interface is right for it too.
+bool own_name_is_reachable(const Node& node, std::string_view master) {
   const std::string hosts = node.file("/etc/hosts").value_or("");
   const auto addresses = addresses_in_hosts(hosts, node.host_name());
   // In a file from the kubelet, the pod's address is the pod's (Kubernetes documentation, "Adding entries to
@@ -99,7 +100,10 @@ bool own_name_is_reachable(const Node& node) {
   // header. A check by the kernel (socket, bind and close) would take 8 µs.
   const bool own = hosts.starts_with("# Kubernetes-managed hosts file.\n");
   return !addresses.empty() && std::ranges::all_of(addresses, [&](const auto& address) {
-    return !unmapped(address).is_loopback() && (own || node.owns_address(address.to_string()));
+    const std::string text = address.to_string();
+    return !unmapped(address).is_loopback() &&
+           (own ||
+            (node.owns_address(text) && node.interface_towards(text) == node.interface_towards(master)));
   });
 }
 
@@ -162,11 +166,12 @@ EnvironmentChange environment_change(const Topology& topology, const Node& node,
 Variables network_interface(const Topology& topology, const Node& node,
                             const std::optional<std::string>& address) {
   if (topology.is_alone() || topology.is<Idle>() || topology.nodes() == 1U) return {};
-  const Environment& environment = node.environment();
-  if (environment.get("GLOO_SOCKET_IFNAME") || own_name_is_reachable(node)) return {};
-  const std::string master = address.value_or(std::string(topology.facts.text(Fact::master_addr)));
+  if (node.environment().get("GLOO_SOCKET_IFNAME")) return {};
+  std::string master = address.value_or(std::string(topology.facts.text(Fact::master_addr)));
   // If this node has "localhost" as its master, the other nodes reach it by the default route.
-  const std::string interface = node.interface_towards(is_loopback(master) ? "" : master);
+  if (is_loopback(master)) master.clear();
+  if (own_name_is_reachable(node, master)) return {};
+  const std::string interface = node.interface_towards(master);
   if (interface.empty() || interface == "lo") return {};
   log::debug("this node's interface to the other nodes is {}", interface);
   return {{"GLOO_SOCKET_IFNAME", interface}};

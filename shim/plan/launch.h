@@ -190,7 +190,7 @@ EnvironmentChange environment_change(const Topology& topology, const Node& node,
 /// gloo listens at the address of this node's name. If that is a loopback address, or no address of this
 /// node, gloo listens at 127.0.0.1, and the other nodes hang
 /// (torch/csrc/distributed/c10d/ProcessGroupGloo.cpp, createDefaultDevice). If /etc/hosts does not give the
-/// name an address of this node, GLOO_SOCKET_IFNAME becomes the interface with the route to the master.
+/// name an address of the interface with the route to the master, GLOO_SOCKET_IFNAME becomes that interface.
 /// A variable that the user has set is unchanged.
 Variables network_interface(const Topology& topology, const Node& node,
                             const std::optional<std::string>& address);

@@ -10,7 +10,8 @@ namespace {
 Variables named(std::vector<std::string> variables, const std::string& hosts, const std::string& master) {
   FakeNode node(std::move(variables));  // its name is fake-host
   node.files["/etc/hosts"] = hosts;
-  node.own_addresses = {"127.0.0.1", "::1", "10.0.0.7", "fd00::7"};
+  node.own_addresses = {"127.0.0.1", "::1", "10.0.0.7", "fd00::7", "172.17.0.1"};
+  node.interfaces = {{"172.17.0.1", "docker0"}};
   Topology topology;
   topology.part = StaticNode{};
   return network_interface(topology, node, master);
@@ -23,6 +24,11 @@ TEST_CASE("gloo gets the interface if peers could not reach this node by its nam
   CHECK(named({}, "10.0.0.7 fake-host\n::1 fake-host\n", "10.0.0.1") == gloo);
   CHECK(named({}, "10.9.9.9 fake-host\n", "10.0.0.1") == gloo);  // left from another life
   CHECK(named({}, "", "127.0.0.1") == gloo);                     // the master has "localhost"
+  CHECK(named({}, "172.17.0.1 fake-host\n", "10.0.0.1") == gloo);
+  CHECK(named({}, "172.17.0.1 fake-host\n", "10.0.0.7") == gloo);  // on the master itself
+  CHECK(named({}, "172.17.0.1 fake-host\n", "127.0.0.1") == gloo);
+  CHECK(named({}, "10.0.0.7 fake-host\n172.17.0.1 fake-host\n", "10.0.0.1") == gloo);
+  CHECK(named({"GLOO_SOCKET_IFNAME=docker0"}, "172.17.0.1 fake-host\n", "10.0.0.1").empty());
   CHECK(named({}, "10.0.0.7 fake-host\n", "10.0.0.1").empty());
   CHECK(named({}, "fd00::7 fake-host.x fake-host\n", "fd00::1").empty());
   CHECK(named({"GLOO_SOCKET_IFNAME=ib0"}, "", "10.0.0.1").empty());

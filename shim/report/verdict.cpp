@@ -68,7 +68,7 @@ Verdict judge_unseen_end(const Ending& ending, const std::string& program) {
 /// Adds the exception that it left, and whether the kernel's counter of out-of-memory kills explains its end,
 /// or a lost peer: the exception shows that, or an end by ABRT, as NCCL's watchdog ends a worker whose
 /// collective does not finish (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp,
-/// TORCH_NCCL_ASYNC_ERROR_HANDLING).
+/// TORCH_NCCL_ASYNC_ERROR_HANDLING). Without accelerators there is no NCCL: gloo has no watchdog.
 void add_evidence(RootCause& root, const PythonError* error, const Details& details) {
   // torch's DataLoader whose child was killed (torch/utils/data/_utils/signal_handling.py).
   constexpr std::string_view loader_killed = "killed by signal: Killed";
@@ -76,8 +76,8 @@ void add_evidence(RootCause& root, const PythonError* error, const Details& deta
   const bool killed = root.code == exit_code::signal_base + SIGKILL ||
                       (root.error != nullptr && root.error->message.find(loader_killed) != std::string::npos);
   root.out_of_memory = killed && details.memory.oom_kills != 0;
-  root.lost_peer =
-      root.signal == SIGABRT || (root.error != nullptr && is_error_of_lost_peer(root.error->message));
+  root.lost_peer = (root.signal == SIGABRT && details.has_accelerators) ||
+                   (root.error != nullptr && is_error_of_lost_peer(root.error->message));
 }
 
 /// Whether the launcher failed by itself and ended its workers, as it does when its rendezvous' store is

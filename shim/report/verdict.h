@@ -26,9 +26,10 @@ struct Details {
   bool agent_writes_error = false;  ///< the launcher would have written one if it had failed by itself
   /// The worker that failed first, as the last torchrun of the command tells it that has failed.
   std::optional<supervise::WorkerEnd> told_by_torchrun;
-  MemoryReading memory;     ///< at the end; oom_kills counts from the start
-  std::string port_holder;  ///< if the port is the reason: "port 29500 is held by python3 (pid 17)"
-  std::string shm;          ///< the free space in /dev/shm: "/dev/shm has 0 MiB of 64 MiB left"
+  MemoryReading memory;          ///< at the end; oom_kills counts from the start
+  std::string port_holder;       ///< if the port is the reason: "port 29500 is held by python3 (pid 17)"
+  std::string shm;               ///< the free space in /dev/shm: "/dev/shm has 0 MiB of 64 MiB left"
+  bool has_accelerators = true;  ///< so that NCCL's watchdog may have ended a worker
 };
 
 /// What failed first by itself, and how.

@@ -122,6 +122,11 @@ TEST_CASE("each of several nodes reports only on itself, and names another that 
   CHECK(watchdog.sentence ==
         "aborted, by itself or by NCCL's watchdog because another node failed; see the other nodes' reports: "
         "worker 0 (rank 8, pid 100) on node 1 of 2 was ended by SIGABRT after 10.0 s");
+  Details without;  // without an accelerator there is no NCCL
+  without.has_accelerators = false;
+  CHECK_FALSE(judge(torchrun({worker(0, SIGABRT, 2s)}), chosen(TorchrunLauncher{}), train, without, numbers)
+                  .root.value()
+                  .lost_peer);
 }
 
 TEST_CASE("an exception of a worker that a signal ended is told in order", "[verdict]") {
@@ -442,7 +447,7 @@ TEST_CASE("a torchrun's worker is named although the command that has the torchr
       {exited(1), "ValueError: boom\nmore", "", "ended with code 1 (ValueError: boom)", Cause::none},
       {exited(42), "CalledProcessError: Command returned non-zero exit status 1.", "", "ended with code 42",
        Cause::none},
-      {exited(1), "RuntimeError: Connection closed by peer [10.0.0.1]:1",
+      {exited(1), "RuntimeError: [gloo/transport/tcp/pair.cc:538] Connection closed by peer [10.0.0.1]:1",
        "lost its peer 10.0.0.1; see that node's report: ",
        "ended with code 1 (RuntimeError: Connection closed by peer [10.0.0.1]:1)", Cause::peer},
   }));

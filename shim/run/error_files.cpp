@@ -37,6 +37,7 @@ PythonError ErrorFiles::read(const std::string& path) const {
 
 link::Failure ErrorFiles::failure_of(const supervise::WorkerEnd& worker, const std::string& folder) const {
   Details details;
+  details.has_accelerators = run_.node.accelerators().has_value();
   details.memory = run_.monitor.memory();
   if (!folder.empty()) details.workers[worker.local_rank] = read(error_file_of(folder, worker.local_rank));
   return as_failure(cause_of(worker, "kernel", details));
@@ -48,6 +49,7 @@ Details ErrorFiles::gather(const supervise::Ending& ending, bool is_unused) cons
   if (!failure_.empty() && !is_unused) details.told_by_torchrun = read_failure(run_.node, failure_);
   const bool well = ending.kind == supervise::Ending::Kind::exited && ending.number == 0;
   if (well && !details.told_by_torchrun) return details;
+  details.has_accelerators = run_.node.accelerators().has_value();
   if (!ending.workers.error_folder.empty()) {
     for (unsigned worker = 0; worker < job_.topology.workers(); ++worker)
       details.workers[worker] = read(error_file_of(ending.workers.error_folder, worker));

@@ -58,4 +58,4 @@ while is_last and way in ENDS:
 while 0 < rank < world - 1:
     signal.pause()
 select.select(peers, [], [])
-raise ConnectionError("Connection closed by peer")
+raise RuntimeError("[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:538] Connection closed by peer")

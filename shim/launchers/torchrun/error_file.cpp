@@ -29,32 +29,47 @@ std::string closed(std::string document) {
   return {};
 }
 
+/// A text of torch's backends, which has both parts; the second may be empty.
+struct Sign {
+  std::string_view text, and_text;
+};
+
 /// Each with the file that writes it (pytorch/pytorch@v2.13.0, its third_party/gloo and NVIDIA/nccl).
-constexpr std::array<std::string_view, 14> signs = {
-    // gloo/transport/tcp/pair.cc and unbound_buffer.cc put their path before the message: "Connection closed
-    // by peer", the kernel's error, "Timed out waiting 1800000ms for recv operation to complete".
-    "gloo/transport/",
-    "Connection closed by peer",
-    "Gloo connectFullMesh failed",  // gloo/rendezvous/context.cc: a worker that never came
+constexpr auto signs = std::to_array<Sign>({
+    // gloo/common/error.h, GLOO_ERROR_MSG, puts the file and its line before the message. In these files it
+    // is
+    // about the connection to a peer: "Connection closed by peer", "Read error", "writev", "Read timeout",
+    // and
+    // what connect() says; "Timed out waiting 1800000ms for recv operation to complete".
+    {"gloo/transport/tcp/pair.cc:", ""},
+    {"gloo/transport/tcp/buffer.cc:", "timeout"},
+    {"gloo/transport/tcp/unbound_buffer.cc:", "Timed out waiting"},
+    {"Application timeout caused pair closure", ""},  // unbound_buffer.cc, without its path
+    // gloo/transport/context.cc (before: rendezvous/context.cc): a worker that never came
+    {"Gloo connectFullMesh failed", ""},
     // NVIDIA/nccl src/init.cc, ncclGetErrorString(); torch/csrc/distributed/c10d/NCCLUtils.cpp
-    "remote process exited or there was a network error",
-    "ncclRemoteError",
+    {"remote process exited or there was a network error", ""},
+    {"ncclRemoteError", ""},
     // NCCLUtils.cpp, waitUntilInitialized(): a worker that never came; getNcclComm(): the watchdog gave up
     // before
-    "NCCL timeout in communicator initialization",
-    "NCCL communicator was aborted",
+    {"NCCL timeout in communicator initialization", ""},
+    {"NCCL communicator was aborted", ""},
     // torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, checkTimeout(): the watchdog
-    "Watchdog caught collective operation timeout",
+    {"Watchdog caught collective operation timeout", ""},
     // torch/csrc/distributed/c10d/Utils.hpp: the connection to the store, which is node 0's
-    "Connection was likely closed. Did the remote server shutdown or crash?",
-    "DistNetworkError: Connection reset by peer",
-    "DistNetworkError: Broken pipe",
+    {"Connection was likely closed. Did the remote server shutdown or crash?", ""},
+    {"DistNetworkError: Connection reset by peer", ""},
+    {"DistNetworkError: Broken pipe", ""},
     // torch/csrc/distributed/c10d/socket.cpp, TCPStore.cpp: a peer that does not answer, or never comes
-    "The client socket has timed out",
-    "wait timeout after",
+    {"The client socket has timed out after", "while trying to connect to"},
+    {"wait timeout after ", "ms, keys: "},
     // torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py
-    "The connection to the C10d store has failed",
-};
+    {"The connection to the C10d store has failed", ""},
+});
+
+/// gloo's own checks (gloo/common/logging.h, GLOO_ENFORCE): what fails there is this node's, such as an
+/// interface that does not exist ("Unable to find address for: ^lo") or collectives that do not match.
+constexpr std::string_view own_check = "[enforce fail at ";
 
 /// Whether it ends in the name and line of a C++ file: "…/pair.cc:547".
 bool is_place(std::string_view word) {
@@ -131,8 +146,9 @@ std::string in_plain_words(std::string_view exception) {
 }
 
 bool is_error_of_lost_peer(std::string_view exception) {
-  return std::ranges::any_of(
-      signs, [exception](std::string_view sign) { return exception.find(sign) != std::string_view::npos; });
+  const auto has = [exception](std::string_view text) { return exception.find(text) != exception.npos; };
+  return !has(own_check) &&
+         std::ranges::any_of(signs, [&](const Sign& sign) { return has(sign.text) && has(sign.and_text); });
 }
 
 bool is_error_of_child(std::string_view exception) {

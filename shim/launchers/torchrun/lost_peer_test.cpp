@@ -24,6 +24,15 @@ TEST_CASE("a backend's error about a lost worker is distinguished from its other
            "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:537] Read error "
            "[127.0.0.1]:40123: "
            "Connection reset by peer",
+           "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:538] Connection closed by "
+           "peer [10.99.0.2]:4711. This is typically caused by a remote worker crashing",
+           "RuntimeError: [../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:84] Timed out waiting "
+           "1800000ms for recv operation to complete",
+           "RuntimeError: Application timeout caused pair closure",
+           "RuntimeError: Gloo connectFullMesh failed with "
+           "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:144] timed out connecting: SO_ERROR: No "
+           "route to host, remote=[172.17.0.1]:4711",
+           "DistStoreError: wait timeout after 300000ms, keys: /default_pg/0//worker_count",
            "DistNetworkError: Failed to recv, got 0 bytes. Connection was likely closed. Did the remote "
            "server shutdown "
            "or crash?",
@@ -39,6 +48,21 @@ TEST_CASE("a backend's error about a lost worker is distinguished from its other
            "DistBackendError: NCCL error in: NCCLUtils.hpp:121, unhandled cuda error, NCCL version 2.19.3",
            "RuntimeError: CUDA error: uncorrectable ECC error encountered",
            "BrokenPipeError: [Errno 32] Broken pipe",
+           // gloo's own checks: GLOO_SOCKET_IFNAME=^lo, a name without an address, collectives that differ
+           "RuntimeError: [enforce fail at /pytorch/third_party/gloo/gloo/transport/tcp/device.cc:84] ifa != "
+           "nullptr. Unable to find address for: ^lo",
+           "RuntimeError: [enforce fail at /pytorch/third_party/gloo/gloo/transport/tcp/device.cc:101] rv == "
+           "0. "
+           "-2 vs 0. ",
+           "RuntimeError: [enforce fail at /pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:446] "
+           "op.preamble.length <= op.nbytes. 20 vs 12. Received data size doesn't match expected size. Is "
+           "there a distributed collective mismatch in your code?",
+           "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/device.cc:84] Unable to find address "
+           "for: ^lo",
+           // a script's own connections
+           "ConnectionError: Connection closed by peer",
+           "redis.exceptions.ConnectionError: Connection closed by peer [10.0.0.9]:6379",
+           "TimeoutException: wait timeout after 30s",
            "ConnectionResetError: [Errno 104] Connection reset by peer",
            "RuntimeError: DataLoader worker (pid 17) is killed by signal: Killed.",
        }) {
