@@ -31,12 +31,14 @@ def until(words, files):
 
 WATCHED = until("^inotify", "/proc/1/fdinfo/*")  # rankshim sees what becomes of memory.events
 REACHED = until("was reached", "/dev/termination-log")
+OUTLIVED = until("the others run on", "/scene/outlived/stderr")
 
 # memory.oom.group, rankshim's options, and the script that is its command.
 SCENES = {
     "program": (0, [], f"{WATCHED}; exec hog"),
     "shell": (0, [], f"{WATCHED}; hog; exit $?"),
     "launcher": (0, [], f"{WATCHED}; hog || exit 1"),
+    "outlived": (0, ["--log-level=debug"], f"{WATCHED}; hog || :; {OUTLIVED}; kill -KILL $$"),
     "together": (1, [], f"{WATCHED}; hog"),
     "named": (1, ["--termination-log=/scene/named/mine"],
               f"{WATCHED}; hog softly; {until('was reached', '/scene/named/mine')}; hog"),
@@ -141,6 +143,15 @@ def test_a_launcher_that_ends_by_itself_after_its_childs_kill_keeps_its_code_and
     assert "sh ended with code 1" in scene.log
     assert "the kernel killed a process because the memory limit was reached: the limit is 64 MiB, the peak was 64 MiB" in scene.log
     assert scene.stderr.endswith(f"{scene.report['verdict']}\n")
+
+
+def test_a_program_that_outlived_its_childs_kill_and_is_killed_later_is_not_out_of_memory(scenes):
+    scene = scenes["outlived"]
+    assert scene.code == 137
+    assert scene.events["oom_kill"] == 1 and scene.report["memory"]["oom_kills"] == 1
+    assert (scene.cause["who"], scene.cause["signal"], scene.cause["out_of_memory"]) == ("program", "SIGKILL", False)
+    assert "was ended by SIGKILL" in scene.log
+    assert "(earlier, the kernel killed a process because the memory limit was reached: the limit is 64 MiB" in scene.log
 
 
 def test_with_oom_group_a_process_over_the_limit_takes_pid_1_along_and_the_line_about_memory_remains(scenes):

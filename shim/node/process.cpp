@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstddef>
+#include <cstdlib>
 #include <filesystem>
 #include <iterator>
 #include <system_error>
@@ -33,7 +35,27 @@ std::string_view stat_field(std::string_view line, unsigned number) {
   return take_word(rest);
 }
 
+/// Whether the process has begun to end, or will because of a KILL that it has not taken yet.
+bool is_dying(pid_t pid) {
+  constexpr unsigned exiting = 4;  // PF_EXITING of linux:include/linux/sched.h
+  const auto flags = parse_number<unsigned>(stat_field(read_proc(pid, "stat").value_or(""), 9));
+  if (!flags || (*flags & exiting) != 0) return true;
+  constexpr std::uint64_t kill = std::uint64_t{1} << (SIGKILL - 1U);
+  const std::string status = read_proc(pid, "status").value_or("");
+  return std::ranges::any_of(std::array{"SigPnd:\t", "ShdPnd:\t"}, [&](const char* field) {
+    const std::string pending(text_after(status, field));
+    return (std::strtoull(pending.c_str(), nullptr, 16) & kill) != 0;
+  });
+}
+
 }  // namespace
+
+std::vector<pid_t> running_processes() {
+  std::vector<pid_t> running;
+  for (const Process& process : all_processes().value_or(std::vector<Process>{}))
+    if (process.alive() && !is_dying(process.pid)) running.push_back(process.pid);
+  return running;
+}
 
 std::optional<std::vector<Process>> all_processes() {
   std::error_code unknown;

@@ -35,6 +35,10 @@ std::optional<std::vector<Process>> all_processes();
 /// the descendants of those; nothing if /proc does not show them.
 std::optional<std::vector<Process>> descendants(pid_t ancestor, const std::vector<Process>& except = {});
 
+/// The processes that run and on which no KILL is on its way, sorted by number; none if /proc does not show
+/// them.
+std::vector<pid_t> running_processes();
+
 /// A file of /proc/PID; nothing if it cannot be read, and errno has the reason. For files in the process's
 /// memory (environ, cmdline, maps) that is EBUSY while the process waits in the kernel without accepting
 /// signals (state D): reading them could block for ever.

@@ -65,17 +65,29 @@ Verdict judge_unseen_end(const Ending& ending, const std::string& program) {
   return verdict;
 }
 
-/// Adds the exception that it left, and whether the kernel's counter of out-of-memory kills explains its end,
-/// or a lost peer: the exception shows that, or an end by ABRT, as NCCL's watchdog ends a worker whose
-/// collective does not finish (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp,
-/// TORCH_NCCL_ASYNC_ERROR_HANDLING). Without accelerators there is no NCCL: gloo has no watchdog.
+/// Whether a KILL of its child is why it ended: a shell's code, or the exception.
+bool says_child_was_killed(const RootCause& root) {
+  constexpr auto texts = std::to_array<std::string_view>({
+      "killed by signal: Killed",           // torch/utils/data/_utils/signal_handling.py
+      "died with <Signals.SIGKILL: 9>",     // CPython's Lib/subprocess.py, CalledProcessError
+      "returned non-zero exit status 137",  // the same, of a shell
+      "was terminated abruptly while",      // Lib/concurrent/futures/process.py, BrokenProcessPool
+      "terminated with signal SIGKILL",     // torch/multiprocessing/spawn.py, ProcessExitedException
+  });
+  const std::string_view message = root.error == nullptr ? std::string_view() : root.error->message;
+  return root.code == exit_code::signal_base + SIGKILL ||
+         std::ranges::any_of(texts, [&](auto text) { return message.find(text) != message.npos; });
+}
+
+/// Adds the exception that it left, and whether a kill at the memory limit explains its end, or a lost peer:
+/// the exception shows that, or an end by ABRT, as NCCL's watchdog ends a worker whose collective does not
+/// finish (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, TORCH_NCCL_ASYNC_ERROR_HANDLING). Without
+/// accelerators there is no NCCL: gloo has no watchdog.
 void add_evidence(RootCause& root, const PythonError* error, const Details& details) {
-  // torch's DataLoader whose child was killed (torch/utils/data/_utils/signal_handling.py).
-  constexpr std::string_view loader_killed = "killed by signal: Killed";
   if (error != nullptr && !error->message.empty()) root.error = error;
-  const bool killed = root.code == exit_code::signal_base + SIGKILL ||
-                      (root.error != nullptr && root.error->message.find(loader_killed) != std::string::npos);
-  root.out_of_memory = killed && details.memory.oom_kills != 0;
+  if (const auto oom = details.oom.find(root.pid); oom != details.oom.end())
+    root.out_of_memory =
+        root.signal == SIGKILL ? oom->second.own : oom->second.of_child && says_child_was_killed(root);
   root.lost_peer = (root.signal == SIGABRT && details.has_accelerators) ||
                    (root.error != nullptr && is_error_of_lost_peer(root.error->message));
 }
@@ -160,7 +172,8 @@ std::string explanation(const RootCause& root, const Details& details) {
     // If it is no root cause, only the program knows whose they were, and whether they are the reason.
     std::string& what = reasons.emplace_back("out of memory");
     if (!root.out_of_memory)
-      what = fmt::format("the kernel killed {} because the memory limit was reached",
+      what = fmt::format("{}the kernel killed {} because the memory limit was reached",
+                         root.signal == SIGKILL ? "earlier, " : "",
                          memory.oom_kills == 1 ? "a process" : fmt::format("{} processes", memory.oom_kills));
     if (memory.limit) what += ": the limit is " + mebibytes(*memory.limit);
     if (memory.peak) what += ", the peak was " + mebibytes(*memory.peak);
@@ -373,6 +386,10 @@ Verdict judge(const Ending& ending, const LaunchChoice& choice, const LaunchPlan
   else if (ending.workers.never_met || (launches && verdict.root && never_met(ending, *verdict.root)))
     give_reason(verdict, exit_code::unreachable, Cause::wait, Anchor::rendezvous,
                 "the other nodes did not join in time");
+  if (const std::string& alone = ending.workers.trained_alone; !alone.empty()) {
+    verdict.is_doubtful = true;
+    verdict.sentence += (verdict.code == 0 ? ", but " : "; it ") + alone;
+  }
   if (!ending.did_not_stop.empty()) verdict.sentence += "; " + ending.did_not_stop;
   verdict.sentence += leftovers_in_words(ending);
   if (ending.workers.ended_for_it)

@@ -13,6 +13,7 @@
 #include "launchers/torchrun/error_file.h"
 #include "link/message.h"
 #include "node/cgroup.h"
+#include "node/oom_kills.h"
 #include "plan/launch.h"
 #include "settings/settings.h"
 #include "supervise/ending.h"
@@ -26,10 +27,11 @@ struct Details {
   bool agent_writes_error = false;  ///< the launcher would have written one if it had failed by itself
   /// The worker that failed first, as the last torchrun of the command tells it that has failed.
   std::optional<supervise::WorkerEnd> told_by_torchrun;
-  MemoryReading memory;          ///< at the end; oom_kills counts from the start
-  std::string port_holder;       ///< if the port is the reason: "port 29500 is held by python3 (pid 17)"
-  std::string shm;               ///< the free space in /dev/shm: "/dev/shm has 0 MiB of 64 MiB left"
-  bool has_accelerators = true;  ///< so that NCCL's watchdog may have ended a worker
+  MemoryReading memory;              ///< at the end; oom_kills counts from the start
+  std::string port_holder;           ///< if the port is the reason: "port 29500 is held by python3 (pid 17)"
+  std::string shm;                   ///< the free space in /dev/shm: "/dev/shm has 0 MiB of 64 MiB left"
+  bool has_accelerators = true;      ///< so that NCCL's watchdog may have ended a worker
+  std::map<pid_t, OomEvidence> oom;  ///< of the ends, by process
 };
 
 /// What failed first by itself, and how.
@@ -60,6 +62,7 @@ struct Verdict {
   Cause cause = Cause::none;
   std::string sentence;          ///< "train.py ended with code 3 after 12 s"
   bool failed = false;           ///< whether it is logged as an error
+  bool is_doubtful = false;      ///< a success that is logged as a warning
   Anchor anchor = Anchor::none;  ///< of an end that rankshim explains, for the end of the last line
   bool is_logged = false;        ///< stderr has the sentence already
   std::optional<RootCause> root;

@@ -48,8 +48,11 @@ Details with_error(unsigned local_rank, const std::string& message) {
   return details;
 }
 
-Details with_kills(std::uint64_t kills) {
+/// With so many kills at the memory limit, which are what the evidence says for each process.
+Details with_kills(std::uint64_t kills, OomEvidence evidence = {.own = true, .of_child = true}) {
   Details details;
+  for (const pid_t process : {0, 100, 101})
+    if (kills != 0) details.oom[process] = evidence;
   details.memory.known = true;
   details.memory.oom_kills = kills;
   details.memory.limit = 512U << 20U;
@@ -264,6 +267,19 @@ TEST_CASE("a launcher that failed itself and ended its workers is the cause", "[
   CHECK(judge(terminated, chosen(TorchrunLauncher{}), train, silent).code == 143);
 }
 
+TEST_CASE("a node that trained alone says so in its last line", "[verdict]") {
+  Ending ending;
+  ending.ran = 10s;
+  ending.workers.trains_alone = "this node trains alone: worker 12 has WORLD_SIZE=1, but the job has 2";
+  ending.workers.trained_alone = "trained alone (world 1 of 2)";
+  const Verdict well = judge(ending, chosen(NoLauncher{}), train, {});
+  CHECK(well.sentence.ends_with(" ended with code 0 after 10.0 s, but trained alone (world 1 of 2)"));
+  CHECK((well.code == 0 && well.is_doubtful && !well.failed));
+  ending.number = 3;
+  CHECK(judge(ending, chosen(NoLauncher{}), train, {})
+            .sentence.ends_with(" ended with code 3 after 10.0 s; it trained alone (world 1 of 2)"));
+}
+
 TEST_CASE("a KILL is reported as out of memory only if the kernel counted one", "[verdict]") {
   const Ending ending = torchrun({worker(1, SIGKILL, 2s)});
   const Details none = with_kills(0);
@@ -274,9 +290,18 @@ TEST_CASE("a KILL is reported as out of memory only if the kernel counted one", 
   CHECK(verdict.code == 137);
   CHECK(verdict.sentence.find("SIGKILL (out of memory: the limit is 512 MiB)") != std::string::npos);
 
+  // An earlier one, that this worker outlived.
+  const Details earlier = with_kills(1, {.own = false, .of_child = true});
+  const Verdict later = judge(ending, chosen(TorchrunLauncher{}), train, earlier);
+  CHECK(later.cause == Cause::none);
+  CHECK_THAT(later.sentence, Catch::Contains("SIGKILL (earlier, the kernel killed a process because the "
+                                             "memory limit was reached: the limit is 512 MiB)"));
+
   Ending program;
   program.number = 137;  // a shell that reports how its child ended
   CHECK(judge(program, chosen(NoLauncher{}), train, one).cause == Cause::oom);
+  CHECK(judge(program, chosen(NoLauncher{}), train, with_kills(1, {.own = true, .of_child = false})).cause ==
+        Cause::none);
   program.number = 1;
   const Verdict other = judge(program, chosen(NoLauncher{}), train, one);
   CHECK(other.cause == Cause::none);
@@ -286,13 +311,28 @@ TEST_CASE("a KILL is reported as out of memory only if the kernel counted one", 
         std::string::npos);
 }
 
-TEST_CASE("a data loader that was killed for its memory is out of memory", "[verdict]") {
-  Details details = with_kills(1);
-  details.workers[0].message = "RuntimeError: DataLoader worker (pid 12) is killed by signal: Killed. \nmore";
-  const Verdict verdict =
-      judge(torchrun({worker(0, exited(1), 2s)}), chosen(TorchrunLauncher{}), train, details);
-  CHECK(verdict.cause == Cause::oom);
-  CHECK(verdict.code == 1);
+TEST_CASE("a worker whose child was killed for its memory, by its own words, is out of memory", "[verdict]") {
+  for (const auto& [message, is_oom] : std::vector<std::pair<std::string, bool>>{
+           {"RuntimeError: DataLoader worker (pid 12) is killed by signal: Killed. \nmore", true},
+           {"CalledProcessError: Command '['prepare']' died with <Signals.SIGKILL: 9>.", true},
+           {"CalledProcessError: Command 'prepare | tee' returned non-zero exit status 137.", true},
+           {"BrokenProcessPool: A process in the process pool was terminated abruptly while the future was "
+            "running or pending.",
+            true},
+           {"ProcessExitedException: process 0 terminated with signal SIGKILL", true},
+           {"ValueError: boom", false},
+           {"CalledProcessError: Command '['prepare']' returned non-zero exit status 1.", false}}) {
+    CAPTURE(message);
+    const auto verdict_with = [&](const OomEvidence& evidence) {
+      Details details = with_kills(1, evidence);
+      details.workers[0].message = message;
+      return judge(torchrun({worker(0, exited(1), 2s)}), chosen(TorchrunLauncher{}), train, details);
+    };
+    const Verdict verdict = verdict_with({.own = false, .of_child = true});
+    CHECK((verdict.cause == Cause::oom) == is_oom);
+    CHECK(verdict.code == 1);
+    CHECK(verdict_with({.own = false, .of_child = false}).cause == Cause::none);
+  }
 }
 
 TEST_CASE("where the kernel does not tell, the error file does", "[verdict]") {

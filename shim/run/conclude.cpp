@@ -23,7 +23,7 @@ namespace {
 void say_verdict(const Verdict& verdict) {
   if (verdict.failed) {
     log::error("{}", verdict.sentence);
-  } else if (verdict.root) {  // which the command has hidden
+  } else if (verdict.root || verdict.is_doubtful) {  // which the command has hidden
     log::warn("{}", verdict.sentence);
   } else {
     log::info("{}", verdict.sentence);

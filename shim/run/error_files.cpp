@@ -39,6 +39,7 @@ link::Failure ErrorFiles::failure_of(const supervise::WorkerEnd& worker, const s
   Details details;
   details.has_accelerators = run_.node.accelerators().has_value();
   details.memory = run_.monitor.memory();
+  details.oom = run_.monitor.oom();
   if (!folder.empty()) details.workers[worker.local_rank] = read(error_file_of(folder, worker.local_rank));
   return as_failure(cause_of(worker, "kernel", details));
 }
@@ -47,6 +48,8 @@ Details ErrorFiles::gather(const supervise::Ending& ending, bool is_unused) cons
   Details details;
   details.memory = run_.monitor.memory();
   if (!failure_.empty() && !is_unused) details.told_by_torchrun = read_failure(run_.node, failure_);
+  if (details.told_by_torchrun) run_.monitor.ended(details.told_by_torchrun->pid, std::nullopt);
+  details.oom = run_.monitor.oom();
   const bool well = ending.kind == supervise::Ending::Kind::exited && ending.number == 0;
   if (well && !details.told_by_torchrun) return details;
   details.has_accelerators = run_.node.accelerators().has_value();

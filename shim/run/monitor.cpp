@@ -3,11 +3,15 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
+#include <array>
+#include <boost/asio/buffer.hpp>
+
 #include "base/json.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "loop/loop.h"
 #include "node/instance.h"
+#include "node/process.h"
 #include "supervise/signals.h"
 #include "supervise/spawn.h"
 
@@ -21,6 +25,7 @@ using std::chrono::system_clock;
 // A command that has ended by then has cost nothing for the features of longer ones; every launcher needs
 // longer to start its first worker.
 constexpr milliseconds short_run{100};
+constexpr milliseconds between_memory_looks{100};
 
 // Of a status answer. The rest of it has less than 2 KiB.
 constexpr std::size_t longest_waiting_for = std::size_t{4} << 10U;
@@ -55,6 +60,7 @@ Monitor::Monitor(boost::asio::io_context& io, const Settings& settings, const No
       termination_log_(std::string(settings.text(Option::termination_log))),
       timer_(io.get_executor()),
       memory_events_(io),
+      memory_timer_(io.get_executor()),
       socket_(io, [this] { return status(); }) {}
 
 void Monitor::enter(std::string_view phase, std::string waiting_for, link::Time when) {
@@ -85,7 +91,7 @@ void Monitor::begin() {
 void Monitor::look_around() {
   memory_before_ = read_memory(node_);
   if (command_ != 0) on_command();
-  if (!memory_before_->events.empty() && termination_log_.exists()) watch_memory();
+  if (!memory_before_->events.empty()) watch_memory();
   open_socket();
 }
 
@@ -101,6 +107,7 @@ void Monitor::held() {
   enter("held");
   failed_ = true;
   timer_.cancel();
+  memory_timer_.cancel();
   boost::system::error_code ignored;
   memory_events_.close(ignored);  // the verdict stays in the termination log
   open_socket();
@@ -128,20 +135,45 @@ void Monitor::on_command() {
 void Monitor::watch_memory() {
   const int descriptor = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
   if (descriptor < 0 || loop::adopt(memory_events_, descriptor) != 0) return;
-  if (inotify_add_watch(descriptor, memory_before_->events.c_str(), IN_MODIFY) < 0) return;
+  if (inotify_add_watch(descriptor, memory_before_->events.c_str(), IN_MODIFY) >= 0) listen_for_memory();
+}
+
+void Monitor::listen_for_memory() {
   memory_events_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
                             [this](const boost::system::error_code& error) {
                               if (!error) on_memory_event();
                             });
 }
 
-/// Once only: under memory pressure the counters rise all the time.
+/// Under memory pressure the counters rise all the time, so the next look is a moment away. By then a process
+/// that was killed has its KILL.
 void Monitor::on_memory_event() {
+  std::array<char, 4096> events{};
   boost::system::error_code ignored;
-  memory_events_.close(ignored);
-  const MemoryReading reading = read_memory(node_);
-  if (reading.pressed <= memory_before_->pressed) return watch_memory();  // another counter changed
-  termination_log_.provisional(killed_meanwhile(the_limit(reading) + " was reached"));
+  memory_events_.read_some(boost::asio::buffer(events), ignored);  // equal events in a row are one
+  const MemoryReading reading = memory();
+  if (!has_told_of_limit_ && reading.pressed > memory_before_->pressed) {
+    has_told_of_limit_ = true;
+    termination_log_.provisional(killed_meanwhile(the_limit(reading) + " was reached"));
+  }
+  const bool rose = oom_kills_.count(reading.oom_kills, steady_clock::now());
+  memory_timer_.expires_after(between_memory_looks);
+  memory_timer_.async_wait([this, rose, kills = reading.oom_kills](const boost::system::error_code& error) {
+    if (error) return;
+    if (rose) note_who_runs(kills);
+    listen_for_memory();
+  });
+}
+
+void Monitor::note_who_runs(std::uint64_t kills) {
+  oom_kills_.outlived(kills, running_processes());
+  log::debug("the kernel has killed a process because the memory limit was reached; the others run on");
+}
+
+void Monitor::ended(pid_t process, std::optional<link::Time> started) {
+  const auto now = steady_clock::now();
+  oom_kills_.count(memory().oom_kills, now);  // where the kernel reports no change, this is the first look
+  oom_.try_emplace(process, oom_kills_.evidence(process, started, now));
 }
 
 MemoryReading Monitor::memory() const {
@@ -165,6 +197,8 @@ void Monitor::begin_attempt(unsigned number, bool is_last,
   is_last_ = is_last;
   command_ = 0;
   if (memory_before_) memory_before_ = read_memory(node_);  // kills count from here
+  oom_kills_ = {};
+  oom_.clear();
 }
 
 void Monitor::end_attempt(const Verdict& verdict, const supervise::Ending& ending) {

@@ -2,6 +2,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 #include "loop/loop.h"
 #include "node/cgroup.h"
 #include "node/node.h"
+#include "node/oom_kills.h"
 #include "plan/launch.h"
 #include "report/exit_report.h"
 #include "report/files.h"
@@ -43,6 +45,9 @@ class Monitor {
   void held();
 
   void started(pid_t command);
+  /// A process of the command has ended, which ran since `started` if that is known: finds out whether it was
+  /// killed at the memory limit. For each process the first call counts.
+  void ended(pid_t process, std::optional<link::Time> started);
   void stopping(int signal);
   void command_ended();
   /// Answers include the other nodes as long as the link lives.
@@ -61,6 +66,8 @@ class Monitor {
 
   /// The counters now, with the kills since the beginning; unknown if the beginning was not read.
   [[nodiscard]] MemoryReading memory() const;
+  /// What ended() has found in this attempt, by process.
+  [[nodiscard]] const std::map<pid_t, OomEvidence>& oom() const { return oom_; }
 
  private:
   [[nodiscard]] std::string status() const;
@@ -68,7 +75,9 @@ class Monitor {
   void open_socket();
   void on_command();
   void watch_memory();
+  void listen_for_memory();
   void on_memory_event();
+  void note_who_runs(std::uint64_t kills);
 
   const Settings& settings_;
   const Node& node_;
@@ -88,6 +97,10 @@ class Monitor {
   std::optional<MemoryReading> memory_before_;
   loop::Timer timer_;
   boost::asio::posix::stream_descriptor memory_events_;
+  loop::Timer memory_timer_;
+  bool has_told_of_limit_ = false;
+  OomKills oom_kills_;
+  std::map<pid_t, OomEvidence> oom_;
   status::Socket socket_;
 };
 

@@ -108,6 +108,7 @@ class Watchers final : public supervise::Observer {
     monitor_.started(processes.front());
   }
   void worker_ended(const supervise::WorkerEnd& worker) override {
+    if (!worker.status_known || worker.status != 0) monitor_.ended(worker.pid, worker.started);
     if (whole_ == nullptr || !whole_->counts(worker)) return;
     whole_->worker_failed(errors_.failure_of(worker, launcher_.record().error_folder));
   }
@@ -117,6 +118,7 @@ class Watchers final : public supervise::Observer {
   }
   void command_ended(const supervise::Ending& ending) override {
     monitor_.command_ended();
+    monitor_.ended(ending.pid, ending.started_at);
     if (whole_ == nullptr || ending.stop_signal) return;
     const Details details = errors_.gather(ending);
     whole_->tell_end(judge_(ending, details));

@@ -22,6 +22,7 @@ struct WorkerEnd {
   int status = 0;                ///< as wait(2) gives it
   bool status_known = false;     ///< the kernel reported it; otherwise it is only known to have ended
   std::chrono::steady_clock::time_point when;
+  std::chrono::steady_clock::time_point started;  ///< when it was seen first
 };
 
 /// A worker of the current set.
@@ -30,6 +31,7 @@ struct WorkerState {
   unsigned local_rank = 0;
   std::optional<unsigned> rank;
   bool ended = false;
+  std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
 };
 
 /// This node's numbers when the launcher started its last set of workers: an elastic job's nodes come and go.
@@ -51,6 +53,7 @@ struct WorkerRecord {
   std::string unreached;      ///< then: "torchrun could not reach …", if it was not connected to any of them
   std::string trains_alone;   ///< "this node trains alone: worker 12 has WORLD_SIZE=8, but …"; empty if there
                               ///< is no sign
+  std::string trained_alone;  ///< then: "trained alone (world 8 of 16)"
   bool ended_for_it = false;  ///< the command was stopped because of trains_alone
 
   /// Those of the last set that run, as /proc shows them.
@@ -78,7 +81,7 @@ struct WorkerRecord {
     if (worker == states.end()) return nullptr;
     worker->ended = true;
     ends.push_back({pid, worker->local_rank, worker->rank, status.value_or(0), status.has_value(),
-                    std::chrono::steady_clock::now()});
+                    std::chrono::steady_clock::now(), worker->started});
     return &ends.back();
   }
 };
