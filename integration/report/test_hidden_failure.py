@@ -48,6 +48,16 @@ def test_a_failure_of_torchrun_that_the_script_hides_is_told(fails, options, cod
     assert ", although worker 1 (rank 1, pid " in done.last_line and " of a torchrun in it had failed: it ended with code 42" in done.last_line
 
 
+@pytest.mark.parametrize("options", [(), ("--nnodes=2", "--node-rank=0", "--master-addr=127.0.0.1", "--wait=none")],
+                         ids=["alone", "of-two-nodes"])
+def test_a_failure_that_a_python_program_hides_is_told_too(fails, tmp_path, options):
+    (tmp_path / "start.py").write_text(f"import subprocess\nsubprocess.run({TORCHRUN.split()})\n")
+    done = fails(["python", "start.py"], "sys.exit(42)", *options)
+    assert (done.code, done.report["outcome"]) == (0, "succeeded"), done.transcript()
+    assert done.last_line.startswith("rankshim: warning: python ended with code 0 after ")
+    assert ", although worker 1 (rank 1, pid " in done.last_line and " of a torchrun in it had failed: it ended with code 42" in done.last_line
+
+
 @pytest.mark.nightly
 def test_a_signal_that_ended_it_is_named(fails):
     done = fails(["bash", "-c", f"{TORCHRUN}; true"], "os.kill(os.getpid(), signal.SIGKILL)", "--strict")

@@ -56,7 +56,9 @@ void Program::plan(Task task, Clock::time_point when, std::function<void()> act)
 }
 
 void Program::look(std::size_t number) {
-  record_.trains_alone = lone_training(see_processes(command_, *environment_, job_), job_);
+  auto [warning, in_short] = lone_training(see_processes(command_, *environment_, job_), job_);
+  record_.trains_alone = std::move(warning);
+  record_.trained_alone = std::move(in_short);
   if (!record_.trains_alone.empty()) {
     log::warn("{}", record_.trains_alone);
     record_.ended_for_it = strict_;

@@ -173,7 +173,7 @@ std::vector<SeenProcess> see_processes(pid_t command, const std::vector<std::str
   return seen;
 }
 
-std::string lone_training(const std::vector<SeenProcess>& processes, const JobSize& job) {
+LoneTraining lone_training(const std::vector<SeenProcess>& processes, const JobSize& job) {
   if (job.nodes < 2) return {};
   const SeenProcess* found = nullptr;
   bool met = false;  // it has met other nodes, but not all
@@ -191,16 +191,19 @@ std::string lone_training(const std::vector<SeenProcess>& processes, const JobSi
   }
   if (found == nullptr) found = spawned_alone(processes, job);
   if (found != nullptr) {
-    return fmt::format("{}: {} has WORLD_SIZE={}, {} has {}",
-                       met ? "the nodes do not agree on their number" : "this node trains alone",
-                       describe(*found, processes), found->world_size, met ? "this job" : "but the job",
-                       job.nodes * own);
+    return {fmt::format("{}: {} has WORLD_SIZE={}, {} has {}",
+                        met ? "the nodes do not agree on their number" : "this node trains alone",
+                        describe(*found, processes), found->world_size, met ? "this job" : "but the job",
+                        job.nodes * own),
+            fmt::format("trained {} (world {} of {})", met ? "without some nodes" : "alone",
+                        found->world_size, job.nodes * own)};
   }
   const auto agent =
       std::ranges::find_if(processes, [](const SeenProcess& process) { return !process.alone_by.empty(); });
   if (agent == processes.end()) return {};
-  return fmt::format("this node trains alone: {} is limited to this node ({}), but the job has {} nodes",
-                     describe(*agent, processes), agent->alone_by, job.nodes);
+  return {fmt::format("this node trains alone: {} is limited to this node ({}), but the job has {} nodes",
+                      describe(*agent, processes), agent->alone_by, job.nodes),
+          fmt::format("trained alone (1 of {} nodes)", job.nodes)};
 }
 
 SeenProcess seen_by_words(const std::vector<std::string>& words, const JobSize& job) {

@@ -91,10 +91,16 @@ std::vector<SeenProcess> see_processes(pid_t command, const std::vector<std::str
 /// The name and, for a torchrun, the flag that keeps it on its node.
 SeenProcess seen_by_words(const std::vector<std::string>& words, const JobSize& job = {});
 
+/// That a node trains alone; both texts are empty if there is no sign of it.
+struct LoneTraining {
+  std::string warning;
+  std::string in_short;  ///< once it has ended: "trained alone (world 8 of 16)"
+};
+
 /// The sentence about a node that trains alone: "this node trains alone: worker 4711 (torchrun, started by
 /// run_train.sh) has WORLD_SIZE=8, but the job has 16"; or with fewer nodes than this one was told of. Empty
 /// if there is no sign of it, and if any worker has the job's size or a larger one: then a smaller one is a
 /// helper (an evaluation, an inference engine).
-std::string lone_training(const std::vector<SeenProcess>& processes, const JobSize& job);
+LoneTraining lone_training(const std::vector<SeenProcess>& processes, const JobSize& job);
 
 }  // namespace rankshim::torchrun

@@ -68,6 +68,18 @@ bool starts_torchrun(std::string_view text) {
          text.find("torch.distributed.launch") != std::string_view::npos;
 }
 
+/// Whether the command is a Python program that starts a torchrun, as far as its text shows. It is not a
+/// shell, which passes PYTHONPATH on by itself.
+bool python_starts_torchrun(const LaunchChoice& choice, const LaunchInput& input) {
+  const bool is_python =
+      !choice.interpreter.empty() || base_name(input.command.front()).starts_with("python");
+  if (choice.launches() || !is_python) return false;
+  const auto python = read_python(input.command);
+  const bool has_script = python && !python->module;
+  return starts_torchrun(text_of(input)) ||
+         (has_script && starts_torchrun(input.node.file(python->what).value_or("")));
+}
+
 /// Whether a torchrun in the command would not load sitecustomize.py and needs the PET_* themselves: there is
 /// none, or the words of the command or its shell script replace PYTHONPATH. A text that says with which
 /// nodes it trains gets none, because a `torchrun --standalone` would wait for the other nodes.
@@ -316,7 +328,8 @@ std::optional<PythonSite> plan_site(const LaunchChoice& choice, const LaunchInpu
       temporary_folder_template(input.node, choice.launches()).find(':') != std::string::npos;
   if (two_folders || (path && path->size() > longest_path)) return std::nullopt;
   PythonSite site{.had_path = path.has_value(), .job = {}, .master = {}, .records = records};
-  if (choice.is_wrapped()) site.job.emplace();  // its command line has all but the log folder
+  // Its command line has all but the log folder; and torchrun alone needs none of the job's.
+  if (choice.is_wrapped() || python_starts_torchrun(choice, input)) site.job.emplace();
   if (joins) {
     site.job = torchrun_job(topology, environment);
     const std::string_view master = topology.facts.text(Fact::master_addr);
