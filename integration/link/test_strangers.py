@@ -5,6 +5,7 @@ The strangers (strangers.py) and the crowds (peer.py) are programs of another au
 
 import json
 import pathlib
+import re
 import resource
 import signal
 import subprocess
@@ -173,4 +174,5 @@ def test_where_the_limit_cannot_be_raised_a_line_says_so_and_the_end_names_the_m
     helper(1, "peer.py", CROWD, 1, CROWD - 1)
     assert first.wait(LONG) == 75, first.transcript()
     assert "this node may open 64 files and needs " in first.stderr and "ulimit -Hn" in first.stderr
-    assert f"of {CROWD} nodes did not come in time: ranks " in last_line(first)
+    # Each comes in when another one is closed.
+    assert re.search(f"of {CROWD} nodes did not come in time: ranks |not all nodes came at the same time: node ", last_line(first))
