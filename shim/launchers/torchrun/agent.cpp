@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <cstdlib>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -27,9 +29,18 @@ namespace {
 constexpr std::array<milliseconds, 3> looks_after = {milliseconds(5'000), milliseconds(20'000),
                                                      milliseconds(60'000)};
 constexpr milliseconds patience_without_workers{1000};  // after that it is killed
+constexpr milliseconds patience_in_barrier{2000};       // the same, when these had ended before the stop
 constexpr milliseconds patience_after_workers{5000};    // the same, where these have stopped
+constexpr milliseconds patience_after_kill{5000};       // for a worker that the agent has killed
 constexpr milliseconds between_looks{1000};             // at most, while it may still import
 constexpr milliseconds time_of_execve{5};               // if a process is in the middle of execve(2)
+
+/// Whether a SIGKILL waits for the process, which waits in the kernel (proc(5), ShdPnd).
+bool was_killed(const Process& process) {
+  const std::string status = read_proc(process.pid, "status").value_or("");
+  const std::string pending(text_after(status, "ShdPnd:"));
+  return (std::strtoull(pending.c_str(), nullptr, 16) & supervise::bit(SIGKILL)) != 0;
+}
 
 }  // namespace
 
@@ -110,9 +121,12 @@ std::vector<Process> Agent::receivers_of_stop(int signal) {
 void Agent::on_worker_change(const supervise::WorkerEnd* ended) {
   constexpr milliseconds to_see_it_itself{2000};
   if (ended != nullptr) tell_end(*ended);
-  if (!stops_alone_) return;
   const bool restarted = ended == nullptr;
-  if (restarted || (ended->status_known && ended->status != 0)) return stop_agent();
+  const bool failed = !restarted && ended->status_known && ended->status != 0;
+  if (failed) expect_kill_to_help();
+  if (restarted) drop(Task::outlive);
+  if (!stops_alone_) return;
+  if (restarted || failed) return stop_agent();
   if (some_run()) return;
   if (plan_.meets_at) return stop_agent();
   plan(Task::stop_agent, Clock::now() + to_see_it_itself, [this] { stop_agent(); });
@@ -135,6 +149,21 @@ milliseconds Agent::time_of_workers() const {
   return std::chrono::seconds(first_number<unsigned>(set).value_or(30));
 }
 
+/// The agent stops its workers now: it kills those that are left when their time is over.
+void Agent::expect_kill_to_help() {
+  plan(Task::outlive, Clock::now() + time_of_workers() + patience_after_kill, [this] { look_at_killed(); });
+}
+
+/// Its limit may be another than is known here (--shutdown-timeout): what counts is that the KILL has come.
+void Agent::look_at_killed() {
+  const std::vector<Process> running = record_.running();
+  if (running.empty()) return;
+  if (!std::ranges::all_of(running, was_killed)) return expect_kill_to_help();
+  give({.kind = Order::Kind::kill,
+        .why = fmt::format("not even SIGKILL has ended {}, for which torchrun waits without a limit",
+                           supervise::describe_hanging(running, record_.states))});
+}
+
 void Agent::stop_passed_on(int signal, std::optional<milliseconds> grace) {
   drop(Task::meet);
   Program::stop_passed_on(signal, grace);
@@ -146,10 +175,11 @@ void Agent::stop_passed_on(int signal, std::optional<milliseconds> grace) {
        [this] { stop_agent(); });
 }
 
-/// An agent that never had a worker has nothing to lose and may ignore the signal. One whose workers have all
-/// ended is about to end itself.
+/// An agent that never had a worker, or has none any more, has nothing to lose. It may ignore the signal: in
+/// its exit barrier, where it waits up to five minutes for the other nodes, it cannot even see it.
 void Agent::expect_end() {
   if (find_worker(command(), environment()) == Presence::some) {
+    expect_kill_to_help();
     const milliseconds patience = time_of_workers();
     if (!had_workers() || (grace_ && patience >= *grace_)) return;
     plan(Task::name_hanging, Clock::now() + patience - supervise::time_for_stacks(patience), [this] {
@@ -159,8 +189,8 @@ void Agent::expect_end() {
     });
   } else if (!had_workers()) {
     expect_end_within(patience_without_workers);
-  } else if (!grace_) {
-    expect_end_within(time_of_workers());
+  } else {
+    expect_end_within(patience_in_barrier);
   }
 }
 

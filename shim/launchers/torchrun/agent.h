@@ -35,7 +35,7 @@ class Program : public supervise::Launcher {
 
  protected:
   /// What is done at a moment while the command runs.
-  enum class Task : std::uint8_t { look, meet, stop_agent, name_hanging, end_late };
+  enum class Task : std::uint8_t { look, meet, stop_agent, name_hanging, end_late, outlive };
   /// Does it at `when`, and not at the moment that was planned for it before.
   void plan(Task task, Clock::time_point when, std::function<void()> act);
   void drop(Task task) { timers_.erase(task); }
@@ -75,14 +75,15 @@ struct AgentPlan {
 /// save its state (the processes of its data loader). So where all its workers handle a stop, they get it
 /// alone, and torchrun when one of them has failed, when all have ended, or when the time is over that it
 /// would give them. Until its first worker starts nothing can be lost: if it does not follow a stop at once,
-/// it is killed within two seconds. When all its workers have ended, it has the time that it gives its
-/// workers, or the grace.
+/// it is killed within two seconds; and so if all its workers have ended, because in its exit barrier it is
+/// deaf. It waits without a limit for a worker that it has killed: if that one hangs in the kernel, it is
+/// killed too.
 class Agent final : public Program {
  public:
   Agent(AgentPlan plan, const JobSize& job, bool strict) : Program(job, strict), plan_(std::move(plan)) {}
 
   [[nodiscard]] bool stops_workers() const override { return true; }
-  [[nodiscard]] std::vector<Process> receivers() const override {
+  [[nodiscard]] std::optional<std::vector<Process>> receivers() const override {
     return workers_of(command(), environment());
   }
   [[nodiscard]] std::vector<Process> receivers_of_stop(int signal) override;
@@ -110,6 +111,8 @@ class Agent final : public Program {
   void on_worker_change(const supervise::WorkerEnd* ended);
   void stop_agent();
   void expect_end();
+  void expect_kill_to_help();
+  void look_at_killed();
   void expect_end_within(std::chrono::milliseconds patience) {
     expect_end_at(Clock::now() + patience, patience);
   }
