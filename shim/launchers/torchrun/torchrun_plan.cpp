@@ -368,8 +368,8 @@ void change_for_torch(EnvironmentChange& change, const LaunchChoice& choice, con
   }
   share_cpus(change, choice, input);
   // torchrun gives its workers the grace that it gets itself (torch/distributed/launcher/api.py, whole
-  // seconds).
-  if (const auto grace = settings.time(Option::grace); grace && choice.by_torchrun())
+  // seconds), also where the program starts it.
+  if (const auto grace = settings.time(Option::grace); grace && !choice.natively())
     set("TORCH_ELASTIC_SHUTDOWN_TIMEOUT",
         std::to_string(std::max<std::int64_t>(1, (grace->count() + 999) / 1000)));
   // Workers that hang show their stacks (faulthandler in Python's library).
