@@ -156,3 +156,14 @@ def test_a_variable_without_a_name_is_refused(shim):
     done = shim("--env==x", "--", "true")
     assert done.code == 64
     assert "is not NAME=VALUE, one on each line" in done.stderr
+
+
+def test_no_worker_outlives_a_rankshim_that_is_killed(rankshim, tmp_path):
+    """Outside a container: otherwise they would keep the master's port. They are deaf to every signal that can be handled."""
+    deaf = "trap '' HUP INT QUIT TERM USR1 USR2; echo UP $$; while :; do sleep 0.05; done"
+    words = ["--platform=none", "--launcher=native", "--nproc-per-node=2", "--", "sh", "-c", deaf]
+    with Process([rankshim, *words], clean_environment(), name="rankshim") as process:
+        until(lambda: len(process.stdout.splitlines()) == 2, "both are up")
+        workers = [int(line.split()[1]) for line in process.stdout.splitlines()]
+        os.kill(process.pid, signal.SIGKILL)
+        until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in workers), "the workers are gone")

@@ -35,10 +35,16 @@ class Cluster:
             machine.start(["slurmd", "-D", "-N", machine.hostname, "-f", str(folder / "slurm.conf")], {})
         self.daemons.wait_line("^ready$", 120)
 
+    def _variables(self, environment):
+        return {"SLURM_CONF": f"{self.folder}/slurm.conf", "OMP_NUM_THREADS": "1", **(environment or {})}
+
     def run(self, *argv, environment=None):
         """A command of Slurm's to its end; .code is its exit code."""
-        variables = {"SLURM_CONF": f"{self.folder}/slurm.conf", "OMP_NUM_THREADS": "1", **(environment or {})}
-        return self._node.run(list(argv), variables, timeout=JOB, cwd=self.folder, name=argv[0])
+        return self._node.run(list(argv), self._variables(environment), timeout=JOB, cwd=self.folder, name=argv[0])
+
+    def start(self, *argv, environment=None):
+        """The same, while it runs."""
+        return self._node.start(list(argv), self._variables(environment), cwd=self.folder, name=argv[0])
 
     def batch(self, script, *options, environment=None, nodes=2):
         """A batch script's text on both nodes to its end: its exit code, and the lines that it and its steps print."""

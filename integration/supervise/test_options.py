@@ -10,7 +10,7 @@ import pytest
 
 from lib.events import until
 from lib.process import children, clean_environment, run
-from supervise.conftest import PID_1, ended, status
+from supervise.conftest import PID_1, ended, name, status
 
 # Prints each signal that it gets; ends with 3 at QUIT.
 LISTENER = """
@@ -225,6 +225,120 @@ def test_a_hang_up_that_is_ignored_does_not_reach_the_agent(agent):
     process.send(signal.SIGINT)
     assert process.wait() == 143
     assert "agent got HUP" not in process.stdout
+
+
+def test_a_hang_up_that_is_ignored_does_not_reach_what_a_program_starts(start):
+    # torchrun and accelerate replace what they have inherited from nohup.
+    replaces = "import signal; signal.signal(signal.SIGHUP, lambda *_: print('got HUP', flush=True)); print('up', flush=True); signal.pause()"
+    process = start("bash", "-c", '"$0" -c "$1"; echo over', sys.executable, replaces, before=("env", "--ignore-signal=HUP"))
+    process.wait_line("up", stream="stdout")
+    process.send(signal.SIGHUP)
+    process.wait_line(r"SIGHUP is not passed on: it was ignored when rankshim started \(nohup\)")
+    process.send(signal.SIGTERM)
+    assert process.wait() == 143
+    assert "got HUP" not in process.stdout
+
+
+NOTED = """
+import os, signal, time
+signal.signal(signal.SIGUSR1, lambda *_: os.write(1, b"noted\\n"))
+signal.signal(signal.SIGTERM, lambda *_: (os.write(1, b"stopped\\n"), os._exit(0)))
+print("up", flush=True)
+while True: signal.pause()
+"""
+
+
+@pytest.mark.parametrize("around", [("sh", "-c", '"$@"; exit $?', "sh"), ("timeout", "600"), ("timeout", "600", "sh", "-c", '"$@"; exit $?', "sh")],
+                         ids=["sh -c", "timeout", "both"])
+def test_a_notice_goes_down_a_programs_tree_to_those_that_handle_it(start, around):
+    process = start(*around, sys.executable, "-c", NOTED)
+    process.wait_line("up", stream="stdout")
+    process.send(signal.SIGUSR1)
+    process.wait_line("noted", stream="stdout")
+    process.send(signal.SIGTERM)
+    process.wait()
+    assert process.stdout.splitlines() == ["up", "noted", "stopped"]
+
+
+def test_a_notice_is_kept_until_a_process_of_the_program_handles_it(start, tmp_path):
+    go = tmp_path / "go"
+    os.mkfifo(go)
+    late = f"print('starts', flush=True); open({str(go)!r}).read()\n" + NOTED
+    process = start("sh", "-c", '"$0" -c "$1"; exit $?', sys.executable, late)
+    process.wait_line("starts", stream="stdout")
+    process.send(signal.SIGUSR1)
+    process.wait_line("SIGUSR1 is kept until a process of the command handles it")
+    go.write_text("on")
+    process.wait_line("noted", stream="stdout")
+    process.send(signal.SIGTERM)
+    process.wait()
+
+
+def test_a_program_of_one_process_gets_a_notice_as_any_other_signal(start):
+    process = start("sleep", "1000")
+    until(lambda: name(children(process.shim())[0]) == "sleep" if children(process.shim()) else False, "the command runs")
+    process.send(signal.SIGUSR1)
+    assert process.wait() == 128 + signal.SIGUSR1
+
+
+# A forwarder as `uv run` is one: it passes on what it gets.
+FORWARDS = """
+import os, signal, subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", sys.argv[1]])
+for number in (signal.SIGUSR1, signal.SIGTERM): signal.signal(number, lambda number, _: os.kill(child.pid, number))
+sys.exit(child.wait())
+"""
+
+
+def test_a_notice_comes_once_through_a_program_that_forwards_signals(start):
+    process = start(sys.executable, "-c", FORWARDS, NOTED)
+    process.wait_line("up", stream="stdout")
+    process.send(signal.SIGUSR1)
+    process.wait_line("noted", stream="stdout")
+    process.send(signal.SIGTERM)
+    assert process.wait() == 0
+    assert process.stdout.splitlines() == ["up", "noted", "stopped"]
+
+
+def test_what_handles_the_notice_that_killed_its_launcher_has_the_grace_to_save(start, tmp_path):
+    go = tmp_path / "go"
+    os.mkfifo(go)
+    saves = f"import signal\nsignal.signal(signal.SIGUSR1, signal.SIG_DFL)\n" + NOTED.replace(
+        "while True: signal.pause()", f"open({str(go)!r}).read(); print('saved', flush=True)")
+    process = start("bash", "-c", '"$0" -c "$1"; exit $?', sys.executable, saves, options=["--grace=90s"])
+    process.wait_line("up", stream="stdout")
+    (shell,) = children(process.shim())
+    os.kill(shell, signal.SIGUSR1)  # as scancel signals every process of a step
+    process.wait_line("the command was killed by SIGUSR1, which processes below it handle; they have 90 s to save their state")
+    go.write_text("on")
+    assert process.wait() == 128 + signal.SIGUSR1
+    assert process.stdout.splitlines() == ["up", "saved"]
+
+
+def test_a_stop_ends_the_time_to_save(start):
+    process = start("bash", "-c", '"$0" -c "$1"; exit $?', sys.executable, NOTED, options=["--grace=90s"])
+    process.wait_line("up", stream="stdout")
+    (shell,) = children(process.shim())
+    os.kill(shell, signal.SIGUSR1)
+    process.wait_line("they have 90 s to save their state")
+    process.send(signal.SIGTERM)
+    process.wait_line("stopped", stream="stdout")
+    assert process.wait() == 128 + signal.SIGUSR1
+
+
+def test_torchrun_and_its_workers_start_with_the_notices_ignored(agent):
+    show = "print([line.split()[1] for line in open('/proc/self/status') if line.startswith('SigIgn')][0], flush=True)"
+    both = 1 << (signal.SIGUSR1 - 1) | 1 << (signal.SIGUSR2 - 1)
+    for options, ignored in [((), both), (("--worker-signals=USR2,TERM",), 1 << (signal.SIGUSR2 - 1)), (("--worker-signals=none",), 0)]:
+        process = agent(show, *options)
+        assert process.wait() == 0
+        assert int(process.stdout, 16) & (both | 1 << (signal.SIGTERM - 1)) == ignored
+
+
+def test_a_torchrun_inside_a_program_gets_the_grace_too(start):
+    for options, expected in [(["--grace=100s"], "100"), ([], "-")]:
+        process = start("sh", "-c", 'echo "${TORCH_ELASTIC_SHUTDOWN_TIMEOUT:--}"', options=options)
+        assert process.wait() == 0 and process.stdout == expected + "\n"
 
 
 def test_after_a_stop_that_was_rewritten_torchruns_code_is_that_of_the_signal_that_came(agent):

@@ -1,6 +1,7 @@
 #include "run/run.h"
 
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -12,6 +13,8 @@
 #include "base/text.h"
 #include "launchers/native/workers.h"
 #include "launchers/torchrun/agent.h"
+#include "launchers/torchrun/torchrun_command.h"
+#include "node/process.h"
 
 namespace rankshim {
 namespace {
@@ -54,6 +57,16 @@ supervise::SignalScope signal_scope(const Settings& settings) {
   if (wanted == "child") return SignalScope::child;
   if (wanted == "group") return SignalScope::group;
   return wanted == "tree" ? SignalScope::tree : SignalScope::handlers;
+}
+
+supervise::SignalSet ignored_at_start(const LaunchChoice& choice, const LaunchPlan& plan) {
+  const auto* torchrun = choice.as<TorchrunLauncher>();
+  const bool starts_programs = torchrun != nullptr
+                                   ? torchrun->own && torchrun->own->find("no_python") != nullptr
+                                   : choice.natively() && choice.interpreter.empty();
+  const bool starts_workers = choice.launches() || choice.as<FilledLauncher>() != nullptr;
+  if (!starts_workers || starts_programs || is_shell(base_name(plan.argv.front()))) return 0;
+  return supervise::bit(SIGUSR1) | supervise::bit(SIGUSR2);
 }
 
 std::shared_ptr<supervise::Launcher> make_launcher(const Run& run, const Job& job,

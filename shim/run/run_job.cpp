@@ -18,6 +18,7 @@
 #include "launchers/torchrun/temporary_folder.h"
 #include "loop/loop.h"
 #include "node/process.h"
+#include "node/slurm_step.h"
 #include "plan/launch.h"
 #include "run/attempts.h"
 #include "run/before_start.h"
@@ -212,8 +213,11 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
   policy.stacks = run.settings.flag(Option::stacks);
   policy.ctty = run.settings.flag(Option::ctty);
   policy.launcher = launcher.get();
-  if (job.choice.launches())
-    policy.worker_signals = *run.settings.get<supervise::SignalSet>(Option::worker_signals);
+  policy.worker_signals = *run.settings.get<supervise::SignalSet>(Option::worker_signals);
+  policy.ignored_at_start = ignored_at_start(job.choice, plan) & policy.worker_signals;
+  policy.sent_to_all = [&run](const supervise::Signal& signal) {
+    return has_signalled_whole_step(static_cast<pid_t>(signal.sender), run.node.environment());
+  };
   const Watchers::Judge judge_end = [&](const supervise::Ending& ended, const Details& details) {
     return judge(ended, job.choice, plan, details, numbers_of(ended, job), run.settings.flag(Option::strict));
   };

@@ -36,7 +36,9 @@ void SignalForwarder::drop_kept() {
   for (const Kept& kept : kept_) {
     const int number = kept.signal.number;
     if (is_for_workers(number) && (named & bit(number)) == 0)
-      log::warn("{} is given up: the launcher ended before its workers could take it", signal_name(number));
+      log::warn("{} is given up: the {}", signal_name(number),
+                launcher_.receivers() ? "launcher ended before its workers could take it"
+                                      : "command ended before a process of it handled it");
     named |= bit(number);
   }
   kept_.clear();
@@ -49,18 +51,38 @@ void SignalForwarder::pass_on(Signal signal, bool stop) {
   const bool waits =
       std::ranges::any_of(kept_, [&signal](const Kept& kept) { return kept.signal.number == signal.number; });
   if (waits && signal.number < first_real_time_signal) return;  // merged, as the kernel would do
-  if (stop && !waits)
-    std::erase_if(stopped_, [&signal](const Stopped& earlier) { return earlier.signal == signal.number; });
+  if (stop && !waits) forget_receivers(signal.number);
   const int done = waits ? -EAGAIN : deliver(signal, stop);
   if (done >= 0 || done == -ESRCH) return;
   if (done != -EAGAIN) {
     log::warn("{} cannot be passed on yet: {}", signal_name(signal.number), std::strerror(-done));
   } else if (!waits && is_for_workers(signal.number)) {
-    log::info("{} is kept until the launcher's workers can take it", signal_name(signal.number));
+    log::info(
+        "{} is kept until {}", signal_name(signal.number),
+        launcher_.receivers() ? "the launcher's workers can take it" : "a process of the command handles it");
   }
   kept_.push_back({signal, stop});
   if (kept_.size() == most_kept) signals_.hold_real_time(true);
   if (!due_) set_due(true);
+}
+
+void SignalForwarder::pass_on_to_the_rest(const Signal& signal) {
+  if (!is_for_workers(signal.number)) return;
+  forget_receivers(signal.number);
+  for (const Process& process : everything()) {
+    const std::optional<SignalMasks> masks = signal_masks(process.pid);
+    if (!masks || masks->handle(signal.number)) got_.push_back({process, signal.number});
+  }
+  pass_on(signal);
+}
+
+bool SignalForwarder::has_got(const Process& process, int signal) const {
+  return std::ranges::any_of(
+      got_, [&](const Receiver& earlier) { return earlier.signal == signal && earlier.process.is(process); });
+}
+
+void SignalForwarder::forget_receivers(int signal) {
+  std::erase_if(got_, [signal](const Receiver& earlier) { return earlier.signal == signal; });
 }
 
 /// The next try comes sooner after a delivery.
@@ -86,7 +108,10 @@ void SignalForwarder::try_again() {
 
 /// 0, or −errno; −ESRCH if nobody is left who could get it.
 int SignalForwarder::deliver(const Signal& signal, bool stop) try {
-  if (is_for_workers(signal.number)) return to_workers(signal);
+  if (is_for_workers(signal.number)) {
+    if (auto workers = launcher_.receivers()) return to_workers(*std::move(workers), signal);
+    if (policy_.scope == SignalScope::handlers) return to_handlers(signal);
+  }
   if (const std::optional<int> done = stop ? walk(signal) : std::nullopt) return *done;
   if (policy_.scope == SignalScope::tree) return to_all(signal);
   return to_command(signal, policy_.scope == SignalScope::group ||
@@ -147,30 +172,53 @@ int SignalForwarder::walk_from(std::vector<Process> next, const std::vector<Proc
   int sent_to_roots = -ESRCH;
   for (std::size_t at = 0; at < next.size(); ++at) {  // it grows
     const Process process = next[at];
-    const bool again = std::ranges::any_of(stopped_, [&](const Stopped& earlier) {
-      return earlier.signal == signal.number && earlier.process.is(process);
-    });
+    const bool again = has_got(process, signal.number);
     const int sent = again ? 0 : send_to(process, signal);
     if (at < roots) sent_to_roots = either(sent_to_roots, sent);
     if (sent < 0 && sent != -ESRCH) continue;
-    if (!again) stopped_.push_back({process, signal.number});
+    if (!again) got_.push_back({process, signal.number});
     std::ranges::copy(next_after(process, all, signal.number), std::back_inserter(next));
   }
   return sent_to_roots;
 }
 
+/// Whether a worker has a handler, or ignores or blocks the signal by itself; one that is no longer young is
+/// not waited for.
+bool SignalForwarder::can_take(const Process& worker, int signal) const {
+  if (!is_young(worker)) return true;
+  const std::optional<SignalMasks> masks = signal_masks(worker.pid);
+  const bool ignored_for_us = (policy_.ignored_at_start & bit(signal)) != 0 && !inherited_as_ignored(signal);
+  return masks && (ignored_for_us ? masks->handle(signal) : masks->take(signal));
+}
+
 /// −EAGAIN while no worker can take it.
-int SignalForwarder::to_workers(const Signal& signal) {
-  const std::vector<Process> workers =
-      launcher_.stops_workers() ? launcher_.receivers() : own_among(everything());
-  const bool ready =
-      std::ranges::all_of(workers, [&](const Process& worker) { return can_take(worker, signal.number); });
-  if (workers.empty() || !ready) return -EAGAIN;
+int SignalForwarder::to_workers(std::vector<Process> workers, const Signal& signal) {
+  if (workers.empty()) return -EAGAIN;
+  std::erase_if(workers, [&](const Process& worker) { return has_got(worker, signal.number); });
+  if (!std::ranges::all_of(workers, [&](const Process& worker) { return can_take(worker, signal.number); }))
+    return -EAGAIN;
+  if (workers.empty()) {
+    log::info("{} has reached the workers from its sender", signal_name(signal.number));
+    return 0;
+  }
   const int sent = send_each(workers, signal);
   if (sent == 0)
     log::info("{} passed on to {}", signal_name(signal.number),
               workers.size() == 1 ? "the launcher's worker" : fmt::format("{} workers", workers.size()));
   return sent;
+}
+
+/// For a program: to those in its tree that handle it, because it would end what only starts them (sh -c,
+/// timeout, conda run). −EAGAIN while nobody does, as long as one of several processes is young. After that,
+/// and to a program without children at once, it goes as any other signal.
+int SignalForwarder::to_handlers(const Signal& signal) {
+  const std::vector<Process> all = walkable();
+  std::vector<Process> handlers = handlers_below(own_among(all), all, signal.number);
+  const bool anybody = !handlers.empty();
+  std::erase_if(handlers, [&](const Process& process) { return has_got(process, signal.number); });
+  if (anybody) return handlers.empty() ? 0 : send_each(handlers, signal);
+  if (all.size() > 1 && std::ranges::any_of(all, is_young)) return -EAGAIN;
+  return to_command(signal, true);
 }
 
 int SignalForwarder::to_all(const Signal& signal) {
@@ -186,7 +234,7 @@ void SignalForwarder::stop_what_is_left(bool first) {
   std::vector<Process> roots = all;
   std::erase_if(roots, [this](const Process& process) {
     return process.parent != getpid() ||
-           std::ranges::any_of(stopped_, [&](const Stopped& earlier) { return earlier.process.is(process); });
+           std::ranges::any_of(got_, [&](const Receiver& earlier) { return earlier.process.is(process); });
   });
   walk_from(std::move(roots), all, {SIGTERM});
 }

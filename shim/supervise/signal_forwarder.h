@@ -34,6 +34,10 @@ class SignalForwarder {
   /// Passes a signal on, now or as soon as possible. `stop`: it asks the command to stop.
   void pass_on(Signal signal, bool stop = false);
 
+  /// The same for a signal whose sender has sent it to everything below rankshim as well: only those get it
+  /// that could not take it then, if it is one of Policy::worker_signals, and otherwise nobody.
+  void pass_on_to_the_rest(const Signal& signal);
+
   /// When try_again() is to be called; nothing if no signal is kept.
   [[nodiscard]] const std::optional<Clock::time_point>& due() const { return due_; }
   void try_again();
@@ -63,18 +67,22 @@ class SignalForwarder {
     Signal signal;
     bool stop = false;
   };
-  struct Stopped {
+  struct Receiver {
     Process process;
     int signal = 0;
   };
 
   [[nodiscard]] bool is_for_workers(int signal) const { return (policy_.worker_signals & bit(signal)) != 0; }
+  [[nodiscard]] bool has_got(const Process& process, int signal) const;
+  void forget_receivers(int signal);
+  [[nodiscard]] bool can_take(const Process& worker, int signal) const;
   [[nodiscard]] std::vector<Process> own_among(const std::vector<Process>& all) const;
   [[nodiscard]] std::vector<Process> walkable() const;
   int deliver(const Signal& signal, bool stop);
   std::optional<int> walk(const Signal& signal);
   int walk_from(std::vector<Process> next, const std::vector<Process>& all, const Signal& signal);
-  int to_workers(const Signal& signal);
+  int to_workers(std::vector<Process> workers, const Signal& signal);
+  int to_handlers(const Signal& signal);
   int to_command(const Signal& signal, bool groups);
   int to_group(pid_t leader, const Signal& signal);
   void set_due(bool progress);
@@ -85,8 +93,8 @@ class SignalForwarder {
   const std::vector<pid_t>& processes_;
   const bool pid_1_ = getpid() == 1;
   std::vector<Process> before_us_;
-  std::vector<Stopped> stopped_;  // who has got a stop
-  std::vector<Kept> kept_;        // in the order of their arrival
+  std::vector<Receiver> got_;  // who has got a stop, or a signal that was sent to everything
+  std::vector<Kept> kept_;     // in the order of their arrival
   std::chrono::milliseconds delay_{0};
   std::optional<Clock::time_point> due_;
 };

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -52,6 +54,13 @@ int prefer_memory(int node) {
   CPU_ZERO(&nodes);
   CPU_SET(static_cast<std::size_t>(node), &nodes);
   return kernel::result(syscall(SYS_set_mempolicy, preferred, &nodes, 8 * sizeof nodes));
+}
+
+/// The kernel kills this process when its parent ends, which has one thread. If that is refused (seccomp), it
+/// does not. The kernel forgets it when the process changes its user (prctl(2), PR_SET_PDEATHSIG).
+void end_with(pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  if (getppid() != parent) _exit(EXIT_FAILURE);  // it ended before the call
 }
 
 /// Whether the file is a program, for this machine or another. Runs between fork and exec: system calls only.
@@ -134,10 +143,14 @@ std::optional<SpawnFailure> Spawn::start(const Start& how) {
   // both, so fork is used there. The child makes system calls only and does not return from here, so it may
   // do more than exec.
   const bool on_terminal = how.terminal >= 0 || how.new_session;
+  const pid_t parent = getpid();
   pid_t child = on_terminal ? fork() : vfork();  // NOLINT(clang-analyzer-security.insecureAPI.vfork)
   const bool forbidden = child < 0 && (errno == EPERM || errno == ENOSYS);
   if (forbidden && !on_terminal) child = fork();  // a seccomp profile may allow only this one
-  if (child == 0) become_command(ends[1], how);   // NOLINT(clang-analyzer-unix.Vfork)
+  if (child == 0) {                               // NOLINT(clang-analyzer-unix.Vfork)
+    if (how.detached) end_with(parent);
+    become_command(ends[1], how);
+  }
   const int error = errno;
   close(ends[1]);
   pid_ = child;
@@ -182,6 +195,8 @@ void Spawn::become_command(int report, const Start& how) {
   }
   *std::to_chars(listen_pid_.data() + std::strlen("LISTEN_PID="), listen_pid_.end() - 1, getpid()).ptr = 0;
   if (inherited_as_ignored(SIGCHLD)) kernel::set_ignored(SIGCHLD, true);
+  for (SignalSet left = how.ignored; left != 0; left &= left - 1)
+    kernel::set_ignored(std::countr_zero(left) + 1, true);
   kernel::set_signal_mask(inherited_mask(), nullptr);
 
   Report failure{nullptr, ENOENT};

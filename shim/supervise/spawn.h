@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/files.h"
+#include "base/signals.h"
 #include "node/accelerators.h"
 
 namespace rankshim::supervise {
@@ -44,7 +45,8 @@ class Spawn : boost::noncopyable {
   struct Start {
     int terminal = -1;
     bool new_session = false;  ///< with stdin as its controlling terminal, instead of a new group
-    bool detached = false;     ///< in a session without a terminal, instead of a new group
+    bool detached = false;     ///< in a session without a terminal, killed if rankshim is; instead of a group
+    SignalSet ignored = 0;     ///< besides the inherited ones
   };
   std::optional<SpawnFailure> start(const Start& how);
 

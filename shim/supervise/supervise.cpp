@@ -100,7 +100,8 @@ class Supervisor {
   void record_failed_start(SpawnFailure failed);
   void end_other_workers();
   void on_command_end(int status);
-  void begin_leftovers();
+  void leave_time_to_save(int signal);
+  void begin_leftovers(milliseconds grace);
 
   bool kill_in(milliseconds grace);
   void on_kill_due();
@@ -148,6 +149,7 @@ class Supervisor {
   Deadline kill_;          // the first KILL, and those that follow
   Deadline leave_behind_;  // not even KILL helps
   Deadline reap_;          // a child may have ended
+  Deadline saved_;         // what is left after a notice has had its time
 
   std::string working_directory_;  // that was left
   bool warned_traced_ = false;
@@ -168,7 +170,8 @@ void Supervisor::start() {
   running_.reserve(spawns_.size());
   const Spawn::Start how{.terminal = starts_workers_ ? -1 : terminal_.descriptor(),
                          .new_session = policy_.ctty && !starts_workers_,
-                         .detached = starts_workers_};
+                         .detached = starts_workers_,
+                         .ignored = policy_.ignored_at_start};
   // From the first start on nothing may throw: an exception would leave the command alone.
   for (Spawn& spawn : spawns_) {
     if (std::optional<SpawnFailure> failed = spawn.start(how)) {
@@ -214,12 +217,13 @@ void Supervisor::step() {
   if (is_over(forwarder_.due())) forwarder_.try_again();
   if (is_over(kill_)) on_kill_due();
   if (is_over(leave_behind_)) give_up();
+  if (is_over(saved_)) begin_leftovers(policy_.leftover_grace);
   if (is_over(reap_)) reap();
 }
 
 Deadline Supervisor::due() const {
   Deadline next;
-  for (const Deadline& due : {forwarder_.due(), kill_, leave_behind_, reap_})
+  for (const Deadline& due : {forwarder_.due(), kill_, leave_behind_, saved_, reap_})
     if (due && (!next || *due < *next)) next = due;
   return next;
 }
@@ -252,17 +256,26 @@ void Supervisor::on_signal(const Signal& arrived) {
 
 void Supervisor::on_running_signal(const Signal& signal, bool stop, int arrived) {
   if (signal.number == SIGCONT && terminal_.continue_command(command_pid())) return;
+  const bool sent_to_all = signal.number == arrived && policy_.sent_to_all && policy_.sent_to_all(signal);
+  const auto pass_on = [&] {
+    if (sent_to_all) return forwarder_.pass_on_to_the_rest(signal);
+    forwarder_.pass_on(signal, stop);
+  };
   if (!stop) {
-    // It would end what nohup has to keep running.
-    const bool would_stop = launcher_.stops_workers() && asks_to_stop(signal.number) &&
+    // It would end what nohup has to keep running: torchrun, accelerate and others replace what they inherit,
+    // in a program too. A shell's background job has INT and QUIT ignored, and no program means that by it.
+    const bool by_nohup = signal.number == SIGHUP && inherited_as_ignored(SIGHUP);
+    const bool would_stop = (by_nohup || (launcher_.stops_workers() && asks_to_stop(signal.number))) &&
                             (policy_.worker_signals & bit(signal.number)) == 0;
-    if (!would_stop) forwarder_.pass_on(signal);
+    if (!would_stop) return pass_on();
+    log::info("{} is not passed on: it was ignored when rankshim started{}", signal_name(signal.number),
+              by_nohup ? " (nohup)" : "");
     return;
   }
   if (!ending_.stopped_because.empty() && !ending_.signal_after_order) ending_.signal_after_order = arrived;
   const bool interrupted = std::exchange(interrupted_, interrupted_ || arrived == SIGINT);
   if (!ending_.stop_signal) {
-    forwarder_.pass_on(signal, true);
+    pass_on();
     std::string what = signal_name(arrived) + " received and passed on";
     if (signal.number != arrived) what += " as " + signal_name(signal.number);
     if (policy_.grace) what += "; what is left in " + seconds(*policy_.grace) + " is killed";
@@ -273,7 +286,7 @@ void Supervisor::on_running_signal(const Signal& signal, bool stop, int arrived)
   } else if (launcher_.stops_workers()) {
     log::debug("{} is not passed on: the launcher would start its waiting again", signal_name(signal.number));
   } else {
-    forwarder_.pass_on(signal, true);
+    pass_on();
   }
 }
 
@@ -282,6 +295,7 @@ void Supervisor::hurry(int signal) {
   if (signal == SIGINT || signal == SIGQUIT)
     return kill_all(
         fmt::format("{} arrived while waiting for what the command left behind", signal_name(signal)));
+  if (saved_) return begin_leftovers(patience());
   if (policy_.grace && kill_in(*policy_.grace))
     log::info("{} received; what the command left behind is killed in {}", signal_name(signal),
               seconds(*policy_.grace));
@@ -337,8 +351,8 @@ void Supervisor::reap() {
     progress_ = Progress::finished;
   } else if (command_ended() && forwarder_.nothing_left()) {
     progress_ = Progress::finished;
-  } else if (progress_ == Progress::leftovers && !looked_at_leftovers_) {
-    begin_leftovers();
+  } else if (progress_ == Progress::leftovers && !looked_at_leftovers_ && !saved_) {
+    begin_leftovers(ending_.stop_signal ? patience() : policy_.leftover_grace);  // there is one grace for all
   } else if (progress_ == Progress::leftovers && reaped != 0) {
     forwarder_.stop_what_is_left(false);
   }
@@ -411,6 +425,7 @@ void Supervisor::on_command_end(int status) {
     if (policy_.grace) kill_in(*policy_.grace);
   }
   terminal_.take_back();  // otherwise what is left would get a Ctrl-C that is meant for rankshim now
+  if (WIFSIGNALED(status)) leave_time_to_save(WTERMSIG(status));
   secondary([this] { launcher_.command_ended(ending_); });
   // The launcher has handled the workers that ended earlier, so their times are before this one.
   ending_.ended_at = Clock::now();
@@ -421,9 +436,26 @@ void Supervisor::on_command_end(int status) {
   });
 }
 
-void Supervisor::begin_leftovers() {
+/// A notice that ends the command (Slurm's USR1, which reaches a shell directly) does not ask those to stop
+/// that handle it: they save their state.
+void Supervisor::leave_time_to_save(int signal) {
+  if (progress_ != Progress::leftovers || ending_.stop_signal || (policy_.worker_signals & bit(signal)) == 0)
+    return;
+  std::vector<Process> saving = forwarder_.everything();
+  std::erase_if(saving, [signal](const Process& process) {
+    const std::optional<SignalMasks> masks = signal_masks(process.pid);
+    return !masks || (masks->caught & bit(signal)) == 0;
+  });
+  if (saving.empty()) return;
+  saved_ = Clock::now() + patience();
+  log::warn("the command was killed by {}, which processes below it handle; they have {} to save their state",
+            signal_name(signal), seconds(patience()));
+}
+
+void Supervisor::begin_leftovers(milliseconds grace) {
   looked_at_leftovers_ = true;
-  kill_in(ending_.stop_signal ? patience() : policy_.leftover_grace);  // there is one grace for all
+  saved_.reset();
+  kill_in(grace);
   const std::vector<Process> left = forwarder_.everything();
   ending_.leftovers = static_cast<unsigned>(std::ranges::count_if(left, &Process::alive));
   forwarder_.stop_what_is_left(true);
@@ -459,11 +491,14 @@ void Supervisor::on_kill_due() {
 
 /// Names what has not stopped, and asks those for their stacks that have a handler for ABRT: Python has one
 /// if PYTHONFAULTHANDLER is set (faulthandler in Python's library). That is when the KILL is due and not
-/// before, because it ends them. A launcher that still has workers is not asked: it sees their ends.
+/// before, because it ends them. A launcher that still has workers is not asked: it sees their ends. Nor is
+/// one whose workers have all ended: nothing of theirs hangs.
 bool Supervisor::asks_for_stacks() {
   if (std::exchange(looked_at_hanging_, true)) return false;
   std::vector<Process> left = forwarder_.everything();
-  if (launcher_.stops_workers() && left.size() > 1)
+  const auto& workers = launcher_.record().states;
+  const bool all_ended = !workers.empty() && std::ranges::all_of(workers, &WorkerState::ended);
+  if (launcher_.stops_workers() && (left.size() > 1 || all_ended))
     std::erase_if(left, [this](const Process& process) { return process.pid == command_pid(); });
   std::vector<Process> able;
   if (policy_.stacks)

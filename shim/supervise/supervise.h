@@ -73,8 +73,9 @@ class Launcher : public Observer {
   /// foreground, so that Ctrl-C sends its signal to rankshim and not to the workers as well. As long as
   /// workers hang, its stacks are not shown.
   [[nodiscard]] virtual bool stops_workers() const { return false; }
-  /// Then: the workers that run now and get one of Policy::worker_signals.
-  [[nodiscard]] virtual std::vector<Process> receivers() const { return {}; }
+  /// The workers that run now and get one of Policy::worker_signals; nullopt for a program, in whose tree
+  /// those that handle the signal get it.
+  [[nodiscard]] virtual std::optional<std::vector<Process>> receivers() const { return std::nullopt; }
   /// And those that get this stop instead of the command, whose ends it follows; none: it gets the stop.
   [[nodiscard]] virtual std::vector<Process> receivers_of_stop(int /*signal*/) { return {}; }
 
@@ -130,9 +131,16 @@ struct Policy {
   std::chrono::milliseconds leftover_grace{5000};
   /// The interface to what starts workers; null for a program that has none.
   Launcher* launcher = nullptr;
-  /// These go to the workers instead of the command. As long as there are none, or one of them cannot take
-  /// it, such a signal is kept.
+  /// These announce something (Slurm's USR1 before the time limit), and most launchers die of them. They go
+  /// to the workers instead of the command, and in a program with SignalScope::handlers to those that handle
+  /// them. As long as there are none, or one of the workers cannot take it, such a signal is kept.
   SignalSet worker_signals = 0;
+  /// The command starts with these ignored, because they reach it directly too (scancel signals every process
+  /// of a step). A handler replaces that, except in a shell (POSIX, trap). Workers inherit it, so a worker
+  /// can take such a signal only once it has a handler.
+  SignalSet ignored_at_start = 0;
+  /// Whether the sender of a signal has sent it to everything below rankshim as well; empty: never.
+  std::function<bool(const Signal&)> sent_to_all;
   /// The command is not the job but a hook or a helper: a signal that comes while it runs is also reported as
   /// Ending::late_signal.
   bool hook = false;
@@ -156,11 +164,11 @@ struct Policy {
 /// nothing ends it early. Children that rankshim had before (of a shell that executed it) are reaped, but
 /// neither signalled nor waited for.
 ///
-/// A stop signal that was inherited as ignored (nohup) is passed on and stops nothing; a launcher that would
-/// stop nevertheless does not get it. Once the command has ended, a TERM or HUP can only shorten the
-/// remaining time, to Policy::grace, because everything has got its TERM by then; INT (Ctrl-C) or QUIT
-/// kills what is left at once. If the command had the terminal, its end by INT or QUIT counts as a stop.
-/// `command` and `policy` must live until the end.
+/// A stop signal that was inherited as ignored is passed on and stops nothing; a launcher that would stop
+/// nevertheless does not get it, nor does a program get a HUP (nohup). Once the command has ended, a TERM or
+/// HUP can only shorten the remaining time, to Policy::grace, because everything has got its TERM by then;
+/// INT (Ctrl-C) or QUIT kills what is left at once. If the command had the terminal, its end by INT or QUIT
+/// counts as a stop. `command` and `policy` must live until the end.
 boost::asio::awaitable<Ending> supervise(boost::asio::io_context& io, SignalQueue& signals,
                                          const Command& command, const Policy& policy);
 

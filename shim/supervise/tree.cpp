@@ -29,6 +29,13 @@ bool runs_shell(pid_t pid) {
   return is_shell(name);
 }
 
+std::vector<Process> children_of(const Process& process, const std::vector<Process>& all) {
+  std::vector<Process> children;
+  std::ranges::copy_if(all, std::back_inserter(children),
+                       [&](const Process& other) { return other.parent == process.pid; });
+  return children;
+}
+
 /// Whether the signal goes on to this child though its parent takes it.
 bool goes_on(const Process& parent, const SignalMasks& masks, const Process& child, bool by_shell,
              int signal) {
@@ -83,21 +90,29 @@ std::optional<SignalMasks> signal_masks(pid_t pid) {
   return masks;
 }
 
-bool can_take(const Process& worker, int signal) {
+bool is_young(const Process& process) {
   constexpr std::uint64_t ticks_per_second = 100;  // USER_HZ, the same on x86 and Arm
   constexpr std::uint64_t startup_seconds = 60;
   timespec now{};
   clock_gettime(CLOCK_BOOTTIME, &now);
-  if (static_cast<std::uint64_t>(now.tv_sec) >= worker.start / ticks_per_second + startup_seconds)
-    return true;
-  const std::optional<SignalMasks> masks = signal_masks(worker.pid);
-  return masks && masks->take(signal);
+  return static_cast<std::uint64_t>(now.tv_sec) < process.start / ticks_per_second + startup_seconds;
+}
+
+std::vector<Process> handlers_below(std::vector<Process> roots, const std::vector<Process>& all, int signal) {
+  std::vector<Process> handlers;
+  for (std::size_t at = 0; at < roots.size(); ++at) {  // it grows
+    const Process process = roots[at];
+    const std::optional<SignalMasks> masks = signal_masks(process.pid);
+    const bool handles = masks && masks->handle(signal);
+    if (handles) handlers.push_back(process);
+    std::ranges::copy(handles ? next_after(process, all, signal) : children_of(process, all),
+                      std::back_inserter(roots));
+  }
+  return handlers;
 }
 
 std::vector<Process> next_after(const Process& process, const std::vector<Process>& all, int signal) {
-  std::vector<Process> next;
-  std::ranges::copy_if(all, std::back_inserter(next),
-                       [&](const Process& other) { return other.parent == process.pid; });
+  std::vector<Process> next = children_of(process, all);
   // Read after the signal was sent: whoever handles it by now has got it so, and whoever does not is ending.
   const std::optional<SignalMasks> masks = signal_masks(process.pid);
   if (next.empty() || !masks || !masks->take(signal)) return next;

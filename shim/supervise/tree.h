@@ -34,14 +34,21 @@ struct SignalMasks {
   SignalSet blocked = 0;
   /// Whether the signal does not end the process at once: who blocks it waits for it by sigwait(3).
   [[nodiscard]] bool take(int signal) const { return ((caught | ignored | blocked) & bit(signal)) != 0; }
+  /// Whether the process does something at the signal.
+  [[nodiscard]] bool handle(int signal) const { return ((caught | blocked) & bit(signal)) != 0; }
 };
 
 /// Nothing if the process is gone, or /proc does not show it (gVisor).
 std::optional<SignalMasks> signal_masks(pid_t pid);
 
-/// Whether this process can take the signal: it has a handler for it, ignores or blocks it. A Python script
-/// installs its handlers after its imports; one that is older than a minute and has none will have none.
-bool can_take(const Process& worker, int signal);
+/// Whether the process is younger than a minute. A Python script installs its handlers after its imports; one
+/// that is older and has none will have none.
+bool is_young(const Process& process);
+
+/// The processes among `all` that get a signal which only those shall get that handle it: the topmost ones at
+/// or below `roots`. One that handles it answers for its children as in next_after(); one that ignores it, or
+/// would be ended by it, is passed over.
+std::vector<Process> handlers_below(std::vector<Process> roots, const std::vector<Process>& all, int signal);
 
 /// The processes among `all` to which a stop goes on from this one, which has got it: it goes down the
 /// command's tree. A process that does not handle the signal is ended by it, and the signal goes on to its

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -68,6 +69,7 @@ class Workers final : public supervise::Launcher {
 
   [[nodiscard]] std::vector<supervise::Command> workers_to_start(const supervise::Command& command) override;
 
+  [[nodiscard]] std::optional<std::vector<Process>> receivers() const override { return record_.running(); }
   void started(const std::vector<pid_t>& processes, Clock::time_point when,
                const std::vector<std::string>& environment) override;
   void reaped(pid_t process, int status) override {

@@ -1,0 +1,30 @@
+#include "node/slurm_step.h"
+
+#include <string>
+#include <variant>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "node/process.h"
+
+namespace rankshim {
+
+bool signals_every_process(std::string_view slurm_conf) {
+  while (!slurm_conf.empty()) {
+    std::string_view line = take_line(slurm_conf);
+    line = take_part(line, "#");
+    const std::string_view name = trimmed(take_part(line, "="));
+    if (same_but_case(name, "ProctrackType")) return same_but_case(trimmed(line), "proctrack/linuxproc");
+  }
+  return false;
+}
+
+bool has_signalled_whole_step(pid_t sender, const Environment& environment) {
+  if (sender <= 0 || !environment.get("SLURM_STEP_ID")) return false;
+  if (trimmed(read_proc(sender, "comm").value_or("")) != "slurmstepd") return false;
+  const auto file = read_file(std::string(environment.get("SLURM_CONF").value_or("/etc/slurm/slurm.conf")));
+  const auto* text = std::get_if<std::string>(&file);
+  return text != nullptr && signals_every_process(*text);
+}
+
+}  // namespace rankshim

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <string_view>
+
+#include "node/environment.h"
+
+/// How Slurm signals the step that rankshim runs in.
+namespace rankshim {
+
+/// Whether this slurm.conf makes slurmstepd signal every process of a step (proctrack/linuxproc). With
+/// proctrack/cgroup only its own children get a signal, with proctrack/pgid only their groups
+/// (slurm/src/plugins/proctrack, proctrack_p_signal).
+bool signals_every_process(std::string_view slurm_conf);
+
+/// Whether a signal from this process has reached everything below rankshim as well: it is slurmstepd, in a
+/// step of such a cluster. The deepest processes get it first (linuxproc/kill_tree.c). A batch script's own
+/// shell is signalled alone, and has no SLURM_STEP_ID. False if the sender or slurm.conf cannot be read: then
+/// a process may get a signal twice, but none is lost.
+bool has_signalled_whole_step(pid_t sender, const Environment& environment);
+
+}  // namespace rankshim
