@@ -353,7 +353,7 @@ void Supervisor::reap() {
     progress_ = Progress::finished;
   } else if (progress_ == Progress::leftovers && !looked_at_leftovers_ && !saved_) {
     begin_leftovers(ending_.stop_signal ? patience() : policy_.leftover_grace);  // there is one grace for all
-  } else if (progress_ == Progress::leftovers && reaped != 0) {
+  } else if (progress_ == Progress::leftovers && looked_at_leftovers_ && reaped != 0) {
     forwarder_.stop_what_is_left(false);
   }
 }
