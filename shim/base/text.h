@@ -24,9 +24,9 @@ std::string as_utf8(std::string_view text);
 /// A byte as \t, \n, \r or \xNN, as Python's repr() and bash's $'' write it.
 std::string escaped(char c);
 
-/// The text as one line that is safe on a terminal: control characters (C0 except the tab, DEL and C1),
-/// Unicode's own line ends and marks of direction (U+2028 to U+202E, U+2066 to U+2069), and bytes that are
-/// not UTF-8 become \n, \r or \xNN.
+/// The text as one line that is safe on a terminal and hides nothing: control characters except the tab,
+/// Unicode's own line ends, all its format characters (category Cf: marks of direction, invisible ones), and
+/// bytes that are not UTF-8 become \n, \r or \xNN.
 std::string printable(std::string_view text);
 
 /// A value or name from elsewhere, as every message shows it: a plain word is unchanged, anything else is in
