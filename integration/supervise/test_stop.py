@@ -36,6 +36,24 @@ sys.exit(9)
 STOPS = ["SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"]
 
 
+STOPPED = """
+import os, signal, sys
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(9))
+print("ready", flush=True)
+os.kill(os.getpid(), signal.SIGSTOP)
+"""
+
+
+@pytest.mark.parametrize("options", [["--signal-scope=auto"], ["--signal-scope=child"], ["--signal-scope=group"], ["--signal-scope=tree"],
+                                     ["--launcher=native", "--platform=none"]])
+def test_what_is_stopped_is_continued_by_a_stop_and_can_follow_it(start, options):
+    process = start(sys.executable, "-c", STOPPED, options=options)
+    process.wait_line("ready", stream="stdout")
+    until(lambda: any(status(pid, "State").startswith("T") for pid in descendants(process.shim())), "the program is stopped")
+    process.send(signal.SIGTERM)
+    assert process.wait() == (143 if "native" in options[0] else 9), "a stopped job of workers is not done"
+
+
 @pytest.mark.parametrize("stop", STOPS)
 def test_a_program_that_handles_a_stop_keeps_its_helpers(start, stop):
     process = start(sys.executable, "-c", HANDLES, stop)

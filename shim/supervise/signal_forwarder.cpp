@@ -53,6 +53,7 @@ void SignalForwarder::pass_on(Signal signal, bool stop) {
   if (waits && signal.number < first_real_time_signal) return;  // merged, as the kernel would do
   if (stop && !waits) forget_receivers(signal.number);
   const int done = waits ? -EAGAIN : deliver(signal, stop);
+  if (stop && done >= 0) continue_stopped();
   if (done >= 0 || done == -ESRCH) return;
   if (done != -EAGAIN) {
     log::warn("{} cannot be passed on yet: {}", signal_name(signal.number), std::strerror(-done));
@@ -99,6 +100,7 @@ void SignalForwarder::try_again() {
     const SignalSet number = bit(kept.signal.number);
     if ((waiting & number) != 0) return false;
     const int done = deliver(kept.signal, kept.stop);
+    if (kept.stop && done >= 0) continue_stopped();
     if (done < 0 && done != -ESRCH) waiting |= number;
     return (waiting & number) == 0;
   });

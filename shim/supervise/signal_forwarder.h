@@ -31,7 +31,8 @@ class SignalForwarder {
   /// (`exec > >(tee log); exec rankshim …` in a shell): reaped, but neither signalled nor waited for.
   void leave_alone_present_children();
 
-  /// Passes a signal on, now or as soon as possible. `stop`: it asks the command to stop.
+  /// Passes a signal on, now or as soon as possible. `stop`: it asks the command to stop, and what is stopped
+  /// (SIGSTOP) is continued.
   void pass_on(Signal signal, bool stop = false);
 
   /// The same for a signal whose sender has sent it to everything below rankshim as well: only those get it

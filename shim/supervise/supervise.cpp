@@ -410,7 +410,6 @@ void Supervisor::end_other_workers() {
   if (ending_.stop_signal) return;
   kill_in(patience());
   forwarder_.pass_on({.number = SIGTERM}, true);
-  forwarder_.continue_stopped();
   log::info("a worker has failed; the others are asked to stop, and are killed in {}", seconds(patience()));
 }
 
