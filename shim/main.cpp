@@ -39,12 +39,14 @@ int main(int argc, char** argv) {
     rejected->faults = redacted(std::move(rejected->faults), redactor);
     int code = rejected->exit_code;
     log::context().exit_code = code;
+    // What cannot be written is said before what is wrong, which stays the end of the log.
+    const int concluded = runs_job ? conclude_rejected(*rejected, node) : code;
     if (arguments.empty() && code == exit_code::usage && !logs_json) {
       log::write_what_fits(STDERR_FILENO, short_help());
     } else {
       code = cli::report(rejected->faults, invocation, code);
     }
-    return runs_job ? conclude_rejected(*rejected, node) : code;
+    return runs_job ? concluded : code;
   }
   // All signals were blocked at the very start, for the subcommands that supervise.
   if (!runs_job) supervise::kernel::set_signal_mask(supervise::inherited_mask(), nullptr);

@@ -35,6 +35,16 @@ def test_a_programs_end_is_in_the_report_and_success_leaves_the_termination_log_
     assert sorted(os.listdir(tmp_path)) == ["log", "report.json"]
 
 
+def test_a_report_that_cannot_be_written_is_warned_about_before_the_verdict(shim, tmp_path):
+    done = shim(f"--report={tmp_path}/none/report.json", f"--termination-log={tmp_path}/none/log", "--", "sh", "-c", "kill -9 $$")
+    assert done.code == 137
+    lines = done.stderr.splitlines()
+    assert "the report cannot be written" in lines[-3] and "the termination log" in lines[-2]
+    assert "sh was ended by SIGKILL" in lines[-1]
+    done = shim(f"--report={tmp_path}/none/report.json", "--no-such-option", "--", "true")
+    assert "the report cannot be written" in done.stderr and "--no-such-option" in done.stderr.splitlines()[-1]
+
+
 def test_what_could_not_be_started_is_reported_too(shim, tmp_path):
     log = tmp_path / "log"
     report = tmp_path / "report.json"

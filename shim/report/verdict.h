@@ -64,7 +64,7 @@ struct Verdict {
   bool failed = false;           ///< whether it is logged as an error
   bool is_doubtful = false;      ///< a success that is logged as a warning
   Anchor anchor = Anchor::none;  ///< of an end that rankshim explains, for the end of the last line
-  bool is_logged = false;        ///< stderr has the sentence already
+  std::vector<std::string> lines;  ///< what stderr gets instead of the sentence, if it is more
   std::optional<RootCause> root;
   std::optional<link::Stop> ended_for;  ///< the other node that this one was ended for
 };

@@ -90,13 +90,12 @@ awaitable<supervise::Ending> ask_for_torch(const Run& run, const std::vector<std
                                                         *run.settings.time(Option::wait_timeout)));
 }
 
-/// The end by what is wrong, all of which is logged.
+/// The end by what is wrong, all of which is to be logged.
 EarlyEnd refused(const Faults& faults) {
   log::context().exit_code = exit_code::configuration;
   log::context().cause = word(Cause::config);
-  for (const Fault& fault : faults) log::error("{}", to_line(fault));
   EarlyEnd end = early_end(exit_code::configuration, Cause::config, Anchor::none, to_line(faults.front()));
-  end.verdict.is_logged = true;
+  for (const Fault& fault : faults) end.verdict.lines.push_back(to_line(fault));
   return end;
 }
 

@@ -21,6 +21,10 @@ using boost::asio::awaitable;
 namespace {
 
 void say_verdict(const Verdict& verdict) {
+  if (log::dropped() != 0)
+    log::warn("{} lines of rankshim were lost because stderr could not take them", log::dropped());
+  for (const std::string& line : verdict.lines) log::error("{}", line);
+  if (!verdict.lines.empty()) return;
   if (verdict.failed) {
     log::error("{}", verdict.sentence);
   } else if (verdict.root || verdict.is_doubtful) {  // which the command has hidden
@@ -71,15 +75,12 @@ awaitable<int> conclude(const Run& run, Verdict verdict, const Job* job, const s
   verdict.sentence += reference(verdict.anchor);
   log::context().exit_code = code;
   log::context().cause = word(verdict.cause);
-  if (!verdict.is_logged) say_verdict(verdict);
-  if (log::dropped() != 0)
-    log::warn("{} lines of rankshim were lost because stderr could not take them", log::dropped());
-
   const std::string path(settings.text(Option::report));
   const bool hook = !run.only_wait && settings[Option::post_stop].has_value();
   const bool tells = !path.empty() || hook || verdict.code != 0 || verdict.failed;
   if (!tells) {  // the usual end: there is nothing to write, at most a provisional line to remove
     run.monitor.termination_log().finish({});
+    say_verdict(verdict);
     co_return code;
   }
   const bool has_run = ending != nullptr && ending->kind != supervise::Ending::Kind::not_started;
@@ -93,6 +94,7 @@ awaitable<int> conclude(const Run& run, Verdict verdict, const Job* job, const s
   const std::string json = path.empty() && !hook ? std::string() : as_json(report);
   const bool written = !path.empty() && replace_file(path, json);
   run.monitor.termination_log().finish(termination_message(report));
+  say_verdict(verdict);  // what could not be written is said before it
   // A user who asked to stop, at whatever moment, does not want to inspect the container.
   bool stopped = ending != nullptr && was_asked_to_stop(*ending);
   if (hook) {
