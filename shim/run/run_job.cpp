@@ -18,6 +18,7 @@
 #include "launchers/torchrun/temporary_folder.h"
 #include "loop/loop.h"
 #include "node/process.h"
+#include "node/shared_memory.h"
 #include "node/slurm_step.h"
 #include "plan/launch.h"
 #include "run/attempts.h"
@@ -175,12 +176,24 @@ awaitable<void> wait_for_accelerators(const Run& run) {
     log::warn("{}: the accelerators are still in use; the next attempt may lack memory", joined(left));
 }
 
+/// What the last attempt's processes left in /dev/shm would stay there for good, and fill it.
+void free_shared_memory(const SharedMemory& memory) {
+  const auto left = memory.remove_leftovers(may_share_memory_with_host());
+  if (!left.removed.names.empty())
+    log::info("removed what the last attempt left: {}", left.removed.in_words());
+  if (!left.kept.names.empty())
+    log::warn(
+        "the last attempt may have left {}; they stay there, because other jobs of the machine may use them",
+        left.kept.in_words());
+}
+
 /// What one run has in common for all its attempts.
 struct Common {
   const std::vector<std::string>& arguments;
   const FoundTorch& torch;
   Attempts attempts;
   wait::Reached reached;                  // where the master is, if it was looked up
+  std::optional<SharedMemory> memory;     // nothing: there is one attempt only
   std::optional<std::string> log_folder;  // the launcher's: where the user keeps logs, one for all attempts
 };
 
@@ -240,6 +253,7 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
     all.attempts.next(steady_clock::now());
     log::warn("{}; all are started again, {}", verdict.sentence, all.attempts.progress());
     run.monitor.end_attempt(verdict, ending);
+    if (all.memory) free_shared_memory(*all.memory);
     co_await wait_for_accelerators(run);
     co_return std::nullopt;
   } catch (const std::exception& error) {
@@ -302,7 +316,9 @@ awaitable<int> run_stages(const Run& run, const std::vector<std::string>& argume
              .torch = torch,
              .attempts = Attempts(run.settings, *job),
              .reached = {},
+             .memory = {},
              .log_folder = {}};
+  if (all.attempts.allowed()) all.memory.emplace();
   std::optional<int> code;
   meets = true;
   while (!code) {

@@ -1,0 +1,94 @@
+#include "node/shared_memory.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <optional>
+#include <ranges>
+#include <string_view>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "node/cgroup.h"
+
+namespace rankshim {
+namespace {
+
+/// The ways that NCCL ("/dev/shm/nccl-XXXXXX"), Python's multiprocessing.shared_memory ("psm_"), PyTorch's
+/// shared tensors ("torch_") and sem_open(3) name their files.
+constexpr auto beginnings = std::to_array<std::string_view>({"nccl-", "psm_", "torch_", "sem."});
+
+/// What is a plain file of this user without another name.
+std::optional<struct stat> own_file(int descriptor) {
+  struct stat status{};
+  const bool is_own = fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink == 1 &&
+                      status.st_uid == geteuid();
+  return is_own ? std::optional(status) : std::nullopt;
+}
+
+/// 0 if no process of the machine has the file open or mapped, but for this descriptor; EAGAIN if one has;
+/// another errno if the kernel does not say. The lease goes with the descriptor.
+int take_lease(int descriptor) {
+  if (fcntl(descriptor, F_SETLEASE, F_WRLCK) != 0) return errno;
+  fcntl(descriptor, F_SETOWN, 0);  // no SIGIO if somebody opens it now
+  return 0;
+}
+
+}  // namespace
+
+SharedMemory::SharedMemory(std::string folder) : folder_(std::move(folder)) {
+  for (const std::string& name : candidates()) {
+    struct stat status{};
+    if (lstat((folder_ + "/" + name).c_str(), &status) == 0) before_.emplace_back(name, status.st_ino);
+  }
+}
+
+std::vector<std::string> SharedMemory::candidates() const {
+  std::vector<std::string> found;
+  Folder names(folder_.c_str());
+  while (const char* entry = names.next()) {
+    const std::string_view name = entry;
+    if (std::ranges::any_of(beginnings, [&](std::string_view one) { return name.starts_with(one); }))
+      found.emplace_back(name);
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
+SharedMemory::Removal SharedMemory::remove_leftovers(bool only_name) const {
+  Removal result;
+  for (const std::string& name : candidates()) {
+    const std::string path = folder_ + "/" + name;
+    const Descriptor file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    const auto status = own_file(file.number());
+    if (!status || contains(before_, std::pair(name, status->st_ino))) continue;
+    const int lease = take_lease(file.number());
+    if (lease == EAGAIN) continue;
+    const bool is_removed = lease == 0 && !only_name && unlink(path.c_str()) == 0;
+    Leftovers& left = is_removed ? result.removed : result.kept;
+    left.names.push_back(name);
+    left.bytes += static_cast<std::uint64_t>(status->st_blocks) * 512;  // stat(2): units of 512 bytes
+  }
+  return result;
+}
+
+std::string SharedMemory::Leftovers::in_words() const {
+  constexpr std::size_t most = 5;
+  const std::string first = printable(joined(names | std::views::take(most)));
+  const std::string more = names.size() > most ? fmt::format(" and {} more", names.size() - most) : "";
+  return fmt::format("{} of {} in /dev/shm ({}{})", counted(std::to_string(names.size()), "file"),
+                     mebibytes(bytes), first, more);
+}
+
+bool may_share_memory_with_host() {
+  constexpr ino_t of_machine = 0xEFFFFFFF;  // linux:include/linux/proc_ns.h, PROC_IPC_INIT_INO
+  struct stat status{};
+  return stat("/proc/self/ns/ipc", &status) != 0 || status.st_ino == of_machine;
+}
+
+}  // namespace rankshim

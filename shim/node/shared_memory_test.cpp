@@ -1,0 +1,75 @@
+#include "node/shared_memory.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/files.h"
+
+namespace rankshim {
+namespace {
+
+/// A folder on a file system that has leases.
+struct ShmFolder {
+  ShmFolder() { REQUIRE(mkdtemp(path.data()) != nullptr); }
+  ~ShmFolder() { std::filesystem::remove_all(path); }
+  [[nodiscard]] Descriptor make(const std::string& name) const {
+    Descriptor file(open((path + "/" + name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    REQUIRE(ftruncate(file.number(), 4096) == 0);
+    return file;
+  }
+  [[nodiscard]] bool has(const std::string& name) const {
+    return access((path + "/" + name).c_str(), F_OK) == 0;
+  }
+  std::string path = "/dev/shm/rankshim-test-XXXXXX";
+};
+
+TEST_CASE("what an attempt leaves in shared memory is removed, and nothing else") {
+  const ShmFolder folder;
+  (void)folder.make("nccl-before");
+  const SharedMemory memory(folder.path);
+  for (const char* left : {"nccl-AbCdEf", "psm_f00", "torch_17_42_0", "sem.mp-x1y2"}) (void)folder.make(left);
+  (void)folder.make("others");
+  const Descriptor open_file = folder.make("nccl-open");
+  void* mapped = mmap(nullptr, 4096, PROT_READ, MAP_SHARED, folder.make("psm_mapped").number(), 0);
+  REQUIRE(mapped != MAP_FAILED);
+  REQUIRE(symlink("others", (folder.path + "/psm_link").c_str()) == 0);
+  REQUIRE(link((folder.path + "/others").c_str(), (folder.path + "/psm_named_twice").c_str()) == 0);
+
+  SECTION("only named where the machine's other jobs may use them") {
+    const auto named = memory.remove_leftovers(true);
+    CHECK(named.removed.names.empty());
+    CHECK(named.kept.names ==
+          std::vector<std::string>{"nccl-AbCdEf", "psm_f00", "sem.mp-x1y2", "torch_17_42_0"});
+    CHECK(folder.has("psm_f00"));
+  }
+  SECTION("removed in a container") {
+    const auto left = memory.remove_leftovers(false);
+    CHECK(left.kept.names.empty());
+    CHECK(left.removed.names ==
+          std::vector<std::string>{"nccl-AbCdEf", "psm_f00", "sem.mp-x1y2", "torch_17_42_0"});
+    CHECK(left.removed.in_words() ==
+          "4 files of 0 MiB in /dev/shm (nccl-AbCdEf, psm_f00, sem.mp-x1y2, torch_17_42_0)");
+    for (const char* stays :
+         {"nccl-before", "others", "nccl-open", "psm_mapped", "psm_link", "psm_named_twice"})
+      CHECK(folder.has(stays));
+    CHECK_FALSE(folder.has("psm_f00"));
+  }
+  munmap(mapped, 4096);
+}
+
+TEST_CASE("a file that has the name of one from before is another one") {
+  const ShmFolder folder;
+  const Descriptor before = folder.make("psm_f00");
+  const SharedMemory memory(folder.path);
+  REQUIRE(unlink((folder.path + "/psm_f00").c_str()) == 0);
+  (void)folder.make("psm_f00");
+  CHECK(memory.remove_leftovers(false).removed.names.size() == 1);
+}
+
+}  // namespace
+}  // namespace rankshim
