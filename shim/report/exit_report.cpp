@@ -243,15 +243,21 @@ std::string as_json(const ExitReport& report) {
         json::Object().number("found", ending->leftovers).number("killed", ending->leftovers_killed));
     if (!ending->left_behind.empty()) object.text("left_behind", ending->left_behind);
     object.number("restarts", ending->workers.attempts == 0 ? 0 : ending->workers.attempts - 1);
-    if (report.attempt != 0) object.number("attempt", report.attempt);
-    if (!report.past_attempts.empty()) object.objects("past_attempts", past_attempts_json(report));
     object.objects("workers", workers_json(report));
   }
+  if (report.attempt != 0) object.number("attempt", report.attempt);
+  if (!report.past_attempts.empty()) object.objects("past_attempts", past_attempts_json(report));
   if (!report.nodes.empty()) object.objects("nodes", nodes_json(report.nodes));
   object.object("resources", resources_json());
   const MemoryReading& memory = report.details->memory;
   object.raw("memory", memory.known ? memory_json(memory).str() : "null");
   return object.str() + "\n";
+}
+
+void remember(std::vector<PastAttempt>& attempts, PastAttempt attempt) {
+  constexpr std::size_t most = 100;
+  if (attempts.size() == most) attempts.erase(attempts.begin() + 1);
+  attempts.push_back(std::move(attempt));
 }
 
 std::string termination_message(const ExitReport& report) {

@@ -33,6 +33,10 @@ struct PastAttempt {
   std::chrono::steady_clock::time_point end;
 };
 
+/// Adds an attempt. Of more than 100 the first, where the run began, and the newest are kept: a report stays
+/// readable.
+void remember(std::vector<PastAttempt>& attempts, PastAttempt attempt);
+
 /// All that is known at the end. Pointers may be null: there was no job, or the command was not started.
 struct ExitReport {
   const Verdict* verdict = nullptr;  ///< never null

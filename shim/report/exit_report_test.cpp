@@ -91,6 +91,25 @@ TEST_CASE("the report has a worker's end, its exception and the phases", "[repor
         "worker 1 failed first\nexit code 1, host pod-0\nTraceback:\n  line 1\nValueError: \"boom\"\n");
 }
 
+TEST_CASE("of many past attempts the first and the newest are kept, also where none has followed",
+          "[report]") {
+  std::vector<PastAttempt> past;
+  for (unsigned number = 0; number < 250; ++number) remember(past, {.number = number});
+  REQUIRE(past.size() == 100);
+  CHECK(past[0].number == 0);
+  CHECK(past[1].number == 151);
+  CHECK(past.back().number == 249);
+  const Verdict verdict{.code = 143, .cause = Cause::stopped, .sentence = "SIGTERM while waiting"};
+  const Details details;
+  const std::string json =
+      as_json({.verdict = &verdict,
+               .exit_code = 143,
+               .details = &details,
+               .past_attempts = {{.number = 0, .code = 3, .sentence = "failed", .phases = {{"run", {}}}}}});
+  CHECK(json.find("\"past_attempts\":[{\"attempt\":0") != std::string::npos);
+  CHECK(json.find("\"root_cause\":null") != std::string::npos);
+}
+
 TEST_CASE("the termination message keeps to its 4096 bytes and is empty on success", "[report]") {
   Verdict verdict;
   verdict.code = 1;

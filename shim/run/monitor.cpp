@@ -202,9 +202,7 @@ void Monitor::begin_attempt(unsigned number, bool is_last,
 }
 
 void Monitor::end_attempt(const Verdict& verdict, const supervise::Ending& ending) {
-  constexpr std::size_t most = 100;  // a report stays readable; the first one, where the run began, is kept
-  if (past_attempts_.size() == most) past_attempts_.erase(past_attempts_.begin() + 1);
-  past_attempts_.push_back({.number = attempt_,
+  remember(past_attempts_, {.number = attempt_,
                             .code = verdict.code,
                             .sentence = verdict.sentence,
                             .phases = std::exchange(phases_, {}),
