@@ -189,6 +189,39 @@ def test_a_node_that_is_stopped_while_all_meet_again_is_named_by_the_others(star
     other = nodes[2 - stopped]
     assert other.wait(30) == 76, other.transcript()
     assert f"node {stopped} (host job-node-{stopped}) was asked to stop (SIGTERM)" in last_line(other)
+    cause = other.report()["root_cause"]
+    assert (cause["who"], cause["node_rank"], cause["host"]) == ("node", stopped, f"job-node-{stopped}")
+    assert nodes[stopped].report()["root_cause"] is None, "a stop is no failure"
+    for node in (other, nodes[stopped]):
+        assert [past["attempt"] for past in node.report()["past_attempts"]] == [0]
+
+
+def test_attempts_that_end_soon_are_followed_by_a_pause_for_all_nodes_and_a_stop_ends_it(start):
+    nodes = [start(rank, fails("true"), "--job-restarts=9") for rank in range(3)]
+    for node in nodes:
+        node.wait_line("restart 2 of 9, after a pause of 2", 60)
+    nodes[2].signal(signal.SIGTERM)
+    for rank, node in enumerate(nodes):
+        assert node.wait(30) == (143 if rank == 2 else 76), node.transcript()
+        assert f"UP {rank} 1 1" in node.stdout and f"UP {rank} 2" not in node.stdout
+
+
+def test_a_lone_nodes_pause_ends_with_a_stop(rankshim):
+    with Process([rankshim, "--platform=none", "--job-restarts=9", "--", "sh", "-c", "echo UP; exit 3"], clean_environment()) as node:
+        node.wait_line("restart 2 of 9, after a pause of 2", 30)
+        node.signal(signal.SIGTERM)
+        assert node.wait(30) == 143
+        assert "SIGTERM before the next attempt" in last_line(node)
+        assert node.stdout == "UP\nUP\n"
+
+
+def test_what_an_attempt_leaves_in_shared_memory_is_gone_before_the_next(cluster, rankshim):
+    script = shell("ls /dev/shm | grep psm; echo $RANKSHIM_ATTEMPT; echo x >/dev/shm/psm_$RANKSHIM_ATTEMPT; [ $RANKSHIM_ATTEMPT = 1 ] || exit 3")
+    own = ["unshare", "--ipc", "--mount", "sh", "-c", 'mount -t tmpfs none /dev/shm; echo x >/dev/shm/psm_before; exec "$@"', "sh"]
+    node = cluster[0].start([*own, rankshim, "--job-restarts=1", "--nnodes=1", "--", *script], {})
+    assert node.wait(30) == 0, node.transcript()
+    assert node.stdout == "psm_before\n0\npsm_before\n1\n"
+    assert "removed what the last attempt left: 1 file of 0 MiB in /dev/shm (psm_0)" in node.stderr
 
 
 def test_different_numbers_of_restarts_are_refused(start):
@@ -270,7 +303,7 @@ def test_the_termination_log_says_nothing_of_an_attempt_that_is_over(start, tmp_
 
 
 def test_fifty_restarts_in_a_row_leave_nothing_behind(start):
-    nodes, codes = run(start, fails("[ $RANKSHIM_ATTEMPT -lt 50 ]"), "--job-restarts=50")
+    nodes, codes = run(start, fails("[ $RANKSHIM_ATTEMPT -lt 50 ]"), "--job-restarts=50", "--restart-pause=0")
     assert codes == [0, 0, 0], [node.transcript()[-3000:] for node in nodes]
     for rank, node in enumerate(nodes):
         assert node.stdout.split("\n")[-2] == f"UP {rank} 50 50"

@@ -252,6 +252,35 @@ def test_a_node_whose_network_is_cut_is_lost_and_ends_itself_too(start, cluster)
     assert "node 0 (host job-node-0) is lost" in last_line(nodes[2])
 
 
+def test_a_node_0_whose_rankshim_is_stopped_is_lost_and_nobody_waits_for_its_word(start):
+    nodes = [start(rank, WAITS, "--link-timeout=3s") for rank in range(3)]
+    for node in nodes:
+        node.wait_line("UP", 30)
+    nodes[0].signal(signal.SIGSTOP)
+    for node in nodes[1:]:
+        assert node.wait(60) == 76, node.transcript()
+        assert "node 0 (host job-node-0) is lost: its rankshim has not answered for 3 s" in last_line(node)
+    nodes[0].signal(signal.SIGCONT)
+    assert nodes[0].wait(60) == 76, nodes[0].transcript()
+
+
+def test_a_node_whose_network_recovers_late_hears_of_the_failure_and_does_not_blame_node_0(start, cluster, tmp_path):
+    fails = shell(f"echo UP; [ $RANK = 1 ] || exec sleep 1000; until [ -e {tmp_path}/go ]; do sleep 0.05; done; exit 3")
+    nodes = [start(rank, fails) for rank in range(3)]
+    for node in nodes:
+        node.wait_line("UP", 30)
+    cluster[2].namespace.ip("link", "set", "eth0", "down")
+    (tmp_path / "go").touch()
+    assert nodes[1].wait(30) == 3
+    nodes[0].wait_line("this node stops too", 30)
+    until(lambda: "sleep 1000" not in nodes[0].tree().values(), "node 0's command has ended")
+    time.sleep(2)  # longer than node 0 waits for those that it has told
+    cluster[2].namespace.ip("link", "set", "eth0", "up")
+    for node in (nodes[0], nodes[2]):
+        assert node.wait(60) == 76, node.transcript()
+        assert "node 1 (host job-node-1) failed" in last_line(node)
+
+
 @pytest.mark.torch
 @pytest.mark.parametrize("command", [pytest.param([], id="a script", marks=pytest.mark.nightly), pytest.param(["torchrun"], id="torchrun by its name")])
 def test_with_torchrun_the_failure_of_a_worker_ends_the_others_with_its_exception(start, tmp_path, torch, command):

@@ -2,8 +2,10 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/sockios.h>
 #include <monocypher.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 
@@ -181,12 +183,20 @@ void Connection::write() {
   });
 }
 
+bool Connection::unheard() const {
+  int on_the_way = 0;  // tcp(7), SIOCOUTQ: not sent, or not acknowledged
+  if (!is_open()) return unheard_;
+  return writing_ || (ioctl(const_cast<tcp::socket&>(socket_).native_handle(), SIOCOUTQ, &on_the_way) == 0 &&
+                      on_the_way > 0);
+}
+
 void Connection::finish() {
   if (is_open() && !std::exchange(finishing_, true) && !writing_) write();
 }
 
 void Connection::close(const std::string& why) {
   if (why_.empty()) why_ = why;
+  unheard_ = unheard();
   boost::system::error_code ignored;
   socket_.close(ignored);
 }

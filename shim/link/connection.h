@@ -98,8 +98,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   [[nodiscard]] const std::string& why() const { return why_; }
   [[nodiscard]] Broken broken() const { return decoder_.at_end(); }
   [[nodiscard]] bool is_finishing() const { return finishing_; }
-  /// Whether something that was sent is still on its way to the socket.
-  [[nodiscard]] bool unsent() const { return writing_; }
+  /// Whether something that was sent has not come to the other side's kernel; after the end, whether it never
+  /// will. No event says that it has.
+  [[nodiscard]] bool unheard() const;
   /// Without ports; an IPv4 address in IPv6's clothes is plain.
   [[nodiscard]] const std::string& local_address() const { return local_address_; }
   [[nodiscard]] const std::string& remote_address() const { return remote_address_; }
@@ -114,7 +115,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Side side_;
   bool finishing_ = false;
   bool writing_ = false;
-  unsigned reads_ = 0;  ///< since it last waited
+  bool unheard_ = false;  ///< at the end
+  unsigned reads_ = 0;    ///< since it last waited
   Decoder decoder_;
   std::string out_;  ///< begins with the greeting: the hub's goes out with its first answer
   std::string why_;

@@ -23,6 +23,7 @@ constexpr int backlog = 4096;
 constexpr std::size_t most_unknown = 64;  // unproven connections beyond the job's own nodes
 constexpr rlim_t others = 64;             // open files of rankshim, and those that it inherited
 constexpr milliseconds accept_pause{100};
+constexpr milliseconds between_looks{20};  // whether the others' kernels have what they were told
 
 /// Raises the soft limit of open files to what all nodes need, and as many strangers as are kept, as far as
 /// the hard one allows. Returns the limit that was; nothing if it stays as it is.
@@ -63,7 +64,9 @@ class Hub final : public Link {
 
   [[nodiscard]] std::vector<Node> nodes() const override { return roster_.nodes(); }
   [[nodiscard]] std::string waiting() const override {
-    return in_use_.empty() ? roster_.waiting().line : "waiting for " + in_use_;
+    if (!in_use_.empty()) return "waiting for " + in_use_;
+    if (!launched()) return roster_.waiting().line;
+    return parts() ? roster_.running() : "";
   }
   [[nodiscard]] std::optional<rlimit> inherited_limit() const override { return inherited_limit_; }
 
@@ -150,6 +153,11 @@ class Hub final : public Link {
     const auto connection = connections_.at(id);
     try {
       while (const auto heard = connection->take()) {
+        const bool asks = std::holds_alternative<Ping>(heard->message) && !limited_.contains(id);
+        if (asks && !connection->is_finishing()) {  // nothing else changes by it
+          connection->send(Ping{});
+          continue;
+        }
         if (connection->is_finishing())
           connection->close("it was sent away, and said more");
         else if (limited_.contains(id))
@@ -172,7 +180,7 @@ class Hub final : public Link {
   void ended(ConnectionId id, const Connection& connection) {
     connections_.erase(id);
     limited_.erase(id);
-    roster_.gone(id, now());
+    roster_.gone(id, now(), connection.unheard());
     log::debug("the link: connection {} of {} has ended: {}", id, connection.remote_address(),
                connection.why());
     if (const auto unproven = unproven_.extract(id)) {
@@ -208,9 +216,8 @@ class Hub final : public Link {
     boost::system::error_code ignored;
     const Welcome welcome{.instance = options_.self.instance,
                           .host = hello.run == options_.self.run ? options_.self.host : "",
-                          .address = connection.local_address(),
-                          .seen = hello.seen,
                           .port = way_back_.local_endpoint(ignored).port(),
+                          .pings = true,
                           .nonce = options_.token ? random_number() : ""};
     if (options_.token) connection.use(options_.token->for_connection(heard.line.text, to_text(welcome)));
     connection.send(welcome);
@@ -312,7 +319,9 @@ class Hub final : public Link {
 
   /// When the job is over, waits until the others have closed their connections (then no state of the
   /// connection stays at this port), or, where the job is stopped, have said that they have ended; not for
-  /// long, unless all start again.
+  /// long, unless all start again. But each node is told, unless this one was asked to stop: one whose
+  /// connection is lost may make it again, and the kernel may still send. Otherwise it would take this node
+  /// for the one that was lost.
   asio::awaitable<void> part(bool /*well*/) override {
     while (launched() && !is_over()) co_await changed_.wait(Time::max());
     const auto* refuse = met_ ? std::get_if<Refuse>(&*met_) : nullptr;
@@ -321,17 +330,19 @@ class Hub final : public Link {
     boost::system::error_code ignored;
     port_.close(ignored);
     if (refuse != nullptr) way_back_.close(ignored);
-    for (auto& [id, connection] : connections_)
-      if (!stop_) connection->finish();
-    const auto has_told = [](const auto& entry) { return !entry.second->unsent(); };
-    const auto all_gone = [&] {
-      return connections_.empty() ||
-             (stop_ && roster_.all_ended() && std::ranges::all_of(connections_, has_told));
-    };
-    for (const Time began = now(); !all_gone();) {
-      const Time until = began + (stop_ && stop_->again ? options_.timing.end : options_.timing.farewell);
+    for (const Time began = now();;) {
+      for (auto& [id, connection] : connections_)
+        if (!stop_) connection->finish();
+      const auto has_heard = [](const auto& entry) { return !entry.second->unheard(); };
+      const bool told = !launched() || hurries() ||
+                        (!roster_.awaits_return(now()) && std::ranges::all_of(connections_, has_heard));
+      if (told && (connections_.empty() || (stop_ && roster_.all_ended()))) break;
+      const milliseconds to_tell = told ? options_.timing.farewell : options_.timeout + options_.rules.relink;
+      const Time until = began + (stop_ && stop_->again ? options_.timing.end : to_tell);
       if (now() >= until) break;
-      co_await changed_.wait(until);
+      const std::string who = roster_.running();
+      co_await wait_for_change(told ? until : std::min(until, now() + between_looks),
+                               who.empty() ? "waiting until all nodes know how the job ends" : who);
     }
   }
 

@@ -1,5 +1,6 @@
 #include "link/link.h"
 
+#include <algorithm>
 #include <boost/asio/this_coro.hpp>
 #include <utility>
 
@@ -45,6 +46,9 @@ asio::awaitable<Met> Link::meet(Time deadline) {
 asio::awaitable<void> Link::finish(Done done) {
   const auto self = shared_from_this();
   const auto cancellation = co_await asio::this_coro::cancellation_state;
+  parts_ = true;
+  waiting_.clear();
+  next_line_ = now() + options_.rules.report;
   try {
     send(done);
     co_await part(done.code == 0);
@@ -56,8 +60,17 @@ asio::awaitable<void> Link::finish(Done done) {
 
 asio::awaitable<void> Link::leave(Done done) {
   release();
-  is_over_ = true;
+  is_over_ = hurries_ = true;
   co_await finish(std::move(done));
+}
+
+asio::awaitable<void> Link::wait_for_change(Time until, std::string for_what) {
+  if (waiting_.empty()) waiting_ = for_what;
+  co_await changed_.wait(std::min(until, next_line_));
+  if (now() < next_line_) co_return;
+  next_line_ = now() + options_.rules.report;
+  waiting_ = std::move(for_what);
+  log::info("{}", waiting_);
 }
 
 void Link::report_failure(Failure failure) {
@@ -71,6 +84,7 @@ void Link::report_failure(Failure failure) {
 }
 
 void Link::report_stop(int signal) {
+  hurries_ = true;
   report_failure(
       {.cause = "stopped", .code = exit_code::signal_base + signal, .text = supervise::signal_name(signal)});
 }
@@ -86,6 +100,7 @@ void Link::take(const Message& message) {
   if (const auto* refuse = std::get_if<Refuse>(&message); refuse != nullptr && !met_) met_ = *refuse;
   if (waiting != nullptr) {
     waiting_ = waiting->line;
+    if (parts_) next_line_ = now() + options_.rules.report + std::chrono::seconds(1);
     if (waits_.lets(waiting_)) waiting->wrong ? log::warn("{}", waiting_) : log::info("{}", waiting_);
   } else if (stop != nullptr && !stop_) {
     stop_ = *stop;

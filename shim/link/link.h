@@ -30,7 +30,6 @@ struct Timing {
   std::chrono::milliseconds farewell{1'000};  ///< for the last words, at most
   std::chrono::milliseconds leave{3'000};     ///< for a node that takes no part to meet those that it tells
   std::chrono::milliseconds end{600'000};     ///< for all nodes' commands to end, when all start again
-  std::chrono::milliseconds ping{300'000};    ///< through a proxy, which would close a silent connection
 };
 
 struct Options {
@@ -93,8 +92,9 @@ class Link : public std::enable_shared_from_this<Link> {
   [[nodiscard]] Time launched_at() const { return launched_at_; }
   /// Node 0: all nodes, by rank. Others: nothing.
   [[nodiscard]] virtual std::vector<Node> nodes() const { return {}; }
-  /// Who is missing, as far as this node knows; empty: it knows of nobody.
-  [[nodiscard]] virtual std::string waiting() const { return launched() ? "" : waiting_; }
+  /// Who or what this node waits for, in the meeting and after its command's end; empty: nothing, or it is
+  /// not known.
+  [[nodiscard]] virtual std::string waiting() const { return launched() && !parts_ ? "" : waiting_; }
   /// The limit of open files that the command is to get (setrlimit(2) in its process): rankshim's own is
   /// raised as long as it holds the connections. Nothing: it is not.
   [[nodiscard]] virtual std::optional<rlimit> inherited_limit() const { return std::nullopt; }
@@ -107,6 +107,13 @@ class Link : public std::enable_shared_from_this<Link> {
   /// All nodes were told to launch.
   [[nodiscard]] bool launched() const { return met_ && std::holds_alternative<Go>(*met_); }
   [[nodiscard]] bool is_over() const { return stop_ || is_over_; }
+  /// This node's command has ended: finish() waits for other nodes.
+  [[nodiscard]] bool parts() const { return parts_; }
+  /// This node was asked to stop from outside: its platform may kill it soon.
+  [[nodiscard]] bool hurries() const { return hurries_; }
+  /// Waits for something to change, or that moment. Says every Rules::report what it waits for, unless node 0
+  /// does.
+  boost::asio::awaitable<void> wait_for_change(Time until, std::string for_what);
 
   boost::asio::io_context& io_;
   Options options_;
@@ -127,7 +134,10 @@ class Link : public std::enable_shared_from_this<Link> {
 
   void tell_stop();
 
+  bool parts_ = false;
+  bool hurries_ = false;
   std::string waiting_;
+  Time next_line_ = Time::max();  ///< of waits after the command's end
   Time launched_at_;
   Seldom waits_;
   std::function<void(const Stop&)> told_;

@@ -20,12 +20,12 @@ namespace rankshim::link {
 BOOST_DESCRIBE_STRUCT(Hello, (),
                       (run, attempt, restarts, job_restarts, instance, rank, nnodes, workers, launcher,
                        master, port, address, host, pod, platform_node, version, failure, nonce))
-BOOST_DESCRIBE_STRUCT(Welcome, (), (instance, host, address, seen, port, nonce))
+BOOST_DESCRIBE_STRUCT(Welcome, (), (instance, host, port, pings, nonce))
 BOOST_DESCRIBE_STRUCT(Proof, (), ())
 BOOST_DESCRIBE_STRUCT(Waiting, (), (line, wrong))
-BOOST_DESCRIBE_STRUCT(Refuse, (), (code, sentence, stranger, culprit))
 BOOST_DESCRIBE_STRUCT(Go, (), (attempt, offset, world))
-BOOST_DESCRIBE_STRUCT(Failure, (), (rank, cause, code, text, node, host))
+BOOST_DESCRIBE_STRUCT(Failure, (), (rank, cause, code, text, node, host, frame))
+BOOST_DESCRIBE_STRUCT(Refuse, (), (code, sentence, stranger, culprit))
 BOOST_DESCRIBE_STRUCT(Stop, (), (culprit, again, note))
 BOOST_DESCRIBE_STRUCT(WorkerDone, (), (local_rank, code, age))
 BOOST_DESCRIBE_STRUCT(Done, (), (code, workers))

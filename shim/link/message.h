@@ -24,6 +24,7 @@ struct Failure {
   std::string text;   ///< what happened, as one line without secrets
   unsigned node = 0;
   std::string host;
+  std::string frame;  ///< of an exception, the last of its traceback: "File "/app/train.py", line 7, in main"
 
   /// It ended as one does whose peer on another node is gone: the cause is there.
   [[nodiscard]] bool lost_peer() const { return cause == "peer"; }
@@ -55,11 +56,10 @@ struct Hello {
 /// The hub's answer to a hello. `instance` is its own.
 struct Welcome {
   std::string instance;
-  std::string host;     ///< empty if the hello has another run id
-  std::string address;  ///< the hub's end of the connection
-  std::string seen;     ///< the peer's end of it, as the hub sees it
-  unsigned port = 0;    ///< where to come back if the connection is lost; 0: nowhere
-  std::string nonce;    ///< only with a token
+  std::string host;    ///< empty if the hello has another run id
+  unsigned port = 0;   ///< where to come back if the connection is lost; 0: nowhere
+  bool pings = false;  ///< the hub answers each ping by one
+  std::string nonce;   ///< only with a token
 };
 
 /// The peer knows the token: the line's tag shows it.
@@ -125,7 +125,7 @@ struct Done {
 /// The link is over: every node has ended well, or node 0 has, and ends before the others.
 struct End {};
 
-/// From a peer: it keeps a proxy from closing a silent connection.
+/// From a peer: a question whether the hub's own loop is awake, and the hub's answer.
 struct Ping {};
 
 using Message = std::variant<Hello, Welcome, Proof, Waiting, Refuse, Go, Failure, Stop, Done, End, Ping>;

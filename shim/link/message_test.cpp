@@ -49,7 +49,7 @@ TEST_CASE("a message comes back as it was", "[link]") {
 TEST_CASE("a message is its type and its members", "[link]") {
   CHECK(to_text(Go{0, 8, 64}) == R"(go {"attempt":0,"offset":8,"world":64})");
   CHECK(to_text(Failure{.cause = "exit", .code = 3}) ==
-        R"(fail {"cause":"exit","code":3,"text":"","node":0,"host":""})");
+        R"(fail {"cause":"exit","code":3,"text":"","node":0,"host":"","frame":""})");
   CHECK(to_text(Done{0, {{1, 2, 3}}}) == R"(done {"code":0,"workers":[{"local_rank":1,"code":2,"age":3}]})");
   CHECK(to_text(Ping{}) == "ping {}");
 }

@@ -4,6 +4,7 @@
 #include <random>
 #include <utility>
 
+#include "base/duration.h"
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -19,6 +20,9 @@ using namespace boost::asio::experimental::awaitable_operators;
 using std::chrono::milliseconds;
 
 namespace {
+
+/// Of its questions to node 0, spread over --link-timeout.
+constexpr unsigned most_unanswered = 3;
 
 /// A node but node 0: it connects to the hub, and connects again if the connection is lost.
 class Peer final : public Link {
@@ -123,7 +127,7 @@ class Peer final : public Link {
     way_back_ = {ip::make_address(connection->remote_address()), static_cast<std::uint16_t>(welcome.port)};
     connection_ = connection;
     for (const Message& message : said_) connection->send(message);
-    loop::start(io_, listen(weak_from_this(), connection));
+    loop::start(io_, listen(weak_from_this(), connection, welcome.pings));
   }
 
   void refused(Refuse refuse, const Connection& hub) {
@@ -146,8 +150,11 @@ class Peer final : public Link {
   }
 
   /// Hears the hub until the connection ends, and looks for it again while the command runs.
-  asio::awaitable<void> listen(std::weak_ptr<Link> weak, std::shared_ptr<Connection> connection) {
+  asio::awaitable<void> listen(std::weak_ptr<Link> weak, std::shared_ptr<Connection> connection,
+                               bool answers) {
+    const auto unanswered = std::make_shared<unsigned>(0);
     while (const auto heard = co_await connection->next()) {
+      *unanswered = 0;
       if (const auto* refuse = std::get_if<Refuse>(&heard->message)) {
         refused(*refuse, *connection);
         connection->close(refuse->sentence);
@@ -157,10 +164,8 @@ class Peer final : public Link {
       const auto is_done = [](const Message& said) { return std::holds_alternative<Done>(said); };
       if (std::holds_alternative<End>(heard->message) && std::ranges::none_of(said_, is_done))
         log::warn("node 0 has ended well and was asked to stop: the nodes are no longer linked");
-      const bool is_direct =
-          welcome_->seen == connection->local_address() && welcome_->address == connection->remote_address();
-      if (std::holds_alternative<Go>(heard->message) && !is_direct)
-        loop::start(io_, keep_alive(connection, options_.timing.ping));
+      if (std::holds_alternative<Go>(heard->message))
+        loop::start(io_, ask(connection, options_.timeout / most_unanswered, answers ? unanswered : nullptr));
     }
     const auto self = weak.lock();
     if (!self || connection_ != connection) co_return;
@@ -168,20 +173,28 @@ class Peer final : public Link {
     reason_ = connection->why();
     changed_.signal();
     if (!launched() || is_over()) co_return;
+    const bool was_silent = *unanswered == most_unanswered;
     log::debug("the link to node 0 has ended ({}); connecting again", reason_);
     try {
       co_await seek(now() + options_.rules.relink);
     } catch (const std::exception& error) {
       reason_ = error.what();
     }
-    if (!connection_ && !is_over()) lose();
+    if (!connection_ && !is_over()) lose(was_silent);
   }
 
-  /// A proxy between the nodes closes connections on which nothing is said.
-  static asio::awaitable<void> keep_alive(std::shared_ptr<Connection> connection, milliseconds interval) {
+  /// Asks node 0 now and then whether it is awake: its kernel answers for a rankshim that is stopped, too.
+  /// The connection ends when nothing has come back several times; a node that was stopped itself does not
+  /// take the time that it has missed for node 0's. A proxy does not close the connection meanwhile. Null:
+  /// this node 0 does not answer.
+  static asio::awaitable<void> ask(std::shared_ptr<Connection> connection, milliseconds interval,
+                                   std::shared_ptr<unsigned> unanswered) {
     loop::Timer timer(co_await asio::this_coro::executor);
     while (connection->is_open()) {
+      if (unanswered && *unanswered == most_unanswered)
+        co_return connection->close("node 0's rankshim does not answer");
       connection->send(Ping{});
+      if (unanswered) ++*unanswered;
       timer.expires_after(interval);
       co_await timer.async_wait(asio::use_awaitable);
     }
@@ -285,10 +298,14 @@ class Peer final : public Link {
   }
 
   /// Node 0 is out of reach: this node decides by what it knows.
-  void lose() {
+  void lose(bool was_silent = false) {
+    const std::string end =
+        was_silent ? fmt::format("its rankshim has not answered for {}", seconds(options_.timeout))
+                   : std::string("its connection ended");
     Stop stop{{.cause = "lost",
-               .text = fmt::format("its connection ended, and it could not be made again within {} s: {}",
-                                   options_.rules.relink.count() / 1000, reason_),
+               .text = fmt::format("{}, and {} could not be made again within {} s: {}", end,
+                                   was_silent ? "the connection" : "it", options_.rules.relink.count() / 1000,
+                                   reason_),
                .host = welcome_->host}};
     if (const Failure* own = first_told(false); own != nullptr && !own->lost_peer()) stop.culprit = *own;
     if (options_.rules.decide) options_.rules.decide(stop);
@@ -309,11 +326,15 @@ class Peer final : public Link {
       const Failure* const own = first_told(false);
       const bool lost_peer = own != nullptr && own->lost_peer();
       if (well || lost_peer || options_.rules.gathers || options_.rules.decide)
-        while (!is_over() && now() < until) co_await changed_.wait(until);
+        while (!is_over() && now() < until)
+          co_await wait_for_change(until, well ? "waiting for node 0's word that all nodes have ended"
+                                               : "waiting for node 0's word on what ends the job");
       is_over_ = true;
       // Node 0 closes the connection when all that it started has ended, too.
       const Time end = std::min(until, now() + options_.timing.end);
-      while (connection_ && stop_ && stop_->again && now() < end) co_await changed_.wait(end);
+      while (connection_ && stop_ && stop_->again && now() < end)
+        co_await wait_for_change(end,
+                                 "waiting for node 0, which still ends its processes before all start again");
     } else if (!met_ && !connection_) {  // else node 0 has heard it
       co_await seek(now() + options_.timing.leave);
     }

@@ -177,7 +177,7 @@ Node* Roster::node_of(ConnectionId id) {
   return found == nodes_.end() ? nullptr : &*found;
 }
 
-void Roster::gone(ConnectionId id, Time now) {
+void Roster::gone(ConnectionId id, Time now, bool unheard) {
   std::erase_if(wrong_, [&](const Wrong& wrong) { return wrong.id == id; });
   Node* const node = node_of(id);
   if (node == nullptr) return;
@@ -191,6 +191,8 @@ void Roster::gone(ConnectionId id, Time now) {
   } else if (node->state == Node::State::running) {
     node->lost_at = now + rules_.relink;
   }
+  const bool is_told = stop_ || released_ || all_done();
+  if (launched() && (!is_told || unheard)) node->back_by = now + rules_.relink;
   tell_gathered();
 }
 
@@ -227,6 +229,14 @@ void Roster::end_meeting(const Refuse& verdict) {
   send_all(verdict);
 }
 
+Waiting Roster::waiting() const {
+  if (is_complete())
+    return {
+        "all nodes are here; they start after a pause, because the last attempts ended soon after their "
+        "start"};
+  return {missing(), !faults().empty()};
+}
+
 /// "waiting for 1 of 3 nodes: rank 2", and what is wrong. `at_end` a node that gave up a moment before is
 /// none that did not come.
 std::string Roster::missing(bool at_end) const {
@@ -248,9 +258,11 @@ std::string Roster::missing(bool at_end) const {
   return joined(parts, "; ");
 }
 
-/// For those whose command has ended.
 std::string Roster::running() const {
-  const auto names = names_of(nodes_, [](const Node& node) { return !node.done; });
+  const auto names = names_of(nodes_, [](const Node& node) {
+    return !node.done && (node.connection || node.state == Node::State::running);
+  });
+  if (names.empty()) return {};
   return fmt::format("waiting for {} of {} nodes, which still run: {}", names.size(), nodes_.size(),
                      few(names, 10, ", "));
 }
@@ -290,7 +302,7 @@ void Roster::come_back(ConnectionId id, const Hello& hello) {
   node->lost_at = Time::max();
   send(id, node->go);  // the first one may have been lost with the connection
   if (stop_) send(id, *stop_);
-  if (all_done()) send(id, End{});
+  if (released_ || all_done()) send(id, End{});
 }
 
 void Roster::said(ConnectionId id, const Message& message, Time now) {
@@ -382,7 +394,13 @@ Time Roster::tick(Time now) {
     next_report_ = now + rules_.report;
     next = std::min(next, next_report_);
   };
-  if (is_complete()) return last_arrival_;
+  if (is_complete()) {
+    if (rules_.earliest > now && is_due(next_report_)) {
+      report_again();
+      send_all(waiting());
+    }
+    return std::min(next, starts_at());
+  }
   if (!met_ && is_due(refused_at()))
     end_meeting(wrong_.empty() && !store_clients_.empty()
                     ? no_link("a node without rankshim, or without its link, came to the master's "
@@ -409,6 +427,7 @@ Time Roster::tick(Time now) {
   });
   if (lost != nodes_.end()) {
     lost->state = Node::State::lost;
+    lost->back_by = {};
     Failure failure{.cause = "lost",
                     .text = holds ? fmt::format("its connection ended, and a worker on {} lost its peer",
                                                 node_name(failed_.front().node, failed_.front().host))

@@ -42,6 +42,7 @@ struct Node {
   std::optional<Done> done;                ///< once its command has ended, …
   Time done_at;                            ///< … by node 0's clock
   Time lost_at = Time::max();              ///< when it counts as lost, if it does not come back
+  Time back_by;                            ///< it may come back until then, to hear how the job ends
 };
 
 /// A word for reports and the status: "missing", "here", "running", …
@@ -83,6 +84,7 @@ class Roster {
     bool gathers = false;
     /// Decides what Stop::again says, once for each stop. Null: the job is never started again.
     std::function<void(Stop&)> decide;
+    Time earliest;  ///< all launch no sooner than that: the pause before another attempt
   };
 
   /// `own` is node 0's hello, for an agreement with which the others are checked.
@@ -94,7 +96,8 @@ class Roster {
   }
   void arrived(ConnectionId id, const Hello& hello, Time now);
   void said(ConnectionId id, const Message& message, Time now);
-  void gone(ConnectionId id, Time now);
+  /// `unheard`: not all that it was sent has come to it.
+  void gone(ConnectionId id, Time now, bool unheard = false);
   /// A node that was not let in, for its token or its run: a hint for those who wait for it.
   void doubt(const Hello& hello, const std::string& sentence);
   /// A client of torch's store was at the port, from that address: a node without rankshim.
@@ -103,28 +106,39 @@ class Roster {
   Time tick(Time now);
 
   /// Whether launch() may be called: all are here and agree, and whose place was taken had time to come back.
-  [[nodiscard]] bool ready(Time now) const { return is_complete() && last_arrival_ <= now; }
+  [[nodiscard]] bool ready(Time now) const { return is_complete() && starts_at() <= now; }
   /// Tells everybody to launch.
   void launch();
   /// Tells everybody that the job cannot start, or that it goes on without a link.
   void end_meeting(const Refuse& verdict);
   /// Node 0 ends before the others: tells them that the link is over.
-  void release() { send_all(End{}); }
+  void release() {
+    released_ = true;
+    send_all(End{});
+  }
   /// Tells everybody then that the time for meeting is over.
   void give_up_at(Time deadline) { deadline_ = deadline; }
 
   /// What is to be sent since the last call.
   std::vector<Outgoing> take_outgoing() { return std::exchange(outgoing_, {}); }
 
-  [[nodiscard]] Waiting waiting() const { return {missing(), !faults().empty()}; }
+  [[nodiscard]] Waiting waiting() const;
   [[nodiscard]] const std::vector<Node>& nodes() const { return nodes_; }
   /// Whether every node was here at some time.
   [[nodiscard]] bool all_came() const {
     return std::ranges::find(nodes_, Node::State::missing, &Node::state) == nodes_.end();
   }
+  /// For those whose command has ended: "waiting for 1 of 3 nodes, which still run: node 2 (host e)". Empty:
+  /// none does.
+  [[nodiscard]] std::string running() const;
   /// Whether no node has anything left to tell.
   [[nodiscard]] bool all_ended() const {
     return std::ranges::all_of(nodes_, [](const Node& node) { return node.done || !node.connection; });
+  }
+  /// Whether a node that is not connected may come back, and does not know how the job ends.
+  [[nodiscard]] bool awaits_return(Time now) const {
+    return std::ranges::any_of(nodes_,
+                               [now](const Node& node) { return !node.connection && node.back_by > now; });
   }
 
  private:
@@ -140,13 +154,13 @@ class Roster {
   }
   Node* node_of(ConnectionId id);
   [[nodiscard]] bool is_complete() const;
+  [[nodiscard]] Time starts_at() const { return std::max(last_arrival_, rules_.earliest); }
   [[nodiscard]] std::string fault_of(const Hello& hello) const;
   void keep(Wrong wrong);
   void foreign_came(ConnectionId id, const Hello& hello, const std::string& fault);
   void connect(Node& node, ConnectionId id);
   void come_back(ConnectionId id, const Hello& hello);
   [[nodiscard]] std::string missing(bool at_end = false) const;
-  [[nodiscard]] std::string running() const;
   [[nodiscard]] std::string faults() const;
   [[nodiscard]] Time refused_at() const;
   void stop_node(Node& node, const Stop& stop);
@@ -173,6 +187,7 @@ class Roster {
   Time next_report_;
   Time last_report_;
   bool has_news_ = false;  ///< for node 0's own log
+  bool released_ = false;
 };
 
 }  // namespace rankshim::link

@@ -26,6 +26,26 @@ TEST_CASE("all come, and each is told its ranks", "[link]") {
   CHECK(story.told<Go>(2)->world == 8);
 }
 
+TEST_CASE("before another attempt all wait together until its pause is over", "[link]") {
+  Roster::Rules rules;
+  rules.earliest = Time(1090s);
+  Story story(hello_of(0), rules);
+  story.arrive(1);
+  story.arrive(2);
+  CHECK_FALSE(story.ready());
+  const Time began = story.now;
+  story.pass(5s);
+  CHECK(story.told<Waiting>(2)->line.starts_with("all nodes are here; they start after a pause"));
+  story.last.clear();
+  story.pass(29s);
+  CHECK(story.last.empty());
+  story.pass(1s);
+  CHECK(story.told<Waiting>(1));
+  CHECK_FALSE(story.ready());
+  story.pass(std::chrono::duration_cast<std::chrono::milliseconds>(rules.earliest - began) - 35s);
+  CHECK(story.ready());
+}
+
 TEST_CASE("of many missing nodes the first ten are named", "[link]") {
   const Story story(hello_of(0, 64));
   CHECK(story.roster.waiting().line ==

@@ -291,25 +291,102 @@ TEST_CASE("the command inherits no socket of the link", "[link]") {
   }
 }
 
-TEST_CASE("through a proxy a node says something now and then", "[link]") {
+TEST_CASE("node 0 answers the others, who ask it now and then", "[link]") {
   TestJob job;
   Relay relay(job);
-  job.options[1].master.host = "127.0.0.2";  // the hub knows itself as 127.0.0.1
   job.options[1].master.port = relay.number();
   job.options[1].self.port = job.port.number();
-  job.options[1].timing.ping = 20ms;
+  job.options[1].timeout = 60ms;
   job.all_launch();
   const std::size_t before = relay.passed;
-  CHECK(job.run_until([&] { return relay.passed > before + 100; }));
-  job.options[1].timing.ping = 300s;
-  TestJob other;
-  Relay its_relay(other);
-  other.options[1] = job.options[1];
-  other.options[1].master.port = its_relay.number();
-  other.options[1].self.port = other.port.number();
-  other.all_launch();
-  const std::weak_ptr<Link> link = std::exchange(other.links[1], nullptr);
+  CHECK(
+      job.run_until([&] { return relay.passed > before + 200; }));  // bytes: of some 20 questions and answers
+  CHECK_FALSE(job.stops[1]);
+  const std::weak_ptr<Link> link = std::exchange(job.links[1], nullptr);
   CHECK(link.expired());  // a job that is started again has one for each attempt
+}
+
+/// A node 0 that is stopped once it has said this.
+struct SilentHub {
+  SilentHub(TestJob& to, const std::vector<Message>& words) : job(to), acceptor(to.io), socket(to.io) {
+    REQUIRE_FALSE(open_listener(acceptor, job.port.number(), 16));
+    said = greeting;
+    for (const Message& word : words) said += to_text(word) + "\n";
+    acceptor.async_accept(socket, [this](boost::system::error_code error) {
+      if (error) return;
+      asio::write(socket, asio::buffer(said));
+      read();
+    });
+  }
+  void read() {
+    socket.async_read_some(asio::buffer(buffer), [this](boost::system::error_code error, std::size_t size) {
+      heard.append(buffer.data(), size);
+      if (!error) read();
+    });
+  }
+  [[nodiscard]] bool was_asked(unsigned times) const {
+    std::size_t at = 0;
+    while (times > 0 && (at = heard.find("ping {}", at)) != std::string::npos) --times, ++at;
+    return times == 0;
+  }
+  TestJob& job;
+  tcp::acceptor acceptor;
+  tcp::socket socket;
+  std::array<char, 4096> buffer{};
+  std::string said, heard;
+};
+
+TEST_CASE("a node 0 whose rankshim is stopped is lost, whatever its kernel answers", "[link]") {
+  for (const bool pings : {true, false}) {
+    TestJob job(2);
+    SilentHub hub(job, {Welcome{.instance = "hub", .host = "host-0", .pings = pings}, Go{.world = 4}});
+    job.options[1].timeout = 60ms;
+    job.options[1].rules.relink = 10ms;
+    job.start(1);
+    REQUIRE(job.run_until([&] { return job.met[1].has_value(); }));
+    job.links[1]->on_stop([&](const Stop& stop) { job.stops[1] = stop; });
+    if (pings) {
+      REQUIRE(job.told(1));
+      CHECK(job.stops[1]->sentence().starts_with(
+          "node 0 (host host-0) is lost: its rankshim has not answered for "));
+    } else {  // of an older version
+      REQUIRE(job.run_until([&] { return hub.was_asked(5); }));
+      CHECK_FALSE(job.stops[1]);
+    }
+  }
+}
+
+TEST_CASE("node 0 ends when a node that had lost its connection knows why", "[link]") {
+  TestJob job(2);
+  job.options[0].timing.farewell = 1ms;
+  job.options[0].rules.relink = 100'000ms;
+  job.start(0);
+  job.io.poll();
+  Hello hello = job.options[1].self;
+  hello.port = job.port.number();
+  hello.instance = "node 1";
+  const std::string words = std::string(greeting) + to_text(hello) + "\n";
+  std::string received;
+  {
+    Stranger node(job);
+    node.write(words);
+    bool closed = false;
+    node.read(closed);
+    REQUIRE(job.run_until([&] { return node.received.find("go {") != std::string::npos; }));
+    received = node.received;
+    node.socket.close();
+    REQUIRE(job.run_until([&] { return !job.links[0]->nodes()[1].connection; }));
+  }
+  job.end(0, 3);
+  job.io.run_for(50ms);
+  CHECK_FALSE(job.ended[0]);
+  CHECK(job.links[0]->waiting().find("node 1 (host host-1)") != std::string::npos);
+  Stranger back(job, first_number<std::uint16_t>(received.substr(received.find("\"port\":") + 7)).value());
+  back.write(words);
+  bool closed = false;
+  back.read(closed);
+  REQUIRE(job.run_until([&] { return back.received.find("stop {") != std::string::npos; }));
+  CHECK(job.run_until([&] { return job.ended[0].has_value(); }));
 }
 
 }  // namespace

@@ -182,7 +182,8 @@ std::string explanation(const RootCause& root, const Details& details) {
   const std::string shown(cut(error, longest_error));
   if (!shown.empty() && !root.signal) reasons.push_back(shown);
   const auto says = [&error](std::string_view words) { return error.find(words) != std::string::npos; };
-  const bool shm = root.signal == SIGBUS || says("Bus error") || says("unable to allocate shared memory");
+  const bool shm = root.signal == SIGBUS || says("Bus error") || says("unable to allocate shared memory") ||
+                   says("No space left on device");
   if (shm && !details.shm.empty()) reasons.push_back(details.shm);
   if (!details.port_holder.empty() && is_error_of_busy_port(error)) reasons.push_back(details.port_holder);
   if (const int signal = root.code - exit_code::signal_base;
@@ -325,6 +326,14 @@ void give_reason(Verdict& verdict, int code, Cause cause, Anchor anchor, const s
   verdict.sentence = reason + "; " + verdict.sentence;
 }
 
+/// Where a traceback ends: "File "/app/train.py", line 7, in main"; empty if it has no frame.
+std::string last_frame(std::string_view traceback) {
+  std::string_view last;
+  while (!traceback.empty())
+    if (const std::string_view line = trimmed(take_line(traceback)); line.starts_with("File \"")) last = line;
+  return std::string(last);
+}
+
 }  // namespace
 
 RootCause cause_of(const supervise::WorkerEnd& worker, std::string_view source, const Details& details) {
@@ -351,7 +360,8 @@ link::Failure as_failure(const RootCause& root) {
                    : root.signal      ? "signal"
                                       : "exit",
           .code = root.code,
-          .text = end_of(root) + (why.empty() ? "" : " (" + why + ")")};
+          .text = end_of(root) + (why.empty() ? "" : " (" + why + ")"),
+          .frame = raised ? last_frame(root.error->traceback) : ""};
 }
 
 Verdict judge(const Ending& ending, const LaunchChoice& choice, const LaunchPlan& plan,

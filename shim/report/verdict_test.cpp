@@ -364,6 +364,9 @@ TEST_CASE("a bus error, or shared memory that cannot be had, names what is left 
       "RuntimeError: unable to allocate shared memory(shm) for file </torch_1>: No space";
   CHECK(judge(torchrun({worker(0, exited(1), 1s)}), chosen(TorchrunLauncher{}), train, details)
             .sentence.find("No space; /dev/shm has 0 MiB of 64 MiB left)") != std::string::npos);
+  details.workers = {{0, {"OSError: [Errno 28] No space left on device: '/psm_f00'", ""}}};
+  CHECK(judge(torchrun({worker(0, exited(1), 1s)}), chosen(TorchrunLauncher{}), train, details)
+            .sentence.find("/psm_f00'; /dev/shm has 0 MiB of 64 MiB left)") != std::string::npos);
 }
 
 TEST_CASE("a port that another process holds is told with its holder, only where that is the reason",

@@ -3,23 +3,85 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/duration.h"
+#include "base/text.h"
+#include "node/addresses.h"
 
 namespace rankshim {
 
 using link::Stop;
 
+namespace {
+
+constexpr std::chrono::minutes quick{1};        // an attempt that ends within it has hardly begun
+constexpr std::chrono::seconds first_pause{2};  // then twice as long each time
+
+/// The text with "#" for what may differ although the failure is the same: addresses, words with digits in
+/// them (process numbers, sizes, CUDA's figures), and the names of temporary files.
+std::string without_particulars(std::string_view text) {
+  constexpr auto units = std::to_array<std::string_view>(
+      {"bytes", "B", "kB", "KB", "KiB", "MB", "MiB", "GB", "GiB", "TB", "TiB", "s", "ms"});
+  const auto is_of_word = [](char c) { return is_letter_or_digit(c) || c == '_'; };
+  const std::string plain = with_names(text, [](const std::string&) { return "#"; });
+  std::string masked;
+  for (auto at = plain.begin(); at != plain.end();) {
+    const bool in_folder = masked.ends_with("/tmp/") || masked.ends_with("/shm/");
+    const auto end = std::find_if_not(
+        at, plain.end(), [&](char c) { return is_of_word(c) || (in_folder && (c == '-' || c == '.')); });
+    if (end == at) {
+      masked += *at++;
+      continue;
+    }
+    const std::string_view word(at, end);
+    constexpr std::size_t of_tempfile = 11;  // "tmp" and 8 characters (Python's tempfile)
+    const bool is_temporary = in_folder || (word.size() == of_tempfile && word.starts_with("tmp"));
+    if (is_temporary || std::ranges::any_of(word, is_digit))
+      masked += '#';
+    else if (masked.ends_with("# ") && contains(units, word))
+      masked.pop_back();
+    else
+      masked += word;
+    for (const std::string_view parts : {"#.#", "#-#", "#:#"})  // of one number
+      if (masked.ends_with(parts)) masked.resize(masked.size() - 2);
+    at = end;
+  }
+  return masked;
+}
+
+/// What is the same if the same line of code fails in the same way. The line's number counts, and not in
+/// which temporary folder its file is.
+std::string essence(const link::Failure& failure) {
+  const std::size_t line = std::min(failure.frame.find("\", line "), failure.frame.size());
+  return without_particulars(failure.text) + '\n' + without_particulars(failure.frame.substr(0, line)) +
+         failure.frame.substr(line);
+}
+
+}  // namespace
+
 Attempts::Attempts(const Settings& settings, const Job& job)
     : limit_(*settings.get<RestartLimit>(Option::job_restarts)),
       of_the_job_(allowed()),
-      permanent_(*settings.get<Ends>(Option::permanent)) {
+      permanent_(*settings.get<Ends>(Option::permanent)),
+      longest_pause_(
+          std::min(*settings.time(Option::restart_pause), *settings.time(Option::wait_timeout) / 2)) {
   if (!of_the_job_ && job.choice.natively()) limit_.most = job.topology.max_restarts();
 }
 
 void Attempts::begin(unsigned number, Time now) {
   number_ = number;
   began_ = now;
+}
+
+void Attempts::next(Time now) {
+  ++number_;
+  restarts_.push_back(now);
+  pause_ = std::min(longest_pause_, next_pause_);
+  next_pause_ = std::min<std::chrono::milliseconds>(
+      longest_pause_, std::max<std::chrono::milliseconds>(first_pause, 2 * next_pause_));
+  if (now - began_ >= quick) pause_ = next_pause_ = {};
+  earliest_ = now + pause_;
 }
 
 void Attempts::decide(Stop& stop, Time now) {
@@ -31,12 +93,12 @@ void Attempts::decide(Stop& stop, Time now) {
 
 /// If every rank raises it, another one may be the first each time: the rank does not count.
 std::string Attempts::quick_exception(const Stop& stop, Time now) const {
-  const bool quick = stop.culprit.cause == "exception" && now - began_ < std::chrono::minutes(1);
-  return quick ? stop.culprit.text : std::string();
+  return stop.culprit.cause == "exception" && now - began_ < quick ? essence(stop.culprit) : std::string();
 }
 
 std::string Attempts::why_not(const Stop& stop, Time now) const {
-  const auto& [rank, cause, code, text, node, host] = stop.culprit;
+  const std::string& cause = stop.culprit.cause;
+  const int code = stop.culprit.code;
   const auto counts = [&](Time restart) { return now - restart < *limit_.within; };
   const auto used = limit_.within ? static_cast<unsigned>(std::ranges::count_if(restarts_, counts)) : number_;
   if (!of_the_job_) return used < limit_.most ? "" : "all restarts are used (--max-restarts)";
@@ -44,7 +106,7 @@ std::string Attempts::why_not(const Stop& stop, Time now) const {
   if (by_code || permanent_.has_cause(cause))
     return fmt::format("an end by {} is not tried again (--permanent)",
                        by_code ? "code " + std::to_string(code) : cause);
-  if (const std::string quick = quick_exception(stop, now); !quick.empty() && quick == exception_)
+  if (const std::string exception = quick_exception(stop, now); !exception.empty() && exception == exception_)
     return "the same exception has ended it twice in a row, each time within a minute of its start";
   if (used < limit_.most) return "";
   return fmt::format("{} of {} restarts{} are used (--job-restarts)", used, limit_.most,
@@ -52,10 +114,12 @@ std::string Attempts::why_not(const Stop& stop, Time now) const {
 }
 
 std::string Attempts::progress() const {
-  if (limit_.within)
-    return fmt::format("restart {} (at most {} within {})", number_, limit_.most,
-                       format_time(*limit_.within));
-  return fmt::format("restart {} of {}", number_, limit_.most);
+  const std::string most =
+      limit_.within ? fmt::format(" (at most {} within {})", limit_.most, format_time(*limit_.within))
+                    : fmt::format(" of {}", limit_.most);
+  const bool waits = pause_ != std::chrono::milliseconds::zero();
+  return fmt::format("restart {}{}{}", number_, most,
+                     waits ? fmt::format(", after a pause of {}", seconds(pause_)) : "");
 }
 
 Stop stop_of(const Verdict& verdict) {

@@ -32,12 +32,13 @@ class Attempts {
   /// Decides whether the job is started again after this stop: sets its `again`, or its `note`.
   void decide(link::Stop& stop, Time now);
   /// The job is started again.
-  void next(Time now) {
-    ++number_;
-    restarts_.push_back(now);
-  }
+  void next(Time now);
+  /// When the next attempt may begin: at once after one that lasted for a minute, and after the first that
+  /// did not. Each further one makes the pause twice as long, up to --restart-pause and half of
+  /// --wait-timeout. Node 0's counts for the whole job.
+  [[nodiscard]] Time earliest() const { return earliest_; }
 
-  /// "restart 2 of 3", for the attempt to come.
+  /// "restart 2 of 3, after a pause of 2 s", for the attempt to come.
   [[nodiscard]] std::string progress() const;
 
  private:
@@ -47,8 +48,12 @@ class Attempts {
   RestartLimit limit_;
   bool of_the_job_ = false;
   Ends permanent_;
+  std::chrono::milliseconds longest_pause_;
+  std::chrono::milliseconds pause_{0};
+  std::chrono::milliseconds next_pause_{0};  ///< after one more that ends soon
   unsigned number_ = 0;
   Time began_;
+  Time earliest_;
   std::vector<Time> restarts_;  ///< that this container has seen
   std::string exception_;       ///< that ended the last attempt within a minute of its start; empty: none
 };

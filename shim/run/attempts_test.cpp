@@ -100,8 +100,71 @@ TEST_CASE("the same exception twice in a row, soon after the start, is permanent
   CHECK(second.again == row.again);
 }
 
+TEST_CASE("an exception is the same although its numbers, addresses and temporary names differ") {
+  struct Row {
+    std::string first, second;
+    bool again;
+    std::string first_frame = "File \"/app/train.py\", line 7, in main", second_frame = first_frame;
+  };
+  const auto row = GENERATE(values<Row>({
+      {"RuntimeError: worker (pid 71) exited", "RuntimeError: worker (pid 1093) exited", false},
+      {"<Net object at 0x7f3aee01>", "<Net object at 0x7fffabcd>", false},
+      {"no answer of 10.0.0.9:4711", "no answer of [fd00::a:b]:80", false},
+      {"No such file: '/tmp/tmpabcdefgh/x.pt'", "No such file: '/tmp/tmp_x1y2z3w/x.pt'", false},
+      {"No such file: '/dev/shm/nccl-AbCdEf'", "No such file: '/dev/shm/nccl-Zz9'", false},
+      {"No such file: '/scratch/tmpabcdefgh'", "No such file: '/scratch/tmpijklmnop'", false},
+      {"Tried to allocate 2.00 GiB. GPU 0 has 79.15 GiB, of which 900.5 MiB are free",
+       "Tried to allocate 512 MiB. GPU 3 has 79.15 GiB, of which 1.2 GiB are free", false},
+      {"KeyError: 'image'", "KeyError: 'label'", true},
+      {"boom", "boom", true, "File \"/app/train.py\", line 7, in main",
+       "File \"/app/train.py\", line 8, in main"},
+      {"boom", "boom", true, "File \"/app/train.py\", line 7, in main", ""},
+      {"boom", "boom", false, "File \"/tmp/tmpabcdefgh/a.py\", line 7, in main",
+       "File \"/tmp/tmpijklmnop/a.py\", line 7, in main"},
+  }));
+  CAPTURE(row.first, row.second);
+  Attempts job = attempts({"--job-restarts=9"});
+  link::Stop first = failure("exception", 1, row.first), second = failure("exception", 1, row.second);
+  first.culprit.frame = row.first_frame;
+  second.culprit.frame = row.second_frame;
+  job.decide(first, start + seconds(1));
+  job.next(start + seconds(1));
+  job.begin(1, start + seconds(2));
+  job.decide(second, start + seconds(3));
+  CHECK(second.again == row.again);
+}
+
+TEST_CASE("attempts that end soon are followed by a growing pause, and long ones by none") {
+  struct Row {
+    std::vector<std::string> words;
+    std::vector<int> lasted, pauses;  // seconds
+  };
+  const auto row = GENERATE(values<Row>({
+      {{}, {1, 1, 1, 1, 1, 1, 1, 1}, {0, 2, 4, 8, 16, 32, 60, 60}},
+      {{}, {59, 1, 60, 1, 1}, {0, 2, 0, 0, 2}},
+      {{"--restart-pause=3s"}, {1, 1, 1, 1}, {0, 2, 3, 3}},
+      {{"--restart-pause=0"}, {1, 1, 1}, {0, 0, 0}},
+      {{"--wait-timeout=10s"}, {1, 1, 1, 1}, {0, 2, 4, 5}},  // the others would not wait for longer
+  }));
+  std::vector<std::string> words = row.words;
+  words.emplace_back("--job-restarts=9");
+  Attempts job = attempts(words);
+  Attempts::Time now = start;
+  for (std::size_t i = 0; i < row.lasted.size(); ++i) {
+    CAPTURE(i);
+    job.begin(static_cast<unsigned>(i), now);
+    now += seconds(row.lasted[i]);
+    job.next(now);
+    CHECK(job.earliest() - now == seconds(row.pauses[i]));
+    CHECK((job.progress().find("after a pause") != std::string::npos) == (row.pauses[i] != 0));
+  }
+}
+
 TEST_CASE("what ended a node is told to the others in one line, and an exception only if it is its own") {
-  static const PythonError boom{.message = "ValueError: boom\nand more", .traceback = ""},
+  static const PythonError boom{.message = "ValueError: boom\nand more",
+                                .traceback =
+                                    "Traceback (most recent call last):\n  File \"a.py\", line 2, in "
+                                    "<module>\n    f()\n  File \"b.py\", line 7, in f\n    raise\n"},
       child{.message = "CalledProcessError: Command returned non-zero exit status 1.", .traceback = ""},
       closed{.message = "RuntimeError: Connection closed by peer [10.0.0.2]:1", .traceback = ""};
   struct Row {
@@ -128,6 +191,7 @@ TEST_CASE("what ended a node is told to the others in one line, and an exception
   CHECK(told.text == row.text);
   CHECK(told.rank == row.root.rank);
   CHECK(told.code == 5);
+  CHECK(told.frame == (told.cause == "exception" ? "File \"b.py\", line 7, in f" : ""));
 }
 
 TEST_CASE("a stop from outside is never followed by another attempt, and needs no reason") {

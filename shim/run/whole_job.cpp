@@ -76,6 +76,7 @@ link::Options plan_link(const Run& run, const Job& job, const StaticNode& node,
   options.timing.end = time_to_come(run);
   options.rules.equal_workers = job.choice.by_torchrun();
   options.rules.gathers = run.preflight;
+  options.rules.earliest = attempts.earliest();
   if (attempts.of_the_job())
     options.rules.decide = [&attempts](link::Stop& stop) { attempts.decide(stop, steady_clock::now()); };
   return options;
@@ -222,7 +223,10 @@ awaitable<std::unique_ptr<WholeJob>> join_job(const Run& run, Job& job, Attempts
                                               wait::Reached& reached) {
   const bool links = job.choice.links;
   if (attempts.number() != 0) {  // what came in between is not for the next command
-    const auto signal = co_await next_end(run, steady_clock::now());
+    // Linked nodes meet in the meantime: node 0 holds them back.
+    const auto until = links ? steady_clock::now() : attempts.earliest();
+    if (until > steady_clock::now()) run.monitor.enter("restart", "the pause before the next attempt");
+    const auto signal = co_await next_end(run, until);
     if (signal.number != 0 && !links) {  // else the other nodes have to be told
       run.signals.drop();
       throw stopped_early(signal.number, "before the next attempt");

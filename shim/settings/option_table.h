@@ -81,6 +81,8 @@ OPTION(job_restarts, "", "job-restarts", restarts, "N[/TIME]", "0",
        "times in an hour")
 OPTION(permanent, "", "permanent", ends, "CODE[-CODE]|CAUSE,...", "2,64-78,126,127",
        "with --job-restarts: the ends that are not tried again; CAUSE is oom, exception, signal or lost")
+OPTION(restart_pause, "", "restart-pause", time, "TIME", "1m",
+       "the longest pause before a restart; it grows from 2 s while attempts end within a minute; 0: none")
 OPTION(check, "", "check", text, "CMD", "", "for preflight: the command that /bin/sh runs on each node")
 
 OPTION(signal_scope, "Signals and exit codes", "signal-scope", choice, "auto|child|group|tree", "auto",
