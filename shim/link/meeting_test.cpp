@@ -563,9 +563,9 @@ TEST_CASE("who comes after the launch is refused, and does not stay", "[link][at
   REQUIRE(job.run_until([&] { return job.met[0] && job.met[1] && closed; }));
   CHECK(refused->text.find("has run id") != std::string::npos);
   CHECK(refused->text.find("host host-0") == std::string::npos);
-  const auto [instance, host, address, seen, way_back, nonce] = std::get<Welcome>(*from_text(welcome->text));
-  CHECK(host.empty());  // no stranger learns it
-  Stranger second(job, static_cast<std::uint16_t>(way_back));
+  const Welcome met = std::get<Welcome>(*from_text(welcome->text));
+  CHECK(met.host.empty());  // no stranger learns it
+  Stranger second(job, static_cast<std::uint16_t>(met.port));
   second.write(hello("late"));
   CHECK(second.is_closed());
   CHECK(second.received.find("the job has started without node 1") != std::string::npos);
