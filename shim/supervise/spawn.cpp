@@ -219,7 +219,7 @@ void Spawn::become_command(int report, const Start& how) {
     if (!look_further(error)) break;
   }
   tell(failure);
-  _exit(127);
+  _exit(exit_code_of_exec(failure.error));  // for whoever sees only the process end
 }
 
 /// Reads what the child has written so far, which is everything if it was made by vfork.

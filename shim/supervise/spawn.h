@@ -4,11 +4,13 @@
 #include <sys/types.h>
 
 #include <array>
+#include <cerrno>
 #include <boost/core/noncopyable.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/fault.h"
 #include "base/files.h"
 #include "base/signals.h"
 #include "node/accelerators.h"
@@ -78,6 +80,14 @@ class Spawn : boost::noncopyable {
   Descriptor report_;
   std::optional<Report> failure_;
 };
+
+/// The exit code of a command that execve(2) refused with this errno: 127 if it was not found, 71 if the
+/// system lacks something, else 126.
+constexpr int exit_code_of_exec(int error) {
+  if (error == ENOENT || error == ENOTDIR) return exit_code::not_found;
+  const bool lacks_something = error == ENOMEM || error == EMFILE || error == ENFILE;
+  return lacks_something ? exit_code::system : exit_code::not_executable;
+}
 
 /// Closes those descriptors above 2 that both rankshim and the command inherited: the reader of such a pipe
 /// then sees its end when the command closes it. Descriptors that rankshim opened are all close-on-exec, and

@@ -558,10 +558,7 @@ int exit_code_of(const Ending& ending) {
   if (ending.kind == Kind::signalled)
     return exit_code::signal_base + (ending.killed_by_us ? SIGKILL : ending.number);
   if (ending.kind == Kind::withheld || ending.failure.call != "execve") return exit_code::system;
-  const int error = ending.number;
-  if (error == ENOENT || error == ENOTDIR) return exit_code::not_found;
-  return error == ENOMEM || error == EMFILE || error == ENFILE ? exit_code::system
-                                                               : exit_code::not_executable;
+  return exit_code_of_exec(ending.number);
 }
 
 int exit_code_of_status(int status) {
