@@ -11,7 +11,7 @@ from container.conftest import SHIM_IMAGE, USER_IMAGE
 from lib.documents import shell
 from lib.process import clean_environment
 
-LARGEST_BYTES = 2 << 20
+LARGEST_BYTES = 3 << 20
 KUBEFLOW_WORKER = {
     "RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "job-master-0", "MASTER_PORT": "23456", "PYTHONUNBUFFERED": "0",
 }

@@ -68,7 +68,7 @@ class Binary:
             # One copy, for a file system that may not be ours to link on.
             self._copy = pathlib.Path(shutil.copy(path, pathlib.Path(self._folder.name) / "rankshim"))
             self._copy.chmod(0o755)
-            self.help = subprocess.run([self._copy, "--help"], capture_output=True, text=True, timeout=LONGEST, check=True,
+            self.help = subprocess.run([self._copy, "help", "all"], capture_output=True, text=True, timeout=LONGEST, check=True,
                                        env={}).stdout
         except (OSError, subprocess.SubprocessError) as error:
             raise Unusable(f"{path} is no rankshim that runs here: {error}") from None

@@ -269,6 +269,7 @@ std::string Roster::running() const {
 
 std::string Roster::faults() const {
   std::vector<std::string> sentences;
+  sentences.reserve(wrong_.size() + strangers_.size());
   for (const Wrong& wrong : wrong_) sentences.push_back(wrong.sentence);
   for (const auto& [rank, sentence] : strangers_)  // nobody who is here is meant
     if (rank >= nodes_.size() || !nodes_[rank].connection) sentences.push_back(sentence);

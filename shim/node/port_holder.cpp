@@ -15,7 +15,8 @@ namespace {
 std::string owner_of_socket(std::uint64_t inode) {
   const std::string wanted = fmt::format("socket:[{}]", inode);
   for (const Process& process : all_processes().value_or(std::vector<Process>{})) {
-    if (find_open_file(process.pid, [&](const std::string& file) { return file == wanted; }).empty()) continue;
+    if (find_open_file(process.pid, [&](const std::string& file) { return file == wanted; }).empty())
+      continue;
     const std::string name = read_proc(process.pid, "comm").value_or("?");
     return fmt::format("{} (pid {})", printable(trimmed(name)), process.pid);
   }

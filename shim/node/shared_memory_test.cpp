@@ -18,9 +18,9 @@ struct ShmFolder {
   ShmFolder() { REQUIRE(mkdtemp(path.data()) != nullptr); }
   ~ShmFolder() { std::filesystem::remove_all(path); }
   [[nodiscard]] Descriptor make(const std::string& name) const {
-    Descriptor file(open((path + "/" + name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-    REQUIRE(ftruncate(file.number(), 4096) == 0);
-    return file;
+    Descriptor made(open((path + "/" + name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    REQUIRE(ftruncate(made.number(), 4096) == 0);
+    return made;
   }
   [[nodiscard]] bool has(const std::string& name) const {
     return access((path + "/" + name).c_str(), F_OK) == 0;

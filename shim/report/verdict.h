@@ -60,10 +60,10 @@ link::Failure as_failure(const RootCause& root);
 struct Verdict {
   int code = 0;
   Cause cause = Cause::none;
-  std::string sentence;          ///< "train.py ended with code 3 after 12 s"
-  bool failed = false;           ///< whether it is logged as an error
-  bool is_doubtful = false;      ///< a success that is logged as a warning
-  Anchor anchor = Anchor::none;  ///< of an end that rankshim explains, for the end of the last line
+  std::string sentence;            ///< "train.py ended with code 3 after 12 s"
+  bool failed = false;             ///< whether it is logged as an error
+  bool is_doubtful = false;        ///< a success that is logged as a warning
+  Anchor anchor = Anchor::none;    ///< of an end that rankshim explains, for the end of the last line
   std::vector<std::string> lines;  ///< what stderr gets instead of the sentence, if it is more
   std::optional<RootCause> root;
   std::optional<link::Stop> ended_for;  ///< the other node that this one was ended for

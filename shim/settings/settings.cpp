@@ -205,7 +205,8 @@ class Reader {
         reject(exit_code::configuration, Anchor::unknown_setting,
                fmt::format("unknown variable {}{}", in_quotes(name),
                            and_nearest(near.empty() ? "" : variable_name(near))),
-               name, fmt::format("correct or unset {}; rankshim help all lists the settings", in_quotes(name)));
+               name,
+               fmt::format("correct or unset {}; rankshim help all lists the settings", in_quotes(name)));
       }
     }
   }

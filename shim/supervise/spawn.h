@@ -4,8 +4,8 @@
 #include <sys/types.h>
 
 #include <array>
-#include <cerrno>
 #include <boost/core/noncopyable.hpp>
+#include <cerrno>
 #include <optional>
 #include <string>
 #include <vector>

@@ -86,9 +86,9 @@ TEST_CASE("WORLD_SIZE alone is not read where it may count processes") {
   CHECK(meaning_of(variables(none, 16), node, "auto") == RankMeaning::unclear);
   node.workers = 1;
   CHECK(meaning_of(variables(none, 16), node, "auto") == RankMeaning::nodes);
-  RankVariables kubeflow = variables(1, 16);
-  kubeflow.has_pet_node_rank = true;
-  CHECK(meaning_of(kubeflow, known(none, 1), "auto") == RankMeaning::nothing);
+  RankVariables by_operator = variables(1, 16);
+  by_operator.has_pet_node_rank = true;
+  CHECK(meaning_of(by_operator, known(none, 1), "auto") == RankMeaning::nothing);
 }
 
 TEST_CASE("RANK, WORLD_SIZE and LOCAL_RANK are checked beside a platform's own words") {
@@ -166,11 +166,11 @@ TEST_CASE("RANK, WORLD_SIZE and LOCAL_RANK are a started process's, or LOCAL_RAN
     node.is_numbered_by_platform = one.by_platform;
     CHECK(started_process(one.ranks, node) == one.answer);
   }
-  RankVariables kubeflow = variables(0, 16, 0);
-  kubeflow.has_pet_node_rank = true;  // training-operator's own RANK and WORLD_SIZE
+  RankVariables by_operator = variables(0, 16, 0);
+  by_operator.has_pet_node_rank = true;  // training-operator's own RANK and WORLD_SIZE
   KnownNode node = known(2, 0, 8);
   node.is_numbered_by_platform = true;
-  CHECK(started_process(kubeflow, node) == left_over);
+  CHECK(started_process(by_operator, node) == left_over);
 }
 
 TEST_CASE("the units differ if RANK counts nodes and WORLD_SIZE their processes") {

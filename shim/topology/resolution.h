@@ -137,8 +137,8 @@ std::vector<NearMiss> near_misses(const Environment& environment, std::span<cons
 /// environment's order: a node's index above 0, a number of nodes above 1, or both with one prefix
 /// (ROCKET_JOB_INDEX=0 beside ROCKET_JOBS_COUNT=2); a place where nodes meet (ROCKET_HEAD_IP); a list of
 /// addresses with one of this node's (ROCKET_NODE_IPS). What other programs have too (a database's NODE_ID, a
-/// matrix's RANK, a storage's HOSTS) counts only beside one of these. It is a safety net for platforms without
-/// a profile. config/unknown-platforms.toml has the words.
+/// matrix's RANK, a storage's HOSTS) counts only beside one of these. It is a safety net for platforms
+/// without a profile. config/unknown-platforms.toml has the words.
 std::vector<std::string> signs_of_several_nodes(const Node& node);
 
 /// Warns of variables that may have been meant for this one, whose default is used.

@@ -103,12 +103,12 @@ class Agent {
   int up_ = -1;
 };
 
-void run_until(boost::asio::io_context& io, const std::function<bool()>& happened) {
+void run_until(boost::asio::io_context& context, const std::function<bool()>& happened) {
   const auto end = std::chrono::steady_clock::now() + 30s;
   while (!happened()) {
     REQUIRE(std::chrono::steady_clock::now() < end);
-    io.restart();
-    io.run_one_for(100ms);
+    context.restart();
+    context.run_one_for(100ms);
   }
 }
 
