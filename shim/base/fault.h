@@ -94,6 +94,7 @@ inline constexpr int usage = 64;        ///< EX_USAGE: the command line is wrong
 inline constexpr int system = 71;       ///< EX_OSERR: the system refused (fork, memory, descriptors)
 inline constexpr int unreachable = 75;  ///< EX_TEMPFAIL: the master or a peer was not reachable in time
 inline constexpr int peer = 76;  ///< EX_PROTOCOL: another node failed first, and this one was ended for it
+inline constexpr int hang = 124;  ///< timeout(1)'s: a worker of this node hung while all others waited for it
 inline constexpr int configuration = 78;  ///< EX_CONFIG: the settings are incomplete or contradictory
 inline constexpr int not_executable = 126;
 inline constexpr int not_found = 127;

@@ -281,7 +281,7 @@ class Hub final : public Link {
     boost::system::error_code ignored;
     port_.close(ignored);
     tcp::acceptor store(io_);
-    if (!open_listener(store, options_.master.port, 0)) return roster_.launch();
+    if (!open_listener(store, options_.master.port, 0)) return roster_.launch(now());
     roster_.end_meeting(no_link(fmt::format(
         "the master's port {} cannot be bound while connections of it are open", options_.master.port)));
   }

@@ -73,7 +73,7 @@ asio::awaitable<void> Link::wait_for_change(Time until, std::string for_what) {
   log::info("{}", waiting_);
 }
 
-void Link::report_failure(Failure failure) {
+void Link::report_failure(Culprit failure) {
   failure.node = options_.self.rank;
   failure.host = options_.self.host;
   try {
@@ -85,8 +85,9 @@ void Link::report_failure(Failure failure) {
 
 void Link::report_stop(int signal) {
   hurries_ = true;
-  report_failure(
-      {.cause = "stopped", .code = exit_code::signal_base + signal, .text = supervise::signal_name(signal)});
+  report_failure({.cause = Cause::stop_requested,
+                  .code = exit_code::signal_base + signal,
+                  .text = supervise::signal_name(signal)});
 }
 
 void Link::take(const Message& message) {
@@ -109,6 +110,8 @@ void Link::take(const Message& message) {
   } else if (stop != nullptr && !stop->again) {  // it was, and a node has been asked to stop since
     stop_->again = false;
     stop_->note = stop->note;
+  } else if (launched() && asked_ && std::holds_alternative<Look>(message)) {
+    send(Seen{asked_()});
   } else if (launched() && std::holds_alternative<End>(message)) {
     is_over_ = true;
   }
@@ -121,7 +124,8 @@ void Link::on_stop(std::function<void(const Stop&)> told) {
 }
 
 void Link::tell_stop() {
-  if (told_ && stop_ && stop_->culprit.node != options_.self.rank) std::exchange(told_, nullptr)(*stop_);
+  if (!told_ || !stop_) return;
+  if (stop_->culprit.node != options_.self.rank || stop_->is_found()) std::exchange(told_, nullptr)(*stop_);
 }
 
 }  // namespace rankshim::link

@@ -69,9 +69,11 @@ class Link : public std::enable_shared_from_this<Link> {
 
   /// `told` is called, once, when this node is to end because of another one: now, if that is known already.
   void on_stop(std::function<void(const Stop&)> told);
+  /// `asked` says how this node's workers are when node 0 asks. It is called on the event loop.
+  void on_look(std::function<std::vector<WorkerSeen>()> asked) { asked_ = std::move(asked); }
   /// A worker of this node has failed; or, if all have not met yet, this node cannot take part, and ends the
   /// meeting.
-  void report_failure(Failure failure);
+  void report_failure(Culprit failure);
   /// This node was asked to stop from outside.
   void report_stop(int signal);
 
@@ -141,6 +143,7 @@ class Link : public std::enable_shared_from_this<Link> {
   Time launched_at_;
   Seldom waits_;
   std::function<void(const Stop&)> told_;
+  std::function<std::vector<WorkerSeen>()> asked_;
 };
 
 /// Node 0's part, and any other node's, by which node 0 asks who answers where the master's name leads.

@@ -184,7 +184,7 @@ TEST_CASE("a node that cannot take part tells those that wait, and those that co
       if (!is_first) job.io.poll();
       job.options[leaver].timing.leave = 100'000ms;
       job.links[leaver] = Link::make(job.io, job.options[leaver]);
-      job.links[leaver]->report_failure({.cause = "exit", .code = 127, .text = "there is no python"});
+      job.links[leaver]->report_failure({.cause = Cause::exited, .code = 127, .text = "there is no python"});
       asio::co_spawn(job.io, job.links[leaver]->meet(now() + 100s),
                      [&](const std::exception_ptr&, Met met) { job.met[leaver] = std::move(met); });
       for (int i = 0; i < 5; ++i) job.io.run_one_for(10ms);

@@ -14,6 +14,14 @@
 #include "base/json.h"
 #include "base/text.h"
 
+namespace rankshim::outcome {
+
+// Also on the wire.
+BOOST_DESCRIBE_STRUCT(RankRange, (), (first, last))
+BOOST_DESCRIBE_STRUCT(Culprit, (), (rank, cause, code, text, node, host, frame, peer, ranks, victims))
+
+}  // namespace rankshim::outcome
+
 namespace rankshim::link {
 
 // What is on the wire.
@@ -24,19 +32,22 @@ BOOST_DESCRIBE_STRUCT(Welcome, (), (instance, host, port, pings, nonce))
 BOOST_DESCRIBE_STRUCT(Proof, (), ())
 BOOST_DESCRIBE_STRUCT(Waiting, (), (line, wrong))
 BOOST_DESCRIBE_STRUCT(Go, (), (attempt, offset, world))
-BOOST_DESCRIBE_STRUCT(Failure, (), (rank, cause, code, text, node, host, frame))
 BOOST_DESCRIBE_STRUCT(Refuse, (), (code, sentence, stranger, culprit))
 BOOST_DESCRIBE_STRUCT(Stop, (), (culprit, again, note))
 BOOST_DESCRIBE_STRUCT(WorkerDone, (), (local_rank, code, age))
 BOOST_DESCRIBE_STRUCT(Done, (), (code, workers))
 BOOST_DESCRIBE_STRUCT(End, (), ())
 BOOST_DESCRIBE_STRUCT(Ping, (), ())
+BOOST_DESCRIBE_STRUCT(Look, (), ())
+BOOST_DESCRIBE_STRUCT(WorkerSeen, (), (local_rank, code, age))
+BOOST_DESCRIBE_STRUCT(Seen, (), (workers))
 
 namespace {
 
 /// Of the messages, in the order of `Message`.
 constexpr std::array<std::string_view, std::variant_size_v<Message>> types = {
-    "hello", "welcome", "proof", "waiting", "refuse", "go", "fail", "stop", "done", "end", "ping"};
+    "hello", "welcome", "proof", "waiting", "refuse", "go",  "fail",
+    "stop",  "done",    "end",   "ping",    "look",   "seen"};
 
 constexpr std::size_t longest_string = 1024;
 constexpr std::string_view store_client_word = greeting.substr(0, 5);
@@ -53,6 +64,7 @@ void each_member(auto with) {
 std::string written(const std::string& text, std::size_t longest) {
   return json::quote(cut(printable(text), longest));
 }
+std::string written(Cause cause, std::size_t /*longest*/) { return json::quote(outcome::name(cause)); }
 template <std::integral Number>
 std::string written(const Number& number, std::size_t /*longest*/) {
   return fmt::format("{}", number);
@@ -85,6 +97,12 @@ std::string written(const Struct& from, std::size_t longest) {
 bool take(yyjson_val* value, std::string& text) {
   if (yyjson_is_str(value))
     text = cut(printable({yyjson_get_str(value), yyjson_get_len(value)}), longest_string);
+  return yyjson_is_str(value);
+}
+/// Of a newer rankshim's cause only that there is one is known.
+bool take(yyjson_val* value, Cause& cause) {
+  if (yyjson_is_str(value))
+    cause = outcome::cause_named({yyjson_get_str(value), yyjson_get_len(value)}).value_or(Cause::exited);
   return yyjson_is_str(value);
 }
 bool take(yyjson_val* value, bool& flag) {
@@ -189,6 +207,9 @@ std::string Stop::sentence() const {
   const std::string name = node_name(culprit.node, culprit.host);
   if (drained()) return name + " was asked to stop" + (culprit.text.empty() ? "" : " (" + culprit.text + ")");
   if (lost()) return name + " is lost: " + culprit.text;
+  if (culprit.cause == Cause::hang || culprit.cause == Cause::exited_early)
+    return fmt::format("{} {}: {} {}", name, culprit.cause == Cause::hang ? "hung" : "ended early",
+                       outcome::in_words(culprit.ranks), culprit.text);
   const std::string worker = culprit.rank ? fmt::format("rank {} ", *culprit.rank) : std::string();
   return name + " failed: " + worker +
          (culprit.text.empty() ? fmt::format("ended with code {}", culprit.code) : culprit.text);

@@ -10,25 +10,14 @@
 #include <vector>
 
 #include "base/fault.h"
+#include "outcome/outcome.h"
 
 /// The whole job's link: node 0 (the hub) and the others (its peers) say who they are, agree, and tell each
 /// other how it ends. docs/protocol.md specifies what is on the wire.
 namespace rankshim::link {
 
-/// A node's end, or what is about to become it. Its own node tells `rank` to `text`, the hub fills the rest.
-/// The cause "stopped" is none: the node was asked to stop from outside.
-struct Failure {
-  std::optional<unsigned> rank;  ///< of the worker in the whole job; nothing: it was no single worker
-  std::string cause;  ///< "oom", "peer", "signal", "exception", "exit"; "stopped" or "lost", as in Stop
-  int code = 0;       ///< as an exit code: N, or 128 + the signal
-  std::string text;   ///< what happened, as one line without secrets
-  unsigned node = 0;
-  std::string host;
-  std::string frame;  ///< of an exception, the last of its traceback: "File "/app/train.py", line 7, in main"
-
-  /// It ended as one does whose peer on another node is gone: the cause is there.
-  [[nodiscard]] bool lost_peer() const { return cause == "peer"; }
-};
+using outcome::Cause;
+using outcome::Culprit;
 
 /// What a node says of itself. `instance` is a random number: it shows that the same node comes back.
 struct Hello {
@@ -48,7 +37,7 @@ struct Hello {
   std::string pod;      ///< Kubernetes' names, where they are known
   std::string platform_node;
   std::string version;             ///< rankshim's
-  std::optional<Failure> failure;  ///< why it takes no part: it comes only to say that
+  std::optional<Culprit> failure;  ///< why it takes no part: it comes only to say that
   std::string nonce;               ///< only with a token
   std::string seen;                ///< its end of the connection as the hub sees it; not on the wire
 };
@@ -77,7 +66,7 @@ struct Waiting {
 struct Refuse {
   int code = 0;
   std::string sentence;
-  std::optional<Failure> culprit;  ///< the node that takes no part, and why (76)
+  std::optional<Culprit> culprit;  ///< the node that takes no part, and why (76)
   bool stranger = false;           ///< only this node, which belongs to another job: its node 0 is elsewhere
   Anchor anchor = Anchor::none;    ///< of a name or an address that cannot be had; not on the wire
 };
@@ -95,18 +84,37 @@ using Met = std::variant<Go, Refuse>;
 
 /// Everybody ends what runs, because of `culprit`.
 struct Stop {
-  Failure culprit;
+  Culprit culprit;
   bool again = false;  ///< the job is started again: all nodes meet once more
   std::string note;    ///< why it is not, where it could have been
 
   /// That node was asked to stop from outside.
-  [[nodiscard]] bool drained() const { return culprit.cause == "stopped"; }
+  [[nodiscard]] bool drained() const { return culprit.cause == Cause::stop_requested; }
   /// That node went away.
-  [[nodiscard]] bool lost() const { return culprit.cause == "lost"; }
+  [[nodiscard]] bool lost() const { return culprit.cause == Cause::node_lost; }
+  /// It did not fail by itself: it is to blame by what all nodes know (outcome/judge.h).
+  [[nodiscard]] bool is_found() const {
+    return culprit.cause == Cause::hang || culprit.cause == Cause::exited_early || lost();
+  }
   /// A worker, or the whole command, failed there.
   [[nodiscard]] bool failed() const { return !drained() && !lost(); }
   /// "node 3 (host e) failed: rank 17 was killed by SIGKILL".
   [[nodiscard]] std::string sentence() const;
+};
+
+/// Node 0 asks how this node's workers are, to find out who is to blame.
+struct Look {};
+
+/// A worker, when node 0 asked.
+struct WorkerSeen {
+  unsigned local_rank = 0;
+  std::optional<int> code;  ///< as an exit code; nullopt while it runs
+  std::uint32_t age = 0;    ///< how long ago it ended, in ms
+};
+
+/// The answer to Look.
+struct Seen {
+  std::vector<WorkerSeen> workers;
 };
 
 /// The end of a worker.
@@ -128,7 +136,8 @@ struct End {};
 /// From a peer: a question whether the hub's own loop is awake, and the hub's answer.
 struct Ping {};
 
-using Message = std::variant<Hello, Welcome, Proof, Waiting, Refuse, Go, Failure, Stop, Done, End, Ping>;
+using Message =
+    std::variant<Hello, Welcome, Proof, Waiting, Refuse, Go, Culprit, Stop, Done, End, Ping, Look, Seen>;
 
 inline constexpr std::size_t longest_text = 4096;
 inline constexpr std::size_t longest_line = longest_text + 64;  ///< with a tag, without the line end

@@ -31,13 +31,13 @@ TEST_CASE("a message comes back as it was", "[link]") {
   CHECK(back.port == 29500);
   CHECK(back.host == "worker-3");
   CHECK(there_and_back(Waiting{"waiting for 2 of 16 nodes: ranks 5, 9", true}).wrong);
-  const Stop stop =
-      there_and_back(Stop{{.rank = 17, .cause = "oom", .code = 137, .node = 2, .host = "c"}, true, "note"});
+  const Stop stop = there_and_back(
+      Stop{{.rank = 17, .cause = Cause::out_of_memory, .code = 137, .node = 2, .host = "c"}, true, "note"});
   CHECK(stop.culprit.rank == 17);
   CHECK(stop.culprit.node == 2);
   CHECK(stop.again);
   CHECK(stop.note == "note");
-  CHECK_FALSE(there_and_back(Failure{.code = 1}).rank);
+  CHECK_FALSE(there_and_back(Culprit{.code = 1}).rank);
   const Done done = there_and_back(Done{143, {{0, 143, 12}, {7, 1, 1500}}});
   CHECK(done.code == 143);
   REQUIRE(done.workers.size() == 2);
@@ -46,10 +46,19 @@ TEST_CASE("a message comes back as it was", "[link]") {
   CHECK(done.workers[1].age == 1500);
 }
 
+TEST_CASE("a cause that only a newer rankshim knows is an end of some kind", "[link]") {
+  const auto fail = from_text(R"(fail {"cause":"out_of_luck","code":3})");
+  REQUIRE(fail);
+  CHECK(std::get<Culprit>(*fail).cause == Cause::exited);
+}
+
 TEST_CASE("a message is its type and its members", "[link]") {
   CHECK(to_text(Go{0, 8, 64}) == R"(go {"attempt":0,"offset":8,"world":64})");
-  CHECK(to_text(Failure{.cause = "exit", .code = 3}) ==
-        R"(fail {"cause":"exit","code":3,"text":"","node":0,"host":"","frame":""})");
+  CHECK(to_text(Culprit{.cause = Cause::exited, .code = 3}) ==
+        R"(fail {"cause":"exited","code":3,"text":"","node":0,"host":"","frame":"","peer":"","ranks":[],)"
+        R"("victims":[]})");
+  CHECK(to_text(Seen{{{1, std::nullopt, 0}, {2, 143, 7}}}) ==
+        R"(seen {"workers":[{"local_rank":1,"age":0},{"local_rank":2,"code":143,"age":7}]})");
   CHECK(to_text(Done{0, {{1, 2, 3}}}) == R"(done {"code":0,"workers":[{"local_rank":1,"code":2,"age":3}]})");
   CHECK(to_text(Ping{}) == "ping {}");
 }
@@ -95,7 +104,7 @@ TEST_CASE("texts are bounded and printable", "[link]") {
     *text = std::string(300, '"');
   CHECK(to_text(hello).size() <= longest_text);
   there_and_back(hello);
-  CHECK(there_and_back(Failure{.text = "a\x1b[31m\n" + std::string(2000, 'x')}).text.size() == 1024);
+  CHECK(there_and_back(Culprit{.text = "a\x1b[31m\n" + std::string(2000, 'x')}).text.size() == 1024);
   const Done many{.workers = std::vector<WorkerDone>(100, {UINT32_MAX, INT32_MIN, UINT32_MAX})};
   CHECK(to_text(many).size() <= longest_text);
   CHECK(there_and_back(many).workers.size() == 60);
@@ -104,12 +113,12 @@ TEST_CASE("texts are bounded and printable", "[link]") {
 }
 
 TEST_CASE("sentences name the node, its host and what happened", "[link]") {
-  const Failure failure{.rank = 17, .code = 137, .text = "was killed by SIGKILL", .node = 3, .host = "e"};
+  const Culprit failure{.rank = 17, .code = 137, .text = "was killed by SIGKILL", .node = 3, .host = "e"};
   CHECK(Stop{failure}.sentence() == "node 3 (host e) failed: rank 17 was killed by SIGKILL");
   CHECK(Stop{{.code = 3, .node = 1}}.sentence() == "node 1 failed: ended with code 3");
-  CHECK(Stop{{.cause = "stopped", .text = "SIGTERM", .node = 3, .host = "e"}}.sentence() ==
+  CHECK(Stop{{.cause = Cause::stop_requested, .text = "SIGTERM", .node = 3, .host = "e"}}.sentence() ==
         "node 3 (host e) was asked to stop (SIGTERM)");
-  CHECK(Stop{{.cause = "lost", .text = "it went away", .node = 3, .host = "e"}}.sentence() ==
+  CHECK(Stop{{.cause = Cause::node_lost, .text = "it went away", .node = 3, .host = "e"}}.sentence() ==
         "node 3 (host e) is lost: it went away");
 }
 

@@ -283,15 +283,15 @@ class Peer final : public Link {
   // ---- running ----
 
   /// The first failure that this node has told of, also that it was asked to stop.
-  [[nodiscard]] std::optional<Failure> first_told() const {
+  [[nodiscard]] std::optional<Culprit> first_told() const {
     for (const Message& message : said_)
-      if (const auto* failure = std::get_if<Failure>(&message)) return *failure;
+      if (const auto* failure = std::get_if<Culprit>(&message)) return *failure;
     return std::nullopt;
   }
   /// The first that this node has told of, or that it was asked to stop.
-  [[nodiscard]] const Failure* first_told(bool stopped) const {
+  [[nodiscard]] const Culprit* first_told(bool stopped) const {
     for (const Message& message : said_)
-      if (const auto* failure = std::get_if<Failure>(&message);
+      if (const auto* failure = std::get_if<Culprit>(&message);
           failure && Stop{*failure}.drained() == stopped)
         return failure;
     return nullptr;
@@ -302,18 +302,18 @@ class Peer final : public Link {
     const std::string end =
         was_silent ? fmt::format("its rankshim has not answered for {}", seconds(options_.timeout))
                    : std::string("its connection ended");
-    Stop stop{{.cause = "lost",
+    Stop stop{{.cause = Cause::node_lost,
                .text = fmt::format("{}, and {} could not be made again within {} s: {}", end,
                                    was_silent ? "the connection" : "it", options_.rules.relink.count() / 1000,
                                    reason_),
                .host = welcome_->host}};
-    if (const Failure* own = first_told(false); own != nullptr && !own->lost_peer()) stop.culprit = *own;
+    if (const Culprit* own = first_told(false); own != nullptr && !is_victim(own->cause)) stop.culprit = *own;
     if (options_.rules.decide) options_.rules.decide(stop);
     take(stop);
   }
 
   void send(const Message& message) override {
-    said_.push_back(message);
+    if (!std::holds_alternative<Seen>(message)) said_.push_back(message);  // old news is none
     if (connection_) connection_->send(message);
   }
 
@@ -323,8 +323,8 @@ class Peer final : public Link {
       // A node that failed waits for node 0's word: whether the job is started again, how the others' check
       // ended, or whose peer was lost. If the network has failed too, that is known after the link's own
       // timeouts.
-      const Failure* const own = first_told(false);
-      const bool lost_peer = own != nullptr && own->lost_peer();
+      const Culprit* const own = first_told(false);
+      const bool lost_peer = own != nullptr && is_victim(own->cause);
       if (well || lost_peer || options_.rules.gathers || options_.rules.decide)
         while (!is_over() && now() < until)
           co_await wait_for_change(until, well ? "waiting for node 0's word that all nodes have ended"

@@ -37,9 +37,30 @@ std::vector<std::string> names_of(const std::vector<Node>& nodes, Condition cond
 
 }  // namespace
 
-std::string ended_well(const std::vector<Node>& nodes) {
-  const auto names = names_of(nodes, [](const Node& node) { return node.state == Node::State::done; });
-  return names.empty() ? "" : fmt::format("; {} had ended with code 0", few(names, 3, " and "));
+outcome::Evidence evidence_of(const std::vector<Node>& nodes, Time launched) {
+  outcome::Evidence evidence{.nodes = {}, .launched = launched};
+  for (const Node& node : nodes) {
+    outcome::NodeEvidence& known = evidence.nodes.emplace_back();
+    known.host = node.hello.host;
+    known.address = node.hello.seen;
+    known.is_lost = node.lost_at != Time::max();
+    known.failure = node.culprit;
+    known.failed = node.failed_at;
+    const auto add = [&](unsigned local_rank, std::optional<int> code, Time when, std::uint32_t age) {
+      if (local_rank < node.hello.workers)
+        known.workers.push_back({node.go.offset + local_rank, code, when - std::chrono::milliseconds(age)});
+    };
+    if (node.done) {
+      for (const auto& [local_rank, code, age] : node.done->workers) add(local_rank, code, node.done_at, age);
+      // Of a launcher that succeeded so did all workers, whether the kernel showed their ends or not.
+      for (unsigned local_rank = 0; node.done->code == 0 && local_rank < node.hello.workers; ++local_rank)
+        if (std::ranges::count(node.done->workers, local_rank, &WorkerDone::local_rank) == 0)
+          add(local_rank, 0, node.done_at, 0);
+    } else {
+      for (const auto& [local_rank, code, age] : node.seen) add(local_rank, code, node.seen_at, age);
+    }
+  }
+  return evidence;
 }
 
 std::string with_node_names(std::string_view text, const std::vector<Node>& nodes) {
@@ -278,7 +299,8 @@ std::string Roster::faults() const {
 
 // ---- running ----
 
-void Roster::launch() {
+void Roster::launch(Time now) {
+  launched_ = now;
   Go go;
   for (const Node& node : nodes_) {
     go.attempt = std::max(go.attempt, node.hello.restarts);  // a new container knows of none
@@ -309,7 +331,7 @@ void Roster::come_back(ConnectionId id, const Hello& hello) {
 void Roster::said(ConnectionId id, const Message& message, Time now) {
   Node* const node = node_of(id);
   if (node == nullptr) return;
-  if (const auto* failure = std::get_if<Failure>(&message)) {
+  if (const auto* failure = std::get_if<Culprit>(&message)) {
     fail(*node, *failure, now);
   } else if (const auto* done = std::get_if<Done>(&message); done != nullptr && launched()) {
     if (!node->done) node->done_at = now;  // it says it again on a new connection
@@ -319,14 +341,17 @@ void Roster::said(ConnectionId id, const Message& message, Time now) {
       if (done->code == 0 || stop_)
         node->state = done->code == 0 ? Node::State::done : Node::State::stopped;
       else
-        fail(*node, {.cause = "exit", .code = done->code}, now);
+        fail(*node, {.cause = Cause::exited, .code = done->code}, now);
       if (!stop_ && all_done()) send_all(End{});
     }
     tell_gathered();
+  } else if (const auto* seen = std::get_if<Seen>(&message); seen != nullptr && launched()) {
+    node->seen = seen->workers;
+    node->seen_at = now;
   }
 }
 
-void Roster::fail(Node& node, Failure failure, Time now) {
+void Roster::fail(Node& node, Culprit failure, Time now) {
   failure.node = node.hello.rank;
   failure.host = node.hello.host;
   const Stop stop{failure};
@@ -336,14 +361,18 @@ void Roster::fail(Node& node, Failure failure, Time now) {
     return end_meeting({.code = exit_code::peer, .sentence = stop.sentence(), .culprit = failure});
   }
   if (stop.drained()) return stop_node(node, stop);
-  if (!launched() || std::ranges::count(failed_, failure.node, &Failure::node) != 0) return;
+  if (!launched() || std::ranges::count(failed_, failure.node, &Culprit::node) != 0) return;
   if (!stop_) failure.text = with_node_names(failure.text, nodes_);
   node.failure = failure.text;
+  node.culprit = failure;
+  node.failed_at = now;
   failed_.push_back(failure);
   if (node.state == Node::State::running) node.state = Node::State::failed;
   if (rules_.gathers) return;
-  if (!failure.lost_peer()) return stop_all({failure});
-  held_until_ = std::min(held_until_, now + rules_.hold);
+  if (!is_victim(failure.cause)) return stop_all({failure});
+  if (held_until_ != Time::max()) return;
+  held_until_ = now + rules_.hold;
+  look_at_ = held_until_ - rules_.look;
 }
 
 void Roster::stop_node(Node& node, const Stop& stop) {
@@ -366,10 +395,10 @@ void Roster::tell_gathered() {
 }
 
 /// The first failure, with what the others say.
-Failure Roster::all_failures() const {
-  Failure first = failed_.front();
+Culprit Roster::all_failures() const {
+  Culprit first = failed_.front();
   std::vector<std::string> texts = {first.text};
-  for (const Failure& other : failed_ | std::views::drop(1))
+  for (const Culprit& other : failed_ | std::views::drop(1))
     texts.push_back(fmt::format("{} {}: {}", node_name(other.node, other.host),
                                 Stop{first}.lost() ? "failed" : "too", other.text));
   first.text = few(texts, 5, "; ");
@@ -429,26 +458,25 @@ Time Roster::tick(Time now) {
   if (lost != nodes_.end()) {
     lost->state = Node::State::lost;
     lost->back_by = {};
-    Failure failure{.cause = "lost",
+    Culprit failure{.cause = Cause::node_lost,
                     .text = holds ? fmt::format("its connection ended, and a worker on {} lost its peer",
                                                 node_name(failed_.front().node, failed_.front().host))
                                   : fmt::format("its connection ended, and it did not come back within {} s",
                                                 rules_.relink.count() / 1000),
                     .node = lost->hello.rank,
                     .host = lost->hello.host};
+    const auto culprit = judge(evidence_of(nodes_, launched_));
+    if (culprit && culprit->node == 0) failure = *culprit;  // it is node 0 that the others have lost
     if (rules_.gathers) {
       failed_.insert(failed_.begin(), std::move(failure));
       failure = all_failures();
     }
     stop_all({std::move(failure)});
   } else if (is_due(held_until_)) {
-    // One that lost a peer on its own node knows best.
-    const auto own = std::ranges::find_if(failed_, [](const Failure& one) {
-      return one.text.find(fmt::format("node {} (", one.node)) != std::string::npos;
-    });
-    Failure first = own == failed_.end() ? failed_.front() : *own;
-    first.text += ended_well(nodes_);
-    stop_all({std::move(first)});
+    stop_all({*judge(evidence_of(nodes_, launched_))});
+  } else if (is_due(look_at_)) {
+    look_at_ = Time::max();
+    send_all(Look{});
   }
   return next;
 }

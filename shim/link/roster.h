@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "link/message.h"
+#include "outcome/judge.h"
 
 namespace rankshim::link {
 
@@ -39,6 +40,10 @@ struct Node {
   std::vector<std::string> displaced;      ///< instances whose place it took while they were connected
   Go go;                                   ///< once all were told to launch
   std::string failure;                     ///< what the first one was that it told
+  std::optional<Culprit> culprit;          ///< that one, if it came after the launch
+  Time failed_at;                          ///< when it told that
+  std::vector<WorkerSeen> seen;            ///< how its workers were when it was asked, …
+  Time seen_at;                            ///< … by node 0's clock
   std::optional<Done> done;                ///< once its command has ended, …
   Time done_at;                            ///< … by node 0's clock
   Time lost_at = Time::max();              ///< when it counts as lost, if it does not come back
@@ -53,8 +58,8 @@ std::string_view word(Node::State state);
 /// address that several nodes have stays as it is. Pure.
 std::string with_node_names(std::string_view text, const std::vector<Node>& nodes);
 
-/// "; node 1 (host e) had ended with code 0": what somebody who lost its peer may miss. Empty: none had.
-std::string ended_well(const std::vector<Node>& nodes);
+/// What is known of the nodes, to find out who is to blame. `launched`: when all were told to launch.
+outcome::Evidence evidence_of(const std::vector<Node>& nodes, Time launched);
 
 /// What the hub is to do: send `message` to connections. After a Refuse, and where there is no message, it
 /// closes them.
@@ -80,6 +85,8 @@ class Roster {
     std::chrono::milliseconds clients{60'000};   ///< the same where only torch's store's clients have come
     /// For the cause to come, when a worker has lost its peer: what is there may still end, or save.
     std::chrono::milliseconds hold{5'000};
+    /// So long before that is over, all nodes are asked how their workers are.
+    std::chrono::milliseconds look{1'000};
     /// A failure ends no other node: all are told of the failures when each node has ended by itself.
     bool gathers = false;
     /// Decides what Stop::again says, once for each stop. Null: the job is never started again.
@@ -108,7 +115,7 @@ class Roster {
   /// Whether launch() may be called: all are here and agree, and whose place was taken had time to come back.
   [[nodiscard]] bool ready(Time now) const { return is_complete() && starts_at() <= now; }
   /// Tells everybody to launch.
-  void launch();
+  void launch(Time now);
   /// Tells everybody that the job cannot start, or that it goes on without a link.
   void end_meeting(const Refuse& verdict);
   /// Node 0 ends before the others: tells them that the link is over.
@@ -164,10 +171,10 @@ class Roster {
   [[nodiscard]] std::string faults() const;
   [[nodiscard]] Time refused_at() const;
   void stop_node(Node& node, const Stop& stop);
-  void fail(Node& node, Failure failure, Time now);
+  void fail(Node& node, Culprit failure, Time now);
   void stop_all(Stop stop);
   void tell_gathered();
-  [[nodiscard]] Failure all_failures() const;
+  [[nodiscard]] Culprit all_failures() const;
   void send(ConnectionId to, Message message) { outgoing_.push_back({{to}, std::move(message)}); }
   void close(ConnectionId id) { outgoing_.push_back({{id}, std::nullopt}); }
   void send_all(Message message, bool only_ended = false);
@@ -177,11 +184,13 @@ class Roster {
   std::vector<Wrong> wrong_;
   std::vector<std::pair<unsigned, std::string>> strangers_;  ///< the ranks of who were not let in, and why
   std::vector<std::string> store_clients_;
-  std::vector<Failure> failed_;  ///< the first of each node, the first first
+  std::vector<Culprit> failed_;  ///< the first of each node, the first first
   std::vector<Outgoing> outgoing_;
   std::optional<Met> met_;
   std::optional<Stop> stop_;
   Time deadline_ = Time::max();
+  Time launched_;
+  Time look_at_ = Time::max();     ///< all nodes are asked then how their workers are
   Time held_until_ = Time::max();  ///< the first that only lost its peer counts then, if no cause has come
   Time last_arrival_;
   Time next_report_;

@@ -17,7 +17,8 @@ TEST_CASE("a failure ends all nodes, and is told to the culprit's own too", "[li
     story.all_launch();
     story.say(
         culprit,
-        Failure{.rank = 3, .cause = "signal", .code = 137, .text = "was killed by SIGKILL", .node = 77});
+        Culprit{
+            .rank = 3, .cause = Cause::signalled, .code = 137, .text = "was killed by SIGKILL", .node = 77});
     for (const ConnectionId id : {0U, 1U, 2U}) {
       REQUIRE(story.told<Stop>(id));
       CHECK(story.told<Stop>(id)->culprit.node == culprit);
@@ -35,8 +36,8 @@ TEST_CASE("whether the job is started again is decided once, and told with the s
                 stop.again = stop.culprit.code == 137;
               }});
   story.all_launch();
-  story.say(1, Failure{.code = 137});
-  story.say(2, Failure{.code = 1});
+  story.say(1, Culprit{.code = 137});
+  story.say(2, Culprit{.code = 1});
   CHECK(decided == 1);
   for (const ConnectionId id : {0U, 1U, 2U}) CHECK(story.told<Stop>(id)->again);
 }
@@ -44,7 +45,7 @@ TEST_CASE("whether the job is started again is decided once, and told with the s
 TEST_CASE("a node that is asked to stop while all end to start again keeps them from it", "[link]") {
   Story story(hello_of(0), {.decide = [](Stop& stop) { stop.again = true; }});
   story.all_launch();
-  story.say(1, Failure{.code = 137});
+  story.say(1, Culprit{.code = 137});
   story.say(2, stopped);
   for (const ConnectionId id : {0U, 1U, 2U}) {
     CHECK_FALSE(story.told<Stop>(id)->again);
@@ -82,10 +83,10 @@ TEST_CASE("a node that comes back says its end again, and its time is that of th
 TEST_CASE("where failures are gathered, all are told when each node has ended", "[link]") {
   Story story(hello_of(0), {.gathers = true});
   story.all_launch();
-  story.say(2, Failure{.code = 6, .text = "ended with code 6"});
+  story.say(2, Culprit{.code = 6, .text = "ended with code 6"});
   story.say(2, Done{6});
   story.now += 1ms;
-  story.say(1, Failure{.code = 3, .text = "ended with code 3"});
+  story.say(1, Culprit{.code = 3, .text = "ended with code 3"});
   story.say(1, Done{3});
   CHECK_FALSE(story.told<Stop>(1));
   story.say(0, Done{0});
@@ -115,7 +116,7 @@ TEST_CASE("where failures are gathered, a node that was killed is named when its
     Story story(hello_of(0), {.gathers = true});
     story.all_launch();
     story.leave(1);
-    if (c.fails) story.say(2, Failure{.code = 6, .text = "exited with code 6"});
+    if (c.fails) story.say(2, Culprit{.code = 6, .text = "exited with code 6"});
     story.say(2, Done{c.fails ? 6 : 0});
     story.say(0, Done{0});
     story.pass(9s);
@@ -134,7 +135,7 @@ TEST_CASE("where failures are gathered, a node that was killed is named when its
 TEST_CASE("where failures are gathered, a node that told its own and is gone has ended", "[link]") {
   Story story(hello_of(0), {.gathers = true});
   story.all_launch();
-  story.say(1, Failure{.code = 3, .text = "exited with code 3"});
+  story.say(1, Culprit{.code = 3, .text = "exited with code 3"});
   story.say(2, Done{0});
   story.say(0, Done{0});
   CHECK_FALSE(story.told<Stop>(2));
@@ -146,19 +147,20 @@ TEST_CASE("where failures are gathered, a node that told its own and is gone has
 TEST_CASE("of two failures the first that node 0 hears of is the cause, and both are known", "[link]") {
   Story story;
   story.all_launch();
-  story.say(1, Failure{.rank = 2, .code = 1, .text = "one"});
+  story.say(1, Culprit{.rank = 2, .code = 1, .text = "one"});
   story.now += 5ms;
-  story.say(2, Failure{.rank = 4, .code = 1, .text = "two"});
+  story.say(2, Culprit{.rank = 4, .code = 1, .text = "two"});
   CHECK(story.told<Stop>(2)->culprit.node == 1);
   CHECK(story.roster.nodes()[1].failure == "one");
   CHECK(story.roster.nodes()[2].failure == "two");
 }
 
-Failure lost_peer(const std::string& address) {
+Culprit lost_peer(const std::string& address) {
   return {.rank = 2,
-          .cause = "peer",
+          .cause = Cause::peer_lost,
           .code = 1,
-          .text = "ended with code 1 (Connection closed by peer [" + address + "]:1)"};
+          .text = "ended with code 1 (Connection closed by peer [" + address + "]:1)",
+          .peer = address};
 }
 
 TEST_CASE("a worker that only lost its peer is not the cause: another failure is, if one comes in 5 s",
@@ -170,7 +172,8 @@ TEST_CASE("a worker that only lost its peer is not the cause: another failure is
   story.pass(4900ms);
   story.say(0, lost_peer("10.0.0.2"));
   CHECK_FALSE(story.told<Stop>(2));
-  story.say(2, Failure{.rank = 4, .cause = "exception", .code = 1, .text = "ended with code 1 (ValueError)"});
+  story.say(
+      2, Culprit{.rank = 4, .cause = Cause::exception, .code = 1, .text = "ended with code 1 (ValueError)"});
   for (const ConnectionId id : {0U, 1U, 2U}) {
     REQUIRE(story.told<Stop>(id));
     CHECK(story.told<Stop>(id)->sentence() ==
@@ -195,14 +198,50 @@ TEST_CASE("a worker that only lost its peer is the cause when no other comes, fi
   }
 }
 
-TEST_CASE("a worker that lost its peer is told which nodes had ended well", "[link]") {
+TEST_CASE("a node that ended well before a worker lost its peer is to blame, and is told", "[link]") {
   Story story;
   story.all_launch();
+  story.pass(312s);
   story.say(2, Done{0});
+  story.pass(1s);
   story.say(1, lost_peer("10.0.0.2"));
   story.pass(5s);
+  for (const ConnectionId id : {0U, 1U, 2U}) {
+    REQUIRE(story.told<Stop>(id));
+    CHECK(
+        story.told<Stop>(id)->sentence() ==
+        "node 2 (host host-2) ended early: ranks 4-5 exited 0 after 5 min 12 s while rank 2 still waited for "
+        "them: their loops were shorter than theirs");
+  }
+}
+
+TEST_CASE("all nodes are asked how their workers are before a victim is named", "[link]") {
+  Story story;
+  story.all_launch();
+  Culprit victim = lost_peer("");
+  victim.cause = Cause::timed_out;
+  story.say(1, victim);
+  story.pass(3900ms);
+  CHECK_FALSE(story.told<Look>(2));
+  story.pass(200ms);
+  for (const ConnectionId id : {0U, 1U, 2U}) REQUIRE(story.told<Look>(id));
+  story.say(0, Seen{{{0, 1, 100}, {1, 1, 100}}});
+  story.say(1, Seen{{{0, 1, 4000}, {1, 143, 3900}}});
+  story.say(2, Seen{{{0, std::nullopt, 0}, {1, 1, 50}, {7, std::nullopt, 0}}});
+  story.pass(1s);
+  REQUIRE(story.told<Stop>(2));
+  CHECK(story.told<Stop>(2)->sentence() ==
+        "node 2 (host host-2) hung: rank 4 is still running; ranks 0-2 and 5 timed out waiting for it");
+}
+
+TEST_CASE("a node 0 that loses all others at once is the one that is cut off", "[link]") {
+  Story story;
+  story.all_launch();
+  story.leave(1), story.leave(2);
+  story.pass(10s);
   REQUIRE(story.told<Stop>(0));
-  CHECK(story.told<Stop>(0)->culprit.text.ends_with("; node 2 (host host-2) had ended with code 0"));
+  CHECK(story.told<Stop>(0)->culprit.node == 0);
+  CHECK(story.told<Stop>(0)->lost());
 }
 
 TEST_CASE("a node that goes away while a worker has lost its peer is lost at once", "[link]") {
@@ -261,7 +300,7 @@ TEST_CASE("a node that comes back within 10 s is not lost, and learns what it mi
   story.all_launch();
   story.leave(1);
   story.pass(5s);
-  story.say(2, Failure{.code = 1});
+  story.say(2, Culprit{.code = 1});
   story.arrive(8, hello_of(1));
   CHECK(story.told<Stop>(8));
   Story calm;
@@ -339,7 +378,7 @@ TEST_CASE("a failure reaches a node that has ended well", "[link]") {
   Story story;
   story.all_launch();
   story.say(1, Done{0});
-  story.say(2, Failure{.rank = 5, .code = 1});
+  story.say(2, Culprit{.rank = 5, .code = 1});
   CHECK(story.told<Stop>(1));
 }
 

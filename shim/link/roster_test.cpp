@@ -266,7 +266,7 @@ TEST_CASE(
     CHECK(story.refusal(1).empty());
     story.arrive(2, of_the_job(2));
     REQUIRE(story.ready());
-    story.roster.launch();
+    story.roster.launch(story.now);
     story.collect();
     CHECK(story.told<Go>(1));
   }
@@ -408,7 +408,7 @@ TEST_CASE("no job is launched for a last node that comes only to say that it was
 }
 
 TEST_CASE("a node that cannot take part ends the meeting, and all name it", "[link]") {
-  const Failure failure{.cause = "exit", .code = 127, .text = "neither python3 nor python is in PATH"};
+  const Culprit failure{.cause = Cause::exited, .code = 127, .text = "neither python3 nor python is in PATH"};
   struct Case {
     const char* name;
     void (*change)(Hello&);
@@ -440,7 +440,7 @@ TEST_CASE("a node that cannot take part ends the meeting, and all name it", "[li
 TEST_CASE("a node of another job that cannot take part there ends nothing here", "[link]") {
   Story story;
   Hello other = hello_of(1);
-  other.run = "other", other.failure = Failure{.cause = "exit", .code = 127};
+  other.run = "other", other.failure = Culprit{.cause = Cause::exited, .code = 127};
   story.arrive(9, other);
   CHECK(story.closed[9]);
   story.arrive(1), story.arrive(2);
@@ -479,7 +479,7 @@ TEST_CASE("all nodes make the attempt that the one which knows of most restarts 
   Hello second = hello_of(1);
   second.restarts = 4;
   story.arrive(1, second), story.arrive(2);
-  story.roster.launch();
+  story.roster.launch(story.now);
   story.collect();
   for (const ConnectionId id : {0U, 1U, 2U}) CHECK(story.told<Go>(id)->attempt == 4);
 }

@@ -27,7 +27,8 @@ TEST_CASE("linked nodes sleep", "[link]") {
 TEST_CASE("a failure is told to all others, and the culprit's node keeps its own end", "[link]") {
   TestJob job;
   job.all_launch();
-  job.links[1]->report_failure({.rank = 3, .cause = "signal", .code = 137, .text = "was killed by SIGKILL"});
+  job.links[1]->report_failure(
+      {.rank = 3, .cause = Cause::signalled, .code = 137, .text = "was killed by SIGKILL"});
   REQUIRE(job.told(0));
   REQUIRE(job.told(2));
   CHECK(job.stops[2]->sentence() == "node 1 (host host-1) failed: rank 3 was killed by SIGKILL");
@@ -248,13 +249,13 @@ TEST_CASE("a node whose worker lost its peer waits for the cause, and does not n
   for (const bool loses_node_0 : {false, true}) {
     TestJob job;
     job.all_launch();
-    job.links[1]->report_failure({.rank = 2, .cause = "peer", .code = 1});
+    job.links[1]->report_failure({.rank = 2, .cause = Cause::peer_lost, .code = 1});
     job.end(1, 1);
     job.io.poll();
     if (loses_node_0)
       job.links[0].reset();
     else
-      job.links[2]->report_failure({.rank = 4, .cause = "exception", .code = 1});
+      job.links[2]->report_failure({.rank = 4, .cause = Cause::exception, .code = 1});
     REQUIRE(job.run_until([&] { return job.ended[1].has_value(); }));
     REQUIRE(job.ended[1]->stop);
     CHECK(job.ended[1]->stop->culprit.node == (loses_node_0 ? 0 : 2));

@@ -25,7 +25,7 @@ inline Hello hello_of(unsigned rank, unsigned nnodes = 3) {
           .host = "host-" + std::to_string(rank)};
 }
 
-inline const Failure stopped{.cause = "stopped", .code = 143, .text = "SIGTERM"};
+inline const Culprit stopped{.cause = Cause::stop_requested, .code = 143, .text = "SIGTERM"};
 
 /// A roster of three nodes, its clock, and what it last said to each connection.
 struct Story {
@@ -54,7 +54,7 @@ struct Story {
   void all_launch() {
     arrive(1), arrive(2);
     REQUIRE(ready());
-    roster.launch();
+    roster.launch(now);
     collect();
   }
   void collect() {

@@ -34,7 +34,7 @@ milliseconds between(steady_clock::time_point begin, steady_clock::time_point en
   return std::max(milliseconds(0), duration_cast<milliseconds>(end - begin));
 }
 
-std::string_view outcome(const ExitReport& report) {
+std::string_view outcome_of(const ExitReport& report) {
   if (report.verdict->failed) return report.ending == nullptr ? "not started" : "failed";
   if (report.verdict->cause == Cause::stopped) return "stopped";
   return report.verdict->code == 0 ? "succeeded" : "failed";
@@ -99,11 +99,11 @@ json::Object root_json(const ExitReport& report, const RootCause& root) {
 
 /// The other node that this one was ended for.
 json::Object culprit_json(const link::Stop& stop) {
-  const link::Failure& culprit = stop.culprit;
+  const outcome::Culprit& culprit = stop.culprit;
   json::Object object;
   object.text("who", "node").text("host", culprit.host).number("node_rank", culprit.node);
   if (culprit.rank) object.number("rank", *culprit.rank);
-  if (stop.failed()) object.number("exit_code", culprit.code);
+  if (stop.failed() && !stop.is_found()) object.number("exit_code", culprit.code);
   object.text("reason", culprit.text.empty() ? stop.sentence() : culprit.text);
   return object;
 }
@@ -223,7 +223,7 @@ std::string as_json(const ExitReport& report) {
   const supervise::Ending* const ending = report.ending;
   json::Object object;
   object.number("version", report_version).text("rankshim", RANKSHIM_VERSION);
-  object.text("outcome", outcome(report)).number("exit_code", report.exit_code);
+  object.text("outcome", outcome_of(report)).number("exit_code", report.exit_code);
   object.text("verdict", report.verdict->sentence);
   object.object("node", node_json(report));
   object.raw("root_cause", report.verdict->root        ? root_json(report, *report.verdict->root).str()

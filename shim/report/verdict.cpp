@@ -90,6 +90,7 @@ void add_evidence(RootCause& root, const PythonError* error, const Details& deta
         root.signal == SIGKILL ? oom->second.own : oom->second.of_child && says_child_was_killed(root);
   root.lost_peer = (root.signal == SIGABRT && details.has_accelerators) ||
                    (root.error != nullptr && is_error_of_lost_peer(root.error->message));
+  root.timed_out = root.lost_peer && root.error != nullptr && is_error_of_timeout(root.error->message);
 }
 
 /// Whether the launcher failed by itself and ended its workers, as it does when its rendezvous' store is
@@ -239,7 +240,7 @@ void tell_root(const Ending& ending, const Details& details,
       is_worker && is_error_of_lost_host(details.agent.message) && launcher_failed(ending, details);
   root.lost_peer = host_is_lost || (several && root.lost_peer);
   verdict.code = root.code;
-  const std::string point = point_of_victim(root, host_is_lost);
+  const std::string point = verdict.point = point_of_victim(root, host_is_lost);
   const std::string why = explanation(root, details);
   if (!is_worker) {
     verdict.sentence = point + verdict.sentence + why;
@@ -334,6 +335,20 @@ std::string last_frame(std::string_view traceback) {
   return std::string(last);
 }
 
+/// Whether the worker ended by an exception of its own.
+bool is_raised(const RootCause& root) {
+  const std::string error = root.error == nullptr ? std::string() : in_plain_words(root.error->message);
+  return !error.empty() && !is_error_of_child(error) && !is_exit(error);
+}
+
+/// The address of the peer that it has lost; empty if its exception names none.
+std::string lost_address(const RootCause& root) {
+  if (!root.lost_peer || root.error == nullptr) return {};
+  const std::string_view peer = peer_in(root.error->message);
+  const std::string_view host = split_host_port(peer).first;
+  return std::string(host.empty() ? peer : host);
+}
+
 }  // namespace
 
 RootCause cause_of(const supervise::WorkerEnd& worker, std::string_view source, const Details& details) {
@@ -349,19 +364,24 @@ RootCause cause_of(const supervise::WorkerEnd& worker, std::string_view source, 
   return root;
 }
 
-link::Failure as_failure(const RootCause& root) {
+outcome::Cause cause_of(const RootCause& root) {
+  using outcome::Cause;
+  if (root.out_of_memory) return Cause::out_of_memory;
+  if (root.lost_peer) return root.timed_out ? Cause::timed_out : Cause::peer_lost;
+  if (is_raised(root)) return Cause::exception;
+  return root.signal ? Cause::signalled : Cause::exited;
+}
+
+outcome::Culprit as_failure(const RootCause& root) {
   const std::string error = root.error == nullptr ? std::string() : in_plain_words(root.error->message);
   const std::string why(root.out_of_memory ? "out of memory" : cut(error, longest_error));
-  const bool raised = !error.empty() && !is_error_of_child(error) && !is_exit(error);
+  const bool raised = is_raised(root);
   return {.rank = root.rank,
-          .cause = root.out_of_memory ? "oom"
-                   : root.lost_peer   ? "peer"
-                   : raised           ? "exception"
-                   : root.signal      ? "signal"
-                                      : "exit",
+          .cause = cause_of(root),
           .code = root.code,
           .text = end_of(root) + (why.empty() ? "" : " (" + why + ")"),
-          .frame = raised ? last_frame(root.error->traceback) : ""};
+          .frame = raised ? last_frame(root.error->traceback) : "",
+          .peer = lost_address(root)};
 }
 
 Verdict judge(const Ending& ending, const LaunchChoice& choice, const LaunchPlan& plan,

@@ -43,6 +43,7 @@ struct RootCause {
   int code = 0;                ///< in the shell's convention
   std::optional<int> signal;   ///< the signal that ended it
   bool out_of_memory = false;  ///< the kernel killed it, or one of its processes, at the cgroup's limit
+  bool timed_out = false;      ///< it lost its peer by waiting in vain
   bool lost_peer = false;      ///< it ended like a worker whose peer on another node is gone
   const PythonError* error = nullptr;  ///< a pointer into the details; null if it left none
   std::string_view source;             ///< of this information: "kernel", "error file"
@@ -53,8 +54,11 @@ struct RootCause {
 /// tells of it.
 RootCause cause_of(const supervise::WorkerEnd& worker, std::string_view source, const Details& details);
 
+/// Why it ended, in one word.
+outcome::Cause cause_of(const RootCause& root);
+
 /// The same for the other nodes: "ended with code 1 (ValueError: boom)".
-link::Failure as_failure(const RootCause& root);
+outcome::Culprit as_failure(const RootCause& root);
 
 /// How a run ended, for the exit code and for messages.
 struct Verdict {
@@ -65,6 +69,7 @@ struct Verdict {
   bool is_doubtful = false;        ///< a success that is logged as a warning
   Anchor anchor = Anchor::none;    ///< of an end that rankshim explains, for the end of the last line
   std::vector<std::string> lines;  ///< what stderr gets instead of the sentence, if it is more
+  std::string point;               ///< how the sentence begins if it points to another node
   std::optional<RootCause> root;
   std::optional<link::Stop> ended_for;  ///< the other node that this one was ended for
 };

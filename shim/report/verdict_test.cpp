@@ -407,7 +407,7 @@ TEST_CASE("where a script called sys.exit is told, and is neither an exception n
   CHECK(verdict.sentence ==
         "worker 0 (rank 8, pid 100) failed first: it ended with code 3 (sys.exit(3) at train.py, line 7); "
         "torchrun ended with code 1 after 10.0 s");
-  CHECK(as_failure(*verdict.root).cause == "exit");
+  CHECK(as_failure(*verdict.root).cause == outcome::Cause::exited);
 }
 
 TEST_CASE("nodes that never came give 75, whichever program gave up", "[verdict]") {

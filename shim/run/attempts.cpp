@@ -52,7 +52,7 @@ std::string without_particulars(std::string_view text) {
 
 /// What is the same if the same line of code fails in the same way. The line's number counts, and not in
 /// which temporary folder its file is.
-std::string essence(const link::Failure& failure) {
+std::string essence(const outcome::Culprit& failure) {
   const std::size_t line = std::min(failure.frame.find("\", line "), failure.frame.size());
   return without_particulars(failure.text) + '\n' + without_particulars(failure.frame.substr(0, line)) +
          failure.frame.substr(line);
@@ -93,11 +93,12 @@ void Attempts::decide(Stop& stop, Time now) {
 
 /// If every rank raises it, another one may be the first each time: the rank does not count.
 std::string Attempts::quick_exception(const Stop& stop, Time now) const {
-  return stop.culprit.cause == "exception" && now - began_ < quick ? essence(stop.culprit) : std::string();
+  return stop.culprit.cause == outcome::Cause::exception && now - began_ < quick ? essence(stop.culprit)
+                                                                                 : std::string();
 }
 
 std::string Attempts::why_not(const Stop& stop, Time now) const {
-  const std::string& cause = stop.culprit.cause;
+  const std::string_view cause = word_of_permanent(stop.culprit.cause);
   const int code = stop.culprit.code;
   const auto counts = [&](Time restart) { return now - restart < *limit_.within; };
   const auto used = limit_.within ? static_cast<unsigned>(std::ranges::count_if(restarts_, counts)) : number_;
@@ -105,7 +106,7 @@ std::string Attempts::why_not(const Stop& stop, Time now) const {
   const bool by_code = permanent_.has_code(code);
   if (by_code || permanent_.has_cause(cause))
     return fmt::format("an end by {} is not tried again (--permanent)",
-                       by_code ? "code " + std::to_string(code) : cause);
+                       by_code ? "code " + std::to_string(code) : std::string(cause));
   if (const std::string exception = quick_exception(stop, now); !exception.empty() && exception == exception_)
     return "the same exception has ended it twice in a row, each time within a minute of its start";
   if (used < limit_.most) return "";
@@ -123,7 +124,9 @@ std::string Attempts::progress() const {
 }
 
 Stop stop_of(const Verdict& verdict) {
-  Stop stop{{.cause = verdict.cause == Cause::stopped ? "stopped" : "exit", .text = verdict.sentence}};
+  Stop stop{
+      {.cause = verdict.cause == Cause::stopped ? outcome::Cause::stop_requested : outcome::Cause::exited,
+       .text = verdict.sentence}};
   if (!stop.drained() && verdict.root) {
     stop.culprit = as_failure(*verdict.root);
     const bool has_text = verdict.root->local_rank || verdict.root->error != nullptr;

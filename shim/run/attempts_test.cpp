@@ -22,15 +22,15 @@ Attempts attempts(std::vector<std::string> words, Launcher launcher = {}) {
   return {std::get<Invocation>(read).settings, job};
 }
 
-link::Stop failure(std::string cause, int code, std::string text = "boom", unsigned rank = 3) {
-  return {.culprit = {.rank = rank, .cause = std::move(cause), .code = code, .text = std::move(text)}};
+link::Stop failure(outcome::Cause cause, int code, std::string text = "boom", unsigned rank = 3) {
+  return {.culprit = {.rank = rank, .cause = cause, .code = code, .text = std::move(text)}};
 }
 
 TEST_CASE("a failure is followed by another attempt until the restarts are used") {
   Attempts job = attempts({"--job-restarts=2"});
   for (unsigned number = 0; number < 3; ++number) {
     job.begin(number, start);
-    link::Stop stop = failure("exit", 3);
+    link::Stop stop = failure(outcome::Cause::exited, 3);
     job.decide(stop, start + seconds(number));
     CHECK(stop.again == (number < 2));
     CHECK(stop.note == (number < 2 ? "" : "2 of 2 restarts are used (--job-restarts)"));
@@ -41,7 +41,7 @@ TEST_CASE("a failure is followed by another attempt until the restarts are used"
 TEST_CASE("with a time, only the restarts within it count") {
   Attempts job = attempts({"--job-restarts=1/1h"});
   const auto again = [&](seconds at) {
-    link::Stop stop = failure("signal", 137);
+    link::Stop stop = failure(outcome::Cause::signalled, 137);
     job.decide(stop, start + at);
     if (stop.again) job.next(start + at);
     return stop.again;
@@ -58,13 +58,13 @@ TEST_CASE("what is permanent is not tried again, by its code or its cause") {
     bool again;
   };
   const auto row = GENERATE(values<Row>({
-      {{}, failure("exit", 1), true},
-      {{}, failure("exit", 2), false},
-      {{}, failure("exit", 78), false},
-      {{}, failure("oom", 137), true},
-      {{"--permanent=oom,3-5"}, failure("oom", 137), false},
-      {{"--permanent=oom,3-5"}, failure("exit", 4), false},
-      {{"--permanent=oom,3-5"}, failure("exit", 2), true},
+      {{}, failure(outcome::Cause::exited, 1), true},
+      {{}, failure(outcome::Cause::exited, 2), false},
+      {{}, failure(outcome::Cause::exited, 78), false},
+      {{}, failure(outcome::Cause::out_of_memory, 137), true},
+      {{"--permanent=oom,3-5"}, failure(outcome::Cause::out_of_memory, 137), false},
+      {{"--permanent=oom,3-5"}, failure(outcome::Cause::exited, 4), false},
+      {{"--permanent=oom,3-5"}, failure(outcome::Cause::exited, 2), true},
   }));
   std::vector<std::string> words = row.words;
   words.emplace_back("--job-restarts=9");
@@ -82,15 +82,15 @@ TEST_CASE("the same exception twice in a row, soon after the start, is permanent
     bool again;
   };
   const auto row = GENERATE(values<Row>({
-      {failure("exception", 1), seconds(59), false},
-      {failure("exception", 1), seconds(61), true},
-      {failure("exception", 1, "another"), seconds(1), true},
-      {failure("exception", 1, "boom", 4), seconds(1), false},  // all ranks raise it
-      {failure("exit", 1), seconds(1), true},
-      {failure("peer", 1), seconds(1), true},
+      {failure(outcome::Cause::exception, 1), seconds(59), false},
+      {failure(outcome::Cause::exception, 1), seconds(61), true},
+      {failure(outcome::Cause::exception, 1, "another"), seconds(1), true},
+      {failure(outcome::Cause::exception, 1, "boom", 4), seconds(1), false},  // all ranks raise it
+      {failure(outcome::Cause::exited, 1), seconds(1), true},
+      {failure(outcome::Cause::peer_lost, 1), seconds(1), true},
   }));
   Attempts job = attempts({"--job-restarts=9"});
-  link::Stop first = failure("exception", 1);
+  link::Stop first = failure(outcome::Cause::exception, 1);
   job.decide(first, start + seconds(1));
   REQUIRE(first.again);
   job.next(start + seconds(1));
@@ -124,7 +124,8 @@ TEST_CASE("an exception is the same although its numbers, addresses and temporar
   }));
   CAPTURE(row.first, row.second);
   Attempts job = attempts({"--job-restarts=9"});
-  link::Stop first = failure("exception", 1, row.first), second = failure("exception", 1, row.second);
+  link::Stop first = failure(outcome::Cause::exception, 1, row.first),
+             second = failure(outcome::Cause::exception, 1, row.second);
   first.culprit.frame = row.first_frame;
   second.culprit.frame = row.second_frame;
   job.decide(first, start + seconds(1));
@@ -169,34 +170,37 @@ TEST_CASE("what ended a node is told to the others in one line, and an exception
       closed{.message = "RuntimeError: Connection closed by peer [10.0.0.2]:1", .traceback = ""};
   struct Row {
     RootCause root;
-    std::string cause, text;
+    outcome::Cause cause;
+    std::string text;
   };
   const auto row = GENERATE(values<Row>({
-      {{.local_rank = 1, .rank = 9, .code = 137, .signal = 9}, "signal", "was ended by SIGKILL"},
+      {{.local_rank = 1, .rank = 9, .code = 137, .signal = 9},
+       outcome::Cause::signalled,
+       "was ended by SIGKILL"},
       {{.local_rank = 1, .rank = 9, .code = 1, .error = &boom},
-       "exception",
+       outcome::Cause::exception,
        "ended with code 1 (ValueError: boom)"},
-      {{.code = 1, .error = &boom}, "exception", "ended with code 1 (ValueError: boom)"},
+      {{.code = 1, .error = &boom}, outcome::Cause::exception, "ended with code 1 (ValueError: boom)"},
       {{.code = 1, .error = &child},
-       "exit",
+       outcome::Cause::exited,
        "ended with code 1 (CalledProcessError: Command returned non-zero exit status 1.)"},
       {{.code = 1, .lost_peer = true, .error = &closed},
-       "peer",
+       outcome::Cause::peer_lost,
        "ended with code 1 (RuntimeError: Connection closed by peer [10.0.0.2]:1)"},
-      {{.code = 1}, "exit", "bash ended with code 1 after 3 s"},
+      {{.code = 1}, outcome::Cause::exited, "bash ended with code 1 after 3 s"},
   }));
-  const link::Failure told =
+  const outcome::Culprit told =
       stop_of({.code = 5, .sentence = "bash ended with code 1 after 3 s", .root = row.root}).culprit;
   CHECK(told.cause == row.cause);
   CHECK(told.text == row.text);
   CHECK(told.rank == row.root.rank);
   CHECK(told.code == 5);
-  CHECK(told.frame == (told.cause == "exception" ? "File \"b.py\", line 7, in f" : ""));
+  CHECK(told.frame == (told.cause == outcome::Cause::exception ? "File \"b.py\", line 7, in f" : ""));
 }
 
 TEST_CASE("a stop from outside is never followed by another attempt, and needs no reason") {
   Attempts job = attempts({"--job-restarts=9"});
-  link::Stop stop = failure("stopped", 143);
+  link::Stop stop = failure(outcome::Cause::stop_requested, 143);
   job.decide(stop, start);
   CHECK_FALSE(stop.again);
   CHECK(stop.note.empty());
@@ -207,7 +211,7 @@ TEST_CASE("--max-restarts counts for the native launcher alone, and nothing is p
   Attempts job = attempts({}, NativeLauncher{});
   CHECK(job.allowed());
   CHECK_FALSE(job.of_the_job());
-  link::Stop stop = failure("exit", 2);
+  link::Stop stop = failure(outcome::Cause::exited, 2);
   job.decide(stop, start);
   CHECK(stop.again);
 }

@@ -35,7 +35,7 @@ PythonError ErrorFiles::read(const std::string& path) const {
   return {redactor.message(error.message), redactor.traceback(error.traceback)};
 }
 
-link::Failure ErrorFiles::failure_of(const supervise::WorkerEnd& worker, const std::string& folder) const {
+outcome::Culprit ErrorFiles::failure_of(const supervise::WorkerEnd& worker, const std::string& folder) const {
   Details details;
   details.has_accelerators = run_.node.accelerators().has_value();
   details.memory = run_.monitor.memory();

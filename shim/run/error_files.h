@@ -25,7 +25,8 @@ class ErrorFiles {
 
   /// A worker that has just failed, for the other nodes: its exception is redacted. `folder` is the
   /// launcher's for the errors of its workers.
-  [[nodiscard]] link::Failure failure_of(const supervise::WorkerEnd& worker, const std::string& folder) const;
+  [[nodiscard]] outcome::Culprit failure_of(const supervise::WorkerEnd& worker,
+                                            const std::string& folder) const;
 
  private:
   [[nodiscard]] PythonError read(const std::string& path) const;

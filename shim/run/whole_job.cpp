@@ -85,7 +85,7 @@ link::Options plan_link(const Run& run, const Job& job, const StaticNode& node,
 /// The end of a meeting that failed after that time.
 EarlyEnd end_of(const link::Refuse& refuse, const Topology& topology, std::chrono::milliseconds time) {
   if (refuse.code == exit_code::peer) {
-    const link::Stop stop{refuse.culprit.value_or(link::Failure{.cause = "stopped"})};
+    const link::Stop stop{refuse.culprit.value_or(outcome::Culprit{.cause = outcome::Cause::stop_requested})};
     EarlyEnd end = early_end(refuse.code, Cause::peer, anchor_of(stop), refuse.sentence);
     if (refuse.culprit) end.verdict.ended_for = stop;
     return end;
@@ -158,15 +158,24 @@ awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attemp
 }
 
 /// This node's workers whose end is known.
-std::vector<link::WorkerDone> ends_of(const supervise::Ending& ending) {
+std::vector<link::WorkerDone> ends_of(const std::vector<supervise::WorkerEnd>& workers) {
   std::vector<link::WorkerDone> ends;
-  for (const supervise::WorkerEnd& worker : ending.workers.ends) {
+  for (const supervise::WorkerEnd& worker : workers) {
     if (!worker.status_known) continue;
     const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - worker.when);
     ends.push_back({worker.local_rank, supervise::exit_code_of_status(worker.status),
                     static_cast<std::uint32_t>(age.count())});
   }
   return ends;
+}
+
+/// How this node's workers are.
+std::vector<link::WorkerSeen> look_at(const supervise::WorkerRecord& record) {
+  std::vector<link::WorkerSeen> seen;
+  for (const supervise::WorkerState& worker : record.states)
+    if (!worker.ended) seen.push_back({.local_rank = worker.local_rank, .code = {}, .age = 0});
+  for (const auto& [local_rank, code, age] : ends_of(record.ends)) seen.push_back({local_rank, code, age});
+  return seen;
 }
 
 }  // namespace
@@ -212,7 +221,7 @@ awaitable<void> tell_early_end(const Run& run, const Job& job, const Verdict& ve
   log::info("telling the other nodes that this one cannot take part: at most {}", format_time(patience));
   try {
     const auto link = link::Link::make(run.io, std::move(plan));
-    link->report_failure({.cause = "exit", .code = verdict.code, .text = verdict.sentence});
+    link->report_failure({.cause = outcome::Cause::exited, .code = verdict.code, .text = verdict.sentence});
     co_await (link->meet(steady_clock::now() + patience) || next_end(run));
   } catch (const boost::system::system_error& error) {
     log::warn("the other nodes are not told: {}", loop::reason(error));
@@ -252,15 +261,19 @@ void WholeJob::begin(const std::shared_ptr<supervise::Launcher>& launcher) {
     log::warn("{}; this node {}", why, launcher != nullptr ? "stops too" : "has ended already");
     if (launcher != nullptr) launcher->give({.kind = supervise::Order::Kind::stop, .why = why});
   });
+  link_->on_look([watched = std::weak_ptr(launcher)] {
+    const auto launcher = watched.lock();
+    return launcher == nullptr ? std::vector<link::WorkerSeen>() : look_at(launcher->record());
+  });
 }
 
-void WholeJob::worker_failed(const link::Failure& failure) {
+void WholeJob::worker_failed(const outcome::Culprit& failure) {
   told_failure_ = true;
   link_->report_failure(failure);
 }
 
 awaitable<void> WholeJob::give_up(std::string why) {
-  worker_failed({.cause = "exit", .code = exit_code::system, .text = std::move(why)});
+  worker_failed({.cause = outcome::Cause::exited, .code = exit_code::system, .text = std::move(why)});
   co_await link_->finish({.code = exit_code::system});
 }
 
@@ -300,17 +313,22 @@ awaitable<void> WholeJob::finish(const Run& run, Verdict& verdict, const supervi
     run.monitor.enter("finish", "the other nodes' ends");
     if (verdict.root) log::warn("{}; this node waits for the others", verdict.sentence);
   }
-  const std::optional<int> signal = co_await wait_for_others(run, {verdict.code, ends_of(ending)});
+  const std::optional<int> signal =
+      co_await wait_for_others(run, {verdict.code, ends_of(ending.workers.ends)});
 
   const bool is_for_another = stop_ && stop_->culprit.node != node_rank_ && !own_stop;
-  const bool starts_again = is_for_another && stop_->again;
+  // This node's workers did not fail by themselves: what they did is known from the others.
+  const bool is_blamed = stop_ && stop_->culprit.node == node_rank_ && !own_stop && stop_->is_found();
+  const bool starts_again = (is_for_another || is_blamed) && stop_->again;
   const bool had_ended = ending.stopped_because.empty();
   if (is_for_another)
     verdict.sentence = stop_->sentence() +
                        (had_ended ? "; this node had already ended: " : "; this node was ended for it: ") +
                        verdict.sentence;
-  else if (stop_ && stop_->culprit.lost_peer())
-    verdict.sentence += link::ended_well(link_->nodes());
+  else if (is_blamed)
+    verdict.sentence = stop_->sentence() + "; " + verdict.sentence;
+  else if (stop_ && stop_->culprit.node == node_rank_ && !verdict.point.empty())
+    verdict.sentence = verdict.sentence.substr(verdict.point.size()) + "; no other node had failed before";
   if (signal && (starts_again || (!stop_ && verdict.cause != Cause::stopped)))
     verdict.sentence +=
         fmt::format("; {} came while it waited for the other nodes", supervise::signal_name(*signal));
@@ -320,6 +338,12 @@ awaitable<void> WholeJob::finish(const Run& run, Verdict& verdict, const supervi
         early_end(exit_code::signal_base + *signal, Cause::stopped, Anchor::none, verdict.sentence).verdict;
   } else if (stop_ && gathers_ && verdict.code != 0 && !own_stop) {
     verdict.sentence = stop_->sentence();
+  } else if (is_blamed) {
+    const bool hung = stop_->culprit.cause == outcome::Cause::hang;
+    verdict =
+        early_end(hung ? exit_code::hang : exit_code::peer, Cause::peer, anchor_of(*stop_), verdict.sentence)
+            .verdict;
+    verdict.ended_for = stop_;
   } else if (is_for_another) {
     verdict = early_end(exit_code::peer, Cause::peer, anchor_of(*stop_), verdict.sentence).verdict;
     verdict.ended_for = stop_;

@@ -40,7 +40,7 @@ class WholeJob {
     return !restarts_ && !told_failure_ && !told_stop_ && !stop_ && worker.status_known && worker.status != 0;
   }
   /// A worker of this node has failed: its end counts().
-  void worker_failed(const link::Failure& failure);
+  void worker_failed(const outcome::Culprit& failure);
   /// This node's command was asked to stop.
   void stopping(int signal);
   /// This node's command has ended: tells the others if it is not well, unless they know. `stop_signal` came

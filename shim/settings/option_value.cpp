@@ -54,10 +54,18 @@ using ExitCode = std::uint8_t;
 
 constexpr std::array<std::string_view, 6> cause_words = {"", "oom", "wait", "config", "stopped", "peer"};
 
-/// An end by one of these, as a failure is called on the link (link/message.h), need not be tried again.
+/// An end by one of these need not be tried again.
+constexpr auto permanent_words = std::to_array<std::pair<std::string_view, outcome::Cause>>({
+    {"oom", outcome::Cause::out_of_memory},
+    {"exception", outcome::Cause::exception},
+    {"signal", outcome::Cause::signalled},
+    {"lost", outcome::Cause::node_lost},
+});
+
 std::optional<Ends> parse_permanent(std::string_view text) {
-  constexpr std::array<std::string_view, 4> causes = {"oom", "exception", "signal", "lost"};
-  return Ends::parse(text, causes);
+  std::array<std::string_view, permanent_words.size()> words;
+  std::ranges::transform(permanent_words, words.begin(), [](const auto& row) { return row.first; });
+  return Ends::parse(text, words);
 }
 
 /// What a function reads from a text. One that only checks it is for a fact's value, which the topology reads
@@ -118,6 +126,12 @@ const Rule& rule_of(const OptionInfo& option) {
 bool is_choice(const OptionInfo& option) { return &rule_of(option) == &kinds::choice; }
 
 }  // namespace
+
+std::string_view word_of_permanent(outcome::Cause cause) {
+  const auto row =
+      std::ranges::find_if(permanent_words, [cause](const auto& one) { return one.second == cause; });
+  return row == permanent_words.end() ? std::string_view() : row->first;
+}
 
 std::string_view word(Cause cause) { return cause_words[static_cast<std::size_t>(cause)]; }
 

@@ -14,6 +14,7 @@
 #include "base/fault.h"
 #include "base/signals.h"
 #include "node/node.h"
+#include "outcome/outcome.h"
 #include "settings/options.h"
 
 namespace rankshim {
@@ -30,6 +31,9 @@ enum class Cause : std::uint8_t {
 
 /// As `--exit-map` names it; empty for `none`.
 std::string_view word(Cause cause);
+
+/// As `--permanent` names it; empty if it has no name for it.
+std::string_view word_of_permanent(outcome::Cause cause);
 
 /// `--permanent`: exit codes, ranges of them and causes, separated by commas.
 class Ends {

@@ -63,6 +63,9 @@ constexpr auto signs = std::to_array<Sign>({
     // torch/csrc/distributed/c10d/socket.cpp, TCPStore.cpp: a peer that does not answer, or never comes
     {"The client socket has timed out after", "while trying to connect to"},
     {"wait timeout after ", "ms, keys: "},
+    // torch/csrc/distributed/c10d/ProcessGroupGloo.cpp, monitoredBarrier(): rank 0, and the others
+    {" failed to pass monitoredBarrier in ", ""},
+    {" successfully reached monitoredBarrier, but received errors while waiting", ""},
     // torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py
     {"The connection to the C10d store has failed", ""},
 });
@@ -149,6 +152,14 @@ bool is_error_of_lost_peer(std::string_view exception) {
   const auto has = [exception](std::string_view text) { return exception.find(text) != exception.npos; };
   return !has(own_check) &&
          std::ranges::any_of(signs, [&](const Sign& sign) { return has(sign.text) && has(sign.and_text); });
+}
+
+bool is_error_of_timeout(std::string_view exception) {
+  // "Timed out waiting", "has timed out after", "Watchdog caught collective operation timeout", …
+  constexpr auto texts =
+      std::to_array<std::string_view>({"imed out", "timeout", "failed to pass monitoredBarrier"});
+  return std::ranges::any_of(
+      texts, [exception](std::string_view text) { return exception.find(text) != exception.npos; });
 }
 
 bool is_error_of_child(std::string_view exception) {

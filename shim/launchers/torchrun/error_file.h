@@ -27,6 +27,9 @@ PythonError read_error_file(const Node& node, const std::string& path);
 /// loader) does not count.
 bool is_error_of_lost_peer(std::string_view exception);
 
+/// Whether such an error says that the worker waited for its peers in vain, which may live.
+bool is_error_of_timeout(std::string_view exception);
+
 /// Whether it only says that another process has failed: Python's subprocess, and torch's torchrun
 /// (torch/distributed/elastic/multiprocessing/errors).
 bool is_error_of_child(std::string_view exception);

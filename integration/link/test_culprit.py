@@ -1,0 +1,95 @@
+"""Who is to blame where every failure is a victim's: real gloo on three nodes, and the evidence of all of them."""
+
+import re
+import signal
+
+import pytest
+from lib.process import last_line, shell
+
+LONG = 120
+
+# All-reduces until something happens to rank 1. The group's timeout is short: torch's own is half an hour.
+TRAINS = """\
+import datetime, os, signal, sys, time, torch, torch.distributed as dist
+
+rank, fault = int(os.environ["RANK"]), sys.argv[1]
+limit = datetime.timedelta(seconds=6)
+dist.init_process_group("gloo")
+group = dist.new_group(timeout=limit)
+
+class Data(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        yield torch.ones(1)
+        time.sleep(1000 if rank == 1 else 0)
+        yield torch.ones(1)
+
+batches = iter(torch.utils.data.DataLoader(Data(), num_workers=1, batch_size=None)) if fault == "loads" else iter(torch.ones(2, 1))
+for step in range(2):
+    batch = next(batches)
+    if step == 1 and rank == 1:
+        if fault == "sleeps" or fault == "misses a barrier":
+            time.sleep(1000)
+        if fault == "is stopped":
+            os.kill(os.getpid(), signal.SIGSTOP)
+        if fault == "raises late":
+            while not os.path.exists(sys.argv[2]):
+                time.sleep(0.05)
+            raise ValueError("the loss is nan")
+        if fault == "exits early":
+            os._exit(0)
+    if step == 1 and fault == "misses a barrier":
+        dist.monitored_barrier(group, timeout=limit)
+    dist.all_reduce(batch, group=group)
+    print("STEP", step, flush=True)
+"""
+
+WAITED = r"rank 1 is still running; ranks 0 and 2 timed out waiting for it"
+LEFT = r"rank 1 exited 0 after \S+ s while (rank 0|rank 2|ranks 0 and 2) still waited for it: its loop was shorter than theirs"
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(("fault", "says", "codes"), [
+    ("sleeps", f"node 1 (host job-node-1) hung: {WAITED}", [76, 124, 76]),
+    ("is stopped", f"node 1 (host job-node-1) hung: {WAITED}", [76, 124, 76]),
+    ("exits early", f"node 1 (host job-node-1) ended early: {LEFT}", [76, 76, 76]),
+    pytest.param("loads", f"node 1 (host job-node-1) hung: {WAITED}", [76, 124, 76], marks=pytest.mark.nightly),
+    pytest.param("misses a barrier", f"node 1 (host job-node-1) hung: {WAITED}", [76, 124, 76], marks=pytest.mark.nightly),
+])
+def test_the_node_that_all_others_waited_for_is_the_one_that_is_named(start, tmp_path, torch, fault, says, codes):
+    script = tmp_path / "train.py"
+    script.write_text(TRAINS)
+    nodes = [start(rank, [str(script), fault], "--grace=3s") for rank in range(3)]
+    for node in nodes:
+        node.wait_line("STEP 0", LONG, stream="stdout")
+    assert [node.wait(LONG) for node in nodes] == codes, [node.transcript() for node in nodes]
+    before, _, after = says.partition("(host job-node-1) ")
+    for node in nodes:
+        assert re.search(re.escape(before + "(host job-node-1) ") + after, last_line(node)), node.transcript()
+        assert node.report()["root_cause"]["node_rank"] == 1
+
+
+@pytest.mark.torch
+@pytest.mark.nightly
+def test_a_culprit_that_fails_long_after_its_victims_is_named_before(start, tmp_path, torch):
+    """It raises only when the others have given up, as one that saves for long before."""
+    script = tmp_path / "train.py"
+    script.write_text(TRAINS)
+    nodes = [start(rank, [str(script), "raises late", f"{tmp_path}/go"], "--grace=3s") for rank in range(3)]
+    nodes[1].wait_line("this node stops too", LONG)
+    (tmp_path / "go").touch()
+    for node in nodes:
+        node.wait(LONG)
+        assert f"node 1 (host job-node-1) hung: {WAITED}" in last_line(node), node.transcript()
+
+
+def test_a_node_0_that_loses_all_others_at_once_looks_at_its_own_network(start, cluster):
+    waits = shell("echo UP; exec sleep 1000")
+    nodes = [start(rank, waits, "--link-timeout=5s", "--grace=1s") for rank in range(3)]
+    for node in nodes:
+        node.wait_line("UP", 30, stream="stdout")
+    cluster[0].namespace.ip("link", "set", "eth0", "down")
+    for node in nodes:
+        assert node.wait(60) == 76, node.transcript()
+    assert "the connections to all 2 other nodes ended: look at this node's own network" in last_line(nodes[0])
+    for node in nodes[1:]:
+        assert "node 0 (host job-node-0) is lost: " in last_line(node)

@@ -1,0 +1,182 @@
+#include "outcome/judge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <ranges>
+#include <set>
+#include <utility>
+
+#include "base/duration.h"
+#include "base/fault.h"
+#include "base/text.h"
+
+namespace rankshim::outcome {
+namespace {
+
+using std::chrono::duration_cast;
+using std::chrono::milliseconds;
+
+/// The nodes that reported a failure, the first first.
+std::vector<const NodeEvidence*> failed_nodes(const Evidence& evidence) {
+  std::vector<const NodeEvidence*> failed;
+  for (const NodeEvidence& node : evidence.nodes)
+    if (node.failure) failed.push_back(&node);
+  std::ranges::sort(failed, {}, [](const NodeEvidence* node) { return std::pair(node->failed, node); });
+  return failed;
+}
+
+unsigned rank_of(const Evidence& evidence, const NodeEvidence& node) {
+  return static_cast<unsigned>(&node - evidence.nodes.data());
+}
+
+/// Whether a launcher killed it because another worker of its node had failed: until then it ran.
+bool killed_by_launcher(const NodeEvidence& node, const WorkerEvidence& worker) {
+  return node.failure && node.failure->rank != worker.rank && worker.ended >= node.failed &&
+         (worker.code == exit_code::signal_base + SIGTERM || worker.code == exit_code::signal_base + SIGKILL);
+}
+
+bool runs(const NodeEvidence&, const WorkerEvidence& worker) { return !worker.code; }
+
+/// The ranks of workers for which it holds, on all nodes.
+template <class Condition>
+std::vector<unsigned> ranks_with(const Evidence& evidence, Condition condition) {
+  std::vector<unsigned> ranks;
+  for (const NodeEvidence& node : evidence.nodes)
+    for (const WorkerEvidence& worker : node.workers)
+      if (condition(node, worker)) ranks.push_back(worker.rank);
+  return ranks;
+}
+
+/// The ranks that failed because of a peer, in their order. A node's first failure is known even where the
+/// node did not say how its workers are.
+std::vector<unsigned> victims_of(const Evidence& evidence) {
+  std::set<unsigned> ranks;
+  for (const NodeEvidence& node : evidence.nodes) {
+    if (node.failure && node.failure->rank) ranks.insert(*node.failure->rank);
+    for (const WorkerEvidence& worker : node.workers)
+      if (worker.code.value_or(0) != 0 && !killed_by_launcher(node, worker)) ranks.insert(worker.rank);
+  }
+  return {ranks.begin(), ranks.end()};
+}
+
+/// The node that has the worker with this rank.
+const NodeEvidence& node_with(const Evidence& evidence, unsigned rank) {
+  const auto has_it = [rank](const NodeEvidence& node) {
+    return std::ranges::find(node.workers, rank, &WorkerEvidence::rank) != node.workers.end();
+  };
+  return *std::ranges::find_if(evidence.nodes, has_it);
+}
+
+/// The workers to blame, with what they did.
+Culprit blame(const Evidence& evidence, Cause cause, const std::vector<unsigned>& ranks, std::string text) {
+  const unsigned first = std::ranges::min(ranks);
+  const NodeEvidence& node = node_with(evidence, first);
+  return {.rank = ranks.size() == 1 ? std::optional(first) : std::nullopt,
+          .cause = cause,
+          .text = std::move(text),
+          .node = rank_of(evidence, node),
+          .host = node.host,
+          .ranks = to_ranges(ranks),
+          .victims = to_ranges(victims_of(evidence))};
+}
+
+// ---- the rows ----
+
+using Row = std::optional<Culprit> (*)(const Evidence&);
+
+std::optional<Culprit> own_failure(const Evidence& evidence) {
+  for (const NodeEvidence* node : failed_nodes(evidence))
+    if (!is_victim(node->failure->cause)) return node->failure;
+  return std::nullopt;
+}
+
+std::optional<Culprit> cut_off(const Evidence& evidence) {
+  const auto others = evidence.nodes | std::views::drop(1);
+  if (evidence.nodes.size() < 3 || !std::ranges::all_of(others, &NodeEvidence::is_lost)) return std::nullopt;
+  return Culprit{
+      .cause = Cause::node_lost,
+      .text = fmt::format("the connections to all {} other nodes ended: look at this node's own network",
+                          evidence.nodes.size() - 1),
+      .node = 0,
+      .host = evidence.nodes.front().host};
+}
+
+std::optional<Culprit> lost_node(const Evidence& evidence) {
+  const auto lost = std::ranges::find_if(evidence.nodes, &NodeEvidence::is_lost);
+  if (lost == evidence.nodes.end()) return std::nullopt;
+  return Culprit{.cause = Cause::node_lost, .node = rank_of(evidence, *lost), .host = lost->host};
+}
+
+std::optional<Culprit> exited_early(const Evidence& evidence) {
+  const auto failed = failed_nodes(evidence);
+  if (failed.empty()) return std::nullopt;
+  const Time first = failed.front()->failed;
+  Time last_exit = evidence.launched;
+  const auto ranks = ranks_with(evidence, [&](const NodeEvidence&, const WorkerEvidence& worker) {
+    const bool early = worker.code == 0 && worker.ended < first;
+    if (early) last_exit = std::max(last_exit, worker.ended);
+    return early;
+  });
+  if (ranks.empty()) return std::nullopt;
+  const auto after = duration_cast<milliseconds>(last_exit - evidence.launched);
+  const auto victims = to_ranges(victims_of(evidence));
+  const std::string text =
+      fmt::format("exited 0 after {} while {} still waited for {}: {} shorter than theirs",
+                  hours_and_minutes(after), in_words(victims), ranks.size() == 1 ? "it" : "them",
+                  ranks.size() == 1 ? "its loop was" : "their loops were");
+  return blame(evidence, Cause::exited_early, ranks, text);
+}
+
+std::optional<Culprit> still_running(const Evidence& evidence) {
+  const auto timed_out = [](const NodeEvidence* node) { return node->failure->cause == Cause::timed_out; };
+  if (std::ranges::none_of(failed_nodes(evidence), timed_out)) return std::nullopt;
+  std::vector<unsigned> ranks = ranks_with(evidence, runs);
+  const bool still = !ranks.empty();
+  if (!still) {
+    // A launcher may have killed others that waited, too, before they timed out.
+    ranks = ranks_with(evidence, killed_by_launcher);
+    if (ranks.size() != 1) return std::nullopt;
+  }
+  const auto victims = victims_of(evidence);
+  if (ranks.size() > victims.size()) return std::nullopt;
+  const bool one = ranks.size() == 1;
+  const std::string_view now = one ? "is" : "are";
+  const std::string_view verb = still ? now : "was";
+  const std::string text = fmt::format("{} still running; {} timed out waiting for {}", verb,
+                                       in_words(to_ranges(victims)), one ? "it" : "them");
+  return blame(evidence, Cause::hang, ranks, text);
+}
+
+std::optional<Culprit> first_victim(const Evidence& evidence) {
+  const auto failed = failed_nodes(evidence);
+  if (failed.empty()) return std::nullopt;
+  // One that lost a peer on its own node knows best.
+  const auto own = std::ranges::find_if(failed, [&](const NodeEvidence* node) {
+    return node_at(evidence.nodes, node->failure->peer) == rank_of(evidence, *node);
+  });
+  return (own == failed.end() ? failed.front() : *own)->failure;
+}
+
+constexpr std::array<Row, 6> rows = {own_failure,  cut_off,       lost_node,
+                                     exited_early, still_running, first_victim};
+
+}  // namespace
+
+std::optional<unsigned> node_at(const std::vector<NodeEvidence>& nodes, const std::string& address) {
+  if (address.empty()) return std::nullopt;
+  const auto found = std::ranges::find(nodes, address, &NodeEvidence::address);
+  if (found == nodes.end() || std::ranges::count(nodes, address, &NodeEvidence::address) != 1)
+    return std::nullopt;
+  return static_cast<unsigned>(found - nodes.begin());
+}
+
+std::optional<Culprit> judge(const Evidence& evidence) {
+  for (const Row row : rows)
+    if (auto culprit = row(evidence)) return culprit;
+  return std::nullopt;
+}
+
+}  // namespace rankshim::outcome

@@ -1,0 +1,164 @@
+#include "outcome/judge.h"
+
+#include <catch2/catch.hpp>
+#include <csignal>
+
+#include "base/fault.h"
+
+namespace rankshim::outcome {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr int terminated = exit_code::signal_base + SIGTERM;
+
+/// A job of one worker a node, whose evidence a test writes down, by seconds after the launch.
+struct Story {
+  Evidence evidence;
+
+  explicit Story(unsigned nodes) {
+    for (unsigned rank = 0; rank < nodes; ++rank)
+      evidence.nodes.push_back({.host = "host-" + std::to_string(rank),
+                                .address = "10.0.0." + std::to_string(rank),
+                                .workers = {{.rank = rank}}});
+  }
+  Time at(int second) const { return evidence.launched + seconds(second); }
+  Story& fail(unsigned node, int second, Cause cause, std::string text = "", std::string peer = "") {
+    NodeEvidence& one = evidence.nodes[node];
+    const unsigned rank = one.workers.front().rank;
+    one.failure = Culprit{.rank = rank,
+                          .cause = cause,
+                          .code = 1,
+                          .text = std::move(text),
+                          .node = node,
+                          .host = one.host,
+                          .peer = std::move(peer)};
+    one.failed = at(second);
+    return end(rank, second, 1);
+  }
+  Story& end(unsigned rank, int second, int code) {
+    for (NodeEvidence& node : evidence.nodes)
+      for (WorkerEvidence& worker : node.workers)
+        if (worker.rank == rank) worker = {rank, code, at(second)};
+    return *this;
+  }
+  Story& lose(unsigned node) {
+    evidence.nodes[node].is_lost = true;
+    return *this;
+  }
+  Story& add_worker(unsigned node, unsigned rank) {
+    evidence.nodes[node].workers.push_back({.rank = rank});
+    return *this;
+  }
+  Culprit judge() const {
+    const auto culprit = outcome::judge(evidence);
+    REQUIRE(culprit);
+    return *culprit;
+  }
+};
+
+struct Row {
+  std::string name;
+  Story story;
+  unsigned node;
+  Cause cause;
+  std::optional<unsigned> rank;
+  std::string text;
+};
+
+}  // namespace
+
+TEST_CASE("the culprit is named, never a victim") {
+  const auto row = GENERATE(values<Row>({
+      {"an exception before its victims",
+       Story(3).fail(2, 5, Cause::exception, "ValueError: x").fail(0, 6, Cause::peer_lost), 2,
+       Cause::exception, 2, "ValueError: x"},
+      {"an exception after its victims",
+       Story(3)
+           .fail(0, 5, Cause::timed_out)
+           .fail(1, 6, Cause::peer_lost)
+           .fail(2, 9, Cause::exception, "late"),
+       2, Cause::exception, 2, "late"},
+      {"of two failures the first",
+       Story(3).fail(2, 5, Cause::exception, "b").fail(1, 4, Cause::out_of_memory, "a"), 1,
+       Cause::out_of_memory, 1, "a"},
+      {"a rank that sleeps", Story(3).fail(0, 60, Cause::timed_out).fail(2, 61, Cause::peer_lost), 1,
+       Cause::hang, 1, "is still running; ranks 0 and 2 timed out waiting for it"},
+      {"a rank that sleeps, of two", Story(2).fail(0, 60, Cause::timed_out), 1, Cause::hang, 1,
+       "is still running; rank 0 timed out waiting for it"},
+      {"a peer that closed the connection and runs may have left, or a network may have failed",
+       Story(4).fail(0, 60, Cause::peer_lost, "lost", "10.0.0.3"), 0, Cause::peer_lost, 0, "lost"},
+      {"a rank that exited 0 early",
+       Story(3).end(1, 312, 0).fail(0, 313, Cause::peer_lost).fail(2, 314, Cause::peer_lost), 1,
+       Cause::exited_early, 1,
+       "exited 0 after 5 min 12 s while ranks 0 and 2 still waited for it: its loop was shorter than theirs"},
+      {"one that waits while another exited 0 early", Story(3).end(1, 312, 0).fail(0, 313, Cause::peer_lost),
+       1, Cause::exited_early, 1,
+       "exited 0 after 5 min 12 s while rank 0 still waited for it: its loop was shorter than theirs"},
+      {"one that exited 0 after its victims failed is no reason",
+       Story(3).fail(0, 60, Cause::timed_out).fail(2, 61, Cause::timed_out).end(1, 62, 0), 0,
+       Cause::timed_out, 0, ""},
+      {"a lost node", Story(3).fail(0, 5, Cause::peer_lost).lose(2), 2, Cause::node_lost, std::nullopt, ""},
+      {"all other nodes are lost: node 0's own network", Story(3).lose(1).lose(2), 0, Cause::node_lost,
+       std::nullopt, "the connections to all 2 other nodes ended: look at this node's own network"},
+      {"the other node of two", Story(2).lose(1), 1, Cause::node_lost, std::nullopt, ""},
+      {"nobody but victims", Story(2).fail(1, 5, Cause::peer_lost).fail(0, 6, Cause::peer_lost), 1,
+       Cause::peer_lost, 1, ""},
+      {"most ranks still run: it may be any of them", Story(8).fail(3, 60, Cause::timed_out), 3,
+       Cause::timed_out, 3, ""},
+      {"a victim whose peer is on its own node knows best",
+       Story(3)
+           .fail(0, 5, Cause::peer_lost)
+           .fail(1, 6, Cause::peer_lost, "", "10.0.0.1")
+           .fail(2, 6, Cause::peer_lost),
+       1, Cause::peer_lost, 1, ""},
+      {"a rank that its launcher killed because its neighbour timed out",
+       Story(2)
+           .add_worker(0, 8)
+           .fail(0, 60, Cause::timed_out)
+           .fail(1, 60, Cause::timed_out)
+           .end(8, 61, terminated),
+       0, Cause::hang, 8, "was still running; ranks 0-1 timed out waiting for it"},
+      {"of several that their launchers killed it may be any",
+       Story(2)
+           .add_worker(0, 2)
+           .add_worker(1, 3)
+           .fail(0, 60, Cause::timed_out)
+           .fail(1, 60, Cause::timed_out)
+           .end(2, 61, terminated)
+           .end(3, 61, terminated),
+       0, Cause::timed_out, 0, ""},
+      {"one that runs comes before those that their launchers killed",
+       Story(3)
+           .add_worker(0, 3)
+           .fail(0, 60, Cause::timed_out)
+           .fail(2, 60, Cause::timed_out)
+           .end(3, 61, terminated),
+       1, Cause::hang, 1, "is still running; ranks 0 and 2 timed out waiting for it"},
+  }));
+  INFO(row.name);
+  const Culprit culprit = row.story.judge();
+  CHECK(culprit.node == row.node);
+  CHECK(culprit.cause == row.cause);
+  CHECK(culprit.rank == row.rank);
+  CHECK(culprit.text == row.text);
+}
+
+TEST_CASE("several ranks that hang are named together") {
+  Story story(3);
+  story.add_worker(1, 3).fail(0, 60, Cause::timed_out).fail(2, 60, Cause::timed_out);
+  const Culprit culprit = story.judge();
+  CHECK(culprit.node == 1);
+  CHECK(culprit.rank == std::nullopt);
+  CHECK(culprit.ranks == std::vector<RankRange>{{1, 1}, {3, 3}});
+  CHECK(culprit.victims == std::vector<RankRange>{{0, 0}, {2, 2}});
+  CHECK(culprit.text == "are still running; ranks 0 and 2 timed out waiting for them");
+}
+
+TEST_CASE("nobody is to blame where nobody failed") {
+  CHECK(judge(Story(3).evidence) == std::nullopt);
+  CHECK(judge(Story(3).end(0, 5, 0).evidence) == std::nullopt);
+}
+
+}  // namespace rankshim::outcome

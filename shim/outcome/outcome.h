@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// Why something ended: one form, from a worker's death to the wire, the report and the exit code.
+namespace rankshim::outcome {
+
+/// Why a worker, a command or a node ended. The names are those on the wire and in the report.
+enum class Cause : std::uint8_t {
+  none,
+  exited,          ///< with a code other than 0, and nothing else is known
+  signalled,       ///< killed by a signal
+  exception,       ///< an uncaught Python exception
+  out_of_memory,   ///< a process was killed at the memory limit
+  hang,            ///< it still ran while all others waited for it
+  exited_early,    ///< it exited 0 while others still waited for it
+  peer_lost,       ///< it lost its connection to a worker elsewhere: a victim
+  node_lost,       ///< its node went away
+  stop_requested,  ///< it was stopped from outside
+  timed_out,       ///< it waited for others in vain: a victim, or nobody came
+  configuration,   ///< the environment or the configuration is incomplete or contradictory
+  system,          ///< the system refused something
+};
+
+/// "out_of_memory".
+std::string_view name(Cause cause);
+/// The cause with that name; nullopt if there is none.
+std::optional<Cause> cause_named(std::string_view name);
+
+/// Whether who ended so only suffered from a failure elsewhere.
+constexpr bool is_victim(Cause cause) { return cause == Cause::peer_lost || cause == Cause::timed_out; }
+
+/// Ranks `first` to `last`.
+struct RankRange {
+  unsigned first = 0;
+  unsigned last = 0;
+
+  bool operator==(const RankRange&) const = default;
+};
+
+/// The ranks as few ranges, the lowest first; the same rank counts once.
+std::vector<RankRange> to_ranges(std::vector<unsigned> ranks);
+
+/// "rank 1", "ranks 0 and 2-15", "ranks 0, 2, 4, 6, 8, 10, 12, 14 and more".
+std::string in_words(const std::vector<RankRange>& ranges);
+
+/// Who is to blame, and how it ended; also any failure before it is known whether that is the culprit. A node
+/// sets what it knows of its own failure, node 0 sets `node` and `host`.
+struct Culprit {
+  std::optional<unsigned> rank;  ///< of the worker in the whole job; nullopt if it is no single worker
+  Cause cause = Cause::none;
+  int code = 0;      ///< as an exit code: N, or 128 + the signal
+  std::string text;  ///< what happened, as one line without secrets
+  unsigned node = 0;
+  std::string host;
+  std::string frame;  ///< of an exception, the last of its traceback: "File "/app/train.py", line 7, in main"
+  std::string peer;   ///< the address that a victim's exception names; empty if it names none
+  std::vector<RankRange> ranks;    ///< of hang and exited_early: the workers to blame
+  std::vector<RankRange> victims;  ///< and those that waited for them
+};
+
+}  // namespace rankshim::outcome
