@@ -216,12 +216,14 @@ def test_a_lone_nodes_pause_ends_with_a_stop(rankshim):
 
 
 def test_what_an_attempt_leaves_in_shared_memory_is_gone_before_the_next(cluster, rankshim):
-    script = shell("ls /dev/shm | grep psm; echo $RANKSHIM_ATTEMPT; echo x >/dev/shm/psm_$RANKSHIM_ATTEMPT; [ $RANKSHIM_ATTEMPT = 1 ] || exit 3")
-    own = ["unshare", "--ipc", "--mount", "sh", "-c", 'mount -t tmpfs none /dev/shm; echo x >/dev/shm/psm_before; exec "$@"', "sh"]
+    script = shell("ls /dev/shm | grep -e nccl -e psm; echo $RANKSHIM_ATTEMPT; "
+                   "for name in nccl- psm_; do echo x >/dev/shm/$name$RANKSHIM_ATTEMPT; done; [ $RANKSHIM_ATTEMPT = 1 ] || exit 3")
+    own = ["unshare", "--ipc", "--mount", "sh", "-c", 'mount -t tmpfs none /dev/shm; echo x >/dev/shm/nccl-before; exec "$@"', "sh"]
     node = cluster[0].start([*own, rankshim, "--job-restarts=1", "--nnodes=1", "--", *script], {})
     assert node.wait(30) == 0, node.transcript()
-    assert node.stdout == "psm_before\n0\npsm_before\n1\n"
-    assert "removed what the last attempt left: 1 file of 0 MiB in /dev/shm (psm_0)" in node.stderr
+    assert node.stdout == "nccl-before\n0\nnccl-before\npsm_0\n1\n"
+    assert "removed what the last attempt left: 1 file of 0 MiB in /dev/shm (nccl-0)" in node.stderr
+    assert "may have left 1 file of 0 MiB in /dev/shm (psm_0)" in node.stderr
 
 
 def test_different_numbers_of_restarts_are_refused(start):

@@ -20,8 +20,20 @@ namespace rankshim {
 namespace {
 
 /// The ways that NCCL ("/dev/shm/nccl-XXXXXX"), Python's multiprocessing.shared_memory ("psm_"), PyTorch's
-/// shared tensors ("torch_") and sem_open(3) name their files.
-constexpr auto beginnings = std::to_array<std::string_view>({"nccl-", "psm_", "torch_", "sem."});
+/// shared tensors ("torch_") and sem_open(3) name their files, and whether only who has one open uses it. The
+/// names of the others outlive their users by design: a program opens such a file by its name later.
+struct NamedFile {
+  std::string_view beginning;
+  bool used_only_while_open;
+};
+constexpr auto named_files =
+    std::to_array<NamedFile>({{"nccl-", true}, {"psm_", false}, {"torch_", true}, {"sem.", false}});
+
+const NamedFile* named_file(std::string_view name) {
+  const auto* const found = std::ranges::find_if(
+      named_files, [&](const NamedFile& one) { return name.starts_with(one.beginning); });
+  return found == named_files.end() ? nullptr : found;
+}
 
 /// What is a plain file of this user without another name.
 std::optional<struct stat> own_file(int descriptor) {
@@ -52,9 +64,7 @@ std::vector<std::string> SharedMemory::candidates() const {
   std::vector<std::string> found;
   Folder names(folder_.c_str());
   while (const char* entry = names.next()) {
-    const std::string_view name = entry;
-    if (std::ranges::any_of(beginnings, [&](std::string_view one) { return name.starts_with(one); }))
-      found.emplace_back(name);
+    if (named_file(entry) != nullptr) found.emplace_back(entry);
   }
   std::ranges::sort(found);
   return found;
@@ -69,7 +79,8 @@ SharedMemory::Removal SharedMemory::remove_leftovers(bool only_name) const {
     if (!status || contains(before_, std::pair(name, status->st_ino))) continue;
     const int lease = take_lease(file.number());
     if (lease == EAGAIN) continue;
-    const bool is_removed = lease == 0 && !only_name && unlink(path.c_str()) == 0;
+    const bool may_remove = lease == 0 && !only_name && named_file(name)->used_only_while_open;
+    const bool is_removed = may_remove && unlink(path.c_str()) == 0;
     Leftovers& left = is_removed ? result.removed : result.kept;
     left.names.push_back(name);
     left.bytes += static_cast<std::uint64_t>(status->st_blocks) * 512;  // stat(2): units of 512 bytes

@@ -28,10 +28,11 @@ class SharedMemory {
     Leftovers kept;  ///< because others may be about to use them
   };
 
-  /// Removes the files of this user that have come since then and have such a name ("nccl-", "psm_",
-  /// "torch_", "sem."), if no process has them open or mapped. The kernel says so, by a write lease
-  /// (fcntl(2)), which counts the processes of other containers and of the machine as well. If the kernel
-  /// gives no answer, and with `only_name`, they are kept. To be called when no process of the command runs.
+  /// Removes the files of this user that have come since then and are named "nccl-…" or "torch_…", if no
+  /// process has them open or mapped. The kernel says so, by a write lease (fcntl(2)), which counts the
+  /// processes of other containers and of the machine as well. If the kernel gives no answer, and with
+  /// `only_name`, they are kept. "psm_…" and "sem.…" are always kept: another job that shares /dev/shm may
+  /// have closed one, to open it by its name later. To be called when no process of the command runs.
   [[nodiscard]] Removal remove_leftovers(bool only_name) const;
 
  private:
