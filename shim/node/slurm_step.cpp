@@ -19,12 +19,16 @@ bool signals_every_process(std::string_view slurm_conf) {
   return false;
 }
 
-bool has_signalled_whole_step(pid_t sender, const Environment& environment) {
-  if (sender <= 0 || !environment.get("SLURM_STEP_ID")) return false;
-  if (trimmed(read_proc(sender, "comm").value_or("")) != "slurmstepd") return false;
+SlurmStep::SlurmStep(const Environment& environment) {
+  if (!environment.get("SLURM_STEP_ID")) return;
   const auto file = read_file(std::string(environment.get("SLURM_CONF").value_or("/etc/slurm/slurm.conf")));
   const auto* text = std::get_if<std::string>(&file);
-  return text != nullptr && signals_every_process(*text);
+  signals_every_process_ = text != nullptr && signals_every_process(*text);
+}
+
+bool SlurmStep::has_signalled_all(pid_t sender) const {
+  return signals_every_process_ && sender > 0 &&
+         trimmed(read_proc(sender, "comm").value_or("")) == "slurmstepd";
 }
 
 }  // namespace rankshim

@@ -14,10 +14,20 @@ namespace rankshim {
 /// (slurm/src/plugins/proctrack, proctrack_p_signal).
 bool signals_every_process(std::string_view slurm_conf);
 
-/// Whether a signal from this process has reached everything below rankshim as well: it is slurmstepd, in a
-/// step of such a cluster. The deepest processes get it first (linuxproc/kill_tree.c). A batch script's own
-/// shell is signalled alone, and has no SLURM_STEP_ID. False if the sender or slurm.conf cannot be read: then
-/// a process may get a signal twice, but none is lost.
-bool has_signalled_whole_step(pid_t sender, const Environment& environment);
+/// SlurmStep is the step of this environment. It reads slurm.conf once, when it is made: the file may be on a
+/// network file system, and a signal must not wait for that.
+class SlurmStep {
+ public:
+  explicit SlurmStep(const Environment& environment);
+
+  /// Whether a signal from this process has reached everything below rankshim as well: it is slurmstepd, in a
+  /// step of such a cluster. The deepest processes get it first (linuxproc/kill_tree.c). A batch script's own
+  /// shell is signalled alone, and has no SLURM_STEP_ID. False if the sender or slurm.conf cannot be read:
+  /// then a process may get a signal twice, but none is lost.
+  [[nodiscard]] bool has_signalled_all(pid_t sender) const;
+
+ private:
+  bool signals_every_process_ = false;
+};
 
 }  // namespace rankshim

@@ -191,6 +191,7 @@ void free_shared_memory(const SharedMemory& memory) {
 struct Common {
   const std::vector<std::string>& arguments;
   const FoundTorch& torch;
+  const SlurmStep step;
   Attempts attempts;
   wait::Reached reached;                  // where the master is, if it was looked up
   std::optional<SharedMemory> memory;     // nothing: there is one attempt only
@@ -228,8 +229,8 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
   policy.launcher = launcher.get();
   policy.worker_signals = *run.settings.get<supervise::SignalSet>(Option::worker_signals);
   policy.ignored_at_start = ignored_at_start(job.choice, plan) & policy.worker_signals;
-  policy.sent_to_all = [&run](const supervise::Signal& signal) {
-    return has_signalled_whole_step(static_cast<pid_t>(signal.sender), run.node.environment());
+  policy.sent_to_all = [&all](const supervise::Signal& signal) {
+    return all.step.has_signalled_all(static_cast<pid_t>(signal.sender));
   };
   const Watchers::Judge judge_end = [&](const supervise::Ending& ended, const Details& details) {
     return judge(ended, job.choice, plan, details, numbers_of(ended, job), run.settings.flag(Option::strict));
@@ -314,6 +315,7 @@ awaitable<int> run_stages(const Run& run, const std::vector<std::string>& argume
   }
   Common all{.arguments = arguments,
              .torch = torch,
+             .step = SlurmStep(run.node.environment()),
              .attempts = Attempts(run.settings, *job),
              .reached = {},
              .memory = {},

@@ -256,9 +256,13 @@ void Supervisor::on_signal(const Signal& arrived) {
 
 void Supervisor::on_running_signal(const Signal& signal, bool stop, int arrived) {
   if (signal.number == SIGCONT && terminal_.continue_command(command_pid())) return;
-  const bool sent_to_all = signal.number == arrived && policy_.sent_to_all && policy_.sent_to_all(signal);
   const auto pass_on = [&] {
-    if (sent_to_all) return forwarder_.pass_on_to_the_rest(signal);
+    try {
+      if (signal.number == arrived && policy_.sent_to_all && policy_.sent_to_all(signal))
+        return forwarder_.pass_on_to_the_rest(signal);
+    } catch (const std::exception& error) {  // a process may get it twice, but it is not lost
+      loop::go_on_after(error);
+    }
     forwarder_.pass_on(signal, stop);
   };
   if (!stop) {

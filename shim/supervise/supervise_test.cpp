@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <csignal>
+#include <new>
 #include <thread>
 
 #include "supervise/kernel.h"
@@ -109,6 +110,18 @@ TEST_CASE("every signal is passed on once, in its order", "[supervise]") {
       CHECK(command.line().empty());
     }
   }
+}
+
+TEST_CASE("a signal is passed on even if whom it has reached cannot be found out", "[supervise]") {
+  Policy policy;
+  policy.sent_to_all = [](const Signal&) -> bool { throw std::bad_alloc(); };
+  Supervised command(Mode::subreaper, std::vector<std::string>{"python3", "-c", listener}, policy);
+  REQUIRE(command.line() == "ready");
+  for (const int signal : {SIGUSR1, SIGTERM}) {
+    command.signal(signal);
+    CHECK(command.line() == std::to_string(signal));
+  }
+  CHECK(command.ending().stop_signal == SIGTERM);
 }
 
 TEST_CASE("a real-time signal arrives as often as it was queued, with its values in order", "[supervise]") {
