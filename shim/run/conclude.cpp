@@ -68,7 +68,7 @@ awaitable<void> hold(const Run& run, std::chrono::milliseconds time) {
 }  // namespace
 
 awaitable<int> conclude(const Run& run, Verdict verdict, const Job* job, const supervise::Ending* ending,
-                        const Details& details) {
+                        const Details& details, bool stopped) {
   const Settings& settings = run.settings;
   const int code = exit_code_of(verdict, settings);
   if (code != verdict.code) verdict.sentence += "; --exit-map makes the exit code " + std::to_string(code);
@@ -96,7 +96,7 @@ awaitable<int> conclude(const Run& run, Verdict verdict, const Job* job, const s
   run.monitor.termination_log().finish(termination_message(report));
   say_verdict(verdict);  // what could not be written is said before it
   // A user who asked to stop, at whatever moment, does not want to inspect the container.
-  bool stopped = ending != nullptr && was_asked_to_stop(*ending);
+  stopped |= ending != nullptr && was_asked_to_stop(*ending);
   if (hook) {
     const std::string there = written ? path : std::string();
     stopped |= co_await run_post_stop(run, json, there);

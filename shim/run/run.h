@@ -46,9 +46,11 @@ std::string make_log_folder(const Job& job, const std::string& temporary);
 
 /// Publishes a verdict, whatever it is: the last line on stderr, the report, the termination log, the
 /// post-stop hook, and the hold of a failed container. `job` is null if there was none yet, `ending` if
-/// nothing was to be started. Returns the exit code.
+/// nothing was to be started. `stopped`: the user has asked to stop, which `ending` does not show. Returns
+/// the exit code.
 boost::asio::awaitable<int> conclude(const Run& run, Verdict verdict, const Job* job,
-                                     const supervise::Ending* ending = nullptr, const Details& details = {});
+                                     const supervise::Ending* ending = nullptr, const Details& details = {},
+                                     bool stopped = false);
 
 /// Runs `rankshim COMMAND`, `wait` and `preflight`: resolves, waits, launches, supervises, and reports how it
 /// ended. Takes the invocation over, whose settings it completes. Returns the exit code.

@@ -358,11 +358,12 @@ awaitable<int> run_whole(const Run& run, const std::vector<std::string>& argumen
                     fmt::format("the system refused a resource that supervising a process needs: {}",
                                 loop::reason(error)));
   }
+  bool stopped = false;
   if (!meets && !run.only_wait && is_own_fault(end.verdict)) {
     if (const auto known = job ? job : resolve_for_others(run, arguments))
-      co_await tell_early_end(run, *known, end.verdict);
+      stopped = co_await tell_early_end(run, *known, end.verdict);
   }
-  co_return co_await conclude(run, end.verdict, job ? &*job : nullptr);
+  co_return co_await conclude(run, end.verdict, job ? &*job : nullptr, nullptr, {}, stopped);
 }
 
 }  // namespace

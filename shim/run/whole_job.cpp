@@ -205,7 +205,7 @@ Outcome<link::Key> read_token(const std::string& path) {
   return link::Key(token);
 }
 
-awaitable<void> tell_early_end(const Run& run, const Job& job, const Verdict& verdict) {
+awaitable<bool> tell_early_end(const Run& run, const Job& job, const Verdict& verdict) {
   using namespace boost::asio::experimental::awaitable_operators;
   // For the other nodes' containers to start.
   const auto patience =
@@ -213,7 +213,7 @@ awaitable<void> tell_early_end(const Run& run, const Job& job, const Verdict& ve
   const auto token = job_token(run);
   const auto* known = std::get_if<std::optional<link::Key>>(&token);
   const auto* node = job.topology.as<StaticNode>();
-  if (!job.choice.links || node == nullptr || known == nullptr) co_return;
+  if (!job.choice.links || node == nullptr || known == nullptr) co_return false;
   Attempts attempts(run.settings, job);
   link::Options plan = plan_link(run, job, *node, *known, attempts, {});
   plan.timing.leave = patience;
@@ -222,10 +222,15 @@ awaitable<void> tell_early_end(const Run& run, const Job& job, const Verdict& ve
   try {
     const auto link = link::Link::make(run.io, std::move(plan));
     link->report_failure({.cause = outcome::Cause::exited, .code = verdict.code, .text = verdict.sentence});
-    co_await (link->meet(steady_clock::now() + patience) || next_end(run));
+    const auto met = co_await (link->meet(steady_clock::now() + patience) || next_end(run));
+    if (const auto* signal = std::get_if<supervise::Signal>(&met)) {
+      run.signals.drop();  // else the post-stop hook would get it
+      co_return supervise::asks_to_stop(signal->number);
+    }
   } catch (const boost::system::system_error& error) {
     log::warn("the other nodes are not told: {}", loop::reason(error));
   }
+  co_return false;
 }
 
 awaitable<std::unique_ptr<WholeJob>> join_job(const Run& run, Job& job, Attempts& attempts,

@@ -78,8 +78,8 @@ Outcome<link::Key> read_token(const std::string& path);
 
 /// Tells the other nodes, which wait for this one, that it cannot take part, so that they end and name it:
 /// with a link that is made for that. It takes some seconds at most, for node 0 may not be there yet. Does
-/// nothing where the nodes are not linked.
-boost::asio::awaitable<void> tell_early_end(const Run& run, const Job& job, const Verdict& verdict);
+/// nothing where the nodes are not linked. Returns whether a signal ended it that asks to stop.
+boost::asio::awaitable<bool> tell_early_end(const Run& run, const Job& job, const Verdict& verdict);
 
 /// Waits for the master as chosen or, linked (--link), for all nodes; throws an EarlyEnd if somebody never
 /// came, the nodes do not agree, or a signal came. The topology then knows which node hosts the master. To be
