@@ -26,6 +26,7 @@ using std::chrono::system_clock;
 // longer to start its first worker.
 constexpr milliseconds short_run{100};
 constexpr milliseconds between_memory_looks{100};
+constexpr milliseconds longest_between_memory_looks{10'000};
 
 // Of a status answer. The rest of it has less than 2 KiB.
 constexpr std::size_t longest_waiting_for = std::size_t{4} << 10U;
@@ -146,7 +147,8 @@ void Monitor::listen_for_memory() {
 }
 
 /// Under memory pressure the counters rise all the time, so the next look is a moment away. By then a process
-/// that was killed has its KILL.
+/// that was killed has its KILL. While none is killed (the page cache is at the limit), the looks become
+/// rare: ended() looks by itself.
 void Monitor::on_memory_event() {
   std::array<char, 4096> events{};
   boost::system::error_code ignored;
@@ -157,7 +159,13 @@ void Monitor::on_memory_event() {
     termination_log_.provisional(killed_meanwhile(the_limit(reading) + " was reached"));
   }
   const bool rose = oom_kills_.count(reading.oom_kills, steady_clock::now());
-  memory_timer_.expires_after(between_memory_looks);
+  memory_pause_ = rose ? between_memory_looks : std::min(2 * memory_pause_, longest_between_memory_looks);
+  try {
+    memory_timer_.expires_after(memory_pause_);
+  } catch (...) {
+    listen_for_memory();  // the kernel reports a change every 10 ms at most (linux:kernel/cgroup/cgroup.c)
+    throw;
+  }
   memory_timer_.async_wait([this, rose, kills = reading.oom_kills](const boost::system::error_code& error) {
     if (error) return;
     if (rose) note_who_runs(kills);

@@ -98,6 +98,7 @@ class Monitor {
   loop::Timer timer_;
   boost::asio::posix::stream_descriptor memory_events_;
   loop::Timer memory_timer_;
+  std::chrono::milliseconds memory_pause_{50};  // doubled before it is first used
   bool has_told_of_limit_ = false;
   OomKills oom_kills_;
   std::map<pid_t, OomEvidence> oom_;
