@@ -68,6 +68,13 @@ def test_a_worker_ends_as_without_rankshim_and_records_why(site, name):
     assert (done.code, done.stdout, done.stderr) == (bare.code, bare.stdout, bare.stderr)
 
 
+def test_a_sys_exit_that_no_python_code_calls_is_the_scripts_alone(site):
+    """Python prints the exception of an atexit callback: ours would be one more."""
+    done = site().worker("import atexit, sys\natexit.register(sys.exit, 3)\n")
+    assert done.stderr.count("SystemExit: 3\n") == 1 and "sitecustomize" not in done.stderr, done.stderr
+    assert done.error is None
+
+
 # What only CPython lets us see.
 OF_CPYTHON = {name for name, (_, _, message) in CASES.items()
               if name.startswith(("a text of", "a process")) or (message or "").startswith("sys.exit(")}

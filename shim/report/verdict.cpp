@@ -79,12 +79,19 @@ bool says_child_was_killed(const RootCause& root) {
          std::ranges::any_of(texts, [&](auto text) { return message.find(text) != message.npos; });
 }
 
+/// Whether this is how it ended: a script may have caught a sys.exit, and ended otherwise.
+bool explains(const PythonError& error, const RootCause& root) {
+  if (!is_exit(error.message)) return !error.message.empty();
+  const auto code = code_of_exit(error.message);
+  return code && !root.signal && (*code & 0xFF) == root.code;  // exit(3) keeps 8 bits
+}
+
 /// Adds the exception that it left, and whether a kill at the memory limit explains its end, or a lost peer:
 /// the exception shows that, or an end by ABRT, as NCCL's watchdog ends a worker whose collective does not
 /// finish (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, TORCH_NCCL_ASYNC_ERROR_HANDLING). Without
 /// accelerators there is no NCCL: gloo has no watchdog.
 void add_evidence(RootCause& root, const PythonError* error, const Details& details) {
-  if (error != nullptr && !error->message.empty()) root.error = error;
+  if (error != nullptr && explains(*error, root)) root.error = error;
   if (const auto oom = details.oom.find(root.pid); oom != details.oom.end())
     root.out_of_memory =
         root.signal == SIGKILL ? oom->second.own : oom->second.of_child && says_child_was_killed(root);
@@ -120,9 +127,13 @@ std::optional<RootCause> failure_of(supervise::WorkerEnd worker, const Details& 
   }
   if (by_torchrun && by_torchrun->local_rank == worker.local_rank)
     return cause_of(*by_torchrun, "torchrun", details);
-  worker.status = 1 << 8;  // Python's code for an uncaught exception
+  const auto error = details.workers.find(worker.local_rank);
+  if (error == details.workers.end()) return std::nullopt;
+  // An uncaught exception gives Python's code 1.
+  const auto code = static_cast<int>(code_of_exit(error->second.message).value_or(1) & 0xFF);
+  worker.status = code << 8;
   const RootCause root = cause_of(worker, "error file", details);
-  return root.error == nullptr ? std::nullopt : std::optional(root);
+  return root.error == nullptr || code == 0 ? std::nullopt : std::optional(root);
 }
 
 /// The first worker of the last set that failed by itself. Workers that the agent then ended, that a stop

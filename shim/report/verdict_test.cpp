@@ -410,6 +410,40 @@ TEST_CASE("where a script called sys.exit is told, and is neither an exception n
   CHECK(as_failure(*verdict.root).cause == outcome::Cause::exited);
 }
 
+TEST_CASE("a sys.exit that was caught does not explain another end", "[verdict]") {
+  const struct {
+    const char* call;
+    int status;
+    bool explains;
+  } cases[] = {
+      {"sys.exit(3) at train.py, line 7", exited(3), true},
+      {"sys.exit(3) at train.py, line 7", exited(5), false},
+      {"sys.exit(-1) at train.py, line 7", exited(255), true},
+      {"sys.exit(259) at train.py, line 7", exited(3), true},
+      {"sys.exit(139) at train.py, line 7", SIGSEGV, false},
+      {"sys.exit(99999999999999999999) at train.py, line 7", exited(255), false},
+  };
+  for (const auto& one : cases) {
+    INFO(one.call << ", status " << one.status);
+    const Details details = with_error(0, one.call);
+    const Verdict verdict =
+        judge(torchrun({worker(0, one.status, 2s)}), chosen(TorchrunLauncher{}), train, details);
+    REQUIRE(verdict.root);
+    CHECK((verdict.root->error != nullptr) == one.explains);
+    CHECK((verdict.sentence.find(one.call) != std::string::npos) == one.explains);
+  }
+}
+
+TEST_CASE("a sys.exit gives the code where the kernel does not show it", "[verdict]") {
+  const Details details = with_error(0, "sys.exit(3) at train.py, line 7");
+  supervise::WorkerEnd unknown = worker(0, 0, 2s);
+  unknown.status_known = false;
+  const Verdict verdict = judge(torchrun({unknown}), chosen(TorchrunLauncher{}), train, details);
+  REQUIRE(verdict.root);
+  CHECK(verdict.code == 3);
+  CHECK(verdict.root->error != nullptr);
+}
+
 TEST_CASE("nodes that never came give 75, whichever program gave up", "[verdict]") {
   Details details;
   for (const char* const given_up :

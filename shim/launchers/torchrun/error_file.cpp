@@ -15,6 +15,8 @@
 namespace rankshim {
 namespace {
 
+constexpr std::string_view exit_call = "sys.exit(";
+
 /// The document, or an unfinished one without what its end cuts in two (an escape, a key) and closed there;
 /// empty if it does not begin as an error file, or if it is so long that reading it again and again would
 /// take seconds.
@@ -181,7 +183,13 @@ bool is_error_of_busy_port(std::string_view exception) {
          exception.find("Address already in use") != std::string_view::npos;
 }
 
-bool is_exit(std::string_view exception) { return exception.starts_with("sys.exit("); }
+bool is_exit(std::string_view exception) { return exception.starts_with(exit_call); }
+
+std::optional<std::int64_t> code_of_exit(std::string_view exception) {
+  if (!is_exit(exception)) return std::nullopt;
+  exception.remove_prefix(exit_call.size());
+  return parse_number<std::int64_t>(exception.substr(0, exception.find(')')));
+}
 
 std::optional<supervise::WorkerEnd> read_failure(const Node& node, const std::string& path) {
   const auto document = node.file(path);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -50,6 +51,8 @@ bool is_error_of_busy_port(std::string_view exception);
 /// Whether it is none, but where a script has called sys.exit with a code: "sys.exit(3) at train.py, line 7"
 /// (python/sitecustomize.py, record).
 bool is_exit(std::string_view exception);
+/// The code in that, as the script has given it. Nothing if it is none, or does not fit.
+std::optional<std::int64_t> code_of_exit(std::string_view exception);
 
 /// The address or name of the peer that such an error names; empty if it names none.
 std::string_view peer_in(std::string_view exception);

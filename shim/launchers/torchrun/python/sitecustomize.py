@@ -259,8 +259,10 @@ def keep_exit():
                 text[:] = [one for one in arguments if isinstance(one, str)]
                 del place[:]
                 if arguments and isinstance(arguments[0], int) and arguments[0] != 0:
-                    caller = sys._getframe(1)
-                    place.append("sys.exit(%d) at %s, line %d" % (arguments[0], caller.f_code.co_filename, caller.f_lineno))
+                    caller = sys._getframe().f_back
+                    if caller is not None:  # atexit calls it from C
+                        where = caller.f_code.co_filename, caller.f_lineno
+                        place.append("sys.exit(%d) at %s, line %d" % ((arguments[0],) + where))
             return object.__new__(cls)
 
         __init__ = sys.exit
