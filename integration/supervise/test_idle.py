@@ -1,5 +1,6 @@
 """While the command runs, rankshim sleeps."""
 
+import itertools
 import os
 
 from lib.events import until
@@ -31,4 +32,22 @@ def test_it_sleeps_again_after_what_was_due(start):
     process = start("sh", "-c", "echo up; while :; do sleep 0.1; done", options=["--wait=none"], env=job)
     process.wait_line("up")
     until(lambda: 10_000 < sleeps(process.shim()) <= 15_000, "after the look at 5 s it sleeps until the one at 20 s")
+    process.kill()
+
+
+def test_it_looks_ever_more_rarely_at_a_memory_limit_where_nothing_is_killed(start, tmp_path):
+    """A full page cache raises `max` all the time."""
+    (tmp_path / "group").write_text("0::/\n")
+    events = tmp_path / "memory.events"
+    events.write_text("oom_kill 0\nmax 000000\n")
+    cgroup = f'mount --bind {tmp_path} /sys/fs/cgroup && mount --bind {tmp_path}/group /proc/$$/cgroup && exec "$@"'
+    process = start("sleep", "1000", before=["unshare", "--mount", "sh", "-c", cgroup, "sh"])
+    shim, rises = process.shim(), itertools.count(1)
+
+    def pressed():
+        with events.open("r+") as file:  # as long as before: nobody reads a part of it
+            file.write(f"oom_kill 0\nmax {next(rises):06}\n")
+        return 1000 < sleeps(shim) <= 10_000
+
+    until(pressed, "more than a second is between two looks", 20)
     process.kill()
