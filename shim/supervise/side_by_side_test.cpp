@@ -1,9 +1,11 @@
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <functional>
 #include <new>
 
 #include "base/text.h"
@@ -32,8 +34,9 @@ class Three : public Launcher {
 
 class Together {
  public:
-  Together(Mode mode, const std::string& script, Policy policy = {}, const std::string& second = {})
-      : command_((launcher_.second_ = second, mode), script, with(std::move(policy), launcher_)) {}
+  Together(Mode mode, const std::string& script, Policy policy = {}, const std::string& second = {},
+           const std::function<void()>& before = {})
+      : command_((launcher_.second_ = second, mode), script, with(std::move(policy), launcher_), before) {}
   Supervised* operator->() { return &command_; }
 
   /// So many lines, in the order of the alphabet.
@@ -154,6 +157,12 @@ TEST_CASE("a signal reaches each worker's group", "[supervise]") {
     workers->signal(SIGTERM);
     CHECK(workers->ending().number == 0);
   }
+}
+
+TEST_CASE("workers run though rankshim has no number in their PID namespace", "[supervise]") {
+  if (!rankshim::contains(modes(), Mode::pid_1)) return;
+  Together workers(Mode::subreaper, "trap 'exit 0' TERM; " + waits, {}, {}, [] { unshare(CLONE_NEWPID); });
+  CHECK(workers.lines(3) == Lines{"ready", "ready", "ready"});
 }
 
 TEST_CASE("a worker that cannot be executed ends those that were started before and after it",
