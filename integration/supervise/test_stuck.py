@@ -66,8 +66,8 @@ def test_a_command_that_not_even_kill_ends_is_named_with_where_it_waits_and_left
     assert process.wait() == 137
 
 
-# torchrun with two workers, as far as it matters here: when one has failed, it kills the other when its time is over, and waits
-# for its end without a limit (torch/distributed/elastic/multiprocessing/api.py, close).
+# torchrun with two workers, as far as it matters here: when one has failed, it asks the other to stop, kills it when its time
+# is over, and waits for its end without a limit (torch/distributed/elastic/multiprocessing/api.py, close).
 KILLS = """
 import glob, os, pathlib, subprocess, sys, tempfile, time
 logs = next(word.partition("=")[2] for word in sys.argv if word.startswith("--log_dir="))
@@ -92,6 +92,7 @@ open(os.environ["GO"]).read()
 workers[0].stdin.write(b"on\\n")
 workers[0].stdin.flush()
 while workers[0].poll() is None: time.sleep(0.1)
+workers[1].terminate()
 workers[1].kill()
 workers[1].wait()
 sys.exit(1)

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <csignal>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -34,13 +32,6 @@ constexpr milliseconds patience_after_workers{5000};    // the same, where these
 constexpr milliseconds patience_after_kill{5000};       // for a worker that the agent has killed
 constexpr milliseconds between_looks{1000};             // at most, while it may still import
 constexpr milliseconds time_of_execve{5};               // if a process is in the middle of execve(2)
-
-/// Whether a SIGKILL waits for the process, which waits in the kernel (proc(5), ShdPnd).
-bool was_killed(const Process& process) {
-  const std::string status = read_proc(process.pid, "status").value_or("");
-  const std::string pending(text_after(status, "ShdPnd:"));
-  return (std::strtoull(pending.c_str(), nullptr, 16) & supervise::bit(SIGKILL)) != 0;
-}
 
 }  // namespace
 
@@ -151,14 +142,20 @@ milliseconds Agent::time_of_workers() const {
 
 /// The agent stops its workers now: it kills those that are left when their time is over.
 void Agent::expect_kill_to_help() {
+  seen_dying_ = false;
   plan(Task::outlive, Clock::now() + time_of_workers() + patience_after_kill, [this] { look_at_killed(); });
 }
 
-/// Its limit may be another than is known here (--shutdown-timeout): what counts is that the KILL has come.
+/// Its limit may be another than is known here (--shutdown-timeout): what counts is that the KILL has come,
+/// or a TERM that ends them. There are two looks, because they may be ending at the first.
 void Agent::look_at_killed() {
   const std::vector<Process> running = record_.running();
   if (running.empty()) return;
-  if (!std::ranges::all_of(running, was_killed)) return expect_kill_to_help();
+  const std::vector<pid_t> going_on = running_processes();
+  if (std::ranges::any_of(running, [&](const Process& worker) { return contains(going_on, worker.pid); }))
+    return expect_kill_to_help();
+  if (!std::exchange(seen_dying_, true))
+    return plan(Task::outlive, Clock::now() + patience_after_kill, [this] { look_at_killed(); });
   give({.kind = Order::Kind::kill,
         .why = fmt::format("not even SIGKILL has ended {}, for which torchrun waits without a limit",
                            supervise::describe_hanging(running, record_.states))});

@@ -124,6 +124,7 @@ class Agent final : public Program {
   std::size_t memory_ = 0;      // the agent's memory map at the last look, as a hash
   int stop_signal_ = 0;         // the one that was passed on
   std::optional<std::chrono::milliseconds> grace_;
+  bool seen_dying_ = false;   // all that run, at the last look
   bool stops_alone_ = false;  // the workers got the stop, and the agent has not got it yet
 };
 
