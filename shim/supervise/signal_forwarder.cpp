@@ -45,19 +45,23 @@ void SignalForwarder::drop_kept() {
   due_.reset();
 }
 
-void SignalForwarder::pass_on(Signal signal, bool stop) {
+void SignalForwarder::pass_on(const Signal& signal, bool stop) {
+  if (!waits(signal.number)) forget_receivers(signal.number);
+  pass_on_further(signal, stop);
+}
+
+/// To those that are not known to have got it.
+void SignalForwarder::pass_on_further(Signal signal, bool stop) {
   // kill(2) would silently merge a real-time signal with others if the receiver's queue is full.
   if (signal.number >= first_real_time_signal && !signal.is_queued()) signal.code = SI_QUEUE;
-  const bool waits =
-      std::ranges::any_of(kept_, [&signal](const Kept& kept) { return kept.signal.number == signal.number; });
-  if (waits && signal.number < first_real_time_signal) return;  // merged, as the kernel would do
-  if (stop && !waits) forget_receivers(signal.number);
-  const int done = waits ? -EAGAIN : deliver(signal, stop);
+  const bool later = waits(signal.number);
+  if (later && signal.number < first_real_time_signal) return;  // merged, as the kernel would do
+  const int done = later ? -EAGAIN : deliver(signal, stop);
   if (stop && done >= 0) continue_stopped();
   if (done >= 0 || done == -ESRCH) return;
   if (done != -EAGAIN) {
     log::warn("{} cannot be passed on yet: {}", signal_name(signal.number), std::strerror(-done));
-  } else if (!waits && is_for_workers(signal.number)) {
+  } else if (!later && is_for_workers(signal.number)) {
     log::info(
         "{} is kept until {}", signal_name(signal.number),
         launcher_.receivers() ? "the launcher's workers can take it" : "a process of the command handles it");
@@ -67,14 +71,19 @@ void SignalForwarder::pass_on(Signal signal, bool stop) {
   if (!due_) set_due(true);
 }
 
-void SignalForwarder::pass_on_to_the_rest(const Signal& signal) {
-  if (!is_for_workers(signal.number)) return;
+void SignalForwarder::pass_on_to_the_rest(const Signal& signal, bool stop) {
+  const bool for_workers = is_for_workers(signal.number);
   forget_receivers(signal.number);
   for (const Process& process : everything()) {
-    const std::optional<SignalMasks> masks = signal_masks(process.pid);
+    const std::optional<SignalMasks> masks = for_workers ? signal_masks(process.pid) : std::nullopt;
     if (!masks || masks->handle(signal.number)) got_.push_back({process, signal.number});
   }
-  pass_on(signal);
+  if (for_workers) return pass_on_further(signal, stop);
+  if (stop) continue_stopped();
+}
+
+bool SignalForwarder::waits(int signal) const {
+  return std::ranges::any_of(kept_, [signal](const Kept& kept) { return kept.signal.number == signal; });
 }
 
 bool SignalForwarder::has_got(const Process& process, int signal) const {
@@ -235,17 +244,20 @@ void SignalForwarder::stop_what_is_left(bool first) {
   if (all.empty() && first) to_all({SIGTERM});
   std::vector<Process> roots = all;
   std::erase_if(roots, [this](const Process& process) {
-    return process.parent != getpid() ||
-           std::ranges::any_of(got_, [&](const Receiver& earlier) { return earlier.process.is(process); });
+    return process.parent != getpid() || std::ranges::any_of(got_, [&](const Receiver& earlier) {
+             return asks_to_stop(earlier.signal) && earlier.process.is(process);
+           });
   });
   walk_from(std::move(roots), all, {SIGTERM});
 }
 
-void SignalForwarder::continue_stopped() {
+void SignalForwarder::continue_stopped() try {
   std::vector<Process> all = everything();
   if (all.empty()) to_all({SIGCONT});
   std::erase_if(all, [](const Process& process) { return process.state != 'T' && process.state != 't'; });
   send_each(all, {SIGCONT});
+} catch (const std::bad_alloc& error) {
+  loop::go_on_after(error);
 }
 
 std::vector<Process> SignalForwarder::everything() const try {

@@ -33,11 +33,12 @@ class SignalForwarder {
 
   /// Passes a signal on, now or as soon as possible. `stop`: it asks the command to stop, and what is stopped
   /// (SIGSTOP) is continued.
-  void pass_on(Signal signal, bool stop = false);
+  void pass_on(const Signal& signal, bool stop = false);
 
   /// The same for a signal whose sender has sent it to everything below rankshim as well: only those get it
-  /// that could not take it then, if it is one of Policy::worker_signals, and otherwise nobody.
-  void pass_on_to_the_rest(const Signal& signal);
+  /// that could not take it then, if it is one of Policy::worker_signals, and otherwise nobody. Who has got a
+  /// stop so is not asked again.
+  void pass_on_to_the_rest(const Signal& signal, bool stop = false);
 
   /// When try_again() is to be called; nothing if no signal is kept.
   [[nodiscard]] const std::optional<Clock::time_point>& due() const { return due_; }
@@ -55,6 +56,7 @@ class SignalForwarder {
   void stop_what_is_left(bool first);
 
   /// Continues those that are stopped (by job control or a debugger): only then they can follow a signal.
+  /// Refused memory is logged.
   void continue_stopped();
 
   /// Everything that the command started; none if /proc does not show it, or memory for a list is refused.
@@ -75,7 +77,9 @@ class SignalForwarder {
 
   [[nodiscard]] bool is_for_workers(int signal) const { return (policy_.worker_signals & bit(signal)) != 0; }
   [[nodiscard]] bool has_got(const Process& process, int signal) const;
+  [[nodiscard]] bool waits(int signal) const;
   void forget_receivers(int signal);
+  void pass_on_further(Signal signal, bool stop);
   [[nodiscard]] bool can_take(const Process& worker, int signal) const;
   [[nodiscard]] std::vector<Process> own_among(const std::vector<Process>& all) const;
   [[nodiscard]] std::vector<Process> walkable() const;

@@ -259,7 +259,7 @@ void Supervisor::on_running_signal(const Signal& signal, bool stop, int arrived)
   const auto pass_on = [&] {
     try {
       if (signal.number == arrived && policy_.sent_to_all && policy_.sent_to_all(signal))
-        return forwarder_.pass_on_to_the_rest(signal);
+        return forwarder_.pass_on_to_the_rest(signal, stop);
     } catch (const std::exception& error) {  // a process may get it twice, but it is not lost
       loop::go_on_after(error);
     }
@@ -280,10 +280,12 @@ void Supervisor::on_running_signal(const Signal& signal, bool stop, int arrived)
   const bool interrupted = std::exchange(interrupted_, interrupted_ || arrived == SIGINT);
   if (!ending_.stop_signal) {
     pass_on();
-    std::string what = signal_name(arrived) + " received and passed on";
-    if (signal.number != arrived) what += " as " + signal_name(signal.number);
-    if (policy_.grace) what += "; what is left in " + seconds(*policy_.grace) + " is killed";
-    log::info("{}", what);
+    secondary([&] {
+      std::string what = signal_name(arrived) + " received and passed on";
+      if (signal.number != arrived) what += " as " + signal_name(signal.number);
+      if (policy_.grace) what += "; what is left in " + seconds(*policy_.grace) + " is killed";
+      log::info("{}", what);
+    });
     begin_stop(arrived, policy_.grace);
   } else if (interrupted && arrived == SIGINT && (launcher_.stops_workers() || starts_workers_)) {
     kill_all("a second SIGINT");
@@ -388,7 +390,7 @@ bool Supervisor::was_killed(int status) const {
 /// The command has ended, or one of the workers.
 void Supervisor::on_process_end(pid_t pid, int status) {
   const bool first = status != 0 && !failed_at_;
-  if (first || (command_ended() && !failed_at_)) record_end(pid, status);
+  if (first || (command_ended() && !failed_at_)) secondary([&] { record_end(pid, status); });
   if (first) failed_at_ = Clock::now();
   if (command_ended()) return on_command_end(status);
   if (first) end_other_workers();
@@ -428,7 +430,7 @@ void Supervisor::on_command_end(int status) {
     if (policy_.grace) kill_in(*policy_.grace);
   }
   terminal_.take_back();  // otherwise what is left would get a Ctrl-C that is meant for rankshim now
-  if (WIFSIGNALED(status)) leave_time_to_save(WTERMSIG(status));
+  if (WIFSIGNALED(status)) secondary([&] { leave_time_to_save(WTERMSIG(status)); });
   secondary([this] { launcher_.command_ended(ending_); });
   // The launcher has handled the workers that ended earlier, so their times are before this one.
   ending_.ended_at = Clock::now();

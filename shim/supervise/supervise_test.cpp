@@ -9,6 +9,7 @@
 #include <csignal>
 #include <new>
 #include <thread>
+#include <utility>
 
 #include "supervise/kernel.h"
 #include "supervise/supervised_for_test.h"
@@ -323,6 +324,74 @@ TEST_CASE("INT kills what is left, TERM does not hurry it", "[supervise]") {
     CHECK(ending.leftovers_killed == 1);
     CHECK_FALSE(ending.stop_signal);
     CHECK(command.line().empty());
+  }
+}
+
+TEST_CASE("what has got a notice with all others is asked to stop when it is left behind", "[supervise]") {
+  const std::string script =
+      "exec 2>&1; " + quiet_descriptor +
+      "coproc setsid bash -c 'trap \"echo noted >&2\" USR1; trap \"echo asked >&2; exit\" TERM; " +
+      wait_ready + "'; read -r -u ${COPROC[0]}; trap 'exit 6' USR2; " + ready_loop;
+  for (const Mode mode : modes()) {
+    INFO(name(mode));
+    Policy policy;
+    policy.worker_signals = bit(SIGUSR1);
+    policy.sent_to_all = [](const Signal& signal) { return signal.number == SIGUSR1; };
+    Supervised command(mode, script, policy);
+    REQUIRE(command.line() == "ready");
+    command.signal(SIGUSR1);
+    command.signal(SIGUSR2);
+    CHECK(command.line() == "asked");
+    const Ending ending = command.ending();
+    CHECK(ending.number == 6);
+    CHECK(ending.leftovers_killed == 0);
+  }
+}
+
+TEST_CASE("a notice to rankshim alone arrives after one to all", "[supervise]") {
+  const std::string script =
+      "trap 'echo noted' USR1; trap 'echo heard' USR2; trap 'exit 6' TERM; " + wait_ready;
+  for (const Mode mode : modes()) {
+    INFO(name(mode));
+    Policy policy;
+    policy.worker_signals = bit(SIGUSR1);
+    policy.sent_to_all = [before = false](const Signal& signal) mutable {
+      return signal.number == SIGUSR1 && !std::exchange(before, true);
+    };
+    Supervised command(mode, script, policy);
+    REQUIRE(command.line() == "ready");
+    command.signal(SIGUSR1);
+    command.signal(SIGUSR2);
+    CHECK(command.line() == "heard");  // and the first notice was not passed on
+    command.signal(SIGUSR1);
+    command.signal(SIGUSR2);
+    CHECK(command.line() == "noted");
+    command.signal(SIGTERM);
+    CHECK(command.ending().number == 6);
+  }
+}
+
+TEST_CASE("a stop that was sent to all continues what is stopped, and does not come again at the end",
+          "[supervise]") {
+  const std::string script = "exec 2>&1; " + quiet_descriptor +
+                             "setsid bash -c 'trap \"echo asked\" TERM; trap \"echo continued\" CONT; "
+                             "kill -STOP $$; while :; do read -r -t 0.2 -u 3; done' & child=$!; "
+                             "until [[ $(ps -o state= $child) == T ]]; do :; done; trap 'exit 6' USR2; " +
+                             ready_loop;
+  for (const Mode mode : modes()) {
+    INFO(name(mode));
+    Policy policy;
+    policy.grace = 2s;
+    policy.sent_to_all = [](const Signal& signal) { return signal.number == SIGTERM; };
+    Supervised command(mode, script, policy);
+    REQUIRE(command.line() == "ready");
+    command.signal(SIGTERM);
+    CHECK(command.line() == "continued");
+    command.signal(SIGUSR2);
+    CHECK(command.line().empty());
+    const Ending ending = command.ending();
+    CHECK(ending.number == 6);
+    CHECK(ending.leftovers_killed == 1);
   }
 }
 
