@@ -20,8 +20,9 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds first_delay{5};
-constexpr milliseconds longest_delay{5000};  // workers may come after hours of waiting for peers
-constexpr std::size_t most_kept = 10'000;    // then the kernel's queue fills, which its sender notices
+constexpr milliseconds longest_delay{5000};        // workers may come after hours of waiting for peers
+constexpr std::chrono::seconds time_to_start{60};  // for who may handle a notice, from its arrival on
+constexpr std::size_t most_kept = 10'000;          // then the kernel's queue fills, which its sender notices
 
 }  // namespace
 
@@ -56,7 +57,8 @@ void SignalForwarder::pass_on_further(Signal signal, bool stop) {
   if (signal.number >= first_real_time_signal && !signal.is_queued()) signal.code = SI_QUEUE;
   const bool later = waits(signal.number);
   if (later && signal.number < first_real_time_signal) return;  // merged, as the kernel would do
-  const int done = later ? -EAGAIN : deliver(signal, stop);
+  const Clock::time_point now = Clock::now();
+  const int done = later ? -EAGAIN : deliver({signal, stop, now});
   if (stop && done >= 0) continue_stopped();
   if (done >= 0 || done == -ESRCH) return;
   if (done != -EAGAIN) {
@@ -66,7 +68,7 @@ void SignalForwarder::pass_on_further(Signal signal, bool stop) {
         "{} is kept until {}", signal_name(signal.number),
         launcher_.receivers() ? "the launcher's workers can take it" : "a process of the command handles it");
   }
-  kept_.push_back({signal, stop});
+  kept_.push_back({signal, stop, now});
   if (kept_.size() == most_kept) signals_.hold_real_time(true);
   if (!due_) set_due(true);
 }
@@ -108,7 +110,7 @@ void SignalForwarder::try_again() {
   std::erase_if(kept_, [&](const Kept& kept) {
     const SignalSet number = bit(kept.signal.number);
     if ((waiting & number) != 0) return false;
-    const int done = deliver(kept.signal, kept.stop);
+    const int done = deliver(kept);
     if (kept.stop && done >= 0) continue_stopped();
     if (done < 0 && done != -ESRCH) waiting |= number;
     return (waiting & number) == 0;
@@ -118,10 +120,11 @@ void SignalForwarder::try_again() {
 }
 
 /// 0, or −errno; −ESRCH if nobody is left who could get it.
-int SignalForwarder::deliver(const Signal& signal, bool stop) try {
+int SignalForwarder::deliver(const Kept& kept) try {
+  const auto& [signal, stop, since] = kept;
   if (is_for_workers(signal.number)) {
     if (auto workers = launcher_.receivers()) return to_workers(*std::move(workers), signal);
-    if (policy_.scope == SignalScope::handlers) return to_handlers(signal);
+    if (policy_.scope == SignalScope::handlers) return to_handlers(signal, since);
   }
   if (const std::optional<int> done = stop ? walk(signal) : std::nullopt) return *done;
   if (policy_.scope == SignalScope::tree) return to_all(signal);
@@ -220,15 +223,17 @@ int SignalForwarder::to_workers(std::vector<Process> workers, const Signal& sign
 }
 
 /// For a program: to those in its tree that handle it, because it would end what only starts them (sh -c,
-/// timeout, conda run). −EAGAIN while nobody does, as long as one of several processes is young. After that,
-/// and to a program without children at once, it goes as any other signal.
-int SignalForwarder::to_handlers(const Signal& signal) {
+/// timeout, conda run). −EAGAIN while nobody does, as long as one of several processes is young, and at most
+/// for the time that a process counts as young: a loop always has a young child. After that, and to a program
+/// without children at once, it goes as any other signal.
+int SignalForwarder::to_handlers(const Signal& signal, Clock::time_point since) {
   const std::vector<Process> all = walkable();
   std::vector<Process> handlers = handlers_below(own_among(all), all, signal.number);
   const bool anybody = !handlers.empty();
   std::erase_if(handlers, [&](const Process& process) { return has_got(process, signal.number); });
   if (anybody) return handlers.empty() ? 0 : send_each(handlers, signal);
-  if (all.size() > 1 && std::ranges::any_of(all, is_young)) return -EAGAIN;
+  const bool in_time = Clock::now() < since + time_to_start;
+  if (in_time && all.size() > 1 && std::ranges::any_of(all, is_young)) return -EAGAIN;
   return to_command(signal, true);
 }
 

@@ -69,6 +69,7 @@ class SignalForwarder {
   struct Kept {
     Signal signal;
     bool stop = false;
+    Clock::time_point since;  // when it came
   };
   struct Receiver {
     Process process;
@@ -83,11 +84,11 @@ class SignalForwarder {
   [[nodiscard]] bool can_take(const Process& worker, int signal) const;
   [[nodiscard]] std::vector<Process> own_among(const std::vector<Process>& all) const;
   [[nodiscard]] std::vector<Process> walkable() const;
-  int deliver(const Signal& signal, bool stop);
+  int deliver(const Kept& kept);
   std::optional<int> walk(const Signal& signal);
   int walk_from(std::vector<Process> next, const std::vector<Process>& all, const Signal& signal);
   int to_workers(std::vector<Process> workers, const Signal& signal);
-  int to_handlers(const Signal& signal);
+  int to_handlers(const Signal& signal, Clock::time_point since);
   int to_command(const Signal& signal, bool groups);
   int to_group(pid_t leader, const Signal& signal);
   void set_due(bool progress);
