@@ -134,7 +134,7 @@ int run_peers(unsigned nodes, bool is_late) {
   for (const auto& peer : peers) peer->on_stop([&](const Stop&) { ++told; });
   const Time failure = now();
   const std::string fail =
-      to_text(Culprit{.rank = 7, .cause = Cause::signalled, .code = 137, .text = "was killed by SIGKILL"}) + '\n';
+      to_text(Culprit{.rank = 7, .cause = rankshim::outcome::Cause::signalled, .code = 137, .text = "was killed by SIGKILL"}) + '\n';
   asio::write(socket, asio::buffer(fail));
   run([&] { return told == nodes - 2; });
   std::printf("| link of %u nodes: from a failure to the last node that knows | %.1f ms |\n", nodes,

@@ -35,7 +35,8 @@ def one_failure(rankshim, tmp_path_factory):
     folder = tmp_path_factory.mktemp("job")
     (folder / "train.py").write_text("import os, pathlib, time\n"
                                      "rank = int(os.environ['RANK'])\n"
-                                     "if rank == 0: raise RuntimeError('[gloo/transport/tcp/pair.cc:538] Connection closed by peer [127.0.0.1]:4711')\n"
+                                     "at = '[gloo/transport/tcp/pair.cc:538]'\n"
+                                     "if rank == 0: raise RuntimeError(f'{at} Connection closed by peer [127.0.0.1]:4711')\n"
                                      "while rank == 1 and not pathlib.Path('node-0.json').exists(): time.sleep(0.01)\n"
                                      "if rank == 1: raise ValueError('loss is nan')\n")
     job = Job(rankshim, folder, 3, ["train.py"], *APART, workers=1)
