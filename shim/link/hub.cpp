@@ -291,6 +291,7 @@ class Hub final : public Link {
   void release() override { roster_.release(); }
 
   asio::awaitable<void> gather(Time deadline) override {
+    deadline_ = deadline;
     co_await listen(deadline);
     roster_.give_up_at(deadline);
     due_.signal();
@@ -347,9 +348,10 @@ class Hub final : public Link {
   }
 
   /// A node has failed or was asked to stop while all meet. Those that come a moment later would look for
-  /// this one until their time is over.
+  /// this one until their time is over. After the meeting's own deadline nobody would have been let in.
   asio::awaitable<void> tell_those_to_come() {
-    const Time until = now() + options_.timing.leave;
+    const milliseconds patience = hurries() ? options_.timing.leave : options_.timing.late;
+    const Time until = std::min(deadline_, now() + patience);
     if (!port_.is_open()) co_await listen(until);
     while (port_.is_open() && !roster_.all_came() && now() < until) co_await changed_.wait(until);
   }
@@ -362,7 +364,8 @@ class Hub final : public Link {
   std::map<ConnectionId, Time> limited_;  ///< they are to say who they are, or to close, until then
   std::unordered_map<ConnectionId, Hello> unproven_;  ///< they said who they are, and are to prove the token
   ConnectionId last_id_ = myself;
-  loop::Event due_;  ///< for act()
+  Time deadline_ = Time::max();  ///< of the meeting
+  loop::Event due_;              ///< for act()
   bool short_of_descriptors_ = false;
   std::string in_use_;  ///< the master's port, and by whom, while this waits for it
 };

@@ -29,6 +29,7 @@ struct Timing {
                                               ///< … the meeting, so that all say the same
   std::chrono::milliseconds farewell{1'000};  ///< for the last words, at most
   std::chrono::milliseconds leave{3'000};     ///< for a node that takes no part to meet those that it tells
+  std::chrono::milliseconds late{10'000};     ///< the same for node 0, unless its platform may kill it soon
   std::chrono::milliseconds end{600'000};     ///< for all nodes' commands to end, when all start again
 };
 

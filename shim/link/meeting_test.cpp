@@ -106,6 +106,7 @@ TEST_CASE("a node that leaves the meeting before it has met anybody is named to 
   for (const unsigned leaver : {0U, 1U}) {
     TestJob job;
     job.options[1 - leaver].timing.leave = 100ms;  // it has nobody to tell
+    job.options[1 - leaver].timing.late = 100ms;
     job.links[leaver] = Link::make(job.io, job.options[leaver]);
     bool left = false;
     asio::co_spawn(job.io, leave(*job.links[leaver]), [&](const std::exception_ptr&) { left = true; });
@@ -158,6 +159,7 @@ TEST_CASE("a node that leaves the meeting is named to those that wait for it", "
   for (const unsigned leaver : {0U, 1U}) {
     TestJob job;
     job.options[0].timing.leave = 100ms;  // node 1 is here already, and node 2 never comes
+    job.options[0].timing.late = 100ms;
     CancelledMeeting meeting(job, leaver);
     job.start(1 - leaver);
     REQUIRE(job.run_until([&] { return !job.links[1]->waiting().empty() || job.missing() == 1; }));
@@ -196,6 +198,48 @@ TEST_CASE("a node that cannot take part tells those that wait, and those that co
                                        std::to_string(leaver) + ") failed: there is no python");
       }
     }
+  }
+}
+
+TEST_CASE("a node that comes seconds after another could not take part is told by node 0, which waits for it",
+          "[link]") {
+  TestJob job;
+  job.options[0].timing.leave = 0ms;  // that of a node 0 that was asked to stop
+  job.options[0].timing.late = 100'000ms;
+  job.start(0);
+  job.links[1] = Link::make(job.io, job.options[1]);
+  job.links[1]->report_failure({.cause = Cause::exited, .code = 127, .text = "there is no python"});
+  asio::co_spawn(job.io, job.links[1]->meet(now() + 100s),
+                 [&](const std::exception_ptr&, Met met) { job.met[1] = std::move(met); });
+  REQUIRE(job.run_until([&] { return job.met[1].has_value(); }));
+  for (int i = 0; i < 5; ++i) job.io.run_one_for(10ms);
+  CHECK_FALSE(job.met[0]);
+  job.start(2, 5s);
+  REQUIRE(job.all_met());
+  for (const unsigned rank : {0U, 2U}) {
+    CHECK(std::get<Refuse>(*job.met[rank]).code == exit_code::peer);
+    CHECK(job.refusal(rank) == "node 1 (host host-1) failed: there is no python");
+  }
+}
+
+TEST_CASE(
+    "a node 0 that cannot take part waits no longer than its time, also where its port is held or freed",
+    "[link]") {
+  for (const bool is_freed : {false, true}) {
+    TestJob job;
+    for (std::chrono::milliseconds* const time :
+         {&job.options[0].timing.leave, &job.options[0].timing.late, &job.options[0].timing.end})
+      *time = 1'000'000ms;
+    tcp::acceptor other(job.io);
+    REQUIRE_FALSE(open_listener(other, job.port.number(), 16));
+    job.links[0] = Link::make(job.io, job.options[0]);
+    job.links[0]->report_failure({.cause = Cause::exited, .code = 127, .text = "there is no python"});
+    asio::co_spawn(job.io, job.links[0]->meet(now() + 500ms),
+                   [&](const std::exception_ptr&, Met met) { job.met[0] = std::move(met); });
+    REQUIRE(job.run_until([&] { return !job.links[0]->waiting().empty(); }));
+    if (is_freed) other.close();
+    REQUIRE(job.all_met());
+    CHECK(job.refusal(0) == "node 0 (host host-0) failed: there is no python");
   }
 }
 
