@@ -140,7 +140,9 @@ void Roster::arrived(ConnectionId id, const Hello& hello, Time now) {
     return send(id, std::get<Refuse>(*met_));
   }
   last_arrival_ = std::max(last_arrival_, now);
-  if (hello.failure && hello.rank != 0 && hello.rank < nodes_.size()) {  // it need not fit to what it leaves
+  // The rest need not fit to what it leaves. But a stranger may have the same run id, as the default one.
+  const bool is_ours = hello.nnodes == own.nnodes && hello.port == own.port;
+  if (hello.failure && is_ours && hello.rank != 0 && hello.rank < nodes_.size()) {
     connect(nodes_[hello.rank], id);
     nodes_[hello.rank].hello = hello;
     return fail(nodes_[hello.rank], *hello.failure, now);

@@ -447,6 +447,28 @@ TEST_CASE("a node of another job that cannot take part there ends nothing here",
   CHECK(story.ready());
 }
 
+TEST_CASE("a failure of a node of another job with the same run id ends nothing here", "[link]") {
+  struct Case {
+    const char* name;
+    void (*change)(Hello&);
+  };
+  const Case cases[] = {
+      {"another number of nodes", [](Hello& hello) { hello.nnodes = 99; }},
+      {"another port", [](Hello& hello) { hello.port = 1; }},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.name);
+    Story story;
+    Hello other = hello_of(1);
+    c.change(other);
+    other.instance = "another", other.failure = Culprit{.cause = Cause::exited, .code = 127};
+    story.arrive(9, other);
+    CHECK(story.refusal(0).empty());
+    story.leave(9);
+    story.all_launch();
+  }
+}
+
 TEST_CASE("a node that comes after the meeting has ended is told how it ended", "[link]") {
   Story story;
   story.arrive(1);
