@@ -320,13 +320,13 @@ void Roster::launch(Time now) {
 
 void Roster::come_back(ConnectionId id, const Hello& hello) {
   Node* node = hello.rank < nodes_.size() ? &nodes_[hello.rank] : nullptr;
-  if (node == nullptr || hello.instance != node->hello.instance || node->state == Node::State::lost)
+  if (node == nullptr || hello.instance != node->hello.instance)
     return send(id, Refuse{exit_code::configuration,
                            "the job has started without " + node_name(hello.rank, hello.host)});
   connect(*node, id);
   node->lost_at = Time::max();
-  send(id, node->go);  // the first one may have been lost with the connection
-  if (stop_) send(id, *stop_);
+  send(id, node->go);           // the first one may have been lost with the connection
+  if (stop_) send(id, *stop_);  // also for a node that was lost, as the others know
   if (released_ || all_done()) send(id, End{});
 }
 

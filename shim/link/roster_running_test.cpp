@@ -313,6 +313,28 @@ TEST_CASE("a node that comes back within 10 s is not lost, and learns what it mi
   CHECK(calm.told<Go>(2));
 }
 
+TEST_CASE("a node that comes back when it is lost already learns that it is the one that was lost",
+          "[link]") {
+  for (const bool again : {false, true}) {
+    Story story(hello_of(0), {.decide = [again](Stop& stop) { stop.again = again; }});
+    story.all_launch();
+    story.leave(1);
+    story.pass(11s);
+    REQUIRE(story.told<Stop>(2));
+    story.arrive(8, hello_of(1));
+    REQUIRE(story.told<Stop>(8));
+    CHECK(story.told<Stop>(8)->sentence() == story.told<Stop>(2)->sentence());
+    CHECK(story.told<Stop>(8)->culprit.node == 1);
+    CHECK(story.told<Stop>(8)->again == again);
+    CHECK_FALSE(story.closed[8]);
+    story.say(0, Done{143}), story.say(2, Done{143});
+    CHECK_FALSE(story.roster.all_ended());  // what it still has to end is waited for
+    story.say(8, Done{143});
+    CHECK(story.roster.all_ended());
+    CHECK(story.roster.nodes()[1].state == Node::State::lost);
+  }
+}
+
 TEST_CASE("only the same process of the same job can come back", "[link]") {
   struct Case {
     void (*change)(Hello&);
