@@ -205,12 +205,11 @@ def test_a_node_0_without_rankshim_is_recognised_and_the_job_goes_on(start, clus
                "while True:\n kept.append(s.accept()[0])\n if len(kept[-1].recv(6)) == 6: kept[-1].sendall(b'\\1' + bytes(7))")
     other = cluster[0].start_beside(["python3", "-c", answers], name="a store")
     other.wait_line("UP", 20)
-    node = start(1, shell("echo UP"))
-    assert node.wait(60) == 0, node.transcript()
+    node, must = start(1, shell("echo UP")), start(2, shell("echo UP"), RANKSHIM_LINK="on")
+    assert node.wait(LONG) == 0, node.transcript()  # after a minute: the store could be another job's
     (line,) = [line for line in node.stderr.splitlines() if "goes on without a link" in line]
     assert "warning: " in line and line.endswith("; --link on makes this an error")
-    must = start(2, shell("echo UP"), RANKSHIM_LINK="on")
-    assert must.wait(60) == 78, must.transcript()
+    assert must.wait(LONG) == 78, must.transcript()
 
 
 def test_a_node_0_that_is_silent_for_longer_than_any_answer_takes_is_waited_for(start):

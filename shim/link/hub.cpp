@@ -101,6 +101,7 @@ class Hub final : public Link {
       co_await changed_.wait(std::min(deadline, now() + options_.timing.retry));
     }
     in_use_.clear();
+    roster_.listens(now());
     if (const auto error = open_listener(way_back_, 0, backlog))
       log::warn("the link: a connection that is lost cannot be made again: {}", error.message());
     for (tcp::acceptor* const acceptor : {&port_, &way_back_})

@@ -210,10 +210,7 @@ class Peer final : public Link {
       // Node 0 may have begun a little later, and then its word is the one that counts.
       const Time last = deadline + options_.timing.verdict;
       while (connection_ && !met_ && now() < last) co_await changed_.wait(last);
-      const auto between =
-          stranger_at_.empty()
-              ? options_.timing.retry
-              : std::chrono::ceil<milliseconds>(schedule_.between_checks(options_.timing.stranger));
+      const auto between = stranger_at_.empty() ? options_.timing.retry : between_strangers();
       if (!met_) co_await pause(between, deadline);  // what welcomes it may always close
     }
     if (!met_) {
@@ -257,21 +254,30 @@ class Peer final : public Link {
         if (answer == Answer::settled) co_return;
         is_store = is_store || (answer == Answer::store && address != stranger_at_);
       }
-      // Something of the previous attempt may still listen there.
-      if (is_store && !welcome_ && !options_.rules.decide)
+      // Something of the previous attempt may still listen there. Or another job has the port, for which node
+      // 0 waits: nothing that a store says tells whose it is.
+      const bool is_node_0s = is_store && !welcome_ && !options_.rules.decide;
+      store_since_ = is_node_0s ? std::min(store_since_, now()) : Time::max();
+      if (is_node_0s && now() - store_since_ >= options_.rules.clients)
         co_return take(no_link(fmt::format(
-            "node 0 answers at {}, but not as rankshim: torch's store answers there; if this node "
-            "was started again, start the whole job again, and if its rank exists twice, end one "
-            "of the two",
-            master_)));
+            "node 0 answers at {}, but not as rankshim: torch's store answers there, and has for {}; if it "
+            "is "
+            "another job's, set another RANKSHIM_MASTER_PORT on all nodes, if this node was started again, "
+            "start the whole job again, and if its rank exists twice, end one of the two",
+            master_, seconds(options_.rules.clients))));
       // It may have said go while the connection was lost; then it listens elsewhere.
       if (way_back_.port() != 0 && co_await connect(way_back_, deadline) == Answer::settled) co_return;
-      next = std::min(longest, next);
+      next = is_node_0s ? between_strangers() : std::min(longest, next);
       co_await pause(next, deadline);  // a cancelled try is no reason
       next *= 2;
       if (!launched() && options_.self.rank != 0 && reports_.lets(reason_))
         log::info("waiting for node 0 at {}: {}", master_, reason_);
     }
+  }
+
+  /// Between two tries where somebody answers who is not this job's node 0.
+  [[nodiscard]] milliseconds between_strangers() const {
+    return std::chrono::ceil<milliseconds>(schedule_.between_checks(options_.timing.stranger));
   }
 
   asio::awaitable<void> pause(milliseconds about, Time deadline) {
@@ -352,6 +358,7 @@ class Peer final : public Link {
   std::string reason_;                      ///< why there is no connection
   std::string not_it_;                      ///< why somebody who answered is not the hub
   std::string stranger_at_;                 ///< the address of the last that was another job's
+  Time store_since_ = Time::max();          ///< torch's store has answered every try since then
   Seldom reports_;
   std::vector<Message> said_;  ///< a new connection begins with it
 };

@@ -81,10 +81,7 @@ std::string_view word(Node::State state) {
 }
 
 Roster::Roster(Hello own, Rules rules, Time now)
-    : rules_(std::move(rules)),
-      nodes_(own.nnodes),
-      last_arrival_(now),
-      next_report_(now + rules_.first_report) {
+    : rules_(std::move(rules)), nodes_(own.nnodes), last_arrival_(now) {
   nodes_[0].hello = std::move(own);
   nodes_[0].connection = myself;
   nodes_[0].state = Node::State::here;
@@ -231,7 +228,8 @@ bool Roster::is_complete() const {
 }
 
 /// When what is wrong ends the meeting: at once if nobody else can come, else if nobody has come for a while.
-/// Clients of torch's store may be strangers, too, or several nodes at one address.
+/// Clients of torch's store may be strangers, too, or several nodes at one address: alone they end it only
+/// when nobody has come for long, for a node that is late may be the one that is missing.
 Time Roster::refused_at() const {
   std::size_t most = nodes_.size(), least = nodes_.size();
   for (const Wrong& wrong : wrong_) {
@@ -242,8 +240,8 @@ Time Roster::refused_at() const {
   const std::size_t count =
       nodes_.size() - static_cast<std::size_t>(to_come) + wrong_.size() + store_clients_.size();
   if (wrong_.empty() && store_clients_.empty()) return Time::max();
-  if (count >= most) return last_arrival_;
   if (wrong_.empty()) return last_arrival_ + rules_.clients;
+  if (count >= most) return last_arrival_;
   return last_arrival_ + (count >= least ? rules_.settle : rules_.patience);
 }
 

@@ -82,7 +82,8 @@ class Roster {
     std::chrono::milliseconds answer{500};       ///< for a node whose place was taken to show that it lives
     std::chrono::milliseconds settle{800};       ///< after the last arrival, before the job is refused
     std::chrono::milliseconds patience{10'000};  ///< the same while nodes are missing as well
-    std::chrono::milliseconds clients{60'000};   ///< the same where only torch's store's clients have come
+    std::chrono::milliseconds clients{60'000};   ///< the same where only torch's store's clients have come, …
+                                                 ///< … and that long its store must answer in node 0's place
     /// For the cause to come, when a worker has lost its peer: what is there may still end, or save.
     std::chrono::milliseconds hold{5'000};
     /// So long before that is over, all nodes are asked how their workers are.
@@ -101,6 +102,8 @@ class Roster {
   void is_at(const std::string& address) {
     if (nodes_[0].hello.seen.empty()) nodes_[0].hello.seen = address;
   }
+  /// Nodes can come from now on: who is missing is no fault of theirs before.
+  void listens(Time now) { next_report_ = now + rules_.first_report; }
   void arrived(ConnectionId id, const Hello& hello, Time now);
   void said(ConnectionId id, const Message& message, Time now);
   /// `unheard`: not all that it was sent has come to it.
@@ -193,7 +196,7 @@ class Roster {
   Time look_at_ = Time::max();     ///< all nodes are asked then how their workers are
   Time held_until_ = Time::max();  ///< the first that only lost its peer counts then, if no cause has come
   Time last_arrival_;
-  Time next_report_;
+  Time next_report_ = Time::max();
   Time last_report_;
   bool has_news_ = false;  ///< for node 0's own log
   bool released_ = false;

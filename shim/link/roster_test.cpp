@@ -73,6 +73,17 @@ TEST_CASE("who is missing is told to all who wait, every 30 s", "[link]") {
   CHECK(story.refusal(0) == story.refusal(2));
 }
 
+TEST_CASE("nobody is called missing while node 0 waits for its port", "[link]") {
+  const Time began(1000s);
+  Roster roster(hello_of(0), {}, began);
+  CHECK(roster.tick(began + 60s) == Time::max());
+  CHECK(roster.take_outgoing().empty());
+  roster.listens(began + 60s);
+  CHECK(roster.tick(began + 60s) == began + 65s);
+  roster.tick(began + 65s);
+  CHECK(roster.take_outgoing().size() == 1);
+}
+
 TEST_CASE("what cannot be one job is refused on all nodes within a second, with both hosts' names",
           "[link]") {
   struct Case {
@@ -359,10 +370,13 @@ TEST_CASE("a node that gave up a moment before the time is over is none that did
   }
 }
 
-TEST_CASE("a store's client in the place of a node means a job without a link", "[link]") {
+TEST_CASE("a store's client in the place of a node means a job without a link if that node does not come",
+          "[link]") {
   Story story;
   story.roster.store_client("10.0.0.2", story.now);
   story.arrive(1);
+  story.pass(59s);
+  CHECK(story.refusal(0).empty());
   story.pass(1s);
   REQUIRE(story.told<Refuse>(1));
   CHECK(story.told<Refuse>(1)->code == 0);

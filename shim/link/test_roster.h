@@ -29,7 +29,9 @@ inline const Culprit stopped{.cause = Cause::stop_requested, .code = 143, .text 
 
 /// A roster of three nodes, its clock, and what it last said to each connection.
 struct Story {
-  explicit Story(Hello own = hello_of(0), Roster::Rules rules = {}) : roster(std::move(own), rules, now) {}
+  explicit Story(Hello own = hello_of(0), Roster::Rules rules = {}) : roster(std::move(own), rules, now) {
+    roster.listens(now);
+  }
 
   void arrive(ConnectionId id, const Hello& hello) {
     Hello seen = hello;
