@@ -88,6 +88,11 @@ std::string without_url_passwords(std::string_view text) {
   });
 }
 
+/// The text without the blanks and tabs at its beginning.
+std::string_view without_blanks(std::string_view text) {
+  return text.substr(std::min(text.find_first_not_of(" \t"), text.size()));
+}
+
 /// The token at the beginning of the text (RFC 9110, 11.2: token68).
 std::string_view token_in(std::string_view text) {
   return text.substr(
@@ -108,12 +113,13 @@ std::string_view secret_of_header(std::string_view text) {
   };
   skip("'\"\\");
   if (text.empty() || std::string_view(":=,").find(text.front()) == std::string_view::npos) return {};
-  skip(":=, ");
+  skip(":=, \t");
   if (text.starts_with("b'") || text.starts_with("b\"")) text.remove_prefix(1);
   skip("'\"\\");
   const std::string_view first = token_in(text);
-  const bool has_scheme = first.size() < text.size() && text[first.size()] == ' ';
-  if (has_scheme) text.remove_prefix(first.size() + 1);
+  const std::string_view rest = text.substr(first.size()), behind = without_blanks(rest);
+  const bool has_scheme = behind.size() < rest.size();
+  if (has_scheme) text = behind;
   const std::string_view token = token_in(text);
   const auto value = text.find_first_not_of('=', token.find('='));  // not behind base64's last "=="
   if (value < token.size() || (value < text.size() && text[value] == '"'))
@@ -136,9 +142,12 @@ std::string without_credentials(std::string text) {
     std::size_t multiple = 1;
   };
   // Basic has a name and a password in base64 (RFC 7617).
-  for (const Scheme& scheme : {Scheme{"bearer "}, {"negotiate "}, {"ntlm "}, {"dpop "}, {"basic ", 8, 4}})
+  for (const Scheme& scheme : {Scheme{"bearer"}, {"negotiate"}, {"ntlm"}, {"dpop"}, {"basic", 8, 4}})
     text = without(text, lower_case(text), scheme.name, [&](std::size_t at) {
-      const std::string_view token = token_in(std::string_view(text).substr(at + scheme.name.size()));
+      const std::string_view rest = std::string_view(text).substr(at + scheme.name.size());
+      const std::string_view behind = without_blanks(rest);
+      if (behind.size() == rest.size()) return std::string_view();
+      const std::string_view token = token_in(behind);
       const bool is_one =
           token.size() >= scheme.shortest && token.size() % scheme.multiple == 0 && is_no_word(token);
       return is_one ? token : std::string_view();
@@ -158,10 +167,41 @@ bool is_secret_option(std::string_view name) {
   return std::ranges::find(ends, last) != ends.end() || (last == "key" && between != std::string_view::npos);
 }
 
+constexpr std::string_view of_key = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+
+/// Removes the VALUE of each secret "KEY": "VALUE", as JSON or a dictionary has it, also with escaped quotes.
+std::string without_keyed_secrets(std::string_view text) {
+  constexpr std::string_view quotes = "'\"";
+  const auto without_end = [](std::string_view& of, std::string_view those) {
+    const std::size_t size = of.find_last_not_of(those) + 1;
+    const bool ends_so = size < of.size();
+    of = of.substr(0, size);
+    return ends_so;
+  };
+  return without(text, text, ":", [&](std::size_t at) -> std::string_view {
+    std::string_view key = text.substr(0, at);
+    without_end(key, " \t");
+    if (!without_end(key, "'\"\\")) return {};
+    key = key.substr(key.find_last_not_of(of_key) + 1);
+    if (key.empty() || !is_secret_option(key)) return {};
+    std::string_view value = without_blanks(text.substr(at + 1));
+    const bool is_escaped = value.starts_with('\\');
+    value = value.substr(std::min(value.find_first_not_of('\\'), value.size()));
+    if (value.empty()) return {};
+    const bool is_quoted = quotes.find(value.front()) != std::string_view::npos;
+    auto end = is_quoted ? value.find(value.front(), 1) : value.find_first_of(" ,}]\t\n");
+    while (is_quoted && !is_escaped && end != std::string_view::npos && value[end - 1] == '\\')
+      end = value.find(value.front(), end + 1);
+    value = value.substr(0, end);
+    if (is_quoted) value.remove_prefix(1);
+    without_end(value, "\\");
+    return value.size() >= shortest_secret ? value : std::string_view();
+  });
+}
+
 /// Removes the VALUE of each secret KEY=VALUE in a list of them, such as a URL's query or a shell command
 /// line.
 std::string without_named_secrets(std::string_view text) {
-  constexpr std::string_view of_key = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
   std::size_t end = 0;  // of the value; that of the next one too, if it is within this one
   return without(text, text, "=", [&](std::size_t at) {
     if (at >= end) end = std::min(text.find_first_of(" ,;&|'\"\t\n)", at), text.size());
@@ -247,7 +287,7 @@ std::vector<std::string> Redactor::words(std::vector<std::string> command) const
              word.size() - equals > shortest_secret)
       word = word.substr(0, equals + 1).append(redacted_mark);
     else
-      word = whole(without_named_secrets(word));
+      word = whole(without_keyed_secrets(without_named_secrets(word)));
   }
   return command;
 }

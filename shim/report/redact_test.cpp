@@ -79,6 +79,31 @@ TEST_CASE("what an option or a key calls a secret is one in a command", "[redact
             "TOKEN=[redacted] TOKEN=$HF_TOKEN exec curl 'https://h/?access_token=[redacted]&x=1'"});
 }
 
+TEST_CASE("what a key of JSON or a dictionary calls a secret is one in a command", "[redact][attack]") {
+  struct Case {
+    const char *word, *shown;
+  };
+  for (const Case& one : std::initializer_list<Case>{
+           {R"(--cfg={"api_key": "abcdefgh", "lr": 0.0001})",
+            R"(--cfg={"api_key": "[redacted]", "lr": 0.0001})"},
+           {R"({"db":{"password":"sword fish"}})", R"({"db":{"password":"[redacted]"}})"},
+           {R"({'hf_token' : 'hf_1234567'})", R"({'hf_token' : '[redacted]'})"},
+           {R"({\"hf_token\":\"hf_1234567\",\"x\":1})", R"({\"hf_token\":\"[redacted]\",\"x\":1})"},
+           {R"({"db_pass": "sword\"fish", "x": 1})", R"({"db_pass": "[redacted]", "x": 1})"},
+           {R"({"pass": 12345678})", R"({"pass": [redacted]})"},
+           {R"({"password": "swordfish)", R"({"password": "[redacted])"},
+           // No secrets:
+           {R"({"max_tokens": "100000", "key": "layer_0", "auth": true})",
+            R"({"max_tokens": "100000", "key": "layer_0", "auth": true})"},
+           {R"({"password":)", R"({"password":)"},
+           {"password: swordfish", "password: swordfish"},
+       }) {
+    const std::vector<std::string> words =
+        Redactor(Environment(std::vector<std::string>{})).words({one.word});
+    CHECK(words.front() == one.shown);
+  }
+}
+
 TEST_CASE("the password of a URL is taken out", "[redact][attack]") {
   CHECK(redacted({}, "postgres://me:se@cret@db:5432/x, http://host:80/a@b, s3://bucket/key") ==
         "postgres://me:[redacted]@db:5432/x, http://host:80/a@b, s3://bucket/key");
@@ -96,6 +121,9 @@ TEST_CASE("the credentials of HTTP are taken out, whatever their scheme and case
   for (const Case& one : std::initializer_list<Case>{
            {"authorization: bearer eyJhbGciOiJIUzI1NiJ9.e30", "authorization: bearer [redacted]"},
            {"BEARER eyJhbGciOiJIUzI1NiJ9.e30", "BEARER [redacted]"},
+           {"Bearer  eyJhbGciOiJIUzI1NiJ9.e30", "Bearer  [redacted]"},
+           {"BEARER\teyJhbGciOiJIUzI1NiJ9.e30", "BEARER\t[redacted]"},
+           {"Authorization:\ttoken \tghp_0123456", "Authorization:\ttoken \t[redacted]"},
            {"Authorization: Basic dXNlcjpwYXNz", "Authorization: Basic [redacted]"},
            {"sent Basic dXNlcjpwYXNzd29yZA== to h", "sent Basic [redacted] to h"},
            {"{'authorization': b'basic dXNlcjpwYXNz'}", "{'authorization': b'basic [redacted]'}"},
@@ -124,8 +152,10 @@ TEST_CASE("the credentials of HTTP are taken out, whatever their scheme and case
 
 TEST_CASE("a long word takes time in the order of its length", "[redact][attack]") {
   Redactor redactor(Environment(std::vector<std::string>{}), std::chrono::hours(1));
-  for (const std::string_view part : {"=", "a=", "token=", "://", "://a:b@", "bearer ", "basic a",
-                                      "cookie=", "authorization: ", "Authorization=a ", "authorization"}) {
+  for (const std::string_view part :
+       {"=", "a=", "token=", "://", "://a:b@", "bearer ", "basic a",
+        "cookie=", "authorization: ", "Authorization=a ", "authorization", ":",
+        "\":", "\"token\":", "'token':\"", "\"token\":a", "bearer", "bearer\t"}) {
     std::string word;
     while (word.size() < 1'000'000) word += part;
     INFO(part);
