@@ -55,12 +55,22 @@ std::string shown(const Value& value) {
 
 }  // namespace
 
-Reading::Reading(const Node& on, std::string_view users_nnodes) : node(on) {
+bool has_quotes_around(std::string_view text) {
+  return text.size() > 1 && (text.front() == '"' || text.front() == '\'') && text.back() == text.front();
+}
+
+std::string_view without_quotes(std::string_view text) {
+  return has_quotes_around(text) ? text.substr(1, text.size() - 2) : text;
+}
+
+Reading::Reading(const Node& on, std::string_view users_nnodes, bool is_unquoted) : node(on) {
   variables_.reserve(node.environment().entries().size() + 1);
   if (!users_nnodes.empty()) variables_.emplace("RANKSHIM_NNODES", trimmed(users_nnodes));
   for (const std::string_view entry : node.environment().entries()) {
     const std::string_view name = entry_name(entry);  // of one that occurs twice, the first counts
-    if (!name.empty()) variables_.emplace(name, trimmed(entry.substr(name.size() + 1)));
+    if (name.empty()) continue;
+    const std::string_view value = trimmed(entry.substr(name.size() + 1));
+    variables_.emplace(name, is_unquoted ? without_quotes(value) : value);
   }
 }
 

@@ -15,11 +15,19 @@
 /// The values of profiles' expressions on a node, and why one was recognised or yields nothing, for the user.
 namespace rankshim::platform {
 
+/// Whether a pair of equal quotes is around the text. docker run --env-file and Kubernetes keep those of an
+/// env file.
+bool has_quotes_around(std::string_view text);
+
+/// The text without such a pair.
+std::string_view without_quotes(std::string_view text);
+
 /// What the evaluations on one node share. The node must outlive it, and its environment stay unchanged.
 class Reading {
  public:
   /// The user's number of nodes, wherever it is set, is RANKSHIM_NNODES to the profiles; its text stays too.
-  explicit Reading(const Node& node, std::string_view users_nnodes = {});
+  /// `is_unquoted`: values lose the quotes around them, as if the env file had none.
+  explicit Reading(const Node& node, std::string_view users_nnodes = {}, bool is_unquoted = false);
 
   /// As Environment::get, but by an index: a pod can have a thousand variables, of which hundreds are read.
   [[nodiscard]] std::optional<std::string_view> get(std::string_view name) const;

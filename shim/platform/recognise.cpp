@@ -112,13 +112,9 @@ std::optional<Value> nodes_around(std::span<const Profile> profiles, const std::
   return std::nullopt;
 }
 
-/// Whether quotes are around the value. docker run --env-file and Kubernetes keep those of an env file.
-bool is_quoted(std::string_view value) {
-  return value.size() > 1 && (value.front() == '"' || value.front() == '\'') && value.back() == value.front();
-}
-
 /// The variables with quotes that a fact is read from: of the platform, of generic names and of torchrun's. A
-/// platform that is not recognised may be so because of a number in quotes: then that is looked for, too.
+/// platform that is not recognised may be so because of quotes: if it would be without, its variables count
+/// too.
 std::vector<Quoted> quoted_variables(std::span<const Profile> profiles, const std::vector<bool>& has_clue,
                                      const Profile* winner, Reading& on) {
   constexpr auto identifiers =
@@ -130,28 +126,31 @@ std::vector<Quoted> quoted_variables(std::span<const Profile> profiles, const st
   std::vector<Quoted> quoted;
   const auto add = [&](Fact fact, std::string_view name, bool is_read) {
     const auto value = on.get(name);
-    if (value && is_quoted(*value) &&
-        (is_read || parse_number<unsigned>(value->substr(1, value->size() - 2))) &&
+    if (value && has_quotes_around(*value) && (is_read || parse_number<unsigned>(without_quotes(*value))) &&
         std::ranges::find(quoted, name, &Quoted::name) == quoted.end())
       quoted.push_back({fact, std::string(name), std::string(*value)});
   };
   const auto has_quotes = [](std::string_view entry) {
     const std::string_view name = entry_name(entry);
-    return !name.empty() && is_quoted(trimmed(entry.substr(name.size() + 1)));
+    return !name.empty() && has_quotes_around(trimmed(entry.substr(name.size() + 1)));
   };
   if (std::ranges::none_of(on.node.environment().entries(), has_quotes)) return quoted;
+  Reading plain(on.node, on.get("RANKSHIM_NNODES").value_or(""), true);
   for (std::size_t i = 0; i < profiles.size(); ++i) {
     const Profile& profile = profiles[i];
     const bool is_read =
         &profile == winner || profile.kind == ProfileKind::names || profile.kind == ProfileKind::flags;
-    const bool may_be_meant =
-        has_clue[i] && !profile.opt_in && (winner == nullptr || !winner->has_own_words());
+    const bool may_be_meant = has_clue[i] && !profile.opt_in &&
+                              (winner == nullptr || !winner->has_own_words()) && fulfilled(profile, plain);
     if (!is_read && !may_be_meant) continue;
-    for (const FactExpression& one : profile.facts) {
-      std::vector<std::string> names;
-      if (!contains(identifiers, one.fact)) add_variables(one.expression, names);
-      for (const std::string& name : names) add(one.fact, name, is_read);
-    }
+    // A variable that is a fact itself may be a part of others.
+    for (const bool is_whole : {true, false})
+      for (const FactExpression& one : profile.facts) {
+        std::vector<std::string> names;
+        if (!contains(identifiers, one.fact) && is_whole == (one.expression.function == Function::variable))
+          add_variables(one.expression, names);
+        for (const std::string& name : names) add(one.fact, name, is_read);
+      }
     std::vector<std::string> names;
     for (const Expression& sign : profile.signs)
       if (may_be_meant) add_variables(sign, names);

@@ -45,6 +45,7 @@ bool is_nearly(std::string_view name, std::string_view wanted) {
 
 /// Whether a node that is alone would not have this value.
 bool shows_others(std::string_view wanted, std::string_view value) {
+  value = platform::without_quotes(value);
   if (wanted == "MASTER_ADDR") return !is_loopback(value);
   const auto number = parse_count(value);
   return number && *number > (wanted == "NNODES" || wanted == "WORLD_SIZE" ? 1U : 0U);
@@ -116,7 +117,7 @@ bool are_several(const std::vector<boost::asio::ip::address>& addresses) {
 /// ROCKET_JOBS_COUNT or ROCKET_NUM_JOBS beside ROCKET_JOB_INDEX.
 bool has_number_above(std::string_view name, std::uint32_t index, const Environment& environment) {
   const auto is_above = [&](const std::string& other) {
-    const auto number = small_number(environment.get(other).value_or(""));
+    const auto number = small_number(platform::without_quotes(environment.get(other).value_or("")));
     return number && *number > 1 && *number > index && !is_other(other);
   };
   for (const std::string_view end : words::index_end) {
@@ -158,9 +159,14 @@ Kind kind_of_number(std::string_view name) {
   return kind == std::end(kinds) ? Kind::other : kind->second;
 }
 
+/// The value of an entry, without blanks and an env file's quotes around it.
+std::string_view value_in(std::string_view entry, std::string_view name) {
+  return trimmed(platform::without_quotes(trimmed(entry.substr(name.size() + 1))));
+}
+
 /// The variable as a clue. Of kind `other` if it is none by itself.
 Clue clue_of(const std::string& entry, std::string_view name) {
-  const std::string_view value = std::string_view(entry).substr(name.size() + 1);
+  const std::string_view value = value_in(entry, name);
   if (const auto number = small_number(value)) {
     const Kind kind = kind_of_number(name);
     const bool counts = kind == Kind::number || kind == Kind::group;
@@ -191,6 +197,7 @@ class Clues {
   }
 
  private:
+  static std::string_view owner(std::string_view name) { return name.substr(0, name.find('_')); }
   [[nodiscard]] bool counts(const Clue& clue) const {
     switch (clue.kind) {
       case Kind::index:
@@ -202,7 +209,7 @@ class Clues {
       case Kind::rank:
         return has_number_of_its_owner(clue);
       case Kind::group:
-        return has_any(Kind::index) || has_any(Kind::id) || has(Kind::meeting);
+        return !says_one(clue) && (has_any(Kind::index) || has(Kind::id) || has(Kind::meeting));
       case Kind::list:
         return has_any(Kind::index) || has(Kind::number) || lists_this_node(clue);
       case Kind::other:
@@ -217,10 +224,17 @@ class Clues {
     return std::ranges::any_of(all_, [kind](const Clue& one) { return one.kind == kind && one.speaks; });
   }
   [[nodiscard]] bool has_number_of_its_owner(const Clue& clue) const {
-    const auto owner = [](std::string_view name) { return name.substr(0, name.find('_')); };
     return std::ranges::any_of(all_, [&](const Clue& one) {
       return (one.kind == Kind::number || one.kind == Kind::group) && one.speaks &&
              owner(one.name) == owner(clue.name);
+    });
+  }
+  /// Whether a number of nodes beside it is 1, its owner's or nobody's, and no other is more. (An image has
+  /// WORLD_SIZE=1.)
+  [[nodiscard]] bool says_one(const Clue& clue) const {
+    return !has(Kind::number) && std::ranges::any_of(all_, [&](const Clue& one) {
+      return one.kind == Kind::number && value_in(*one.entry, one.name) == "1" && one.name != "WORLD_SIZE" &&
+             (owner(one.name) == owner(clue.name) || contains(words::number, one.name));
     });
   }
   [[nodiscard]] bool has_generic_name() const {
@@ -230,11 +244,11 @@ class Clues {
     });
   }
   [[nodiscard]] bool lists_this_node(const Clue& clue) const {
-    return std::ranges::any_of(addresses_in(clue.entry->substr(clue.name.size() + 1)),
+    return std::ranges::any_of(addresses_in(value_in(*clue.entry, clue.name)),
                                [this](const auto& one) { return node_.owns_address(one.to_string()); });
   }
   [[nodiscard]] bool is_below_a_number(const Clue& clue) const {
-    const auto number = small_number(std::string_view(*clue.entry).substr(clue.name.size() + 1));
+    const auto number = small_number(value_in(*clue.entry, clue.name));
     return number && has_number_above(clue.name, *number, node_.environment());
   }
 
@@ -266,10 +280,11 @@ std::vector<Said> proofs_of_others(const Resolution& r) {
   const auto is_as_many = [&](const Value& workers) {
     return parse_count(workers.text) == world && !has_part(workers.detail, "WORLD_SIZE", ", ");
   };
-  const bool is_own = is_as_many(*r.topology.facts[Fact::nproc_per_node]) ||
-                      std::ranges::any_of(r.claims, [&](const Claim& claim) {
-                        return claim.fact == Fact::nproc_per_node && is_as_many(claim.value);
-                      });
+  const auto& workers = r.topology.facts[Fact::nproc_per_node];
+  const bool is_own =
+      !workers || is_as_many(*workers) || std::ranges::any_of(r.claims, [&](const Claim& claim) {
+        return claim.fact == Fact::nproc_per_node && is_as_many(claim.value);
+      });
   if (world > 1 && !is_own)
     proofs.push_back((r.ranks.rank ? r.variable("RANK") + " of " : "") + r.variable("WORLD_SIZE") +
                      fmt::format(" shows other nodes, or more than the {} of this one",
@@ -304,12 +319,14 @@ bool platform_says_alone(const Resolution& r) {
 void weigh_claims(Resolution& r) {
   const std::string& nnodes_by = r.fact(Fact::nnodes)->detail;
   // On the host's network a pod does not have the name that its platform gives the master.
-  if (!platform_says_alone(r) && r.has(Fact::master_addr) && r.ranks.world_size.value_or(1) > 1 &&
+  const bool has_world = r.ranks.world_size.value_or(1) > 1;
+  const bool is_launchers =
+      r.platform.profile != nullptr && r.platform.profile->kind == platform::ProfileKind::launcher;
+  if (!platform_says_alone(r) && r.has(Fact::master_addr) && (has_world || is_launchers) &&
       !r.is_this_node(r.text(Fact::master_addr)))
-    r.warn(
-        fmt::format("{} names another machine, but {} and WORLD_SIZE is the number of its workers, so this "
-                    "node trains alone; {}",
-                    r.said(Fact::master_addr).text, r.said(Fact::nnodes).text, settle_node));
+    r.warn(fmt::format("{} names another machine, but {}{}, so this node trains alone; {}",
+                       r.said(Fact::master_addr).text, r.said(Fact::nnodes).text,
+                       has_world ? " and WORLD_SIZE is the number of its workers" : "", settle_node));
   const auto part = std::ranges::find(r.claims, Source::part, &Claim::source);
   if (part != r.claims.end() && part->by == r.topology.platform && nnodes_by == part->value.detail)
     r.warn(
@@ -373,13 +390,18 @@ std::vector<NearMiss> near_misses(const Environment& environment, std::span<cons
 
 std::vector<std::string> signs_of_several_nodes(const Node& node) { return Clues(node).signs(); }
 
-void warn_of_nodes_around(Resolution& r) {
-  const auto& around = r.platform.nodes_around;
-  if (!around) return;
-  r.warn(
-      fmt::format("{}, but {}, so this node trains alone; start processes on all nodes, or set "
-                  "RANKSHIM_NNODES=1 if it is alone",
-                  r.said(Fact::nnodes).text, said(Fact::nnodes, *around).text));
+void warn_of_others(Resolution& r) {
+  if (!r.reads_variables() || r.user_says_alone()) return;
+  for (const Said& proof : proofs_of_others(r))
+    r.warn(fmt::format("{}, but {}, so this node trains alone; {}, or set RANKSHIM_NNODES=1 if it is alone",
+                       r.said(Fact::nnodes).text, proof.text, settle_node));
+  if (const auto& around = r.platform.nodes_around)
+    r.warn(
+        fmt::format("{}, but {}, so this node trains alone; start processes on all nodes, or set "
+                    "RANKSHIM_NNODES=1 if it is alone",
+                    r.said(Fact::nnodes).text, said(Fact::nnodes, *around).text));
+  weigh_claims(r);
+  weigh_signs(r);
 }
 
 void weigh_alone(Resolution& r) {
@@ -392,10 +414,7 @@ void weigh_alone(Resolution& r) {
     r.refuse(Anchor::not_alone, r.said(Fact::nnodes) + ", but " + proof,
              fmt::format("unset {} if this node is alone, or {}", joined(there, " and "), settle_node));
   }
-  if (!r.faults.empty()) return;
-  warn_of_nodes_around(r);
-  weigh_claims(r);
-  weigh_signs(r);
+  if (r.faults.empty()) warn_of_others(r);
 }
 
 }  // namespace rankshim

@@ -421,7 +421,7 @@ void complete_process(Resolution& r) {
   }
   if (world == 1) complete_lone_process(r);
   const bool one_node = r.text(Fact::nnodes) == "1";
-  if (one_node && world != 1 && !r.user_says_alone()) warn_of_nodes_around(r);
+  if (one_node && world != 1) warn_of_others(r);
   if (world == 1 || one_node) r.fill(Fact::master_addr, {"127.0.0.1"});
   if (!r.has(Fact::master_addr)) {
     Missing missing = why_missing(r, Fact::master_addr);

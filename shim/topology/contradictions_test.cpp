@@ -102,6 +102,11 @@ TEST_CASE("what contradicts itself or can mean two things is refused, and both v
       {{"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=h", "MASTER_PORT=\"29500\""}, {"MASTER_PORT"}},
       {{"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=h", "LOCAL_RANK=\"0\""}, {"LOCAL_RANK"}},
       {{"CM_WORKER_SIZE=\"2\""}, {"CM_WORKER_SIZE"}},
+      {{"LWS_GROUP_SIZE=\"2\""}, {"LWS_GROUP_SIZE"}},
+      // a process of 8 on each of two nodes, but the only one of its node
+      {{"NNODES=2", "NODE_RANK=1", "WORLD_SIZE=16", "RANK=1", "LOCAL_RANK=0", "LOCAL_WORLD_SIZE=1",
+        "MASTER_ADDR=h"},
+       {"RANK", "WORLD_SIZE"}},
       // left over from an outer platform
       {{"OMPI_COMM_WORLD_SIZE=4", "OMPI_COMM_WORLD_RANK=3", "OMPI_COMM_WORLD_LOCAL_SIZE=2",
         "OMPI_COMM_WORLD_LOCAL_RANK=1", "RANK=1", "WORLD_SIZE=4", "MASTER_ADDR=m"},
@@ -405,6 +410,61 @@ TEST_CASE("what contradicts itself or can mean two things is refused, and both v
     }
     CHECK(to_line(faults.front()).find("RANKSHIM_") != std::string::npos);  // what settles it
   }
+}
+
+TEST_CASE("a fault names the process or the fact that it is about") {
+  struct Row {
+    std::vector<std::string> variables;
+    std::string text;
+  };
+  for (const auto& [variables, text] : std::vector<Row>{
+           {{"RANK=1", "WORLD_SIZE=3", "LOCAL_RANK=0", "MASTER_ADDR=0.0.0.0"},
+            " on rank 1 is this node itself"},
+           {{"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=localhost"}, " on node 1 is this node itself"},
+           {{"LWS_LEADER_ADDRESS=\"a.b\""}, "settle it with --master-addr"}}) {
+    CAPTURE(variables);
+    const auto outcome = resolve(FakeNode(variables));
+    REQUIRE(std::holds_alternative<Faults>(outcome));
+    CHECK_THAT(to_line(std::get<Faults>(outcome).front()), Catch::Contains(text));
+  }
+}
+
+TEST_CASE("quotes of a variable that no platform here reads are no fault") {
+  for (const char* entry :
+       {"MAX_SIZE=\"1024\"", "GROUP_SIZE=\"128\"", "GPU_NUM=\"1\"", "DEVICE_ID=\"0\"", "NUM_PROCESSES=\"8\"",
+        "MIN_SIZE=\"1\"", "RANK_ID=\"0\"", "LEARNER_ID=\"0\"", "NUM_TRAINERS=\"1\""}) {
+    CAPTURE(entry);
+    CHECK(std::holds_alternative<Topology>(resolve(FakeNode({entry}))));
+    CHECK(std::holds_alternative<Topology>(
+        resolve(FakeNode({"NNODES=2", "NODE_RANK=0", "MASTER_ADDR=h", entry}))));
+  }
+}
+
+TEST_CASE("what looks like other nodes is a warning, not a fault") {
+  const auto with = [](std::vector<std::string> all, const std::vector<std::string>& more) {
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  const std::vector<std::string> eight = {"OMPI_COMM_WORLD_SIZE=8", "OMPI_COMM_WORLD_LOCAL_SIZE=8",
+                                          "OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_LOCAL_RANK=0"};
+  const std::vector<std::string> one = {"OMPI_COMM_WORLD_SIZE=1", "OMPI_COMM_WORLD_LOCAL_SIZE=1",
+                                        "OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_LOCAL_RANK=0"};
+  for (const auto& variables : std::vector<std::vector<std::string>>{
+           {"ACME_NODE_RANK=\"1\"", "ACME_NNODES=\"2\""},
+           with(eight, {"ACME_NODE_INDEX=1", "ACME_NNODES=2"}),
+           with(eight, {"JOB_COMPLETION_INDEX=1"}),
+           with(one, {"MASTER_ADDR=10.0.0.1"}),
+           {"MV2_COMM_WORLD_SIZE=1", "MV2_COMM_WORLD_RANK=0", "MV2_COMM_WORLD_LOCAL_RANK=0",
+            "MV2_COMM_WORLD_LOCAL_SIZE=1", "SLURM_JOB_ID=1", "SLURM_STEP_ID=0", "SLURM_NODEID=1",
+            "SLURM_STEP_NUM_NODES=2", "SLURM_STEP_NUM_TASKS=2", "SLURM_STEP_NODELIST=n[1-2]",
+            "SLURM_PROCID=1", "SLURM_LOCALID=0"}}) {
+    CAPTURE(variables);
+    const auto outcome = resolve(FakeNode(variables));
+    if (const auto* faults = std::get_if<Faults>(&outcome)) INFO(to_line(faults->front()));
+    REQUIRE(std::holds_alternative<Topology>(outcome));
+    CHECK(std::get<Topology>(outcome).warnings.size() == 1);
+  }
+  CHECK(std::get<Topology>(resolve(FakeNode(eight))).warnings.empty());
 }
 
 TEST_CASE("what the user sets settles what is refused") {

@@ -72,8 +72,9 @@ TEST_CASE("missing variables are reported with their near misses") {
 
 TEST_CASE(
     "a node that is taken to be alone is warned of near misses, with --strict wrong names are a fault") {
-  for (const char* variable : {"WORLDSIZE=2", "NODERANK=1", "NNODE=2", "MASTER_ADDRESS=m", "MASTERADDR=m",
-                               "WORLD_SIZE=", "RANK=", "NODE_RANK=", "NNODES=", "MASTER_ADDR="}) {
+  for (const char* variable :
+       {"WORLDSIZE=2", "WORLDSIZE=\"2\"", "NODERANK='1'", "NODERANK=1", "NNODE=2", "MASTER_ADDRESS=m",
+        "MASTERADDR=m", "WORLD_SIZE=", "RANK=", "NODE_RANK=", "NNODES=", "MASTER_ADDR="}) {
     CAPTURE(variable);
     const auto outcome = resolve(FakeNode({variable}));
     REQUIRE(std::holds_alternative<Topology>(outcome));

@@ -135,12 +135,18 @@ RankMeaning started_process(RankVariables ranks, const KnownNode& node) {
   // What a lone process leaves behind beside a platform shows no process among several nodes.
   if (*ranks.world_size == 1 && node.nnodes != 1U && node.is_numbered_by_platform && !ranks.has_local_size)
     return nothing;
+  const bool is_only_one = ranks.local_world_size == 1U;
   // Images have LOCAL_WORLD_SIZE=1 beside LOCAL_RANK=0, and it says no more.
   if (*ranks.local_rank == 0 && ranks.local_world_size.value_or(0) <= 1) ranks.local_world_size.reset();
   const unsigned rank = *ranks.rank, world = *ranks.world_size;
   const bool is_nodes_rank = ranks.rank == node.node_rank;
   const bool is_the_nodes = is_nodes_rank && ranks.world_size == node.nnodes && *ranks.local_rank == 0;
   const bool shows_it = *ranks.local_rank != 0 || ranks.local_world_size || ranks.has_local_size;
+  // The node's RANK beside a WORLD_SIZE of more processes than one per node.
+  const unsigned num_nodes = node.nnodes.value_or(0);
+  if (is_only_one && !shows_it && is_nodes_rank && !node.is_numbered_by_platform && num_nodes > 1 &&
+      world > num_nodes && world % num_nodes == 0 && node.workers.value_or(1) == 1)
+    return unclear;
   if (is_the_nodes && node.is_read_from_rank && !shows_it && node.workers != 1U) return left_over;
   if (is_the_nodes && node.is_numbered_by_platform) return nothing;  // as the platform has it
   if (shows_it || (node.node_rank && !is_nodes_rank))

@@ -106,8 +106,9 @@ void complete_process(Resolution& r);
 /// nodes is a fault; what only looks so is a warning, with --strict a fault unless the variables are empty.
 void weigh_alone(Resolution& r);
 
-/// Warns that a launcher's processes are all on this node, though the platform around it has several.
-void warn_of_nodes_around(Resolution& r);
+/// Warns of what speaks for other nodes, or with --strict refuses what only looks so: of a launcher whose
+/// processes are all on this node.
+void warn_of_others(Resolution& r);
 
 /// Checks that one number is below the other.
 void check_below(Resolution& r, Fact smaller, Fact larger, std::string_view settles = settle_nodes);

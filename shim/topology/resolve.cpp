@@ -177,9 +177,11 @@ bool refuse_own_endpoint(Resolution& r) {
 }
 
 void refuse_own_address(Resolution& r) {
+  const bool is_process = r.granularity == Granularity::process;
   r.refuse(Anchor::own_address,
-           r.said(Fact::master_addr) +
-               fmt::format(" on node {} is this node itself, not the master", r.text(Fact::node_rank)),
+           r.said(Fact::master_addr) + fmt::format(" on {} {} is this node itself, not the master",
+                                                   is_process ? "rank" : "node",
+                                                   r.text(is_process ? Fact::rank : Fact::node_rank)),
            fmt::format("{}; 127.0.0.1 for a trial with all nodes on one machine", set_master_addr));
 }
 

@@ -19,14 +19,16 @@ Words signs(Words entries) {
 }  // namespace
 
 TEST_CASE("an index above 0 and a number above 1 are signs of several nodes") {
-  for (const char* sign : {"FOO_REPLICA=1",      "FOO_REPLICA_TOTAL=2", "ACME_NODE_RANK=3",
-                           "ACME_POD_RANK=1",    "NODE_INDEX=1",        "FOO_TASK_INDEX=7",
-                           "FOO_WORKER_INDEX=1", "FOO_NNODES=2",        "NUM_NODES=4",
-                           "FOO_NODE_COUNT=2",   "TOTAL_NODES=2",       "FOO_NODES=2",
-                           "ACME_WORLD_SIZE=16", "FOO_NUM_MACHINES=2",  "POD_INDEX=1",
-                           "MYJOB_TASK_COUNT=3", "SCORE_NODE_RANK=1",   "WORKSHOP_NODE_RANK=1",
-                           "GEMINI_NODE_RANK=1", "RAY_NODE_RANK=1",     "MONARCH_SERVICE_PROC_RANK=1",
-                           "FOO_NUM_PODS=2"}) {
+  for (const char* sign :
+       {"FOO_REPLICA=1", "FOO_REPLICA_TOTAL=2", "ACME_NODE_RANK=3", "ACME_POD_RANK=1", "NODE_INDEX=1",
+        "FOO_TASK_INDEX=7", "FOO_WORKER_INDEX=1", "FOO_NNODES=2", "NUM_NODES=4", "FOO_NODE_COUNT=2",
+        "TOTAL_NODES=2", "FOO_NODES=2", "ACME_WORLD_SIZE=16", "FOO_NUM_MACHINES=2", "POD_INDEX=1",
+        "MYJOB_TASK_COUNT=3", "SCORE_NODE_RANK=1", "WORKSHOP_NODE_RANK=1", "GEMINI_NODE_RANK=1",
+        "RAY_NODE_RANK=1", "MONARCH_SERVICE_PROC_RANK=1", "FOO_NUM_PODS=2", "DET_CONTAINER_RANK=1",
+        "ACME_INSTANCE_RANK=1", "ACME_SERVER_RANK=1", "ACME_PEER_RANK=1", "ACME_AGENT_RANK=1",
+        "ACME_VM_RANK=1", "MY_RANK=1", "DIST_RANK=1", "MASTER_IP=10.0.0.9",
+        // with the quotes of an env file
+        "NODE_INDEX='1'", "ACME_NNODES=\"2\"", "HEAD_IP=\"10.0.0.9\"", "NODE_IPS='10.0.0.1,10.0.0.2'"}) {
     INFO(sign);
     CHECK(signs({"PATH=/bin", sign}) == std::vector<std::string>{sign});
   }
@@ -34,6 +36,7 @@ TEST_CASE("an index above 0 and a number above 1 are signs of several nodes") {
 
 TEST_CASE("an index and a number of one prefix are a sign together, on node 0 too") {
   CHECK(signs({"ROCKET_INDEX=0", "ROCKET_SIZE=2"}) == std::vector<std::string>{"ROCKET_INDEX=0"});
+  CHECK(signs({"ROCKET_INDEX='0'", "ROCKET_SIZE=\"2\""}) == std::vector<std::string>{"ROCKET_INDEX='0'"});
   CHECK(signs({"ROCKET_NUM=3", "ROCKET_ID=2"}) == std::vector<std::string>{"ROCKET_ID=2"});
   CHECK(signs({"ROCKET_INDEX=3"}).empty());
   CHECK(signs({"ROCKET_SIZE=2"}).empty());
@@ -110,6 +113,17 @@ TEST_CASE("what other programs have too is a sign only beside what belongs to a 
     CAPTURE(one);
     CHECK(signs({one}).empty());
   }
+  // what accelerate's names and a model's say of one node
+  for (const Words& quiet :
+       {Words{"NUM_PROCESSES=8", "NUM_MACHINES=1", "MACHINE_RANK=0"},
+        Words{"ACCELERATE_NUM_PROCESSES=8", "ACCELERATE_NUM_MACHINES=1", "ACCELERATE_MACHINE_RANK=0"},
+        Words{"NNODES=1", "GROUP_SIZE=128", "NODE_INDEX=0"}, Words{"GROUP_SIZE=64", "NODE_ID=0"}}) {
+    CAPTURE(quiet);
+    CHECK(signs(quiet).empty());
+  }
+  // WORLD_SIZE=1 is an image's, and another owner's number may count anything.
+  CHECK(signs({"GROUP_SIZE=2", "WORKER_INDEX=0", "WORLD_SIZE=1"}) == Words{"GROUP_SIZE=2"});
+  CHECK(signs({"GROUP_SIZE=2", "WORKER_INDEX=0", "ACME_REPLICA_COUNT=1"}) == Words{"GROUP_SIZE=2"});
   CHECK(signs({"GROUP_SIZE=2", "WORKER_INDEX=0"}) == Words{"GROUP_SIZE=2"});
   CHECK(signs({"NODE_IPS=10.0.0.8,10.0.0.9", "NODE_INDEX=0"}) == Words{"NODE_IPS=10.0.0.8,10.0.0.9"});
 }
