@@ -206,7 +206,7 @@ def test_a_node_0_without_rankshim_is_recognised_and_the_job_goes_on(start, clus
     other = cluster[0].start_beside(["python3", "-c", answers], name="a store")
     other.wait_line("UP", 20)
     node, must = start(1, shell("echo UP")), start(2, shell("echo UP"), RANKSHIM_LINK="on")
-    assert node.wait(LONG) == 0, node.transcript()  # after a minute: the store could be another job's
+    assert node.wait(LONG) == 0, node.transcript()  # after 10 s: the store could be another job's
     (line,) = [line for line in node.stderr.splitlines() if "goes on without a link" in line]
     assert "warning: " in line and line.endswith("; --link on makes this an error")
     assert must.wait(LONG) == 78, must.transcript()

@@ -21,9 +21,10 @@ namespace rankshim::link {
 
 /// The intervals of the link. One struct, so that tests can shorten all of them.
 struct Timing {
-  std::chrono::milliseconds hello{5'000};     ///< for a new connection to say who it is
-  std::chrono::milliseconds welcome{3'000};   ///< for the hub's answer, before the peer connects again
-  std::chrono::milliseconds retry{100};       ///< between two tries to connect; more with many nodes
+  std::chrono::milliseconds hello{5'000};    ///< for a new connection to say who it is
+  std::chrono::milliseconds welcome{3'000};  ///< for the hub's answer, before the peer connects again
+  std::chrono::milliseconds retry{100};      ///< between two tries to connect; more with many nodes
+  std::chrono::milliseconds store{10'000};   ///< before torch's store in node 0's place is believed to be its
   std::chrono::milliseconds stranger{1'000};  ///< the same where another job's node 0 has answered
   std::chrono::milliseconds verdict{5'000};   ///< more than its own time that a peer gives node 0 to end …
                                               ///< … the meeting, so that all say the same

@@ -364,7 +364,7 @@ TEST_CASE(
     REQUIRE_FALSE(open_listener(store, job.port.number(), 16));
     unsigned connections = 0;
     asio::co_spawn(job.io, be_store(store, connections), asio::detached);
-    if (is_other) job.options[1].rules.clients = 1'000'000ms;
+    if (is_other) job.options[1].timing.store = 1'000'000ms;
     job.start(1);
     REQUIRE(job.run_until([&] { return is_other ? connections >= 3 : job.met[1].has_value(); }));
     CHECK(connections >= 2);
@@ -378,7 +378,7 @@ TEST_CASE(
     } else {
       CHECK(job.unlinked(1) ==
             "node 0 answers at 127.0.0.1:" + std::to_string(job.port.number()) +
-                ", but not as rankshim: torch's store answers there, and has for 300 ms; if it is another "
+                ", but not as rankshim: torch's store has answered there for 300 ms; if it is another "
                 "job's, set another RANKSHIM_MASTER_PORT on all nodes, if this node was started again, start "
                 "the whole job again, and if its rank exists twice, end one of the two");
     }

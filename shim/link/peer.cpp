@@ -258,13 +258,12 @@ class Peer final : public Link {
       // 0 waits: nothing that a store says tells whose it is.
       const bool is_node_0s = is_store && !welcome_ && !options_.rules.decide;
       store_since_ = is_node_0s ? std::min(store_since_, now()) : Time::max();
-      if (is_node_0s && now() - store_since_ >= options_.rules.clients)
+      if (is_node_0s && now() - store_since_ >= options_.timing.store)
         co_return take(no_link(fmt::format(
-            "node 0 answers at {}, but not as rankshim: torch's store answers there, and has for {}; if it "
-            "is "
+            "node 0 answers at {}, but not as rankshim: torch's store has answered there for {}; if it is "
             "another job's, set another RANKSHIM_MASTER_PORT on all nodes, if this node was started again, "
             "start the whole job again, and if its rank exists twice, end one of the two",
-            master_, seconds(options_.rules.clients))));
+            master_, seconds(options_.timing.store))));
       // It may have said go while the connection was lost; then it listens elsewhere.
       if (way_back_.port() != 0 && co_await connect(way_back_, deadline) == Answer::settled) co_return;
       next = is_node_0s ? between_strangers() : std::min(longest, next);

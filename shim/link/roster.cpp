@@ -229,7 +229,7 @@ bool Roster::is_complete() const {
 
 /// When what is wrong ends the meeting: at once if nobody else can come, else if nobody has come for a while.
 /// Clients of torch's store may be strangers, too, or several nodes at one address: alone they end it only
-/// when nobody has come for long, for a node that is late may be the one that is missing.
+/// when nobody has come for a while, and for long where there are too few of them.
 Time Roster::refused_at() const {
   std::size_t most = nodes_.size(), least = nodes_.size();
   for (const Wrong& wrong : wrong_) {
@@ -240,7 +240,7 @@ Time Roster::refused_at() const {
   const std::size_t count =
       nodes_.size() - static_cast<std::size_t>(to_come) + wrong_.size() + store_clients_.size();
   if (wrong_.empty() && store_clients_.empty()) return Time::max();
-  if (wrong_.empty()) return last_arrival_ + rules_.clients;
+  if (wrong_.empty()) return last_arrival_ + (count >= most ? rules_.patience : rules_.clients);
   if (count >= most) return last_arrival_;
   return last_arrival_ + (count >= least ? rules_.settle : rules_.patience);
 }

@@ -375,7 +375,7 @@ TEST_CASE("a store's client in the place of a node means a job without a link if
   Story story;
   story.roster.store_client("10.0.0.2", story.now);
   story.arrive(1);
-  story.pass(59s);
+  story.pass(9s);
   CHECK(story.refusal(0).empty());
   story.pass(1s);
   REQUIRE(story.told<Refuse>(1));

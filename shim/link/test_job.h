@@ -53,8 +53,12 @@ struct TestJob {
                        .patience = 300ms,
                        .clients = 300ms,
                        .hold = 500ms};
-      of_node.timing = {
-          .hello = 100'000ms, .retry = 20ms, .stranger = 50ms, .farewell = 500ms, .end = 2000ms};
+      of_node.timing = {.hello = 100'000ms,
+                        .retry = 20ms,
+                        .store = 300ms,
+                        .stranger = 50ms,
+                        .farewell = 500ms,
+                        .end = 2000ms};
       options.push_back(of_node);
       links.emplace_back();
     }
