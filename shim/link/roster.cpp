@@ -466,7 +466,8 @@ Time Roster::tick(Time now) {
                     .node = lost->hello.rank,
                     .host = lost->hello.host};
     const auto culprit = judge(evidence_of(nodes_, launched_));
-    if (culprit && culprit->node == 0) failure = *culprit;  // it is node 0 that the others have lost
+    const bool cut_off = culprit && culprit->node == 0 && culprit->cause == Cause::node_lost;
+    if (cut_off) failure = *culprit;  // it is node 0 that the others have lost
     if (rules_.gathers) {
       failed_.insert(failed_.begin(), std::move(failure));
       failure = all_failures();

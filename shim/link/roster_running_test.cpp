@@ -101,24 +101,25 @@ TEST_CASE("where failures are gathered, a node that was killed is named when its
           "[link]") {
   struct Case {
     const char* name;
-    bool fails, comes_back;
+    std::optional<ConnectionId> fails;
+    bool comes_back;
     const char* sentence;
   };
   const std::string lost =
       "node 1 (host host-1) is lost: its connection ended, and it did not come back within 10 s";
   const Case cases[] = {
-      {"another fails", true, false, "; node 2 (host host-2) failed: exited with code 6"},
-      {"all others succeed", false, false, ""},
-      {"it comes back and succeeds", true, true, "node 2 (host host-2) failed: exited with code 6"},
+      {"another fails", 2, false, "; node 2 (host host-2) failed: exited with code 6"},
+      {"node 0 fails", 0, false, "; node 0 (host host-0) failed: exited with code 6"},
+      {"all others succeed", {}, false, ""},
+      {"it comes back and succeeds", 2, true, "node 2 (host host-2) failed: exited with code 6"},
   };
   for (const Case& c : cases) {
     CAPTURE(c.name);
     Story story(hello_of(0), {.gathers = true});
     story.all_launch();
     story.leave(1);
-    if (c.fails) story.say(2, Culprit{.code = 6, .text = "exited with code 6"});
-    story.say(2, Done{c.fails ? 6 : 0});
-    story.say(0, Done{0});
+    if (c.fails) story.say(*c.fails, Culprit{.code = 6, .text = "exited with code 6"});
+    for (const ConnectionId id : {2U, 0U}) story.say(id, Done{c.fails == id ? 6 : 0});
     story.pass(9s);
     CHECK_FALSE(story.told<Stop>(2));
     if (c.comes_back) {
