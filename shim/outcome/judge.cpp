@@ -11,7 +11,6 @@
 
 #include "base/duration.h"
 #include "base/fault.h"
-#include "base/text.h"
 
 namespace rankshim::outcome {
 namespace {
@@ -30,6 +29,15 @@ std::vector<const NodeEvidence*> failed_nodes(const Evidence& evidence) {
 
 unsigned rank_of(const Evidence& evidence, const NodeEvidence& node) {
   return static_cast<unsigned>(&node - evidence.nodes.data());
+}
+
+/// The node with this address, if there is exactly one.
+std::optional<unsigned> node_at(const std::vector<NodeEvidence>& nodes, const std::string& address) {
+  if (address.empty()) return std::nullopt;
+  const auto found = std::ranges::find(nodes, address, &NodeEvidence::address);
+  if (found == nodes.end() || std::ranges::count(nodes, address, &NodeEvidence::address) != 1)
+    return std::nullopt;
+  return static_cast<unsigned>(found - nodes.begin());
 }
 
 /// Whether a launcher killed it because another worker of its node had failed: until then it ran.
@@ -164,14 +172,6 @@ constexpr std::array<Row, 6> rows = {own_failure,  cut_off,       lost_node,
                                      exited_early, still_running, first_victim};
 
 }  // namespace
-
-std::optional<unsigned> node_at(const std::vector<NodeEvidence>& nodes, const std::string& address) {
-  if (address.empty()) return std::nullopt;
-  const auto found = std::ranges::find(nodes, address, &NodeEvidence::address);
-  if (found == nodes.end() || std::ranges::count(nodes, address, &NodeEvidence::address) != 1)
-    return std::nullopt;
-  return static_cast<unsigned>(found - nodes.begin());
-}
 
 std::optional<Culprit> judge(const Evidence& evidence) {
   for (const Row row : rows)

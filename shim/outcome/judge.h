@@ -51,7 +51,4 @@ struct Evidence {
 /// Pure. nullopt if nobody failed and no node is lost.
 std::optional<Culprit> judge(const Evidence& evidence);
 
-/// The node with this address, if there is exactly one.
-std::optional<unsigned> node_at(const std::vector<NodeEvidence>& nodes, const std::string& address);
-
 }  // namespace rankshim::outcome
