@@ -49,11 +49,11 @@ LEFT = r"rank 1 exited 0 after \S+ s while (rank 0|rank 2|ranks 0 and 2) still w
 
 @pytest.mark.torch
 @pytest.mark.parametrize(("fault", "says", "codes"), [
-    ("sleeps", f"node 1 (host job-node-1) hung: {WAITED}", [76, 124, 76]),
-    pytest.param("is stopped", f"node 1 (host job-node-1) hung: {WAITED}", [76, 124, 76], marks=pytest.mark.nightly),
-    ("exits early", f"node 1 (host job-node-1) ended early: {LEFT}", [76, 76, 76]),
-    pytest.param("loads", f"node 1 (host job-node-1) hung: {WAITED}", [76, 124, 76], marks=pytest.mark.nightly),
-    pytest.param("misses a barrier", f"node 1 (host job-node-1) hung: {WAITED}", [76, 124, 76], marks=pytest.mark.nightly),
+    ("sleeps", f"node 1 (job-node-1) hung: {WAITED}", [76, 124, 76]),
+    pytest.param("is stopped", f"node 1 (job-node-1) hung: {WAITED}", [76, 124, 76], marks=pytest.mark.nightly),
+    ("exits early", f"node 1 (job-node-1) ended early: {LEFT}", [76, 76, 76]),
+    pytest.param("loads", f"node 1 (job-node-1) hung: {WAITED}", [76, 124, 76], marks=pytest.mark.nightly),
+    pytest.param("misses a barrier", f"node 1 (job-node-1) hung: {WAITED}", [76, 124, 76], marks=pytest.mark.nightly),
 ])
 def test_the_node_that_all_others_waited_for_is_the_one_that_is_named(start, tmp_path, torch, fault, says, codes):
     script = tmp_path / "train.py"
@@ -62,9 +62,9 @@ def test_the_node_that_all_others_waited_for_is_the_one_that_is_named(start, tmp
     for node in nodes:
         node.wait_line("STEP 0", LONG, stream="stdout")
     assert [node.wait(LONG) for node in nodes] == codes, [node.transcript() for node in nodes]
-    before, _, after = says.partition("(host job-node-1) ")
+    before, _, after = says.partition("(job-node-1) ")
     for node in nodes:
-        assert re.search(re.escape(before + "(host job-node-1) ") + after, last_line(node)), node.transcript()
+        assert re.search(re.escape(before + "(job-node-1) ") + after, last_line(node)), node.transcript()
         assert node.report()["root_cause"]["node_rank"] == 1
 
 
@@ -79,7 +79,7 @@ def test_a_culprit_that_fails_long_after_its_victims_is_named_before(start, tmp_
     (tmp_path / "go").touch()
     for node in nodes:
         node.wait(LONG)
-        assert f"node 1 (host job-node-1) hung: {WAITED}" in last_line(node), node.transcript()
+        assert f"node 1 (job-node-1) hung: {WAITED}" in last_line(node), node.transcript()
 
 
 def test_a_node_0_that_loses_all_others_at_once_looks_at_its_own_network(start, cluster):
@@ -92,4 +92,4 @@ def test_a_node_0_that_loses_all_others_at_once_looks_at_its_own_network(start, 
         assert node.wait(60) == 76, node.transcript()
     assert "the connections to all 2 other nodes ended: look at this node's own network" in last_line(nodes[0])
     for node in nodes[1:]:
-        assert "node 0 (host job-node-0) is lost: " in last_line(node)
+        assert "node 0 (job-node-0) is lost: " in last_line(node)

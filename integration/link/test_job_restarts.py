@@ -122,9 +122,9 @@ def test_a_stop_from_outside_is_not_tried_again(start):
 
 @pytest.mark.parametrize(("rank", "number", "launcher", "code", "why"), [
     (1, signal.SIGTERM, "native", 3, "it ended with code 3"),
-    (2, signal.SIGTERM, "native", 143, "node 1 (host job-node-1) failed"),
-    (2, signal.SIGINT, "native", 130, "node 1 (host job-node-1) failed"),
-    (2, signal.SIGTERM, "none", 143, "node 1 (host job-node-1) failed"),
+    (2, signal.SIGTERM, "native", 143, "node 1 (job-node-1) failed"),
+    (2, signal.SIGINT, "native", 130, "node 1 (job-node-1) failed"),
+    (2, signal.SIGTERM, "none", 143, "node 1 (job-node-1) failed"),
 ])
 def test_a_stop_of_a_node_that_waits_for_node_0_is_its_end_and_the_others_name_it(
         start, shim, tmp_path, rank, number, launcher, code, why):
@@ -152,7 +152,7 @@ def test_a_stop_of_a_node_that_waits_for_node_0_is_its_end_and_the_others_name_i
     (tmp_path / "go").touch()
     for node in nodes:
         assert node.wait(30) in (3, 76), node.transcript()
-        assert f"it is not started again: node {rank} (host job-node-{rank}) was asked to stop ({number.name})" in last_line(node)
+        assert f"it is not started again: node {rank} (job-node-{rank}) was asked to stop ({number.name})" in last_line(node)
         assert "with code 3" in last_line(node)
 
 
@@ -169,7 +169,7 @@ def test_a_stop_of_a_program_that_then_ends_with_0_keeps_all_from_starting_again
     (tmp_path / "go").touch()
     assert [node.wait(30) for node in nodes] == [0, 3, 76], [node.transcript() for node in nodes]
     for node in nodes[1:]:
-        assert "it is not started again: node 0 (host job-node-0) was asked to stop (SIGTERM)" in last_line(node)
+        assert "it is not started again: node 0 (job-node-0) was asked to stop (SIGTERM)" in last_line(node)
 
 
 @pytest.mark.parametrize("stopped", [0, 2])
@@ -188,7 +188,7 @@ def test_a_node_that_is_stopped_while_all_meet_again_is_named_by_the_others(star
     assert "SIGTERM while waiting for the other nodes" in last_line(nodes[stopped])
     other = nodes[2 - stopped]
     assert other.wait(30) == 76, other.transcript()
-    assert f"node {stopped} (host job-node-{stopped}) was asked to stop (SIGTERM)" in last_line(other)
+    assert f"node {stopped} (job-node-{stopped}) was asked to stop (SIGTERM)" in last_line(other)
     cause = other.report()["root_cause"]
     assert (cause["who"], cause["node_rank"], cause["host"]) == ("node", stopped, f"job-node-{stopped}")
     assert nodes[stopped].report()["root_cause"] is None, "a stop is no failure"
@@ -231,7 +231,7 @@ def test_different_numbers_of_restarts_are_refused(start):
     nodes = [start(rank, shell("echo UP"), *(["--job-restarts=2"] if rank != 2 else [])) for rank in range(3)]
     for node in nodes:
         assert node.wait(30) == 78, node.transcript()
-        assert 'has --job-restarts none, node 0 (host job-node-0) has 2' in last_line(node).replace('"', "")
+        assert 'has --job-restarts none, node 0 (job-node-0) has 2' in last_line(node).replace('"', "")
 
 
 def test_each_attempt_inherits_the_same_descriptors_and_limits(cluster, rankshim, tmp_path):
@@ -292,7 +292,7 @@ def test_a_node_that_is_stopped_before_all_meet_again_is_named_by_the_others(clu
     for rank, node in enumerate(nodes):
         assert node.wait(30) == (143 if rank == stopped else 76), node.transcript()
         if rank != stopped:
-            assert f"node {stopped} (host job-node-{stopped}) was asked to stop (SIGTERM)" in last_line(node)
+            assert f"node {stopped} (job-node-{stopped}) was asked to stop (SIGTERM)" in last_line(node)
 
 
 def test_the_termination_log_says_nothing_of_an_attempt_that_is_over(start, tmp_path):
@@ -357,4 +357,4 @@ def test_with_torchrun_too(start, tmp_path, torch):
     assert codes == [0, 0, 0], [node.transcript() for node in nodes]
     for node in nodes:
         assert node.stdout == "SUM 3 0\nSUM 3 1\n"
-        assert "node 2 (host job-node-2) failed" in node.stderr or node is nodes[2]
+        assert "node 2 (job-node-2) failed" in node.stderr or node is nodes[2]

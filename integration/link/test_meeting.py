@@ -28,7 +28,7 @@ def test_a_node_of_another_job_in_the_place_of_one_that_is_late_is_refused_alone
     first, third = start(0, UP), start(2, UP)
     first.wait_line("waiting for 1 of 3 nodes: rank 1", LONG)
     other = start(1, UP, RANKSHIM_RUN_ID="another", RANKSHIM_REPORT="", **SHORTLY)
-    says = f"node 1 (host job-node-1, {cluster[1].address}) has run id another, node 0 has another; "
+    says = f"node 1 (job-node-1, {cluster[1].address}) has run id another, node 0 has another; "
     for node in (first, other):
         node.wait_line(re.escape(says), LONG)
     all_up([first, start(1, UP), third])
@@ -39,7 +39,7 @@ def test_a_node_of_another_job_in_the_place_of_one_that_is_late_is_refused_alone
 
 def test_a_node_with_another_run_id_is_named_when_the_time_is_over(start, cluster):
     nodes = [start(rank, UP, RANKSHIM_RUN_ID="another" if rank == 2 else "one", **SHORTLY) for rank in range(3)]
-    says = f"node 2 (host job-node-2, {cluster[2].address}) has run id another, node 0 has another; "
+    says = f"node 2 (job-node-2, {cluster[2].address}) has run id another, node 0 has another; "
     for rank, node in enumerate(nodes):
         assert node.wait(LONG) == 75, node.transcript()
         assert says in last_line(node)
@@ -59,7 +59,7 @@ def test_a_masters_name_that_leads_to_a_stranger_for_a_while_is_asked_for_again(
     until(lambda: stranger.listens(PORT), "the stranger listens")
     nodes = [start(rank, UP, **requeued) for rank in (1, 2)]
     for node in nodes:
-        node.wait_line(r"waiting for node 0 at .*: node \d \(host job-node-\d, .*\) has (run id|attempt 1, node 0 \(host stranger\))", LONG)
+        node.wait_line(r"waiting for node 0 at .*: node \d \(job-node-\d, .*\) has (run id|attempt 1, node 0 \(stranger\))", LONG)
     network.records.publish(MASTER, cluster[0])
     all_up([*nodes, start(0, UP, **requeued)])
     assert not stranger.stdout
@@ -142,7 +142,7 @@ def test_a_node_that_cannot_take_part_ends_all_at_once_by_its_name(start, failur
     assert failed.wait(LONG) == code, failed.transcript()
     for node in others:
         assert node.wait(LONG) == 76, node.transcript()
-        assert f"node {rank} (host job-node-{rank}) failed: " in last_line(node) and says in last_line(node)
+        assert f"node {rank} (job-node-{rank}) failed: " in last_line(node) and says in last_line(node)
         assert node.report()["root_cause"]["node_rank"] == rank
         assert node.report()["root_cause"]["exit_code"] == code
 
@@ -155,7 +155,7 @@ def test_a_program_that_cannot_be_executed_on_one_node_ends_all_by_its_name(star
     assert nodes.pop(rank).wait(LONG) == 126
     for node in nodes:
         assert node.wait(LONG) == 76, node.transcript()
-        assert f"node {rank} (host job-node-{rank}) failed: " in last_line(node) and says in last_line(node)
+        assert f"node {rank} (job-node-{rank}) failed: " in last_line(node) and says in last_line(node)
 
 
 @pytest.mark.parametrize("rank", [0, 1])
@@ -165,7 +165,7 @@ def test_a_node_that_cannot_take_part_waits_a_little_for_those_that_come_after_i
     others = [start(other, UP) for other in range(3) if other != rank]
     for node in others:
         assert node.wait(LONG) == 76, node.transcript()
-        assert f"node {rank} (host job-node-{rank}) failed: no-such-program was not found" in last_line(node)
+        assert f"node {rank} (job-node-{rank}) failed: no-such-program was not found" in last_line(node)
     assert failed.wait(LONG) == 127, failed.transcript()
 
 

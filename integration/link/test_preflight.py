@@ -29,8 +29,8 @@ def test_all_nodes_say_which_failed_the_check_and_how_after_it_has_run_on_each(c
     assert [node.stdout for node in nodes] == [f"CHECKED {rank}\n" for rank in range(3)], "no node was ended for another"
     for node in nodes:
         line = last_line(node)
-        assert "node 1 (host job-node-1) failed: /bin/sh ended with code 3 after" in line
-        assert "node 2 (host job-node-2) too: /bin/sh ended with code 6 after" in line
+        assert "node 1 (job-node-1) failed: /bin/sh ended with code 3 after" in line
+        assert "node 2 (job-node-2) too: /bin/sh ended with code 6 after" in line
 
 
 def test_the_jobs_own_settings_do_not_start_the_check_more_than_once(check):

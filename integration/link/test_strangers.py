@@ -77,7 +77,7 @@ def test_a_wrong_token_takes_no_place_and_is_named(start, helper, tmp_path):
     nodes = [start(rank, UP, f"--job-token-file={tmp_path}/token") for rank in (0, 1)]
     nodes[0].wait_line("waiting for ", LONG)
     helper(2, "peer.py", 3, 2, 2, "another secret of this")
-    nodes[0].wait_line(r"node 2 \(host peer-2, .*\) did not prove that it knows the job's token", LONG)
+    nodes[0].wait_line(r"node 2 \(peer-2, .*\) did not prove that it knows the job's token", LONG)
     nodes.append(start(2, UP, f"--job-token-file={tmp_path}/token"))
     for node in nodes:
         node.wait_line("UP", LONG)
@@ -131,7 +131,7 @@ def test_a_local_rank_that_cannot_be_true_costs_nothing_and_the_others_are_told(
              for rank, worker in enumerate(["import signal; signal.pause()", "import sys; sys.exit(3)"])]
     assert nodes[1].wait(LONG) == 3, nodes[1].transcript()
     assert nodes[0].wait(LONG) == 76, nodes[0].transcript()
-    assert "worker 0 (" in last_line(nodes[1]) and "node 1 (host job-node-1) failed: " in last_line(nodes[0])
+    assert "worker 0 (" in last_line(nodes[1]) and "node 1 (job-node-1) failed: " in last_line(nodes[0])
 
 
 def test_a_job_of_1_600_nodes_of_60_workers_has_a_status_and_a_report(start, rankshim, helper, tmp_path):

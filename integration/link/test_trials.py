@@ -144,7 +144,7 @@ def test_a_worker_that_runs_out_of_memory_is_named_on_all_nodes(start, cluster, 
     assert "out of memory" in last_line(culprit)
     for node in others:
         assert node.wait(LONG) == 76, node.transcript()
-        assert "node 2 (host job-node-2) failed: rank 2 was ended by SIGKILL" in last_line(node)
+        assert "node 2 (job-node-2) failed: rank 2 was ended by SIGKILL" in last_line(node)
 
 
 def test_a_pod_that_its_kubelet_starts_again_before_all_are_there_takes_its_place(start):
@@ -166,7 +166,7 @@ def test_a_pod_that_its_kubelet_starts_again_while_the_others_run_waits_for_them
     nodes[1] = start(1, UP)
     for rank in (0, 2):
         assert nodes[rank].wait(LONG) == 76, nodes[rank].transcript()
-        assert "node 1 (host job-node-1) is lost" in last_line(nodes[rank])
+        assert "node 1 (job-node-1) is lost" in last_line(nodes[rank])
         nodes[rank] = start(rank, UP)
     for node in nodes:
         node.wait_line("UP", LONG)
@@ -187,8 +187,8 @@ def test_the_address_in_torchs_message_is_a_nodes_name_in_the_last_line(start, t
         node.wait_line("UP", LONG)
     nodes[1].signal(signal.SIGUSR1)
     assert nodes[2].wait(LONG) == 76, nodes[2].transcript()
-    assert "node 1 (host job-node-1) failed: rank 1 " in last_line(nodes[2])
-    assert "Connection closed by peer node 0 (host job-node-0, " in last_line(nodes[2])
+    assert "node 1 (job-node-1) failed: rank 1 " in last_line(nodes[2])
+    assert "Connection closed by peer node 0 (job-node-0, " in last_line(nodes[2])
 
 
 # Says at once that it got a TERM.
@@ -209,7 +209,7 @@ def test_under_torchrun_nodes_of_different_sizes_are_refused(start, script):
                    RANKSHIM_NPROC_PER_NODE="2" if rank == 2 else "1") for rank in range(3)]
     for node in nodes:
         assert node.wait(LONG) == 78, node.transcript()
-        assert "has --nproc-per-node 2, node 0 (host job-node-0) has 1; set RANKSHIM_NPROC_PER_NODE to the same" in last_line(node)
+        assert "has --nproc-per-node 2, node 0 (job-node-0) has 1; set RANKSHIM_NPROC_PER_NODE to the same" in last_line(node)
 
 
 RELAY = """
@@ -272,9 +272,9 @@ def test_a_node_of_an_earlier_attempt_is_turned_away_and_the_others_start(start)
 
 
 @pytest.mark.parametrize(("variable", "value", "says"), [
-    ("RANKSHIM_NNODES", "4", "node 2 (host job-node-2, ADDRESS) has nnodes 4, node 0 (host job-node-0) has 3; set RANKSHIM_NNODES"),
+    ("RANKSHIM_NNODES", "4", "node 2 (job-node-2, ADDRESS) has nnodes 4, node 0 (job-node-0) has 3; set RANKSHIM_NNODES"),
     ("RANKSHIM_NODE_RANK", "1", "two nodes have the rank 1: "),
-    ("RANKSHIM_LAUNCHER", "torchrun", "node 2 (host job-node-2, ADDRESS) has launcher torchrun, node 0 (host job-node-0) has native; set RANKSHIM_LAUNCHER"),
+    ("RANKSHIM_LAUNCHER", "torchrun", "node 2 (job-node-2, ADDRESS) has launcher torchrun, node 0 (job-node-0) has native; set RANKSHIM_LAUNCHER"),
 ])
 @pytest.mark.torch
 def test_nodes_that_do_not_fit_together_are_refused_and_nothing_is_launched(start, cluster, tmp_path, torch, variable, value, says):

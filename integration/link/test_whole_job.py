@@ -62,7 +62,7 @@ def test_the_failure_of_one_worker_ends_all_nodes_with_its_name(start, culprit, 
             continue
         assert node.code == 76, node.transcript()
         line = last_line(node)
-        assert f"node {culprit} (host job-node-{culprit}) failed: rank {culprit} {what}" in line
+        assert f"node {culprit} (job-node-{culprit}) failed: rank {culprit} {what}" in line
         root = node.report()["root_cause"]
         assert (root["who"], root["host"], root["node_rank"], root["exit_code"]) == ("node", f"job-node-{culprit}", culprit, code)
     assert nodes[culprit].code == code, "the culprit keeps its own code"
@@ -92,7 +92,7 @@ def test_two_nodes_with_the_rank_0_are_both_told(start, cluster):
     nodes = [start(0, WAITS), start(0, WAITS, place=1), start(2, WAITS)]
     for node in nodes:
         assert node.wait(30) == 78, node.transcript()
-        assert f"two nodes have the rank 0: node 0 (host job-node-0, {cluster[0].address}) and node 0 (host job-node-1," in last_line(node)
+        assert f"two nodes have the rank 0: node 0 (job-node-0, {cluster[0].address}) and node 0 (job-node-1," in last_line(node)
         assert not node.stdout
 
 
@@ -126,7 +126,7 @@ def test_a_drained_node_takes_the_others_along_by_a_code_that_can_be_tried_again
     assert nodes[1].wait(20) == 143
     for node in (nodes[0], nodes[2]):
         assert node.wait(20) == 143, node.transcript()
-        assert "node 1 (host job-node-1) was asked to stop" in last_line(node)
+        assert "node 1 (job-node-1) was asked to stop" in last_line(node)
 
 
 @pytest.mark.parametrize("stopped", [0, 1])
@@ -236,7 +236,7 @@ def test_a_node_without_the_jobs_token_takes_no_part(start, tmp_path):
     assert "has another token, or belongs to another job; give all nodes the same --job-token-file" in last_line(nodes[2])
     for node in nodes[:2]:
         assert node.wait(90) == 75, node.transcript()
-        assert re.search(r"time: rank 2; node 2 \(host job-node-2, .*\) did not prove that it knows the job's token", last_line(node))
+        assert re.search(r"time: rank 2; node 2 \(job-node-2, .*\) did not prove that it knows the job's token", last_line(node))
         assert not node.stdout
 
 
@@ -247,8 +247,8 @@ def test_a_node_whose_network_is_cut_is_lost_and_ends_itself_too(start, cluster)
     cluster[2].namespace.ip("link", "set", "eth0", "down")
     for node in nodes:
         assert node.wait(60) == 76, node.transcript()
-    assert "node 2 (host job-node-2) is lost" in last_line(nodes[0])
-    assert "node 0 (host job-node-0) is lost" in last_line(nodes[2])
+    assert "node 2 (job-node-2) is lost" in last_line(nodes[0])
+    assert "node 0 (job-node-0) is lost" in last_line(nodes[2])
 
 
 def test_a_node_0_whose_rankshim_is_stopped_is_lost_and_nobody_waits_for_its_word(start):
@@ -258,7 +258,7 @@ def test_a_node_0_whose_rankshim_is_stopped_is_lost_and_nobody_waits_for_its_wor
     nodes[0].signal(signal.SIGSTOP)
     for node in nodes[1:]:
         assert node.wait(60) == 76, node.transcript()
-        assert "node 0 (host job-node-0) is lost: its rankshim has not answered for 3 s" in last_line(node)
+        assert "node 0 (job-node-0) is lost: its rankshim has not answered for 3 s" in last_line(node)
     nodes[0].signal(signal.SIGCONT)
     assert nodes[0].wait(60) == 76, nodes[0].transcript()
 
@@ -277,7 +277,7 @@ def test_a_node_whose_network_recovers_late_hears_of_the_failure_and_does_not_bl
     cluster[2].namespace.ip("link", "set", "eth0", "up")
     for node in (nodes[0], nodes[2]):
         assert node.wait(60) == 76, node.transcript()
-        assert "node 1 (host job-node-1) failed" in last_line(node)
+        assert "node 1 (job-node-1) failed" in last_line(node)
 
 
 @pytest.mark.torch
@@ -299,7 +299,7 @@ def test_with_torchrun_the_failure_of_a_worker_ends_the_others_with_its_exceptio
     assert nodes[2].wait(LONG) == 1, nodes[2].transcript()
     for node in nodes[:2]:
         assert node.wait(LONG) == 76, node.transcript()
-        assert "node 2 (host job-node-2) failed: rank 2 ended with code 1 (ValueError: boom); this node was ended for it" in last_line(node)
+        assert "node 2 (job-node-2) failed: rank 2 ended with code 1 (ValueError: boom); this node was ended for it" in last_line(node)
 
 
 SAVES_TOGETHER = """\
@@ -368,7 +368,7 @@ def test_a_worker_whose_peers_have_noticed_its_end_before_it_is_over_is_the_one_
     codes = [node.wait(LONG) for node in nodes]
     assert codes == [76, 1, 76], [node.transcript() for node in nodes]
     for node in (nodes[0], nodes[2]):
-        said = re.search(r"node 1 \(host job-node-1\) failed: rank 1 ended with code 1 \(ValueError: the loss is nan\); "
+        said = re.search(r"node 1 \(job-node-1\) failed: rank 1 ended with code 1 \(ValueError: the loss is nan\); "
                          "this node (had already ended|was ended for it): ", last_line(node))
         assert said, node.transcript()
         if said[1] == "was ended for it":  # its worker had not ended when it was told
@@ -386,7 +386,7 @@ def test_a_pod_that_is_killed_while_the_workers_communicate_is_lost_and_no_other
     nodes[2].signal(signal.SIGKILL)
     for node in nodes[:2]:
         assert node.wait(LONG) == 76, node.transcript()
-        assert "node 2 (host job-node-2) is lost: its connection ended" in last_line(node)
+        assert "node 2 (job-node-2) is lost: its connection ended" in last_line(node)
     assert nodes[0].report()["nodes"][2]["state"] == "lost"
 
 
@@ -398,7 +398,7 @@ def test_the_end_of_a_program_is_told_at_once_and_not_when_what_it_left_has_ende
     line = nodes[0].wait_line("this node stops too", 30).text
     assert nodes[0].wait(30) == 76, nodes[0].transcript()
     (tmp_path / "go").touch()
-    assert "node 1 (host job-node-1) failed: sh ended with code 3 after" in line and "left behind" not in line
+    assert "node 1 (job-node-1) failed: sh ended with code 3 after" in line and "left behind" not in line
     assert nodes[1].wait(30) == 3, nodes[1].transcript()
 
 
@@ -412,4 +412,4 @@ def test_a_torchrun_that_is_killed_is_what_is_named_and_not_the_workers_that_end
     agent = min(pid for pid, command in nodes[1].tree().items() if "torch.distributed.run" in command)
     os.kill(agent, signal.SIGKILL)
     assert [node.wait(LONG) for node in nodes] == [76, 137], [node.transcript() for node in nodes]
-    assert "node 1 (host job-node-1) failed: torchrun was ended by SIGKILL after" in last_line(nodes[0])
+    assert "node 1 (job-node-1) failed: torchrun was ended by SIGKILL after" in last_line(nodes[0])

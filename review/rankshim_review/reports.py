@@ -161,7 +161,7 @@ class Report:
 def node_name(rank: int | None, host: str) -> str:
     if rank is None:
         return f"host {host}"
-    return f"node {rank} (host {host})" if host else f"node {rank}"
+    return f"node {rank} ({host})" if host else f"node {rank}"
 
 
 def printable(text: str) -> str:

@@ -49,16 +49,16 @@ def test_the_node_that_failed_first_is_the_first_line_and_its_code_the_exit_code
     assert code == 3
     assert len(lines) == 2
     first = content(two_failures[1])
-    assert lines[0] == (f"node 1 (host {os.uname().nodename}) failed first, at {first['root_cause']['time']}, "
+    assert lines[0] == (f"node 1 ({os.uname().nodename}) failed first, at {first['root_cause']['time']}, "
                         f"with exit code 3: {first['verdict']}")
-    assert lines[1].startswith(f"node 0 (host {os.uname().nodename}) failed ") and " later, with exit code 4: " in lines[1]
+    assert lines[1].startswith(f"node 0 ({os.uname().nodename}) failed ") and " later, with exit code 4: " in lines[1]
 
 
 def test_failures_that_are_closer_than_the_clocks_can_be_trusted_have_no_order(capsys, two_failures):
     code, lines = collected(capsys, *two_failures, "--clock-error=60")
     assert code == 3
     host = os.uname().nodename
-    assert lines[2:] == [f"The order of node 1 (host {host}) and node 0 (host {host}) is not certain: each failed within 120 s of the "
+    assert lines[2:] == [f"The order of node 1 ({host}) and node 0 ({host}) is not certain: each failed within 120 s of the "
                          "next, and each clock may be wrong by 60 s (--clock-error)."]
     assert json.loads(collected(capsys, *two_failures, "--clock-error=60", "--format=json")[1][0])["not_ordered"] == [two_failures[::-1]]
 
@@ -107,7 +107,7 @@ def test_reports_of_different_jobs_are_told_apart(capsys, one_failure, two_failu
 
 def test_a_job_that_ended_well_is_zero(capsys, one_failure):
     code, lines = collected(capsys, one_failure[2])
-    assert (code, lines[0].split(": ")[0]) == (0, f"node 2 (host {os.uname().nodename}) ended well")
+    assert (code, lines[0].split(": ")[0]) == (0, f"node 2 ({os.uname().nodename}) ended well")
 
 
 def test_a_stopped_node_is_said_to_be_stopped(capsys, rankshim, tmp_path):

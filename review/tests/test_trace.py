@@ -210,7 +210,7 @@ def test_the_page_has_the_verdict_in_words_and_the_time_line_as_a_picture(capsys
     assert verdict.startswith("worker 1 (rank 3, pid ") and "failed first on node 1 of 3" in verdict
     labels = shown.all("text")
     for rank in range(3):
-        assert any(label.startswith(f"node {rank} (host ") for label in labels)
+        assert any(label.startswith(f"node {rank} (") for label in labels)
     assert {f"worker {rank % 2} (rank {rank})" for rank in range(6)} <= set(labels)
     assert {"rect", "circle", "line"} <= {tag for tag, _ in shown.elements}
     assert shown.with_class("mark") in (["g"], ["g"] * 2), "in each picture"
@@ -277,7 +277,7 @@ def test_a_node_that_was_asked_to_stop_is_marked_as_such_whichever_report_tells_
     assert job.wait() == [76, 143]
     for paths, words in ((job.paths[:1], ") was asked to stop first: SIGTERM"), (job.paths, ") was stopped first")):
         (mark,) = [event for event in traced(capsys, *paths) if event["ph"] == "i"]
-        assert mark["pid"] == 2 and mark["name"].startswith("node 1 (host ") and mark["name"].endswith(words), mark
+        assert mark["pid"] == 2 and mark["name"].startswith("node 1 (") and mark["name"].endswith(words), mark
 
 
 def test_a_program_is_one_row(capsys, rankshim, tmp_path):

@@ -56,7 +56,7 @@ TEST_CASE("a refusal is the same on all nodes", "[link]") {
   job.start_all();
   REQUIRE(job.all_met());
   CHECK(job.refusal(0) ==
-        "node 2 (host host-2, 127.0.0.1) has launcher native, node 0 (host host-0) has torchrun; set "
+        "node 2 (host-2, 127.0.0.1) has launcher native, node 0 (host-0) has torchrun; set "
         "RANKSHIM_LAUNCHER to the same on all nodes");
   CHECK(job.refusal(1) == job.refusal(0));
   CHECK(job.refusal(2) == job.refusal(0));
@@ -116,7 +116,7 @@ TEST_CASE("a node that leaves the meeting before it has met anybody is named to 
     job.start(2);  // all are here then, but do not launch
     REQUIRE(job.run_until([&] { return left && job.met[1 - leaver]; }));
     CHECK(std::get<Refuse>(*job.met[1 - leaver]).code == exit_code::peer);
-    CHECK(job.refusal(1 - leaver) == "node " + std::to_string(leaver) + " (host host-" +
+    CHECK(job.refusal(1 - leaver) == "node " + std::to_string(leaver) + " (host-" +
                                          std::to_string(leaver) + ") was asked to stop (SIGTERM)");
   }
 }
@@ -132,7 +132,7 @@ TEST_CASE("a meeting that is cancelled can be left", "[link]") {
     asio::co_spawn(job.io, leave(*job.links[0]), [&](const std::exception_ptr&) { left = true; });
     job.start(1), job.start(2);
     REQUIRE(job.run_until([&] { return left && job.met[1] && job.met[2]; }));
-    CHECK(job.refusal(1) == "node 0 (host host-0) was asked to stop (SIGTERM)");
+    CHECK(job.refusal(1) == "node 0 (host-0) was asked to stop (SIGTERM)");
   }
 }
 
@@ -167,7 +167,7 @@ TEST_CASE("a node that leaves the meeting is named to those that wait for it", "
     bool left = false;
     asio::co_spawn(job.io, leave(*job.links[leaver]), [&](const std::exception_ptr&) { left = true; });
     REQUIRE(job.run_until([&] { return left && job.met[1 - leaver]; }));
-    CHECK(job.refusal(1 - leaver) == "node " + std::to_string(leaver) + " (host host-" +
+    CHECK(job.refusal(1 - leaver) == "node " + std::to_string(leaver) + " (host-" +
                                          std::to_string(leaver) + ") was asked to stop (SIGTERM)");
     CHECK(std::get<Refuse>(*job.met[1 - leaver]).code == exit_code::peer);
   }
@@ -194,7 +194,7 @@ TEST_CASE("a node that cannot take part tells those that wait, and those that co
       REQUIRE(job.all_met());
       for (const unsigned rank : {1 - leaver, 2U}) {
         CHECK(std::get<Refuse>(*job.met[rank]).code == exit_code::peer);
-        CHECK(job.refusal(rank) == "node " + std::to_string(leaver) + " (host host-" +
+        CHECK(job.refusal(rank) == "node " + std::to_string(leaver) + " (host-" +
                                        std::to_string(leaver) + ") failed: there is no python");
       }
     }
@@ -218,7 +218,7 @@ TEST_CASE("a node that comes seconds after another could not take part is told b
   REQUIRE(job.all_met());
   for (const unsigned rank : {0U, 2U}) {
     CHECK(std::get<Refuse>(*job.met[rank]).code == exit_code::peer);
-    CHECK(job.refusal(rank) == "node 1 (host host-1) failed: there is no python");
+    CHECK(job.refusal(rank) == "node 1 (host-1) failed: there is no python");
   }
 }
 
@@ -239,7 +239,7 @@ TEST_CASE(
     REQUIRE(job.run_until([&] { return !job.links[0]->waiting().empty(); }));
     if (is_freed) other.close();
     REQUIRE(job.all_met());
-    CHECK(job.refusal(0) == "node 0 (host host-0) failed: there is no python");
+    CHECK(job.refusal(0) == "node 0 (host-0) failed: there is no python");
   }
 }
 
@@ -248,7 +248,7 @@ TEST_CASE("a rank twice is refused once the older node has answered", "[link]") 
   job.options[2].self.rank = 1;
   job.start_all();
   REQUIRE(job.all_met());
-  CHECK(job.refusal(0).starts_with("two nodes have the rank 1: node 1 (host host-"));
+  CHECK(job.refusal(0).starts_with("two nodes have the rank 1: node 1 (host-"));
   CHECK(job.refusal(1) == job.refusal(0));
   CHECK(job.refusal(2) == job.refusal(0));
 }
@@ -427,7 +427,7 @@ TEST_CASE("a node whose master's name leads to another job's node 0 for a while 
         REQUIRE(job.all_met());
         CHECK(std::get<Refuse>(*job.met[1]).code == exit_code::unreachable);
         CHECK_THAT(job.refusal(1),
-                   Catch::Contains(" was not reached in time: node 1 (host host-1, 127.0.0.1) " +
+                   Catch::Contains(" was not reached in time: node 1 (host-1, 127.0.0.1) " +
                                    std::string(c.says)));
       }
       signal.emit(asio::cancellation_type::terminal);
@@ -639,14 +639,14 @@ TEST_CASE("a token keeps out who does not know it", "[link][attack]") {
   job.options[1].token = Key("the token of another job");
   job.start(0), job.start(1, 1s), job.start(2);
   REQUIRE(job.run_until([&] { return job.met[1] && job.met[2]; }));
-  CHECK(job.refusal(1).find("was not reached in time: node 0 (host host-0, 127.0.0.1) has another token") !=
+  CHECK(job.refusal(1).find("was not reached in time: node 0 (host-0, 127.0.0.1) has another token") !=
         std::string::npos);
   CHECK(
       job.refusal(2) ==
-      "node 2 (host host-2, 127.0.0.1) has no token, and the job has one; set --job-token-file on all nodes");
+      "node 2 (host-2, 127.0.0.1) has no token, and the job has one; set --job-token-file on all nodes");
   CHECK_FALSE(job.met[0]);
   CHECK(job.missing() == 2);
-  CHECK(job.links[0]->waiting().find("; node 1 (host host-1, 127.0.0.1) did not prove") != std::string::npos);
+  CHECK(job.links[0]->waiting().find("; node 1 (host-1, 127.0.0.1) did not prove") != std::string::npos);
 }
 
 TEST_CASE("a node with a token does not believe a hub without one", "[link][attack]") {
@@ -656,7 +656,7 @@ TEST_CASE("a node with a token does not believe a hub without one", "[link][atta
   REQUIRE(job.all_met());
   for (const unsigned rank : {0U, 1U}) {
     CHECK(std::get<Refuse>(*job.met[rank]).code == exit_code::unreachable);
-    CHECK(job.refusal(rank).find("node 1 (host host-1, 127.0.0.1) has a token, and node 0 has none; set ") !=
+    CHECK(job.refusal(rank).find("node 1 (host-1, 127.0.0.1) has a token, and node 0 has none; set ") !=
           std::string::npos);
   }
 }

@@ -198,7 +198,7 @@ Broken Decoder::at_end() const {
 
 std::string node_name(unsigned rank, std::string_view host, std::string_view address) {
   std::vector<std::string> more;
-  if (!host.empty()) more.push_back("host " + in_quotes(host));
+  if (!host.empty()) more.push_back(in_quotes(host));
   if (!address.empty()) more.emplace_back(address);
   return more.empty() ? fmt::format("node {}", rank) : fmt::format("node {} ({})", rank, joined(more));
 }

@@ -98,7 +98,7 @@ struct Stop {
   }
   /// A worker, or the whole command, failed there.
   [[nodiscard]] bool failed() const { return !drained() && !lost(); }
-  /// "node 3 (host e) failed: rank 17 was killed by SIGKILL".
+  /// "node 3 (e) failed: rank 17 was killed by SIGKILL".
   [[nodiscard]] std::string sentence() const;
 };
 
@@ -193,7 +193,7 @@ class Decoder {
   Broken broken_ = Broken::no;
 };
 
-/// "node 3 (host e, 10.0.0.9)"; what is empty is left out.
+/// "node 3 (e, 10.0.0.9)"; what is empty is left out.
 std::string node_name(unsigned rank, std::string_view host, std::string_view address = {});
 /// The same of a node that has said who it is, to the hub.
 inline std::string node_name(const Hello& hello) { return node_name(hello.rank, hello.host, hello.seen); }

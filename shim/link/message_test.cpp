@@ -114,12 +114,12 @@ TEST_CASE("texts are bounded and printable", "[link]") {
 
 TEST_CASE("sentences name the node, its host and what happened", "[link]") {
   const Culprit failure{.rank = 17, .code = 137, .text = "was killed by SIGKILL", .node = 3, .host = "e"};
-  CHECK(Stop{failure}.sentence() == "node 3 (host e) failed: rank 17 was killed by SIGKILL");
+  CHECK(Stop{failure}.sentence() == "node 3 (e) failed: rank 17 was killed by SIGKILL");
   CHECK(Stop{{.code = 3, .node = 1}}.sentence() == "node 1 failed: ended with code 3");
   CHECK(Stop{{.cause = Cause::stop_requested, .text = "SIGTERM", .node = 3, .host = "e"}}.sentence() ==
-        "node 3 (host e) was asked to stop (SIGTERM)");
+        "node 3 (e) was asked to stop (SIGTERM)");
   CHECK(Stop{{.cause = Cause::node_lost, .text = "it went away", .node = 3, .host = "e"}}.sentence() ==
-        "node 3 (host e) is lost: it went away");
+        "node 3 (e) is lost: it went away");
 }
 
 TEST_CASE("lines come out as they went in, however the stream is cut", "[link]") {

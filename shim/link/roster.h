@@ -54,7 +54,7 @@ struct Node {
 std::string_view word(Node::State state);
 
 /// The text, in which the nodes' addresses have become their names: gloo, NCCL and torch's store know only
-/// addresses, "Connection closed by peer [10.0.0.9]:4711", and this says "peer node 7 (host e, 10.0.0.9)". An
+/// addresses, "Connection closed by peer [10.0.0.9]:4711", and this says "peer node 7 (e, 10.0.0.9)". An
 /// address that several nodes have stays as it is. Pure.
 std::string with_node_names(std::string_view text, const std::vector<Node>& nodes);
 
@@ -138,7 +138,7 @@ class Roster {
   [[nodiscard]] bool all_came() const {
     return std::ranges::find(nodes_, Node::State::missing, &Node::state) == nodes_.end();
   }
-  /// For those whose command has ended: "waiting for 1 of 3 nodes, which still run: node 2 (host e)". Empty:
+  /// For those whose command has ended: "waiting for 1 of 3 nodes, which still run: node 2 (e)". Empty:
   /// none does.
   [[nodiscard]] std::string running() const;
   /// Whether no node has anything left to tell.

@@ -50,7 +50,7 @@ TEST_CASE("a node that is asked to stop while all end to start again keeps them 
   for (const ConnectionId id : {0U, 1U, 2U}) {
     CHECK_FALSE(story.told<Stop>(id)->again);
     CHECK(story.told<Stop>(id)->culprit.node == 1);
-    CHECK(story.told<Stop>(id)->note == "node 2 (host host-2) was asked to stop (SIGTERM)");
+    CHECK(story.told<Stop>(id)->note == "node 2 (host-2) was asked to stop (SIGTERM)");
   }
 }
 
@@ -93,7 +93,7 @@ TEST_CASE("where failures are gathered, all are told when each node has ended", 
   for (const ConnectionId id : {0U, 1U, 2U}) {
     REQUIRE(story.told<Stop>(id));
     CHECK(story.told<Stop>(id)->sentence() ==
-          "node 2 (host host-2) failed: ended with code 6; node 1 (host host-1) too: ended with code 3");
+          "node 2 (host-2) failed: ended with code 6; node 1 (host-1) too: ended with code 3");
   }
 }
 
@@ -106,12 +106,12 @@ TEST_CASE("where failures are gathered, a node that was killed is named when its
     const char* sentence;
   };
   const std::string lost =
-      "node 1 (host host-1) is lost: its connection ended, and it did not come back within 10 s";
+      "node 1 (host-1) is lost: its connection ended, and it did not come back within 10 s";
   const Case cases[] = {
-      {"another fails", 2, false, "; node 2 (host host-2) failed: exited with code 6"},
-      {"node 0 fails", 0, false, "; node 0 (host host-0) failed: exited with code 6"},
+      {"another fails", 2, false, "; node 2 (host-2) failed: exited with code 6"},
+      {"node 0 fails", 0, false, "; node 0 (host-0) failed: exited with code 6"},
       {"all others succeed", {}, false, ""},
-      {"it comes back and succeeds", 2, true, "node 2 (host host-2) failed: exited with code 6"},
+      {"it comes back and succeeds", 2, true, "node 2 (host-2) failed: exited with code 6"},
   };
   for (const Case& c : cases) {
     CAPTURE(c.name);
@@ -142,7 +142,7 @@ TEST_CASE("where failures are gathered, a node that told its own and is gone has
   CHECK_FALSE(story.told<Stop>(2));
   story.leave(1);
   REQUIRE(story.told<Stop>(2));
-  CHECK(story.told<Stop>(2)->sentence() == "node 1 (host host-1) failed: exited with code 3");
+  CHECK(story.told<Stop>(2)->sentence() == "node 1 (host-1) failed: exited with code 3");
 }
 
 TEST_CASE("of two failures the first that node 0 hears of is the cause, and both are known", "[link]") {
@@ -178,7 +178,7 @@ TEST_CASE("a worker that only lost its peer is not the cause: another failure is
   for (const ConnectionId id : {0U, 1U, 2U}) {
     REQUIRE(story.told<Stop>(id));
     CHECK(story.told<Stop>(id)->sentence() ==
-          "node 2 (host host-2) failed: rank 4 ended with code 1 (ValueError)");
+          "node 2 (host-2) failed: rank 4 ended with code 1 (ValueError)");
   }
 }
 
@@ -211,7 +211,7 @@ TEST_CASE("a node that ended well before a worker lost its peer is to blame, and
     REQUIRE(story.told<Stop>(id));
     CHECK(
         story.told<Stop>(id)->sentence() ==
-        "node 2 (host host-2) ended early: ranks 4-5 exited 0 after 5 min 12 s while rank 2 still waited for "
+        "node 2 (host-2) ended early: ranks 4-5 exited 0 after 5 min 12 s while rank 2 still waited for "
         "them: their loops were shorter than theirs");
   }
 }
@@ -232,7 +232,7 @@ TEST_CASE("all nodes are asked how their workers are before a victim is named", 
   story.pass(1s);
   REQUIRE(story.told<Stop>(2));
   CHECK(story.told<Stop>(2)->sentence() ==
-        "node 2 (host host-2) hung: rank 4 is still running; ranks 0-2 and 5 timed out waiting for it");
+        "node 2 (host-2) hung: rank 4 is still running; ranks 0-2 and 5 timed out waiting for it");
 }
 
 TEST_CASE("a node 0 that loses all others at once is the one that is cut off", "[link]") {
@@ -257,7 +257,7 @@ TEST_CASE("a node that goes away while a worker has lost its peer is lost at onc
     story.pass(0ms);
     REQUIRE(story.told<Stop>(1));
     CHECK(story.told<Stop>(1)->sentence() ==
-          "node 2 (host host-2) is lost: its connection ended, and a worker on node 1 (host host-1) lost its "
+          "node 2 (host-2) is lost: its connection ended, and a worker on node 1 (host-1) lost its "
           "peer");
     CHECK(story.roster.nodes()[2].state == Node::State::lost);
   }
@@ -268,7 +268,7 @@ TEST_CASE("a command that ends badly is a failure, also when no worker was named
   story.all_launch();
   story.say(1, Done{3});
   REQUIRE(story.told<Stop>(0));
-  CHECK(story.told<Stop>(0)->sentence() == "node 1 (host host-1) failed: ended with code 3");
+  CHECK(story.told<Stop>(0)->sentence() == "node 1 (host-1) failed: ended with code 3");
 }
 
 TEST_CASE("a drained node is no failure", "[link]") {
@@ -276,7 +276,7 @@ TEST_CASE("a drained node is no failure", "[link]") {
   story.all_launch();
   story.say(2, stopped);
   REQUIRE(story.told<Stop>(1));
-  CHECK(story.told<Stop>(1)->sentence() == "node 2 (host host-2) was asked to stop (SIGTERM)");
+  CHECK(story.told<Stop>(1)->sentence() == "node 2 (host-2) was asked to stop (SIGTERM)");
   story.say(2, Done{143});
   story.say(1, Done{143});
   CHECK(story.roster.nodes()[2].state == Node::State::drained);
@@ -293,7 +293,7 @@ TEST_CASE("a node without a connection is lost after 10 s, which ends all", "[li
   story.pass(200ms);
   REQUIRE(story.told<Stop>(2));
   CHECK(story.told<Stop>(2)->sentence() ==
-        "node 1 (host host-1) is lost: its connection ended, and it did not come back within 10 s");
+        "node 1 (host-1) is lost: its connection ended, and it did not come back within 10 s");
 }
 
 TEST_CASE("a node that comes back within 10 s is not lost, and learns what it missed", "[link]") {
@@ -380,11 +380,11 @@ TEST_CASE("nodes that have ended well are told every 30 s who still runs", "[lin
   story.pass(1s);
   REQUIRE(story.told<Waiting>(1));
   CHECK(story.told<Waiting>(1)->line ==
-        "waiting for 2 of 3 nodes, which still run: node 0 (host host-0), node 2 (host host-2)");
+        "waiting for 2 of 3 nodes, which still run: node 0 (host-0), node 2 (host-2)");
   CHECK(story.told<Go>(2));
   story.say(0, Done{0});
   story.pass(30s);
-  CHECK(story.told<Waiting>(0)->line == "waiting for 1 of 3 nodes, which still run: node 2 (host host-2)");
+  CHECK(story.told<Waiting>(0)->line == "waiting for 1 of 3 nodes, which still run: node 2 (host-2)");
 }
 
 TEST_CASE("after each report the next is due, whatever else happens", "[link]") {

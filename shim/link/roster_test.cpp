@@ -93,30 +93,30 @@ TEST_CASE("what cannot be one job is refused on all nodes within a second, with 
   };
   const Case cases[] = {
       {"rank out of range", [](Hello& hello) { hello.rank = 3; },
-       "node 3 (host host-2, 10.0.0.2) is out of range: 3 nodes have the ranks 0 to 2; set "
+       "node 3 (host-2, 10.0.0.2) is out of range: 3 nodes have the ranks 0 to 2; set "
        "RANKSHIM_NODE_RANK"},
       {"node 0 twice", [](Hello& hello) { hello.rank = 0; },
-       "two nodes have the rank 0: node 0 (host host-0) and node 0 (host host-2, 10.0.0.2); set a "
+       "two nodes have the rank 0: node 0 (host-0) and node 0 (host-2, 10.0.0.2); set a "
        "different RANKSHIM_NODE_RANK on "
        "each"},
       {"nnodes", [](Hello& hello) { hello.nnodes = 2; },
-       "node 2 (host host-2, 10.0.0.2) has nnodes 2, node 0 (host host-0) has 3; set RANKSHIM_NNODES to the "
+       "node 2 (host-2, 10.0.0.2) has nnodes 2, node 0 (host-0) has 3; set RANKSHIM_NNODES to the "
        "same on all "
        "nodes"},
       {"more nnodes", [](Hello& hello) { hello.nnodes = 8; },
-       "node 2 (host host-2, 10.0.0.2) has nnodes 8, node 0 (host host-0) has 3; set RANKSHIM_NNODES to the "
+       "node 2 (host-2, 10.0.0.2) has nnodes 8, node 0 (host-0) has 3; set RANKSHIM_NNODES to the "
        "same on all "
        "nodes"},
       {"port", [](Hello& hello) { hello.port = 1; },
-       "node 2 (host host-2, 10.0.0.2) has master port 1, node 0 (host host-0) has 29500; set "
+       "node 2 (host-2, 10.0.0.2) has master port 1, node 0 (host-0) has 29500; set "
        "RANKSHIM_MASTER_PORT to "
        "the same on all nodes"},
       {"launcher", [](Hello& hello) { hello.launcher = "native"; },
-       "node 2 (host host-2, 10.0.0.2) has launcher native, node 0 (host host-0) has torchrun; set "
+       "node 2 (host-2, 10.0.0.2) has launcher native, node 0 (host-0) has torchrun; set "
        "RANKSHIM_LAUNCHER to "
        "the same on all nodes"},
       {"job restarts", [](Hello& hello) { hello.job_restarts = "3/1h"; },
-       "node 2 (host host-2, 10.0.0.2) has --job-restarts 3/1h, node 0 (host host-0) has none; set "
+       "node 2 (host-2, 10.0.0.2) has --job-restarts 3/1h, node 0 (host-0) has none; set "
        "RANKSHIM_JOB_RESTARTS to the same on all nodes"},
   };
   for (const Case& c : cases) {
@@ -155,7 +155,7 @@ TEST_CASE("a rank twice is refused when the older node shows that it lives, by c
   story.arrive(3, hello_of(1));
   story.pass(500ms);
   const std::string sentence =
-      "two nodes have the rank 1: node 1 (host impostor, 10.0.0.2) and node 1 (host host-1, 10.0.0.3); set a "
+      "two nodes have the rank 1: node 1 (impostor, 10.0.0.2) and node 1 (host-1, 10.0.0.3); set a "
       "different RANKSHIM_NODE_RANK on each";
   for (const ConnectionId id : {0U, 2U, 3U}) CHECK(story.refusal(id) == sentence);
 }
@@ -235,7 +235,7 @@ TEST_CASE("an earlier attempt's node is turned away, and harms nobody", "[link]"
   stale.attempt = "1", first.attempt = "2", second.attempt = "2";
   story.arrive(9, stale);
   CHECK(story.refusal(9) ==
-        "node 1 (host host-1, 10.0.0.9) has attempt 1, node 0 (host host-0) has 2; one of them belongs to "
+        "node 1 (host-1, 10.0.0.9) has attempt 1, node 0 (host-0) has 2; one of them belongs to "
         "another "
         "attempt of the job");
   CHECK(story.closed[9]);
@@ -265,9 +265,9 @@ TEST_CASE(
     CHECK(story.closed[9]);
     CHECK(story.refusal(9).find("4711") == std::string::npos);
     const std::string sentence =
-        later ? "node 2 (host host-2, 10.0.0.9) has attempt 8, node 0 (host host-0) has none; one of them "
+        later ? "node 2 (host-2, 10.0.0.9) has attempt 8, node 0 (host-0) has none; one of them "
                 "belongs to another attempt of the job"
-              : "node 2 (host host-2, 10.0.0.9) has run id 8, node 0 has another; the master's "
+              : "node 2 (host-2, 10.0.0.9) has run id 8, node 0 has another; the master's "
                 "name host-0 leads to another job, or set RANKSHIM_RUN_ID to the same on all nodes";
     CHECK(story.refusal(9) == sentence);
     story.arrive(1, of_the_job(1));  // of three nodes three have come
@@ -293,7 +293,7 @@ TEST_CASE("a stranger is named where the job's own node of that rank has not com
     story.roster.give_up_at(story.now + 60s);
     story.pass(61s);
     const std::string stranger =
-        "; node 2 (host host-2, 10.0.0.9) has run id other, node 0 has another; the master's name host-0 "
+        "; node 2 (host-2, 10.0.0.9) has run id other, node 0 has another; the master's name host-0 "
         "leads to another job, or set RANKSHIM_RUN_ID to the same on all nodes";
     for (const ConnectionId id : {0U, 1U}) {
       CHECK(story.told<Refuse>(id)->code == exit_code::unreachable);
@@ -349,7 +349,7 @@ TEST_CASE("a node that was here and went away is named among the missing", "[lin
   story.arrive(1);
   story.leave(1);
   CHECK(story.roster.waiting().line ==
-        "waiting for 2 of 3 nodes: ranks 1, 2; node 1 (host host-1) was here, and went away");
+        "waiting for 2 of 3 nodes: ranks 1, 2; node 1 (host-1) was here, and went away");
   story.arrive(1);
   CHECK(story.roster.waiting().line == "waiting for 1 of 3 nodes: rank 2");
 }
@@ -363,9 +363,9 @@ TEST_CASE("a node that gave up a moment before the time is over is none that did
     story.roster.give_up_at(story.now);
     story.pass(0ms);
     CHECK(story.refusal(0) ==
-          (second_came ? "not all nodes came at the same time: node 1 (host host-1), node 2 (host host-2) "
+          (second_came ? "not all nodes came at the same time: node 1 (host-1), node 2 (host-2) "
                          "were here, and went away"
-                       : "1 of 3 nodes did not come in time: rank 2; node 1 (host host-1) was here, and went "
+                       : "1 of 3 nodes did not come in time: rank 2; node 1 (host-1) was here, and went "
                          "away"));
   }
 }
@@ -405,7 +405,7 @@ TEST_CASE("a node that is asked to stop while the others still come ends the mee
   story.arrive(1);
   story.say(1, stopped);
   for (const ConnectionId id : {0U, 1U}) {
-    CHECK(story.refusal(id) == "node 1 (host host-1) was asked to stop (SIGTERM)");
+    CHECK(story.refusal(id) == "node 1 (host-1) was asked to stop (SIGTERM)");
     CHECK(story.told<Refuse>(id)->code == exit_code::peer);
   }
 }
@@ -418,7 +418,7 @@ TEST_CASE("no job is launched for a last node that comes only to say that it was
   story.arrive(2, last);
   CHECK_FALSE(story.ready());
   for (const ConnectionId id : {0U, 1U, 2U})
-    CHECK(story.refusal(id) == "node 2 (host host-2) was asked to stop (SIGTERM)");
+    CHECK(story.refusal(id) == "node 2 (host-2) was asked to stop (SIGTERM)");
 }
 
 TEST_CASE("a node that cannot take part ends the meeting, and all name it", "[link]") {
@@ -444,7 +444,7 @@ TEST_CASE("a node that cannot take part ends the meeting, and all name it", "[li
     for (const ConnectionId id : {0U, 1U, 2U}) {
       REQUIRE(story.told<Refuse>(id));
       CHECK(story.told<Refuse>(id)->code == exit_code::peer);
-      CHECK(story.refusal(id) == "node 1 (host host-1) failed: neither python3 nor python is in PATH");
+      CHECK(story.refusal(id) == "node 1 (host-1) failed: neither python3 nor python is in PATH");
       CHECK(story.told<Refuse>(id)->culprit->code == 127);
     }
     CHECK(story.roster.nodes()[1].state == Node::State::failed);
@@ -489,7 +489,7 @@ TEST_CASE("a node that comes after the meeting has ended is told how it ended", 
   story.say(myself, stopped);
   CHECK_FALSE(story.roster.all_came());
   story.arrive(2);
-  CHECK(story.refusal(2) == "node 0 (host host-0) was asked to stop (SIGTERM)");
+  CHECK(story.refusal(2) == "node 0 (host-0) was asked to stop (SIGTERM)");
   CHECK(story.closed[2]);
   CHECK(story.roster.all_came());
 }

@@ -31,7 +31,7 @@ TEST_CASE("a failure is told to all others, and the culprit's node keeps its own
       {.rank = 3, .cause = Cause::signalled, .code = 137, .text = "was killed by SIGKILL"});
   REQUIRE(job.told(0));
   REQUIRE(job.told(2));
-  CHECK(job.stops[2]->sentence() == "node 1 (host host-1) failed: rank 3 was killed by SIGKILL");
+  CHECK(job.stops[2]->sentence() == "node 1 (host-1) failed: rank 3 was killed by SIGKILL");
   CHECK_FALSE(job.stops[1]);
   for (unsigned rank = 0; rank < 3; ++rank) job.end(rank, rank == 1 ? 137 : 143);
   REQUIRE(job.run_until([&] { return job.ended[0] && job.ended[1] && job.ended[2]; }));
@@ -58,7 +58,7 @@ TEST_CASE("node 0's own failure is told", "[link]") {
   job.all_launch();
   job.end(0, 3);
   REQUIRE(job.told(1));
-  CHECK(job.stops[1]->sentence() == "node 0 (host host-0) failed: ended with code 3");
+  CHECK(job.stops[1]->sentence() == "node 0 (host-0) failed: ended with code 3");
   CHECK_FALSE(job.stops[0]);
 }
 
@@ -69,7 +69,7 @@ TEST_CASE("a drained node is told of as such", "[link]") {
   REQUIRE(job.told(0));
   REQUIRE(job.told(1));
   CHECK(job.stops[1]->drained());
-  CHECK(job.stops[1]->sentence() == "node 2 (host host-2) was asked to stop (SIGTERM)");
+  CHECK(job.stops[1]->sentence() == "node 2 (host-2) was asked to stop (SIGTERM)");
 }
 
 TEST_CASE("a node that has ended well learns of a failure while it waits", "[link]") {
@@ -107,7 +107,7 @@ TEST_CASE("a node that vanishes is lost, and ends all", "[link]") {
   REQUIRE(job.told(0));
   REQUIRE(job.told(2));
   CHECK(job.stops[2]->sentence() ==
-        "node 1 (host host-1) is lost: its connection ended, and it did not come back within 1 s");
+        "node 1 (host-1) is lost: its connection ended, and it did not come back within 1 s");
 }
 
 TEST_CASE("node 0's loss is seen by all", "[link]") {
@@ -118,7 +118,7 @@ TEST_CASE("node 0's loss is seen by all", "[link]") {
   REQUIRE(job.told(2));
   REQUIRE(job.run_until([&] { return job.ended[1].has_value(); }));
   CHECK(job.ended[1]->stop->lost());
-  CHECK(job.stops[2]->sentence().starts_with("node 0 (host host-0) is lost: its connection ended"));
+  CHECK(job.stops[2]->sentence().starts_with("node 0 (host-0) is lost: its connection ended"));
 }
 
 TEST_CASE("a lost connection is made again, harms nothing, and loses nothing", "[link]") {
@@ -134,7 +134,7 @@ TEST_CASE("a lost connection is made again, harms nothing, and loses nothing", "
     job.links[1]->report_failure({.rank = 2, .code = 1, .text = "told while there was no connection"});
     REQUIRE(job.told(2));
     CHECK(job.stops[2]->sentence() ==
-          "node 1 (host host-1) failed: rank 2 told while there was no connection");
+          "node 1 (host-1) failed: rank 2 told while there was no connection");
   }
   TestJob job;
   Relay relay(job);
@@ -242,7 +242,7 @@ TEST_CASE("a node that failed and loses node 0 decides itself, and says that it 
   REQUIRE(job.run_until([&] { return job.ended[1].has_value(); }));
   REQUIRE(job.ended[1]->stop);
   CHECK(job.ended[1]->stop->again);
-  CHECK(job.ended[1]->stop->sentence() == "node 1 (host host-1) failed: rank 2 ended with code 3");
+  CHECK(job.ended[1]->stop->sentence() == "node 1 (host-1) failed: rank 2 ended with code 3");
 }
 
 TEST_CASE("a node whose worker lost its peer waits for the cause, and does not name itself", "[link]") {
@@ -349,7 +349,7 @@ TEST_CASE("a node 0 whose rankshim is stopped is lost, whatever its kernel answe
     if (pings) {
       REQUIRE(job.told(1));
       CHECK(job.stops[1]->sentence().starts_with(
-          "node 0 (host host-0) is lost: its rankshim has not answered for "));
+          "node 0 (host-0) is lost: its rankshim has not answered for "));
     } else {  // of an older version
       REQUIRE(job.run_until([&] { return hub.was_asked(5); }));
       CHECK_FALSE(job.stops[1]);
@@ -381,7 +381,7 @@ TEST_CASE("node 0 ends when a node that had lost its connection knows why", "[li
   job.end(0, 3);
   job.io.run_for(50ms);
   CHECK_FALSE(job.ended[0]);
-  CHECK(job.links[0]->waiting().find("node 1 (host host-1)") != std::string::npos);
+  CHECK(job.links[0]->waiting().find("node 1 (host-1)") != std::string::npos);
   Stranger back(job, first_number<std::uint16_t>(received.substr(received.find("\"port\":") + 7)).value());
   back.write(words);
   bool closed = false;
