@@ -99,12 +99,12 @@ class Writer {
   }
   std::string row(const Role& one) { return row_of({literal(one.name), literal(one.fix), row(one.when)}); }
   std::string row(const Profile& one) {
-    return row_of({literal(one.name), literal(one.document), literal(one.title),
-                   enumerator("ProfileKind", one.kind), one.opt_in ? "true" : "false",
-                   list("std::string_view", one.supersedes), list("std::string_view", one.agents),
-                   list("Expression", one.signs), list("Expression", one.unless),
-                   list("Conditions", one.match), list("FactExpression", one.facts),
-                   list("Role", one.idle_roles), list("Role", one.refusals), list("Role", one.pending)});
+    return row_of(
+        {literal(one.name), literal(one.document), literal(one.title), enumerator("ProfileKind", one.kind),
+         one.opt_in ? "true" : "false", list("std::string_view", one.supersedes),
+         list("std::string_view", one.agents), list("Expression", one.signs), list("Expression", one.unless),
+         list("Conditions", one.match), list("FactExpression", one.facts), list("Role", one.idle_roles),
+         list("Role", one.refusals), list("Role", one.warnings), list("Role", one.pending)});
   }
 
   std::map<std::string, std::string> names_;  // of the lists, by what they are

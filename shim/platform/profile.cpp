@@ -34,7 +34,7 @@ std::string inputs_of(const Expression& expression) {
 
 constexpr auto top_keys =
     std::to_array<std::string_view>({"title", "kind", "opt_in", "signs", "unless", "supersedes", "agents",
-                                     "let", "match", "facts", "idle_role", "refuse", "pending"});
+                                     "let", "match", "facts", "idle_role", "refuse", "warn", "pending"});
 constexpr auto match_keys = std::to_array<std::string_view>({"all", "any"});
 constexpr auto role_keys = std::to_array<std::string_view>({"name", "fix", "when", "any"});
 constexpr auto same_keys = std::to_array<std::string_view>({"same"});
@@ -71,6 +71,7 @@ class ProfileReader : public TomlDocument {
     profile.facts = facts(top, profile.kind);
     profile.idle_roles = roles(top, "idle_role");
     profile.refusals = roles(top, "refuse");
+    profile.warnings = roles(top, "warn");
     profile.pending = roles(top, "pending");
     if (profile.facts.empty() && faults_.empty())
       fault(1, "there are no facts", "write at least one in [facts]");

@@ -65,6 +65,7 @@ struct Profile {
   std::span<const FactExpression> facts;  ///< at most one for each fact
   std::span<const Role> idle_roles;       ///< the roles that do not train
   std::span<const Role> refusals;         ///< states that can mean two things; rankshim does not guess which
+  std::span<const Role> warnings;         ///< states that look like other nodes, for a node that trains alone
   std::span<const Role> pending;          ///< states that have to end before the facts are right
 
   /// Whether its variables belong to this process or to the node.

@@ -210,6 +210,7 @@ void weigh(std::span<const Match> matches, Platform& platform, Reading& on) {
     platform.doubts.push_back({Anchor::platform_state, refused->name + " (" + refused->because + ")",
                                std::move(refused->names), refused->fix});
   }
+  platform.looks_like_several = state(winner, winner.warnings, on);
   for (const Match& match : matches) {
     const Profile& profile = *match.profile;
     // Generic names are claims of their own; a part says nothing about other nodes.

@@ -86,6 +86,7 @@ struct Platform {
   std::vector<Other> others;
   /// States that can mean two things. They are faults unless the user sets the node's numbers.
   Faults doubts;
+  std::optional<State> looks_like_several;  ///< a state that looks like other nodes of the job
   /// The number of nodes that a platform around a launcher gives, if it is above one. The launcher's
   /// variables hide that platform's profile (`unless`, `supersedes`): its processes need not be on all those
   /// nodes.

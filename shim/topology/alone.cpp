@@ -339,8 +339,13 @@ void weigh_claims(Resolution& r) {
 void weigh_signs(Resolution& r) {
   const auto signs = unknown_signs(r);
   const auto misses = near_misses(r.node.environment(), job_names, true);
-  if (signs.empty() && misses.empty()) return;
+  const auto& state = r.platform.looks_like_several;
+  if (signs.empty() && misses.empty() && !state) return;
   std::vector<std::string> parts, names;
+  if (state) {
+    parts.push_back(fmt::format("{} ({})", state->name, state->because));
+    names = state->names;
+  }
   if (!signs.empty()) {
     constexpr std::size_t most = 5;
     parts.push_back(fmt::format("{} {} like a job of several nodes{}",
@@ -358,7 +363,8 @@ void weigh_signs(Resolution& r) {
     what += fmt::format(" ({})", r.said(Fact::nnodes).text);
   const std::string fix = fmt::format(
       "{} or with a profile of your own (--profile), or set RANKSHIM_NNODES=1 if it is alone", settle_node);
-  if (r.settings.flag(Option::strict) && !(signs.empty() && std::ranges::all_of(misses, &NearMiss::is_empty)))
+  const bool is_certain = state || !signs.empty() || !std::ranges::all_of(misses, &NearMiss::is_empty);
+  if (r.settings.flag(Option::strict) && is_certain)
     r.refuse(Anchor::looks_like_several, {std::move(what), std::move(names)}, fix);
   else
     r.warn(what + "; " + fix);

@@ -8,14 +8,16 @@
 namespace rankshim {
 namespace {
 
-/// A platform's only sign cannot be named if it is missing; it has to be an error nevertheless.
-bool is_the_only_sign(std::string_view variable) {
-  return variable == "TORCHELASTIC_RUN_ID" || variable == "MINDX_TASK_ID" || variable == "TORCHX_JOB_ID";
-}
-
 /// No other variable shows that this part of the job does not train.
 bool is_the_only_sign_of_the_role(std::string_view variable) {
   return variable == "K_MPI_JOB_ROLE" || variable == "NODE_TYPE" || variable == "SLURM_HET_SIZE";
+}
+
+/// The name of the profile that is recognised.
+std::string recognised(const Node& node) {
+  const auto outcome = platform::recognise(platform::builtin_profiles(), "auto", node);
+  const auto* platform = std::get_if<platform::Platform>(&outcome);
+  return platform == nullptr ? "" : platform->name;
 }
 
 /// Without it nothing indicates other nodes: the one variable of an Indexed Job or of TensorFlow, a rank
@@ -26,11 +28,19 @@ bool is_all_there_is(std::string_view missing) {
          missing == "BATCH_HOSTS_FILE" || missing == "/valohai/config/distributed.json";
 }
 
-void check_without(const std::string& missing, const Node& node, const std::string& expected) {
+/// Without ClearML's NODE_RANK the others are those of an older version, which count nodes.
+bool is_of_another_version(std::string_view missing, bool is_sign) {
+  return is_sign && missing == "NODE_RANK";
+}
+
+/// `is_sign`: without it the platform is not recognised, so that no message can say what is missing.
+void check_without(const std::string& missing, bool is_sign, const Node& node, const std::string& expected) {
   INFO("without " << missing);
   const auto outcome = resolve(node);
   if (const auto* topology = std::get_if<Topology>(&outcome))
-    if (topology->platform == "single-node" && is_all_there_is(missing)) return;
+    if (topology->platform == "single-node" && is_sign &&
+        (is_all_there_is(missing) || !topology->warnings.empty()))
+      return;
   if (expected.empty()) {  // a role that does not train: it must not begin to
     const auto* topology = std::get_if<Topology>(&outcome);
     CHECK((topology == nullptr || topology->is<Idle>() || is_the_only_sign_of_the_role(missing)));
@@ -43,11 +53,11 @@ void check_without(const std::string& missing, const Node& node, const std::stri
     const auto number = [&](const std::string& text) {
       return text.substr(5, host ? text.find(',') - 5 : std::string::npos);
     };
-    CHECK(number(part_in_job(*topology)) == number(expected));
+    CHECK((number(part_in_job(*topology)) == number(expected) || is_of_another_version(missing, is_sign)));
   } else {
     const auto& faults = std::get<Faults>(outcome);
     INFO(to_line(faults.front()));
-    CHECK((names(faults, missing) || is_the_only_sign(missing)));
+    CHECK((names(faults, missing) || is_sign));
   }
 }
 
@@ -84,10 +94,71 @@ TEST_CASE(
     const auto* topology = std::get_if<Topology>(&outcome);
     if (topology == nullptr || topology->is_alone()) continue;
     const std::string expected = !topology->is<Idle>() ? part_in_job(*topology) : std::string();
+    const std::string name = recognised(whole);
     without_each(recording, [&](const std::string& missing, const Node& node) {
-      check_without(missing, node, expected);
+      check_without(missing, recognised(node) != name, node, expected);
     });
   }
+}
+
+TEST_CASE("what only looks like other nodes of the job is a warning, and with --strict refused") {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> rows = {
+      {{"VC_COORDINATOR_HOSTS=j-coordinator-0.j", "VC_COORDINATOR_NUM=1", "VC_WORKER_HOSTS=j-worker-0.j",
+        "VC_WORKER_NUM=1", "VC_TASK_INDEX=0"},
+       "VC_COORDINATOR_NUM"},
+      {{"GROUP_SIZE=128", "WORKER_INDEX=0"}, "GROUP_SIZE"},
+      {{"GROUP_SIZE=2", "ENTRY_ADDRESS=registry.example"}, "ENTRY_ADDRESS"}};
+  for (const auto& [variables, name] : rows) {
+    CAPTURE(variables);
+    FakeNode node(variables);
+    node.name = "j-worker-0";
+    const auto outcome = resolve(node);
+    REQUIRE(std::holds_alternative<Topology>(outcome));
+    const auto& topology = std::get<Topology>(outcome);
+    CHECK(topology.is_alone());
+    REQUIRE(topology.warnings.size() == 1);
+    CHECK_THAT(topology.warnings.front(), Catch::Contains(name));
+    CHECK(std::get<Topology>(resolve(node, {"--nnodes=1"})).warnings.empty());
+    const auto refused = resolve(node, {"--strict"});
+    REQUIRE(std::holds_alternative<Faults>(refused));
+    CHECK(names(std::get<Faults>(refused), name));
+  }
+}
+
+TEST_CASE("a Volcano worker beside parameter servers, or tasks without pods, is alone without a warning") {
+  for (const char* other : {"VC_PS_NUM=2", "VC_COORDINATOR_NUM=0"}) {
+    CAPTURE(other);
+    FakeNode node({"VC_WORKER_HOSTS=j-worker-0.j", "VC_WORKER_NUM=1", "VC_TASK_INDEX=0",
+                   "VC_PS_HOSTS=j-ps-0.j,j-ps-1.j", other});
+    node.name = "j-worker-0";
+    CHECK(std::get<Topology>(resolve(node)).warnings.empty());
+  }
+}
+
+TEST_CASE("a first host of Monarch's several does not train alone in silence") {
+  FakeNode node({R"(MONARCH_SERVICE_PROC_IDS=["a", "b"])", "MONARCH_SERVICE_PROC_RANK=0"});
+  const auto warnings = std::get<Topology>(resolve(node)).warnings;
+  REQUIRE(warnings.size() == 1);
+  CHECK_THAT(warnings.front(), Catch::Contains("one of several Monarch hosts"));
+  CHECK(std::get<Topology>(resolve(FakeNode({R"(MONARCH_SERVICE_PROC_IDS=["a"])"}))).warnings.empty());
+}
+
+TEST_CASE(
+    "ClearML's node 0 does not take the processes of two nodes for nodes, with accelerators or without") {
+  const std::vector<std::string> variables = {"CLEARML_PROC_MASTER_ID=7:t", "MASTER_ADDR=10.0.0.5", "RANK=0",
+                                              "NODE_RANK=0", "WORLD_SIZE=16"};
+  for (const unsigned accelerators : {0U, 8U}) {
+    FakeNode node(variables);
+    if (accelerators != 0) node.devices = DeviceCount{accelerators, "CUDA_VISIBLE_DEVICES"};
+    const auto outcome = resolve(node);
+    REQUIRE(std::holds_alternative<Faults>(outcome));
+    CHECK_THAT(to_line(std::get<Faults>(outcome).front()),
+               Catch::Contains("node 0 cannot tell which") && Catch::Contains("set NNODES to"));
+    CHECK(part_in_job(std::get<Topology>(resolve(node, {"--nnodes=2"}))) == "node 0 of 2, master 10.0.0.5");
+  }
+  auto with_nnodes = variables;
+  with_nnodes.emplace_back("NNODES=2");
+  CHECK(part_in_job(std::get<Topology>(resolve(FakeNode(with_nnodes)))) == "node 0 of 2, master 10.0.0.5");
 }
 
 TEST_CASE("a recorded environment of one node is no suspected job of several") {
