@@ -35,13 +35,30 @@ std::string_view stat_field(std::string_view line, unsigned number) {
   return take_word(rest);
 }
 
+/// Where the files of a thread that has not ended are in /proc/PID: "" for the main thread, whose stat this
+/// is, and "task/TID/" for another. The kernel shows a process as a zombie as soon as its main thread has
+/// ended (pthread_exit(3), or a KILL that another thread cannot take yet).
+std::string living_thread(pid_t pid, std::string_view stat) {
+  const auto has_ended = [](std::string_view state) { return state == "Z" || state == "X"; };
+  if (!has_ended(stat_field(stat, 3)) || parse_number<unsigned>(stat_field(stat, 20)).value_or(1) < 2)
+    return {};
+  Folder threads(fmt::format("/proc/{}/task", pid).c_str());
+  while (const char* name = threads.next()) {
+    const std::string folder = fmt::format("task/{}/", name);
+    const std::string line = read_proc(pid, folder + "stat").value_or("");
+    if (!line.empty() && !has_ended(stat_field(line, 3))) return folder;
+  }
+  return {};
+}
+
 /// Whether the process has begun to end, or will because of a KILL that it has not taken yet.
 bool is_dying(pid_t pid) {
   constexpr unsigned exiting = 4;  // PF_EXITING of linux:include/linux/sched.h
-  const auto flags = parse_number<unsigned>(stat_field(read_proc(pid, "stat").value_or(""), 9));
+  const std::string thread = living_thread(pid, read_proc(pid, "stat").value_or(""));
+  const auto flags = parse_number<unsigned>(stat_field(read_proc(pid, thread + "stat").value_or(""), 9));
   if (!flags || (*flags & exiting) != 0) return true;
   constexpr std::uint64_t kill = std::uint64_t{1} << (SIGKILL - 1U);
-  const std::string status = read_proc(pid, "status").value_or("");
+  const std::string status = read_proc(pid, thread + "status").value_or("");
   return std::ranges::any_of(std::array{"SigPnd:\t", "ShdPnd:\t"}, [&](const char* field) {
     const std::string pending(text_after(status, field));
     return (std::strtoull(pending.c_str(), nullptr, 16) & kill) != 0;
@@ -86,7 +103,12 @@ std::optional<Process> parse_stat(std::string_view line) {
 
 std::optional<Process> read_process(pid_t pid) {
   const std::optional<std::string> line = read_proc(pid, "stat");
-  return line ? parse_stat(*line) : std::nullopt;
+  std::optional<Process> process = line ? parse_stat(*line) : std::nullopt;
+  if (!process || process->alive()) return process;
+  const std::string thread = living_thread(pid, *line);
+  const auto other = thread.empty() ? std::nullopt : read_proc(pid, thread + "stat");
+  if (const auto parsed = other ? parse_stat(*other) : std::nullopt) process->state = parsed->state;
+  return process;
 }
 
 std::optional<std::vector<Process>> descendants(pid_t ancestor, const std::vector<Process>& except) {
@@ -173,7 +195,7 @@ bool is_shell(std::string_view name) {
 
 std::optional<int> zombie_status(pid_t pid) {
   const std::string line = read_proc(pid, "stat").value_or("");
-  if (stat_field(line, 3) != "Z") return std::nullopt;
+  if (stat_field(line, 3) != "Z" || !living_thread(pid, line).empty()) return std::nullopt;
   const auto status = parse_number<int>(stat_field(line, 52));
   if (status != 0) return status;
   struct stat owner{};

@@ -16,7 +16,8 @@ struct Process {
   pid_t pid = 0;
   pid_t parent = 0;
   pid_t group = 0;
-  char state = '?';         ///< proc(5): R S D Z T …
+  /// proc(5): R S D Z T …; if its main thread has ended and others have not, that of one of these.
+  char state = '?';
   std::uint64_t start = 0;  ///< in clock ticks since boot; together with pid it identifies a process uniquely
   [[nodiscard]] bool is(const Process& other) const { return pid == other.pid && start == other.start; }
   [[nodiscard]] bool alive() const { return state != 'Z' && state != 'X'; }

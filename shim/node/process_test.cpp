@@ -1,11 +1,15 @@
 #include "node/process.h"
 
+#include <sched.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <csignal>
+#include <thread>
 
 #include "supervise/child_for_test.h"
 #include "supervise/kernel.h"
@@ -43,6 +47,28 @@ TEST_CASE("descendants are found, and nothing else", "[process]") {
   }
   CHECK(found);
   CHECK(descendants(child.pid)->empty());
+}
+
+TEST_CASE("a process whose main thread alone has ended is alive", "[process]") {
+  const pid_t pid = fork();
+  if (pid == 0) {
+    std::thread other([] {
+      while (true) pause();
+    });
+    syscall(SYS_exit, 0);  // of this thread
+  }
+  siginfo_t info{};
+  while (read_proc(pid, "stat")->find(") Z ") == std::string::npos) sched_yield();
+  const auto process = read_process(pid);
+  REQUIRE(process);
+  CHECK(process->alive());
+  CHECK_FALSE(zombie_status(pid));
+  CHECK(std::ranges::count(running_processes(), pid) == 1);
+  REQUIRE(kill(pid, SIGKILL) == 0);
+  REQUIRE(waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT) == 0);
+  CHECK_FALSE(read_process(pid)->alive());
+  CHECK(zombie_status(pid) == SIGKILL);
+  waitpid(pid, nullptr, 0);
 }
 
 TEST_CASE("the memory of a process that is stuck in the kernel is not read", "[process][attack]") {
