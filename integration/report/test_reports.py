@@ -13,7 +13,7 @@ import time
 import pytest
 
 from lib.events import until
-from lib.process import Process, clean_environment, run
+from lib.process import Process, children, clean_environment, run
 from lib.requirements import cannot
 from lib.torch_stand_in import make_torch_stand_in
 from report.conftest import JOB, answers, read_report, status, wait_channel
@@ -271,6 +271,23 @@ def test_a_status_command_that_waits_for_a_stopped_instance_can_be_ended(start, 
         until(lambda: "unix_wait" in wait_channel(waits.pid), "it waits to be taken")
         waits.signal(signal.SIGTERM)
         assert waits.wait() == 143
+
+
+def test_under_cgroup_v1_a_program_that_outlived_its_childs_kill_and_is_killed_later_is_not_out_of_memory(rankshim, memory_group, tmp_path):
+    outlives = ("import glob, signal, subprocess, sys, time\n"
+                "while not glob.glob(sys.argv[1] + '/*.sock'): time.sleep(0.01)\n"  # then rankshim follows the counters
+                "print(subprocess.run([sys.executable, '-c', 'bytearray(1 << 30)']).returncode, flush=True)\n"
+                "signal.pause()\n")
+    inside = ["sh", "-c", f'echo $$ >{memory_group}/cgroup.procs; exec "$@"', "sh", rankshim, "--log-level=debug", f"--run-dir={tmp_path}"]
+    report = tmp_path / "report.json"
+    with Process([*inside, f"--report={report}", "--", sys.executable, "-c", outlives, tmp_path], clean_environment()) as program:
+        program.wait_line("^-9$")
+        program.wait_line("the others run on")
+        (command,) = children(program.pid)
+        os.kill(command, signal.SIGKILL)
+        assert program.wait() == 137
+    found = json.loads(report.read_text())
+    assert (found["memory"]["oom_kills"], found["root_cause"]["out_of_memory"]) == (1, False)
 
 
 def test_two_jobs_on_one_machine_each_have_their_own_status(start, rankshim):

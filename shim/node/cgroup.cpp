@@ -97,10 +97,12 @@ MemoryReading read_memory(const Node& node) {
     return limit && *limit < no_limit ? limit : std::nullopt;
   });
   reading.peak = number_in(node, folder + (v2 ? "/memory.peak" : "/memory.max_usage_in_bytes"));
-  if (!v2 || !kills) return reading;
+  if (!kills) return reading;
+  reading.events = events;
+  if (!v2) reading.control = folder + "/cgroup.event_control";
+  if (!v2) return reading;
   reading.pressed = number_in(node, events, "max ").value_or(0) + number_in(node, events, "oom ").value_or(0);
   reading.kills_all = number_in(node, folder + "/memory.oom.group") == 1U;
-  reading.events = events;
   return reading;
 }
 

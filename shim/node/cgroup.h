@@ -23,7 +23,10 @@ struct MemoryReading {
   std::optional<std::uint64_t> peak;   ///< bytes; nothing before Linux 5.19 under v2
   /// v2's memory.oom.group: if one process exceeds the limit, rankshim is killed too.
   bool kills_all = false;
-  std::string events;  ///< v2's memory.events, which the kernel reports changes of; v1: empty
+  /// The file with the counters, of whose changes the kernel tells: v2's memory.events by inotify, v1's
+  /// memory.oom_control by an eventfd, given to `control`.
+  std::string events;
+  std::string control;  ///< v1's cgroup.event_control; v2: empty
 };
 
 /// v2: memory.events, memory.max (the smallest of this cgroup and those above), memory.peak,

@@ -84,7 +84,8 @@ TEST_CASE("the memory cgroup is found under v2, v1, and where the container's ow
     node.files[row.file] = "oom_kill 0\n";
     const MemoryReading reading = read_memory(node);
     CHECK(reading.known == !row.folder.empty());
-    CHECK(reading.events == (row.v2 && reading.known ? row.folder + "/memory.events" : ""));
+    CHECK(reading.events == (reading.known ? row.file : ""));
+    CHECK(reading.control == (reading.known && !row.v2 ? row.folder + "/cgroup.event_control" : ""));
   }
 }
 

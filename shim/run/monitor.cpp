@@ -1,11 +1,16 @@
 #include "run/monitor.h"
 
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/eventfd.h>
 #include <sys/inotify.h>
 #include <unistd.h>
 
 #include <array>
 #include <boost/asio/buffer.hpp>
+#include <tuple>
 
+#include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -51,6 +56,15 @@ std::string killed_meanwhile(const std::string& what) {
 
 std::string the_limit(const MemoryReading& reading) {
   return "the memory limit" + (reading.limit ? " of " + mebibytes(*reading.limit) : std::string());
+}
+
+/// Has v1 report changes of the file by this eventfd.
+bool register_at(const std::string& control, int eventfd, const std::string& file) {
+  const Descriptor counters(open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  const Descriptor registry(open(control.c_str(), O_WRONLY | O_CLOEXEC));
+  const std::string both = fmt::format("{} {}", eventfd, counters.number());
+  return counters.number() >= 0 && registry.number() >= 0 &&
+         write(registry.number(), both.data(), both.size()) == static_cast<ssize_t>(both.size());
 }
 
 }  // namespace
@@ -132,11 +146,18 @@ void Monitor::on_command() {
   supervise::close_what_was_passed_on();
 }
 
-/// The kernel reports a change of memory.events as a modification (cgroup-v2.rst, "memory.events").
+/// v2 reports a change of memory.events as a modification (cgroup-v2.rst, "memory.events"). v1 adds to an
+/// eventfd when the limit is reached and no memory is left, before it kills; a container's cgroup is often
+/// read-only, and then it tells nothing (cgroup-v1/memory.rst, "OOM Control").
 void Monitor::watch_memory() {
-  const int descriptor = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+  const auto& [file, control] = std::tie(memory_before_->events, memory_before_->control);
+  const bool v2 = control.empty();
+  const int descriptor =
+      v2 ? inotify_init1(IN_CLOEXEC | IN_NONBLOCK) : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (descriptor < 0 || loop::adopt(memory_events_, descriptor) != 0) return;
-  if (inotify_add_watch(descriptor, memory_before_->events.c_str(), IN_MODIFY) >= 0) listen_for_memory();
+  const bool watches = v2 ? inotify_add_watch(descriptor, file.c_str(), IN_MODIFY) >= 0
+                          : register_at(control, descriptor, file);
+  if (watches) listen_for_memory();
 }
 
 void Monitor::listen_for_memory() {
@@ -146,13 +167,17 @@ void Monitor::listen_for_memory() {
                             });
 }
 
-/// Under memory pressure the counters rise all the time, so the next look is a moment away. By then a process
-/// that was killed has its KILL. While none is killed (the page cache is at the limit), the looks become
-/// rare: ended() looks by itself.
 void Monitor::on_memory_event() {
   std::array<char, 4096> events{};
   boost::system::error_code ignored;
   memory_events_.read_some(boost::asio::buffer(events), ignored);  // equal events in a row are one
+  look_at_memory();
+}
+
+/// Under memory pressure the counters rise all the time, so the next look is a moment away. By then a process
+/// that was killed has its KILL, and where the kernel told of it before (v1), it is counted. While none is
+/// killed (the page cache is at the limit), the looks become rare: ended() looks by itself.
+void Monitor::look_at_memory() {
   const MemoryReading reading = memory();
   if (!has_told_of_limit_ && reading.pressed > memory_before_->pressed) {
     has_told_of_limit_ = true;
@@ -168,6 +193,7 @@ void Monitor::on_memory_event() {
   }
   memory_timer_.async_wait([this, rose, kills = reading.oom_kills](const boost::system::error_code& error) {
     if (error) return;
+    if (memory().oom_kills > kills) return look_at_memory();
     if (rose) note_who_runs(kills);
     listen_for_memory();
   });

@@ -77,6 +77,7 @@ class Monitor {
   void watch_memory();
   void listen_for_memory();
   void on_memory_event();
+  void look_at_memory();
   void note_who_runs(std::uint64_t kills);
 
   const Settings& settings_;
