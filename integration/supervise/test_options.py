@@ -285,7 +285,7 @@ def test_a_program_of_one_process_gets_a_notice_as_any_other_signal(start):
 FORWARDS = """
 import os, signal, subprocess, sys
 child = subprocess.Popen([sys.executable, "-c", sys.argv[1]])
-for number in (signal.SIGUSR1, signal.SIGTERM): signal.signal(number, lambda number, _: os.kill(child.pid, number))
+for number in (signal.SIGUSR1, signal.SIGINT, signal.SIGTERM): signal.signal(number, lambda number, _: os.kill(child.pid, number))
 sys.exit(child.wait())
 """
 
@@ -294,6 +294,17 @@ def test_a_notice_comes_once_through_a_program_that_forwards_signals(start):
     process = start(sys.executable, "-c", FORWARDS, NOTED)
     process.wait_line("up", stream="stdout")
     process.send(signal.SIGUSR1)
+    process.wait_line("noted", stream="stdout")
+    process.send(signal.SIGTERM)
+    assert process.wait() == 0
+    assert process.stdout.splitlines() == ["up", "noted", "stopped"]
+
+
+def test_an_int_that_was_inherited_as_ignored_comes_once_through_such_a_program(start):
+    handles = NOTED.replace("signal.SIGUSR1", "signal.SIGINT")
+    process = start(sys.executable, "-c", FORWARDS, handles, before=["env", "--ignore-signal=INT"])
+    process.wait_line("up", stream="stdout")
+    process.send(signal.SIGINT)
     process.wait_line("noted", stream="stdout")
     process.send(signal.SIGTERM)
     assert process.wait() == 0

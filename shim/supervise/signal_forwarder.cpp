@@ -124,7 +124,12 @@ int SignalForwarder::deliver(const Kept& kept) try {
   const auto& [signal, stop, since] = kept;
   if (is_for_workers(signal.number)) {
     if (auto workers = launcher_.receivers()) return to_workers(*std::move(workers), signal);
-    if (policy_.scope == SignalScope::handlers) return to_handlers(signal, since);
+    if (policy_.scope == SignalScope::handlers) return to_handlers_in_time(signal, since);
+  }
+  // One that was inherited as ignored: who handles it nevertheless may pass it on to its group (uv run).
+  if (!stop && asks_to_stop(signal.number) && policy_.scope == SignalScope::handlers &&
+      !launcher_.receivers()) {
+    if (const std::optional<int> done = to_handlers(signal)) return *done;
   }
   if (const std::optional<int> done = stop ? walk(signal) : std::nullopt) return *done;
   if (policy_.scope == SignalScope::tree) return to_all(signal);
@@ -226,15 +231,23 @@ int SignalForwarder::to_workers(std::vector<Process> workers, const Signal& sign
 /// timeout, conda run). −EAGAIN while nobody does, as long as one of several processes is young, and at most
 /// for the time that a process counts as young: a loop always has a young child. After that, and to a program
 /// without children at once, it goes as any other signal.
-int SignalForwarder::to_handlers(const Signal& signal, Clock::time_point since) {
+int SignalForwarder::to_handlers_in_time(const Signal& signal, Clock::time_point since) {
+  if (const std::optional<int> done = to_handlers(signal)) return *done;
   const std::vector<Process> all = walkable();
-  std::vector<Process> handlers = handlers_below(own_among(all), all, signal.number);
-  const bool anybody = !handlers.empty();
-  std::erase_if(handlers, [&](const Process& process) { return has_got(process, signal.number); });
-  if (anybody) return handlers.empty() ? 0 : send_each(handlers, signal);
   const bool in_time = Clock::now() < since + time_to_start;
   if (in_time && all.size() > 1 && std::ranges::any_of(all, is_young)) return -EAGAIN;
   return to_command(signal, true);
+}
+
+/// To those in a program's tree that handle it; nothing if nobody does.
+std::optional<int> SignalForwarder::to_handlers(const Signal& signal) {
+  const std::vector<Process> all = walkable();
+  std::vector<Process> handlers = handlers_below(own_among(all), all, signal.number);
+  if (handlers.empty()) return std::nullopt;
+  std::erase_if(handlers, [&](const Process& process) { return has_got(process, signal.number); });
+  if (!handlers.empty()) return send_each(handlers, signal);
+  log::info("{} has reached the processes that handle it from its sender", signal_name(signal.number));
+  return 0;
 }
 
 int SignalForwarder::to_all(const Signal& signal) {

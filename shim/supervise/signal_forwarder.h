@@ -88,7 +88,8 @@ class SignalForwarder {
   std::optional<int> walk(const Signal& signal);
   int walk_from(std::vector<Process> next, const std::vector<Process>& all, const Signal& signal);
   int to_workers(std::vector<Process> workers, const Signal& signal);
-  int to_handlers(const Signal& signal, Clock::time_point since);
+  int to_handlers_in_time(const Signal& signal, Clock::time_point since);
+  std::optional<int> to_handlers(const Signal& signal);
   int to_command(const Signal& signal, bool groups);
   int to_group(pid_t leader, const Signal& signal);
   void set_due(bool progress);
