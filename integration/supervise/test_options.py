@@ -346,6 +346,17 @@ def test_torchrun_and_its_workers_start_with_the_notices_ignored(agent):
         assert int(process.stdout, 16) & (both | 1 << (signal.SIGTERM - 1)) == ignored
 
 
+def test_a_torchrun_inside_a_program_and_its_workers_ignore_the_notices_too(start, torch_stand_in):
+    show = "print([line.split()[1] for line in open('/proc/self/status') if line.startswith('SigIgn')][0], flush=True)"
+    both = 1 << (signal.SIGUSR1 - 1) | 1 << (signal.SIGUSR2 - 1)
+    for options, flags, ignored in [((), "", both), (("--worker-signals=USR2,TERM",), "", 1 << (signal.SIGUSR2 - 1)),
+                                    (("--worker-signals=none",), "", 0), ((), "--no-python", 0)]:
+        process = start("sh", "-c", f"{sys.executable} -m torch.distributed.run {flags} train.py; exit $?", options=options,
+                        env={"PYTHONPATH": str(torch_stand_in), "WORKER": show})
+        assert process.wait() == 0
+        assert int(process.stdout, 16) & (both | 1 << (signal.SIGTERM - 1)) == ignored
+
+
 def test_a_torchrun_inside_a_program_gets_the_grace_too(start):
     for options, expected in [(["--grace=100s"], "100"), ([], "-")]:
         process = start("sh", "-c", 'echo "${TORCH_ELASTIC_SHUTDOWN_TIMEOUT:--}"', options=options)

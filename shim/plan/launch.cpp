@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <initializer_list>
 #include <map>
@@ -370,6 +371,11 @@ void share_cpus(EnvironmentChange& change, const LaunchChoice& choice, const Lau
       created ? parse_count(environment.get("SLURM_CPUS_PER_TASK").value_or("")) : std::nullopt;
   const unsigned threads = per_task ? *per_task : input.node.cpus().count / workers;
   change.set.emplace_back("OMP_NUM_THREADS", fmt::format("{}", std::max(threads, 1U)));
+}
+
+supervise::SignalSet notices(const Settings& settings) {
+  constexpr supervise::SignalSet both = supervise::bit(SIGUSR1) | supervise::bit(SIGUSR2);
+  return *settings.get<supervise::SignalSet>(Option::worker_signals) & both;
 }
 
 Variables user_variables(const Settings& settings) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/fault.h"
+#include "base/signals.h"
 #include "node/accelerators.h"
 #include "node/node.h"
 #include "settings/settings.h"
@@ -197,6 +198,9 @@ Variables network_interface(const Topology& topology, const Node& node,
 
 /// Sets OMP_NUM_THREADS unless it is set: else every worker would start a thread for each of the CPUs.
 void share_cpus(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input);
+
+/// USR1 and USR2, as far as --worker-signals names them: they announce an end, and launchers die of them.
+supervise::SignalSet notices(const Settings& settings);
 
 /// The variables that the user sets for the command by --env, as they were given.
 Variables user_variables(const Settings& settings);

@@ -59,14 +59,15 @@ supervise::SignalScope signal_scope(const Settings& settings) {
   return wanted == "tree" ? SignalScope::tree : SignalScope::handlers;
 }
 
-supervise::SignalSet ignored_at_start(const LaunchChoice& choice, const LaunchPlan& plan) {
+supervise::SignalSet ignored_at_start(const LaunchChoice& choice, const LaunchPlan& plan,
+                                      const Settings& settings) {
   const auto* torchrun = choice.as<TorchrunLauncher>();
   const bool starts_programs = torchrun != nullptr
                                    ? torchrun->own && torchrun->own->find("no_python") != nullptr
                                    : choice.natively() && choice.interpreter.empty();
   const bool starts_workers = choice.launches() || choice.as<FilledLauncher>() != nullptr;
   if (!starts_workers || starts_programs || is_shell(base_name(plan.argv.front()))) return 0;
-  return supervise::bit(SIGUSR1) | supervise::bit(SIGUSR2);
+  return notices(settings);
 }
 
 std::shared_ptr<supervise::Launcher> make_launcher(const Run& run, const Job& job,

@@ -32,9 +32,11 @@ supervise::Policy plan_supervision(const Settings& settings);
 /// Which processes get a signal, by --signal-scope.
 supervise::SignalScope signal_scope(const Settings& settings);
 
-/// USR1 and USR2 if the command starts Python workers: torchrun and other launchers would die of them, and a
-/// worker that still imports. Not in a shell, which could not trap them any more (POSIX, trap).
-supervise::SignalSet ignored_at_start(const LaunchChoice& choice, const LaunchPlan& plan);
+/// The notices (plan/launch.h) if the command starts Python workers: torchrun and other launchers would die
+/// of them, and a worker that still imports. Not in a shell, which could not trap them any more (POSIX,
+/// trap).
+supervise::SignalSet ignored_at_start(const LaunchChoice& choice, const LaunchPlan& plan,
+                                      const Settings& settings);
 
 /// Makes the object that answers the supervisor's questions about the command's workers, by what starts them.
 /// `log_folder` is the launcher's; empty: none. It serves one attempt.

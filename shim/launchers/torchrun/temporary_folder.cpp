@@ -42,8 +42,11 @@ std::string call_of(const PythonSite& site) {
     job += python_literal(name) + ": " + python_literal(value) + ", ";
   if (site.job) job += "}";
   const auto truth = [](bool value) { return value ? "True" : "False"; };
-  return fmt::format("\n\nserve({}, {}, {}, {}, {})\n", truth(site.had_path), job,
-                     python_literal(site.master), truth(site.records), getpid());
+  std::string ignored;
+  for (int signal = 1; signal <= supervise::last_signal; ++signal)
+    if ((site.ignored & supervise::bit(signal)) != 0) ignored += fmt::format("{}, ", signal);
+  return fmt::format("\n\nserve({}, {}, {}, {}, {}, ({}))\n", truth(site.had_path), job,
+                     python_literal(site.master), truth(site.records), getpid(), ignored);
 }
 
 /// Writes a new file into its folder, whatever the umask. The processes of a command that rankshim runs as

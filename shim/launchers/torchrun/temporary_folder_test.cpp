@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -49,8 +50,9 @@ TEST_CASE("a command's temporary folder holds our part in Python's start, and go
     REQUIRE(fs::is_directory(path));
     CHECK(folder.own().path == path);
     CHECK(folder.own().has_site);
-    CHECK(content(path + "/sitecustomize.py")
-              .ends_with("\n\nserve(True, None, \"10.0.0.1\", True, " + std::to_string(getpid()) + ")\n"));
+    CHECK(
+        content(path + "/sitecustomize.py")
+            .ends_with("\n\nserve(True, None, \"10.0.0.1\", True, " + std::to_string(getpid()) + ", ())\n"));
     CHECK((fs::status(path).permissions() & fs::perms::all) == fs::perms::owner_all);
     fs::create_directories(path + "/attempt_0/0");
   }
@@ -121,13 +123,14 @@ TEST_CASE("a rendezvous' configuration is shown to no other user") {
 
 TEST_CASE("a torchrun that another user's process may start can read our part") {
   const Place place;
-  const TemporaryFolder folder(
-      torchrun_chosen(), site_for(Variables{{"PET_NNODES", "2"}, {"PET_RDZV_ID", "a\"b\\\n"}}), place.node);
+  PythonSite site = site_for(Variables{{"PET_NNODES", "2"}, {"PET_RDZV_ID", "a\"b\\\n"}});
+  site.ignored = supervise::bit(SIGUSR1) | supervise::bit(SIGUSR2);
+  const TemporaryFolder folder(torchrun_chosen(), site, place.node);
   const std::string path = folder.own().path;
   CHECK(content(path + "/sitecustomize.py")
             .ends_with("serve(True, {\"PET_NNODES\": \"2\", \"PET_RDZV_ID\": \"a\\x22b\\x5c\\x0a\", }, "
                        "\"10.0.0.1\", True, " +
-                       std::to_string(getpid()) + ")\n"));
+                       std::to_string(getpid()) + ", (10, 12, ))\n"));
   const auto others = [](const std::string& name) {
     return fs::status(name).permissions() & fs::perms::others_all;
   };

@@ -327,7 +327,11 @@ std::optional<PythonSite> plan_site(const LaunchChoice& choice, const LaunchInpu
   const bool two_folders =
       temporary_folder_template(input.node, choice.launches()).find(':') != std::string::npos;
   if (two_folders || (path && path->size() > longest_path)) return std::nullopt;
-  PythonSite site{.had_path = path.has_value(), .job = {}, .master = {}, .records = records};
+  PythonSite site{.had_path = path.has_value(),
+                  .job = {},
+                  .master = {},
+                  .records = records,
+                  .ignored = notices(input.settings)};
   // Its command line has all but the log folder; and torchrun alone needs none of the job's.
   if (choice.is_wrapped() || python_starts_torchrun(choice, input)) site.job.emplace();
   if (joins) {

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/signals.h"
 #include "plan/launch.h"
 
 /// torchrun's part of a launch plan; pure.
@@ -30,6 +31,8 @@ struct PythonSite {
   std::optional<Variables> job;
   std::string master;    ///< its address, IPv4 or IPv6, without brackets; empty if it is not known
   bool records = false;  ///< whether exceptions are recorded: of workers, and of a Python that is the command
+  supervise::SignalSet ignored =
+      0;  ///< what a torchrun that the command starts ignores: notices() of the settings
 };
 
 /// The contents of sitecustomize.py, if there is a worker to record or a torchrun that could train alone.

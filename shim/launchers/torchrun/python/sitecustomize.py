@@ -4,8 +4,8 @@ Python imports the first `sitecustomize` on its path when it starts. For this mo
 rankshim adds a folder to PYTHONPATH, and it appends a call of serve() with the job's values to the text. The module
 removes the folder from the path and imports the image's own sitecustomize. Besides,
 
-- in a torchrun, it sets the PET_* variables of the job for what the command line leaves out, so that it joins, and writes
-  down which worker failed first, and how;
+- in a torchrun, it sets the PET_* variables of the job for what the command line leaves out, so that it joins, ignores
+  the signals that are only for its workers, and writes down which worker failed first, and how;
 - in a worker, and in a Python that is the command itself, it writes the exception that ends the script where torch's
   @record would.
 
@@ -160,16 +160,38 @@ def own_address(towards):
     return ""
 
 
+def find_flag(given, name):
+    """The value of the flag, "" of a switch; None if it is not given. argparse takes any beginning of a name that no other
+    flag has."""
+    for start, value in given.items():
+        if start == name or (len(start) > 3 and name.startswith(start)):
+            return value
+    return None
+
+
+def is_on(given, switch):
+    """Whether this torchrun has the switch, by its command line or its environment."""
+    return find_flag(given, switch) is not None or os.environ.get("PET_" + switch.upper(), "0") not in ("", "0")
+
+
+def ignore(signals, given):
+    """Ignores the signals, of which torchrun would die: Slurm sends its notice to every process of a step. A handler
+    replaces that, in its workers too. Workers that are programs may be shells, which could never trap it (POSIX, trap)."""
+    if not signals or is_on(given, "no_python"):
+        return
+    import signal
+
+    for number in signals:
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, signal.SIG_IGN)
+
+
 def join(given, job, towards):
     """Sets the job's PET_* in the environment of this torchrun, which reads them where the flag is not given. One that
     is to stay on this node gets none, not the platform's own either: a `--standalone` would wait for the other nodes."""
 
     def flag(name):
-        # argparse takes any beginning of a name that no other flag has
-        for start, value in given.items():
-            if start == name or (len(start) > 3 and name.startswith(start)):
-                return value
-        return None
+        return find_flag(given, name)
 
     def known(name):
         return os.environ.get(name) or job.get(name, "")
@@ -177,8 +199,7 @@ def join(given, job, towards):
     nodes = flag("nnodes") or os.environ.get("PET_NNODES")
     endpoint = flag("rdzv_endpoint")
     here = is_local(endpoint or flag("master_addr") or "") and not is_local(known("PET_MASTER_ADDR"))
-    if flag("standalone") is not None or os.environ.get("PET_STANDALONE", "0") not in ("", "0") or nodes in ("1", "1:1") \
-            or (here and flag("nnodes") is None):
+    if is_on(given, "standalone") or nodes in ("1", "1:1") or (here and flag("nnodes") is None):
         for name in MEETING:
             os.environ.pop(name, None)
         return
@@ -352,7 +373,7 @@ def record(path):
 
 # ---- at Python's start ----
 
-def prepare(had_path, job, towards, parent):
+def prepare(had_path, job, towards, parent, ignored):
     """Does what this process needs before the image's own sitecustomize; the error file of a worker or of the command
     itself, else None."""
     with open("/proc/self/cmdline", "rb") as file:
@@ -360,11 +381,12 @@ def prepare(had_path, job, towards, parent):
     arguments = torchrun_arguments(words)
     logs = FOLDER + "/logs"
     if arguments is not None:
+        given = given_flags(arguments)
+        ignore(ignored, given)
         own = FOLDER + "/error.json"
         if os.path.exists(own):
             os.unlink(own)  # an earlier torchrun's, whose failure the command got over
         if job is not None:
-            given = given_flags(arguments)
             join(given, job, towards)
             if not os.access(FOLDER, os.W_OK):
                 return None  # the command runs as another user (gosu)
@@ -389,14 +411,15 @@ def prepare(had_path, job, towards, parent):
     return os.environ[ERROR_FILE]
 
 
-def serve(had_path, job, towards, records, parent=0):
+def serve(had_path, job, towards, records, parent=0, ignored=()):
     """`had_path`: the user has a PYTHONPATH. `job`: the PET_* for a torchrun that the command starts, as far as they are
     not in its environment, empty where it is to find the value; None where it is rankshim's own. `towards`: the master's
-    address, where it is known. `records`: of workers, and of the command itself, whose parent's number is `parent`."""
+    address, where it is known. `records`: of workers, and of the command itself, whose parent's number is `parent`.
+    `ignored`: the signals that a torchrun ignores."""
     error_file = None
     leave_path(had_path)
     try:
-        error_file = prepare(had_path, job, towards, parent)
+        error_file = prepare(had_path, job, towards, parent, ignored)
     except Exception:
         pass
     try:
