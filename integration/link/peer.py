@@ -34,7 +34,7 @@ def hello(rank, nnodes, port, **members):
 class Peer:
     def __init__(self, told, reader, writer, secret):
         self.told, self.reader, self.writer, self.secret = told, reader, writer, secret
-        self.key, self.sent, self.received, self.launched = None, 0, 0, False
+        self.key, self.sent, self.received, self.launched, self.stops = None, 0, 0, False, False
 
     def send(self, kind, **members):
         text = message(kind, **members)
@@ -54,6 +54,12 @@ class Peer:
             self.received += 1
         return kind.decode(), json.loads(members)
 
+    async def ping(self, interval):
+        """Shows the hub that this node is awake, as often as it expects that; 0: it does not."""
+        while interval and not self.stops and not self.writer.is_closing():
+            self.send("ping")
+            await asyncio.sleep(interval)
+
     def done(self, code, workers):
         self.send("done", code=code, workers=[{"local_rank": one, "code": code, "age": 0} for one in range(workers)])
 
@@ -63,6 +69,7 @@ class Peer:
         self.writer.write(GREETING + self.hello + b"\n")
         async with asyncio.timeout(3) as limit:
             await self.reader.readexactly(len(GREETING))
+            pings = None
             while True:
                 kind, members = await self.read()
                 if kind == "welcome":
@@ -70,13 +77,16 @@ class Peer:
                     if self.secret:
                         self.send("proof")
                     self.told("CONNECTED", members)
+                    interval = members["pings"] / 1000
                 elif kind == "go":
                     self.launched = True
+                    pings = pings or asyncio.create_task(self.ping(interval))
                     self.told("GO", members)
                     if code is not None:
                         self.done(code, workers)
                 elif kind == "stop":
                     self.told("STOP", members)
+                    self.stops = True
                     if code is None:
                         self.done(143, workers)
                     self.writer.write_eof()

@@ -261,6 +261,21 @@ def test_a_node_0_whose_rankshim_is_stopped_is_lost_and_nobody_waits_for_its_wor
         assert "node 0 (job-node-0) is lost: its rankshim has not answered for 3 s" in last_line(node)
     nodes[0].signal(signal.SIGCONT)
     assert nodes[0].wait(60) == 76, nodes[0].transcript()
+    assert re.search(r"node 0 \(job-node-0\) is lost: its rankshim did not run for [\d.]+ s", last_line(nodes[0]))
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_another_node_whose_rankshim_is_stopped_is_lost_and_says_itself_that_it_did_not_run(start, count):
+    nodes = [start(rank, WAITS, "--link-timeout=3s", nodes=count) for rank in range(count)]
+    for node in nodes:
+        node.wait_line("UP", 30)
+    nodes[1].signal(signal.SIGSTOP)
+    for node in nodes[:1] + nodes[2:]:
+        assert node.wait(60) == 76, node.transcript()
+        assert "node 1 (job-node-1) is lost: its rankshim has not answered for 3 s, and it did not come back within 10 s" in last_line(node)
+    nodes[1].signal(signal.SIGCONT)
+    assert nodes[1].wait(60) == 76, nodes[1].transcript()
+    assert re.search(r"node 1 \(job-node-1\) is lost: its rankshim did not run for [\d.]+ s, ", last_line(nodes[1]))
 
 
 def test_a_node_whose_network_recovers_late_hears_of_the_failure_and_does_not_blame_node_0(start, cluster, tmp_path):

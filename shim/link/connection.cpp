@@ -130,6 +130,7 @@ std::optional<Heard> Connection::take() {
   while (is_open()) {
     if (auto line = decoder_.next()) {
       auto message = !key_ || check(*line) ? from_text(line->text) : std::nullopt;
+      silent_rounds_ = 0;
       if (message) return Heard{*std::move(message), *std::move(line)};
       close("a message that is none, or without the right tag");
     } else if (decoder_.broken() != Broken::no) {

@@ -66,6 +66,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   /// The next message; nothing once the connection has ended, and why() then says why.
   boost::asio::awaitable<std::optional<Heard>> next();
+  /// How often this was called since the last message came.
+  unsigned silent_rounds() { return ++silent_rounds_; }
   /// A message that is here already.
   std::optional<Heard> take();
   /// Calls `ready` once when take() may have more, or the connection has ended. A fifth of what next() needs
@@ -117,6 +119,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool writing_ = false;
   bool unheard_ = false;  ///< at the end
   unsigned reads_ = 0;    ///< since it last waited
+  unsigned silent_rounds_ = 0;
   Decoder decoder_;
   std::string out_;  ///< begins with the greeting: the hub's goes out with its first answer
   std::string why_;

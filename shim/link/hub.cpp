@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/duration.h"
 #include "base/fault.h"
 #include "base/log.h"
 #include "link/link.h"
@@ -181,7 +182,8 @@ class Hub final : public Link {
   void ended(ConnectionId id, const Connection& connection) {
     connections_.erase(id);
     limited_.erase(id);
-    roster_.gone(id, now(), connection.unheard());
+    roster_.gone(id, now(),
+                 {.unheard = connection.unheard(), .silent = connection.why() == silent_ ? silent_ : ""});
     log::debug("the link: connection {} of {} has ended: {}", id, connection.remote_address(),
                connection.why());
     if (const auto unproven = unproven_.extract(id)) {
@@ -218,7 +220,7 @@ class Hub final : public Link {
     const Welcome welcome{.instance = options_.self.instance,
                           .host = hello.run == options_.self.run ? options_.self.host : "",
                           .port = way_back_.local_endpoint(ignored).port(),
-                          .pings = true,
+                          .pings = static_cast<std::uint32_t>(ping_interval(options_.timeout).count()),
                           .nonce = options_.token ? random_number() : ""};
     if (options_.token) connection.use(options_.token->for_connection(heard.line.text, to_text(welcome)));
     connection.send(welcome);
@@ -260,7 +262,20 @@ class Hub final : public Link {
       return is_late;
     });
     changed_.signal();
-    return next;
+    return std::min(next, close_silent());
+  }
+
+  /// Closes the connection of a node that has sent nothing for --link-timeout, not even its pings: its kernel
+  /// answers for a rankshim that is stopped. Counts rounds, so that the time that this process was stopped
+  /// itself is not taken for the others' silence. Returns when the next round is due.
+  Time close_silent() {
+    if (!launched() || now() < next_round_) return launched() ? next_round_ : Time::max();
+    const auto late = std::chrono::duration_cast<milliseconds>(now() - next_round_);
+    roster_.slept(next_round_ != Time() && late > options_.timeout ? late : milliseconds(0));
+    next_round_ = now() + ping_interval(options_.timeout);
+    for (const auto& [id, connection] : connections_)
+      if (!limited_.contains(id) && connection->silent_rounds() > most_unanswered) connection->close(silent_);
+    return next_round_;
   }
 
   void tell(const Outgoing& outgoing) {
@@ -367,6 +382,8 @@ class Hub final : public Link {
   ConnectionId last_id_ = myself;
   Time deadline_ = Time::max();  ///< of the meeting
   loop::Event due_;              ///< for act()
+  Time next_round_;              ///< of close_silent()
+  const std::string silent_ = fmt::format("its rankshim has not answered for {}", seconds(options_.timeout));
   bool short_of_descriptors_ = false;
   std::string in_use_;  ///< the master's port, and by whom, while this waits for it
 };

@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 #include <chrono>
@@ -46,6 +47,17 @@ struct Options {
   Roster::Rules rules;
   Timing timing;
 };
+
+/// How many pings in a row may stay without an answer. The kernel keeps the connection of a process that is
+/// stopped, so its silence does not show otherwise.
+inline constexpr unsigned most_unanswered = 3;
+inline constexpr std::chrono::milliseconds shortest_ping_interval{10};
+
+/// The time between two pings, so that `timeout` (`--link-timeout`) is over when the last is unanswered.
+constexpr std::chrono::milliseconds ping_interval(std::chrono::milliseconds timeout) {
+  return std::clamp<std::chrono::milliseconds>(timeout / most_unanswered, shortest_ping_interval,
+                                               std::chrono::hours(1));
+}
 
 /// Lets what others make this node say through at most once a second, and the same line at most twice a
 /// minute.

@@ -45,10 +45,10 @@ struct Hello {
 /// The hub's answer to a hello. `instance` is its own.
 struct Welcome {
   std::string instance;
-  std::string host;    ///< empty if the hello has another run id
-  unsigned port = 0;   ///< where to come back if the connection is lost; 0: nowhere
-  bool pings = false;  ///< the hub answers each ping by one
-  std::string nonce;   ///< only with a token
+  std::string host;         ///< empty if the hello has another run id
+  unsigned port = 0;        ///< where to come back if the connection is lost; 0: nowhere
+  std::uint32_t pings = 0;  ///< how often the hub expects a ping, in ms; it answers each. 0: it does neither
+  std::string nonce;        ///< only with a token
 };
 
 /// The peer knows the token: the line's tag shows it.

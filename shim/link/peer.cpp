@@ -21,8 +21,14 @@ using std::chrono::milliseconds;
 
 namespace {
 
-/// Of its questions to node 0, spread over --link-timeout.
-constexpr unsigned most_unanswered = 3;
+/// What is known of both sides of a connection: whether node 0 is awake, and whether this node was.
+struct Pulse {
+  bool answers = false;  ///< node 0 answers pings
+  unsigned unanswered = 0;
+  milliseconds slept{0};  ///< that this process did not run (SIGSTOP); 0: it did
+
+  [[nodiscard]] bool is_silent() const { return unanswered == most_unanswered; }
+};
 
 /// A node but node 0: it connects to the hub, and connects again if the connection is lost.
 class Peer final : public Link {
@@ -127,7 +133,7 @@ class Peer final : public Link {
     way_back_ = {ip::make_address(connection->remote_address()), static_cast<std::uint16_t>(welcome.port)};
     connection_ = connection;
     for (const Message& message : said_) connection->send(message);
-    loop::start(io_, listen(weak_from_this(), connection, welcome.pings));
+    loop::start(io_, listen(weak_from_this(), connection, milliseconds(welcome.pings)));
   }
 
   void refused(Refuse refuse, const Connection& hub) {
@@ -151,10 +157,12 @@ class Peer final : public Link {
 
   /// Hears the hub until the connection ends, and looks for it again while the command runs.
   asio::awaitable<void> listen(std::weak_ptr<Link> weak, std::shared_ptr<Connection> connection,
-                               bool answers) {
-    const auto unanswered = std::make_shared<unsigned>(0);
+                               milliseconds pings) {
+    const auto pulse = std::make_shared<Pulse>(Pulse{.answers = pings != milliseconds(0)});
+    milliseconds interval = ping_interval(options_.timeout);
+    if (pings != milliseconds(0)) interval = std::min(interval, std::max(pings, shortest_ping_interval));
     while (const auto heard = co_await connection->next()) {
-      *unanswered = 0;
+      pulse->unanswered = 0;
       if (const auto* refuse = std::get_if<Refuse>(&heard->message)) {
         refused(*refuse, *connection);
         connection->close(refuse->sentence);
@@ -164,8 +172,7 @@ class Peer final : public Link {
       const auto is_done = [](const Message& said) { return std::holds_alternative<Done>(said); };
       if (std::holds_alternative<End>(heard->message) && std::ranges::none_of(said_, is_done))
         log::warn("node 0 has ended well and was asked to stop: the nodes are no longer linked");
-      if (std::holds_alternative<Go>(heard->message))
-        loop::start(io_, ask(connection, options_.timeout / most_unanswered, answers ? unanswered : nullptr));
+      if (std::holds_alternative<Go>(heard->message)) loop::start(io_, ask(connection, interval, pulse));
     }
     const auto self = weak.lock();
     if (!self || connection_ != connection) co_return;
@@ -173,30 +180,30 @@ class Peer final : public Link {
     reason_ = connection->why();
     changed_.signal();
     if (!launched() || is_over()) co_return;
-    const bool was_silent = *unanswered == most_unanswered;
     log::debug("the link to node 0 has ended ({}); connecting again", reason_);
     try {
       co_await seek(now() + options_.rules.relink);
     } catch (const std::exception& error) {
       reason_ = error.what();
     }
-    if (!connection_ && !is_over()) lose(was_silent);
+    if (!connection_ && !is_over()) lose(*pulse);
   }
 
-  /// Asks node 0 now and then whether it is awake: its kernel answers for a rankshim that is stopped, too.
-  /// The connection ends when nothing has come back several times; a node that was stopped itself does not
-  /// take the time that it has missed for node 0's. A proxy does not close the connection meanwhile. Null:
-  /// this node 0 does not answer.
+  /// Asks node 0 now and then whether it is awake, which shows node 0 that this node is. Closes the
+  /// connection when nothing has come back several times; the time that this process was stopped itself is
+  /// not taken for node 0's silence. A proxy does not close the connection meanwhile.
   static asio::awaitable<void> ask(std::shared_ptr<Connection> connection, milliseconds interval,
-                                   std::shared_ptr<unsigned> unanswered) {
+                                   std::shared_ptr<Pulse> pulse) {
     loop::Timer timer(co_await asio::this_coro::executor);
     while (connection->is_open()) {
-      if (unanswered && *unanswered == most_unanswered)
-        co_return connection->close("node 0's rankshim does not answer");
+      if (pulse->is_silent()) co_return connection->close("node 0's rankshim does not answer");
       connection->send(Ping{});
-      if (unanswered) ++*unanswered;
-      timer.expires_after(interval);
+      if (pulse->answers) ++pulse->unanswered;
+      const Time due = now() + interval;
+      timer.expires_at(due);
       co_await timer.async_wait(asio::use_awaitable);
+      const auto late = std::chrono::duration_cast<milliseconds>(now() - due);
+      pulse->slept = late > most_unanswered * interval ? late : milliseconds(0);
     }
   }
 
@@ -303,7 +310,8 @@ class Peer final : public Link {
   }
 
   /// Node 0 is out of reach: this node decides by what it knows.
-  void lose(bool was_silent = false) {
+  void lose(const Pulse& pulse = {}) {
+    const bool was_silent = pulse.is_silent();
     const std::string end =
         was_silent ? fmt::format("its rankshim has not answered for {}", seconds(options_.timeout))
                    : std::string("its connection ended");
@@ -312,6 +320,13 @@ class Peer final : public Link {
                                    was_silent ? "the connection" : "it", options_.rules.relink.count() / 1000,
                                    reason_),
                .host = welcome_->host}};
+    if (pulse.slept != milliseconds(0)) {  // the others have lost this node
+      stop.culprit.node = options_.self.rank;
+      stop.culprit.host = options_.self.host;
+      stop.culprit.text =
+          fmt::format("its rankshim did not run for {}, and node 0 could not be reached again: {}",
+                      hours_and_minutes(pulse.slept), reason_);
+    }
     if (const Culprit* own = first_told(false); own != nullptr && !is_victim(own->cause)) stop.culprit = *own;
     if (options_.rules.decide) options_.rules.decide(stop);
     take(stop);

@@ -37,32 +37,6 @@ std::vector<std::string> names_of(const std::vector<Node>& nodes, Condition cond
 
 }  // namespace
 
-outcome::Evidence evidence_of(const std::vector<Node>& nodes, Time launched) {
-  outcome::Evidence evidence{.nodes = {}, .launched = launched};
-  for (const Node& node : nodes) {
-    outcome::NodeEvidence& known = evidence.nodes.emplace_back();
-    known.host = node.hello.host;
-    known.address = node.hello.seen;
-    known.is_lost = node.lost_at != Time::max();
-    known.failure = node.culprit;
-    known.failed = node.failed_at;
-    const auto add = [&](unsigned local_rank, std::optional<int> code, Time when, std::uint32_t age) {
-      if (local_rank < node.hello.workers)
-        known.workers.push_back({node.go.offset + local_rank, code, when - std::chrono::milliseconds(age)});
-    };
-    if (node.done) {
-      for (const auto& [local_rank, code, age] : node.done->workers) add(local_rank, code, node.done_at, age);
-      // Of a launcher that succeeded so did all workers, whether the kernel showed their ends or not.
-      for (unsigned local_rank = 0; node.done->code == 0 && local_rank < node.hello.workers; ++local_rank)
-        if (std::ranges::count(node.done->workers, local_rank, &WorkerDone::local_rank) == 0)
-          add(local_rank, 0, node.done_at, 0);
-    } else {
-      for (const auto& [local_rank, code, age] : node.seen) add(local_rank, code, node.seen_at, age);
-    }
-  }
-  return evidence;
-}
-
 std::string with_node_names(std::string_view text, const std::vector<Node>& nodes) {
   return with_names(text, [&](const std::string& address) {
     const auto has_it = [&](const Node& node) {
@@ -197,11 +171,12 @@ Node* Roster::node_of(ConnectionId id) {
   return found == nodes_.end() ? nullptr : &*found;
 }
 
-void Roster::gone(ConnectionId id, Time now, bool unheard) {
+void Roster::gone(ConnectionId id, Time now, const Parting& how) {
   std::erase_if(wrong_, [&](const Wrong& wrong) { return wrong.id == id; });
   Node* const node = node_of(id);
   if (node == nullptr) return;
   node->connection.reset();
+  node->silent = how.silent;
   for (const Wrong& wrong : wrong_)
     if (wrong.hello.rank == node->hello.rank) close(wrong.id);  // it can come again
   if (!met_) {
@@ -212,7 +187,7 @@ void Roster::gone(ConnectionId id, Time now, bool unheard) {
     node->lost_at = now + rules_.relink;
   }
   const bool is_told = stop_ || released_ || all_done();
-  if (launched() && (!is_told || unheard)) node->back_by = now + rules_.relink;
+  if (launched() && (!is_told || how.unheard)) node->back_by = now + rules_.relink;
   tell_gathered();
 }
 
@@ -220,6 +195,11 @@ void Roster::store_client(const std::string& address, Time now) {
   if (met_ || contains(store_clients_, address) || store_clients_.size() >= nodes_.size()) return;
   store_clients_.push_back(address);
   last_arrival_ = std::max(last_arrival_, now);
+}
+
+void Roster::slept(std::chrono::milliseconds time) {
+  const bool all_back = std::ranges::count(nodes_, Time::max(), &Node::lost_at) == std::ssize(nodes_);
+  if (time != std::chrono::milliseconds(0) || all_back) slept_ = time;
 }
 
 bool Roster::is_complete() const {
@@ -451,35 +431,71 @@ Time Roster::tick(Time now) {
     send_all(Waiting{running()}, true);
   }
   const bool holds = held_until_ != Time::max();
-  const auto lost = std::ranges::find_if(nodes_, [&](const Node& node) {
+  const bool is_lost = std::ranges::any_of(nodes_, [&](const Node& node) {
     // While somebody has lost its peer, one without a connection is that peer.
     return node.lost_at != Time::max() && (holds || is_due(node.lost_at));
   });
-  if (lost != nodes_.end()) {
-    lost->state = Node::State::lost;
-    lost->back_by = {};
-    Culprit failure{.cause = Cause::node_lost,
-                    .text = holds ? fmt::format("its connection ended, and a worker on {} lost its peer",
-                                                node_name(failed_.front().node, failed_.front().host))
-                                  : fmt::format("its connection ended, and it did not come back within {} s",
-                                                rules_.relink.count() / 1000),
-                    .node = lost->hello.rank,
-                    .host = lost->hello.host};
-    const auto culprit = judge(evidence_of(nodes_, launched_));
-    const bool cut_off = culprit && culprit->node == 0 && culprit->cause == Cause::node_lost;
-    if (cut_off) failure = *culprit;  // it is node 0 that the others have lost
-    if (rules_.gathers) {
-      failed_.insert(failed_.begin(), std::move(failure));
-      failure = all_failures();
-    }
-    stop_all({std::move(failure)});
-  } else if (is_due(held_until_)) {
-    stop_all({*judge(evidence_of(nodes_, launched_))});
+  if (is_lost || is_due(held_until_)) {
+    decide(now);
   } else if (is_due(look_at_)) {
     look_at_ = Time::max();
+    asked_at_ = now;
     send_all(Look{});
   }
   return next;
+}
+
+/// What is known of the nodes, to find out who is to blame.
+outcome::Evidence Roster::evidence(Time now) const {
+  outcome::Evidence evidence{.nodes = {}, .launched = launched_, .slept = slept_};
+  for (const Node& node : nodes_) {
+    outcome::NodeEvidence& known = evidence.nodes.emplace_back();
+    known.host = node.hello.host;
+    known.address = node.hello.seen;
+    known.failure = node.culprit;
+    known.failed = node.failed_at;
+    known.is_silent = asked_at_ != Time() && node.seen_at < asked_at_ && !node.done && &node != nodes_.data();
+    if (node.lost_at != Time::max()) {
+      known.lost = node.silent.empty() ? "its connection ended" : node.silent;
+      known.lost_since = node.lost_at - rules_.relink;
+    }
+    if (node.lost_at <= now)
+      known.lost += fmt::format(", and it did not come back within {} s", rules_.relink.count() / 1000);
+    const auto add = [&](unsigned local_rank, std::optional<int> code, Time when, std::uint32_t age) {
+      if (local_rank < node.hello.workers)
+        known.workers.push_back({node.go.offset + local_rank, code, when - std::chrono::milliseconds(age)});
+    };
+    if (node.done) {
+      for (const auto& [local_rank, code, age] : node.done->workers) add(local_rank, code, node.done_at, age);
+      // Of a launcher that succeeded so did all workers, whether the kernel showed their ends or not.
+      for (unsigned local_rank = 0; node.done->code == 0 && local_rank < node.hello.workers; ++local_rank)
+        if (std::ranges::count(node.done->workers, local_rank, &WorkerDone::local_rank) == 0)
+          add(local_rank, 0, node.done_at, 0);
+    } else {
+      for (const auto& [local_rank, code, age] : node.seen) add(local_rank, code, node.seen_at, age);
+    }
+  }
+  return evidence;
+}
+
+/// Stops all, because of whom the evidence is against. Where failures are gathered they are told after the
+/// node that is lost.
+void Roster::decide(Time now) {
+  outcome::Evidence evidence = this->evidence(now);
+  if (rules_.gathers)
+    for (outcome::NodeEvidence& node : evidence.nodes) node.failure.reset();
+  Culprit culprit = *judge(evidence);
+  for (Node& node : nodes_) {
+    const bool is_culprit = culprit.cause == Cause::node_lost && culprit.node == node.hello.rank;
+    if (node.lost_at > now && !is_culprit) continue;
+    node.state = Node::State::lost;
+    node.back_by = {};
+  }
+  if (rules_.gathers) {
+    failed_.insert(failed_.begin(), std::move(culprit));
+    culprit = all_failures();
+  }
+  stop_all({std::move(culprit)});
 }
 
 /// To all nodes that are connected, or whose command has ended as well; also to those that cannot be a part

@@ -47,6 +47,7 @@ struct Node {
   std::optional<Done> done;                ///< once its command has ended, …
   Time done_at;                            ///< … by node 0's clock
   Time lost_at = Time::max();              ///< when it counts as lost, if it does not come back
+  std::string silent;                      ///< as in Roster::Parting, when it last went away
   Time back_by;                            ///< it may come back until then, to hear how the job ends
 };
 
@@ -57,9 +58,6 @@ std::string_view word(Node::State state);
 /// addresses, "Connection closed by peer [10.0.0.9]:4711", and this says "peer node 7 (e, 10.0.0.9)". An
 /// address that several nodes have stays as it is. Pure.
 std::string with_node_names(std::string_view text, const std::vector<Node>& nodes);
-
-/// What is known of the nodes, to find out who is to blame. `launched`: when all were told to launch.
-outcome::Evidence evidence_of(const std::vector<Node>& nodes, Time launched);
 
 /// What the hub is to do: send `message` to connections. After a Refuse, and where there is no message, it
 /// closes them.
@@ -106,8 +104,14 @@ class Roster {
   void listens(Time now) { next_report_ = now + rules_.first_report; }
   void arrived(ConnectionId id, const Hello& hello, Time now);
   void said(ConnectionId id, const Message& message, Time now);
-  /// `unheard`: not all that it was sent has come to it.
-  void gone(ConnectionId id, Time now, bool unheard = false);
+  /// How a connection ended.
+  struct Parting {
+    bool unheard = false;  ///< not all that it was sent has come to it
+    std::string silent;    ///< "its rankshim has not answered for 30 s"; empty: it was not closed for that
+  };
+  void gone(ConnectionId id, Time now, const Parting& how);
+  /// This process did not run for so long (SIGSTOP); 0: it did run, which counts once all are back.
+  void slept(std::chrono::milliseconds time);
   /// A node that was not let in, for its token or its run: a hint for those who wait for it.
   void doubt(const Hello& hello, const std::string& sentence);
   /// A client of torch's store was at the port, from that address: a node without rankshim.
@@ -176,6 +180,8 @@ class Roster {
   void stop_node(Node& node, const Stop& stop);
   void fail(Node& node, Culprit failure, Time now);
   void stop_all(Stop stop);
+  [[nodiscard]] outcome::Evidence evidence(Time now) const;
+  void decide(Time now);
   void tell_gathered();
   [[nodiscard]] Culprit all_failures() const;
   void send(ConnectionId to, Message message) { outgoing_.push_back({{to}, std::move(message)}); }
@@ -194,7 +200,9 @@ class Roster {
   Time deadline_ = Time::max();
   Time launched_;
   Time look_at_ = Time::max();     ///< all nodes are asked then how their workers are
+  Time asked_at_;                  ///< when they were
   Time held_until_ = Time::max();  ///< the first that only lost its peer counts then, if no cause has come
+  std::chrono::milliseconds slept_{0};
   Time last_arrival_;
   Time next_report_ = Time::max();
   Time last_report_;

@@ -209,10 +209,9 @@ TEST_CASE("a node that ended well before a worker lost its peer is to blame, and
   story.pass(5s);
   for (const ConnectionId id : {0U, 1U, 2U}) {
     REQUIRE(story.told<Stop>(id));
-    CHECK(
-        story.told<Stop>(id)->sentence() ==
-        "node 2 (host-2) ended early: ranks 4-5 exited 0 after 5 min 12 s while rank 2 still waited for "
-        "them: their loops were shorter than theirs");
+    CHECK(story.told<Stop>(id)->sentence() ==
+          "node 2 (host-2) ended early: ranks 4-5 exited 0 after 5 min 12 s while rank 2 still waited for "
+          "them: their loops were shorter than theirs");
   }
 }
 
@@ -233,6 +232,42 @@ TEST_CASE("all nodes are asked how their workers are before a victim is named", 
   REQUIRE(story.told<Stop>(2));
   CHECK(story.told<Stop>(2)->sentence() ==
         "node 2 (host-2) hung: rank 4 is still running; ranks 0-2 and 5 timed out waiting for it");
+}
+
+TEST_CASE("a node that does not answer when it is asked is named, and no victim", "[link]") {
+  Story story;
+  story.all_launch();
+  Culprit victim = lost_peer("");
+  victim.cause = Cause::timed_out;
+  story.say(1, victim);
+  story.pass(4s);
+  story.say(0, Seen{{{0, 1, 0}, {1, 1, 0}}});
+  story.say(1, Seen{{{0, 1, 0}, {1, 1, 0}}});
+  story.pass(1s);
+  REQUIRE(story.told<Stop>(1));
+  CHECK(story.told<Stop>(1)->sentence() ==
+        "node 2 (host-2) is lost: its rankshim does not answer, and ranks 0-3 lost their peer");
+}
+
+TEST_CASE("a node whose rankshim does not answer is lost, and the line says so", "[link]") {
+  Story story;
+  story.all_launch();
+  story.leave(2, "its rankshim has not answered for 30 s");
+  story.pass(10s);
+  REQUIRE(story.told<Stop>(1));
+  CHECK(story.told<Stop>(1)->sentence() ==
+        "node 2 (host-2) is lost: its rankshim has not answered for 30 s, and it did not come back within "
+        "10 s");
+}
+
+TEST_CASE("a node 0 that lost others while its own process did not run names itself", "[link]") {
+  Story story;
+  story.all_launch();
+  story.roster.slept(62s);
+  story.leave(1);
+  story.pass(10s);
+  REQUIRE(story.told<Stop>(2));
+  CHECK(story.told<Stop>(2)->sentence() == "node 0 (host-0) is lost: its rankshim did not run for 1 min 2 s");
 }
 
 TEST_CASE("a node 0 that loses all others at once is the one that is cut off", "[link]") {
@@ -257,8 +292,7 @@ TEST_CASE("a node that goes away while a worker has lost its peer is lost at onc
     story.pass(0ms);
     REQUIRE(story.told<Stop>(1));
     CHECK(story.told<Stop>(1)->sentence() ==
-          "node 2 (host-2) is lost: its connection ended, and a worker on node 1 (host-1) lost its "
-          "peer");
+          "node 2 (host-2) is lost: its connection ended, and rank 2 lost its peer");
     CHECK(story.roster.nodes()[2].state == Node::State::lost);
   }
 }

@@ -340,7 +340,8 @@ struct SilentHub {
 TEST_CASE("a node 0 whose rankshim is stopped is lost, whatever its kernel answers", "[link]") {
   for (const bool pings : {true, false}) {
     TestJob job(2);
-    SilentHub hub(job, {Welcome{.instance = "hub", .host = "host-0", .pings = pings}, Go{.world = 4}});
+    SilentHub hub(job,
+                  {Welcome{.instance = "hub", .host = "host-0", .pings = pings ? 20U : 0U}, Go{.world = 4}});
     job.options[1].timeout = 60ms;
     job.options[1].rules.relink = 10ms;
     job.start(1);

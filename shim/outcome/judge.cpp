@@ -70,6 +70,14 @@ std::vector<unsigned> victims_of(const Evidence& evidence) {
   return {ranks.begin(), ranks.end()};
 }
 
+/// ", and ranks 0 and 2 lost their peer"; empty if nobody did.
+std::string lost_by(const Evidence& evidence) {
+  const auto victims = victims_of(evidence);
+  if (victims.empty()) return "";
+  return fmt::format(", and {} lost {} peer", in_words(to_ranges(victims)),
+                     victims.size() == 1 ? "its" : "their");
+}
+
 /// The node that has the worker with this rank.
 const NodeEvidence& node_with(const Evidence& evidence, unsigned rank) {
   const auto has_it = [rank](const NodeEvidence& node) {
@@ -101,9 +109,19 @@ std::optional<Culprit> own_failure(const Evidence& evidence) {
   return std::nullopt;
 }
 
+bool is_lost(const NodeEvidence& node) { return !node.lost.empty(); }
+
+std::optional<Culprit> asleep(const Evidence& evidence) {
+  if (evidence.slept == milliseconds(0) || std::ranges::none_of(evidence.nodes, is_lost)) return std::nullopt;
+  return Culprit{.cause = Cause::node_lost,
+                 .text = fmt::format("its rankshim did not run for {}", hours_and_minutes(evidence.slept)),
+                 .node = 0,
+                 .host = evidence.nodes.front().host};
+}
+
 std::optional<Culprit> cut_off(const Evidence& evidence) {
   const auto others = evidence.nodes | std::views::drop(1);
-  if (evidence.nodes.size() < 3 || !std::ranges::all_of(others, &NodeEvidence::is_lost)) return std::nullopt;
+  if (evidence.nodes.size() < 3 || !std::ranges::all_of(others, is_lost)) return std::nullopt;
   return Culprit{
       .cause = Cause::node_lost,
       .text = fmt::format("the connections to all {} other nodes ended: look at this node's own network",
@@ -113,9 +131,13 @@ std::optional<Culprit> cut_off(const Evidence& evidence) {
 }
 
 std::optional<Culprit> lost_node(const Evidence& evidence) {
-  const auto lost = std::ranges::find_if(evidence.nodes, &NodeEvidence::is_lost);
-  if (lost == evidence.nodes.end()) return std::nullopt;
-  return Culprit{.cause = Cause::node_lost, .node = rank_of(evidence, *lost), .host = lost->host};
+  auto lost = evidence.nodes | std::views::filter(is_lost);
+  if (lost.empty()) return std::nullopt;
+  const NodeEvidence& first = *std::ranges::min_element(lost, {}, &NodeEvidence::lost_since);
+  return Culprit{.cause = Cause::node_lost,
+                 .text = first.lost + lost_by(evidence),
+                 .node = rank_of(evidence, first),
+                 .host = first.host};
 }
 
 std::optional<Culprit> exited_early(const Evidence& evidence) {
@@ -136,6 +158,18 @@ std::optional<Culprit> exited_early(const Evidence& evidence) {
                   hours_and_minutes(after), in_words(victims), ranks.size() == 1 ? "it" : "them",
                   ranks.size() == 1 ? "its loop was" : "their loops were");
   return blame(evidence, Cause::exited_early, ranks, text);
+}
+
+std::optional<Culprit> silent_node(const Evidence& evidence) {
+  auto silent = evidence.nodes |
+                std::views::filter([](const NodeEvidence& node) { return node.is_silent && !node.failure; });
+  const auto count = static_cast<std::size_t>(std::ranges::distance(silent));
+  if (count == 0 || count > failed_nodes(evidence).size()) return std::nullopt;
+  const NodeEvidence& first = *silent.begin();
+  return Culprit{.cause = Cause::node_lost,
+                 .text = "its rankshim does not answer" + lost_by(evidence),
+                 .node = rank_of(evidence, first),
+                 .host = first.host};
 }
 
 std::optional<Culprit> still_running(const Evidence& evidence) {
@@ -168,8 +202,8 @@ std::optional<Culprit> first_victim(const Evidence& evidence) {
   return (own == failed.end() ? failed.front() : *own)->failure;
 }
 
-constexpr std::array<Row, 6> rows = {own_failure,  cut_off,       lost_node,
-                                     exited_early, still_running, first_victim};
+constexpr std::array<Row, 8> rows = {own_failure,  asleep,      cut_off,       lost_node,
+                                     exited_early, silent_node, still_running, first_victim};
 
 }  // namespace
 

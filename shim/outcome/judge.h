@@ -24,7 +24,9 @@ struct NodeEvidence {
   std::string address;
   std::optional<Culprit> failure;  ///< the first that it reported
   Time failed;                     ///< when that was reported
-  bool is_lost = false;            ///< its connection ended
+  std::string lost;                ///< "its connection ended"; empty: it is connected, or has ended well
+  Time lost_since;                 ///< if it is lost
+  bool is_silent = false;          ///< it was asked how its workers are, and did not answer
   std::vector<WorkerEvidence> workers;
 };
 
@@ -32,21 +34,22 @@ struct NodeEvidence {
 struct Evidence {
   std::vector<NodeEvidence> nodes;
   Time launched;
+  std::chrono::milliseconds slept{0};  ///< that node 0's process did not run (SIGSTOP); 0: it did
 };
 
 /// Decides who is to blame, by the first row of the table that finds somebody:
 ///
-/// | row           | evidence                                                      | culprit |
-/// |---------------|---------------------------------------------------------------|-----------------------------|
-/// | own failure   | somebody failed, and not because of a peer                    | the first of these | |
-/// cut off       | at least two other nodes, and the connections of all are gone | node 0, as its network |
-/// | lost node     | a node's connection is gone                                   | the first such node | |
-/// exited early  | ranks exited 0 before the first victim failed                 | these ranks | | still
-/// running | ranks still run, or ran until their launcher killed them, and | these ranks                 | |
-/// | a victim's exception names them, or they are at most half     |                             | | first
-/// victim  | anything else                                                 | the first victim, but       | |
-/// |                                                               | rather one whose peer is on | | | | its
-/// own node                |
+/// - own failure: somebody failed, and not because of a peer. The first of these.
+/// - asleep: connections are gone, and node 0's process did not run. Node 0.
+/// - cut off: there are at least two other nodes, and the connections of all are gone. Node 0, as its
+/// network.
+/// - lost node: a node's connection is gone. The first such node.
+/// - exited early: ranks exited 0 before the first victim failed. These ranks.
+/// - silent node: nodes do not answer, and no more of them than have failed. The first such node.
+/// - still running: ranks still run, no more of them than have failed, and a victim timed out; or one ran
+/// until
+///   its launcher killed it. These ranks.
+/// - first victim: anything else. The first victim, but rather one whose peer is on its own node.
 ///
 /// Pure. nullopt if nobody failed and no node is lost.
 std::optional<Culprit> judge(const Evidence& evidence);

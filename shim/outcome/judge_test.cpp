@@ -43,8 +43,18 @@ struct Story {
         if (worker.rank == rank) worker = {rank, code, at(second)};
     return *this;
   }
-  Story& lose(unsigned node) {
-    evidence.nodes[node].is_lost = true;
+  Story& lose(unsigned node, int second = 5) {
+    evidence.nodes[node].lost = "its connection ended";
+    evidence.nodes[node].lost_since = at(second);
+    return *this;
+  }
+  Story& silence(unsigned node) {
+    evidence.nodes[node].is_silent = true;
+    evidence.nodes[node].workers.clear();
+    return *this;
+  }
+  Story& sleep(int second) {
+    evidence.slept = seconds(second);
     return *this;
   }
   Story& add_worker(unsigned node, unsigned rank) {
@@ -99,10 +109,20 @@ TEST_CASE("the culprit is named, never a victim") {
       {"one that exited 0 after its victims failed is no reason",
        Story(3).fail(0, 60, Cause::timed_out).fail(2, 61, Cause::timed_out).end(1, 62, 0), 0,
        Cause::timed_out, 0, ""},
-      {"a lost node", Story(3).fail(0, 5, Cause::peer_lost).lose(2), 2, Cause::node_lost, std::nullopt, ""},
+      {"a lost node", Story(3).fail(0, 5, Cause::peer_lost).lose(2), 2, Cause::node_lost, std::nullopt,
+       "its connection ended, and rank 0 lost its peer"},
+      {"of two lost nodes the first", Story(4).lose(1, 6).lose(2, 5), 2, Cause::node_lost, std::nullopt,
+       "its connection ended"},
+      {"node 0 did not run while the others went away", Story(2).lose(1).sleep(62), 0, Cause::node_lost,
+       std::nullopt, "its rankshim did not run for 1 min 2 s"},
+      {"a node that does not answer, while another still waits",
+       Story(3).fail(0, 60, Cause::timed_out).silence(1), 1, Cause::node_lost, std::nullopt,
+       "its rankshim does not answer, and rank 0 lost its peer"},
+      {"of many that do not answer it may be any",
+       Story(4).fail(0, 60, Cause::timed_out).silence(1).silence(2).silence(3), 0, Cause::timed_out, 0, ""},
       {"all other nodes are lost: node 0's own network", Story(3).lose(1).lose(2), 0, Cause::node_lost,
        std::nullopt, "the connections to all 2 other nodes ended: look at this node's own network"},
-      {"the other node of two", Story(2).lose(1), 1, Cause::node_lost, std::nullopt, ""},
+      {"the other node of two", Story(2).lose(1), 1, Cause::node_lost, std::nullopt, "its connection ended"},
       {"nobody but victims", Story(2).fail(1, 5, Cause::peer_lost).fail(0, 6, Cause::peer_lost), 1,
        Cause::peer_lost, 1, ""},
       {"most ranks still run: it may be any of them", Story(8).fail(3, 60, Cause::timed_out), 3,
