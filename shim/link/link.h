@@ -84,7 +84,7 @@ class Link : public std::enable_shared_from_this<Link> {
   /// `told` is called, once, when this node is to end because of another one: now, if that is known already.
   void on_stop(std::function<void(const Stop&)> told);
   /// `asked` says how this node's workers are when node 0 asks. It is called on the event loop.
-  void on_look(std::function<std::vector<WorkerSeen>()> asked) { asked_ = std::move(asked); }
+  void on_look(std::function<std::vector<WorkerReport>()> asked) { asked_ = std::move(asked); }
   /// A worker of this node has failed; or, if all have not met yet, this node cannot take part, and ends the
   /// meeting.
   void report_failure(Culprit failure);
@@ -157,7 +157,7 @@ class Link : public std::enable_shared_from_this<Link> {
   Time launched_at_;
   Seldom waits_;
   std::function<void(const Stop&)> told_;
-  std::function<std::vector<WorkerSeen>()> asked_;
+  std::function<std::vector<WorkerReport>()> asked_;
 };
 
 /// Node 0's part, and any other node's, by which node 0 asks who answers where the master's name leads.

@@ -116,8 +116,8 @@ TEST_CASE("a node that leaves the meeting before it has met anybody is named to 
     job.start(2);  // all are here then, but do not launch
     REQUIRE(job.run_until([&] { return left && job.met[1 - leaver]; }));
     CHECK(std::get<Refuse>(*job.met[1 - leaver]).code == exit_code::peer);
-    CHECK(job.refusal(1 - leaver) == "node " + std::to_string(leaver) + " (host-" +
-                                         std::to_string(leaver) + ") was asked to stop (SIGTERM)");
+    CHECK(job.refusal(1 - leaver) == "node " + std::to_string(leaver) + " (host-" + std::to_string(leaver) +
+                                         ") was asked to stop (SIGTERM)");
   }
 }
 
@@ -167,8 +167,8 @@ TEST_CASE("a node that leaves the meeting is named to those that wait for it", "
     bool left = false;
     asio::co_spawn(job.io, leave(*job.links[leaver]), [&](const std::exception_ptr&) { left = true; });
     REQUIRE(job.run_until([&] { return left && job.met[1 - leaver]; }));
-    CHECK(job.refusal(1 - leaver) == "node " + std::to_string(leaver) + " (host-" +
-                                         std::to_string(leaver) + ") was asked to stop (SIGTERM)");
+    CHECK(job.refusal(1 - leaver) == "node " + std::to_string(leaver) + " (host-" + std::to_string(leaver) +
+                                         ") was asked to stop (SIGTERM)");
     CHECK(std::get<Refuse>(*job.met[1 - leaver]).code == exit_code::peer);
   }
 }
@@ -194,8 +194,8 @@ TEST_CASE("a node that cannot take part tells those that wait, and those that co
       REQUIRE(job.all_met());
       for (const unsigned rank : {1 - leaver, 2U}) {
         CHECK(std::get<Refuse>(*job.met[rank]).code == exit_code::peer);
-        CHECK(job.refusal(rank) == "node " + std::to_string(leaver) + " (host-" +
-                                       std::to_string(leaver) + ") failed: there is no python");
+        CHECK(job.refusal(rank) == "node " + std::to_string(leaver) + " (host-" + std::to_string(leaver) +
+                                       ") failed: there is no python");
       }
     }
   }
@@ -426,9 +426,8 @@ TEST_CASE("a node whose master's name leads to another job's node 0 for a while 
       if (!comes) {
         REQUIRE(job.all_met());
         CHECK(std::get<Refuse>(*job.met[1]).code == exit_code::unreachable);
-        CHECK_THAT(job.refusal(1),
-                   Catch::Contains(" was not reached in time: node 1 (host-1, 127.0.0.1) " +
-                                   std::string(c.says)));
+        CHECK_THAT(job.refusal(1), Catch::Contains(" was not reached in time: node 1 (host-1, 127.0.0.1) " +
+                                                   std::string(c.says)));
       }
       signal.emit(asio::cancellation_type::terminal);
       REQUIRE(job.run_until([&] { return is_over; }));
@@ -641,9 +640,8 @@ TEST_CASE("a token keeps out who does not know it", "[link][attack]") {
   REQUIRE(job.run_until([&] { return job.met[1] && job.met[2]; }));
   CHECK(job.refusal(1).find("was not reached in time: node 0 (host-0, 127.0.0.1) has another token") !=
         std::string::npos);
-  CHECK(
-      job.refusal(2) ==
-      "node 2 (host-2, 127.0.0.1) has no token, and the job has one; set --job-token-file on all nodes");
+  CHECK(job.refusal(2) ==
+        "node 2 (host-2, 127.0.0.1) has no token, and the job has one; set --job-token-file on all nodes");
   CHECK_FALSE(job.met[0]);
   CHECK(job.missing() == 2);
   CHECK(job.links[0]->waiting().find("; node 1 (host-1, 127.0.0.1) did not prove") != std::string::npos);
@@ -771,7 +769,10 @@ TEST_CASE("a master's port that another process holds is waited for, at first an
   for (const unsigned restarts : {0U, 1U}) {
     for (const bool is_freed : {false, true}) {
       TestJob job(2);
-      for (Options& options : job.options) options.self.restarts = restarts;
+      for (Options& options : job.options) {
+        options.self.restarts = restarts;
+        options.self.job_restarts = "3";
+      }
       tcp::acceptor other(job.io);
       REQUIRE_FALSE(open_listener(other, job.port.number(), 16));
       job.start(0, is_freed ? 100'000ms : 300ms);

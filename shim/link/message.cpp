@@ -8,6 +8,7 @@
 #include <boost/describe.hpp>
 #include <boost/mp11/algorithm.hpp>
 #include <concepts>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -34,12 +35,11 @@ BOOST_DESCRIBE_STRUCT(Waiting, (), (line, wrong))
 BOOST_DESCRIBE_STRUCT(Go, (), (attempt, offset, world))
 BOOST_DESCRIBE_STRUCT(Refuse, (), (code, sentence, stranger, culprit))
 BOOST_DESCRIBE_STRUCT(Stop, (), (culprit, again, note))
-BOOST_DESCRIBE_STRUCT(WorkerDone, (), (local_rank, code, age))
+BOOST_DESCRIBE_STRUCT(WorkerReport, (), (local_rank, code, age))
 BOOST_DESCRIBE_STRUCT(Done, (), (code, workers))
 BOOST_DESCRIBE_STRUCT(End, (), ())
 BOOST_DESCRIBE_STRUCT(Ping, (), ())
 BOOST_DESCRIBE_STRUCT(Look, (), ())
-BOOST_DESCRIBE_STRUCT(WorkerSeen, (), (local_rank, code, age))
 BOOST_DESCRIBE_STRUCT(Seen, (), (workers))
 
 namespace {
@@ -92,6 +92,32 @@ std::string written(const Struct& from, std::size_t longest) {
   return object.str();
 }
 
+// Makes the numbers of a message such as a node can mean, where nothing depends on them; false if that cannot
+// be. A worker's own variables may hold any rank, and the node that passes it on is not to lose its link.
+
+constexpr bool settle(auto& /*has no such numbers*/) { return true; }
+void settle_code(int& code) { code = std::clamp(code, 0, 255); }
+bool settle(Welcome& welcome) { return welcome.port <= std::numeric_limits<std::uint16_t>::max(); }
+bool settle(Go& go) { return go.attempt <= most_restarts && go.world <= most_ranks && go.offset <= go.world; }
+bool settle(outcome::RankRange& range) { return range.first <= range.last && range.last < most_ranks; }
+bool settle(Culprit& culprit) {
+  settle_code(culprit.code);
+  if (culprit.rank.value_or(0) >= most_ranks) culprit.rank.reset();
+  return culprit.node < most_nodes;
+}
+bool settle(WorkerReport& worker) {
+  if (worker.code) settle_code(*worker.code);
+  return true;
+}
+bool settle(Refuse& refuse) {
+  settle_code(refuse.code);
+  return true;
+}
+bool settle(Done& done) {
+  settle_code(done.code);
+  return true;
+}
+
 // A value from JSON: false if it is of another kind.
 
 bool take(yyjson_val* value, std::string& text) {
@@ -136,7 +162,7 @@ bool take(yyjson_val* value, Struct& to) {
     yyjson_val* inner = yyjson_obj_get(value, member.name);
     good = good && (inner == nullptr || take(inner, to.*member.pointer));
   });
-  return good;
+  return good && settle(to);
 }
 
 }  // namespace

@@ -105,8 +105,8 @@ struct Stop {
 /// Node 0 asks how this node's workers are, to find out who is to blame.
 struct Look {};
 
-/// A worker, when node 0 asked.
-struct WorkerSeen {
+/// How a worker is.
+struct WorkerReport {
   unsigned local_rank = 0;
   std::optional<int> code;  ///< as an exit code; nullopt while it runs
   std::uint32_t age = 0;    ///< how long ago it ended, in ms
@@ -114,20 +114,13 @@ struct WorkerSeen {
 
 /// The answer to Look.
 struct Seen {
-  std::vector<WorkerSeen> workers;
-};
-
-/// The end of a worker.
-struct WorkerDone {
-  unsigned local_rank = 0;
-  int code = 0;           ///< as an exit code
-  std::uint32_t age = 0;  ///< how long ago it was, in ms
+  std::vector<WorkerReport> workers;
 };
 
 /// The command of this node, and all that it left, has ended.
 struct Done {
   int code = 0;
-  std::vector<WorkerDone> workers;  ///< those whose end is known
+  std::vector<WorkerReport> workers;  ///< those whose end is known
 };
 
 /// The link is over: every node has ended well, or node 0 has, and ends before the others.
@@ -139,6 +132,12 @@ struct Ping {};
 using Message =
     std::variant<Hello, Welcome, Proof, Waiting, Refuse, Go, Culprit, Stop, Done, End, Ping, Look, Seen>;
 
+/// What no job exceeds. A number from another node that is larger is no size, index or rank.
+inline constexpr unsigned most_nodes = 1U << 16U;
+inline constexpr unsigned most_workers = 1U << 15U;  ///< of a node: as many as it has process ids
+inline constexpr unsigned most_ranks = most_nodes * most_workers;
+inline constexpr unsigned most_restarts = 1'000'000;
+
 inline constexpr std::size_t longest_text = 4096;
 inline constexpr std::size_t longest_line = longest_text + 64;  ///< with a tag, without the line end
 
@@ -146,8 +145,9 @@ inline constexpr std::size_t longest_line = longest_text + 64;  ///< with a tag,
 /// JSON, each by its name above. Their texts are made printable, and cut where they are too long.
 std::string to_text(const Message& message);
 
-/// The message in a text; nothing if the type is unknown, or the rest is not JSON of that form. Unknown
-/// members are ignored, missing ones have their default.
+/// The message in a text; nullopt if the type is unknown, the rest is not JSON of that form, or a number is
+/// none that a node can mean (those of a Hello, which the hub refuses with a sentence, are the roster's to
+/// check). Unknown members are ignored, missing ones have their default.
 std::optional<Message> from_text(std::string_view text);
 
 /// What the stream of each side begins with: what a client of torch's TCPStore says first (VALIDATE and the

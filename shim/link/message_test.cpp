@@ -86,6 +86,13 @@ TEST_CASE("what is no message is refused; unknown members are not", "[link]") {
       R"(stop {"culprit":[]})",
       R"(stop {"again":1})",
       R"(done {"workers":[{"age":-1}]})",
+      R"(welcome {"port":65536})",
+      R"(go {"attempt":1000001})",
+      R"(go {"world":2147483649})",
+      R"(go {"offset":3,"world":2})",
+      R"(stop {"culprit":{"node":65536}})",
+      R"(stop {"culprit":{"ranks":[{"first":2,"last":1}]}})",
+      R"(stop {"culprit":{"victims":[{"first":0,"last":4294967295}]}})",
       "hello {\"run\":\"\xff\"}",
   };
   for (const char* const text : bad) {
@@ -93,6 +100,18 @@ TEST_CASE("what is no message is refused; unknown members are not", "[link]") {
     CHECK_FALSE(from_text(text));
   }
   CHECK(from_text(R"(hello {"rank":1,"colour":"red","later":{"a":[1]}})"));
+}
+
+TEST_CASE("a code or a rank that nobody can have comes back as one that can be", "[link][attack]") {
+  CHECK_FALSE(there_and_back(Culprit{.rank = 4'294'967'295}).rank);
+  CHECK(there_and_back(Culprit{.rank = most_ranks - 1}).rank == most_ranks - 1);
+  for (const auto& [sent, received] :
+       {std::pair(-9, 0), std::pair(2'147'483'647, 255), std::pair(137, 137)}) {
+    CHECK(there_and_back(Culprit{.code = sent}).code == received);
+    CHECK(there_and_back(Done{.code = sent}).code == received);
+    CHECK(there_and_back(Refuse{.code = sent}).code == received);
+    CHECK(there_and_back(Seen{{{.code = sent}}}).workers.front().code == received);
+  }
 }
 
 TEST_CASE("texts are bounded and printable", "[link]") {
@@ -105,7 +124,7 @@ TEST_CASE("texts are bounded and printable", "[link]") {
   CHECK(to_text(hello).size() <= longest_text);
   there_and_back(hello);
   CHECK(there_and_back(Culprit{.text = "a\x1b[31m\n" + std::string(2000, 'x')}).text.size() == 1024);
-  const Done many{.workers = std::vector<WorkerDone>(100, {UINT32_MAX, INT32_MIN, UINT32_MAX})};
+  const Done many{.workers = std::vector<WorkerReport>(100, {UINT32_MAX, INT32_MIN, UINT32_MAX})};
   CHECK(to_text(many).size() <= longest_text);
   CHECK(there_and_back(many).workers.size() == 60);
   CHECK(there_and_back(Refuse{78, "a\nb"}).sentence == "a\\nb");

@@ -88,6 +88,15 @@ std::string Roster::fault_of(const Hello& hello) const {
       return fmt::format("{} has {} {}, {} has {}; {}", name, what, shown(theirs),
                          node_name(0, is_foreign ? "" : own.host), what == "run id" ? "another" : shown(ours),
                          remedy);
+  if (hello.workers > most_workers)
+    return fmt::format("{} has {} workers, and a node has at most {}; {}", name, hello.workers, most_workers,
+                       same("RANKSHIM_NPROC_PER_NODE"));
+  // A new container knows of no restart, but none can know of more than there may be.
+  const unsigned allowed =
+      own.job_restarts.empty() ? 0 : parse_number<unsigned>(own.job_restarts).value_or(most_restarts);
+  if (hello.restarts > std::min(allowed, most_restarts))
+    return fmt::format("{} says that the job was started again {} times, and at most {} are allowed; {}",
+                       name, hello.restarts, std::min(allowed, most_restarts), same("RANKSHIM_JOB_RESTARTS"));
   if (hello.rank >= own.nnodes)
     return fmt::format("{} is out of range: {} nodes have the ranks 0 to {}; set RANKSHIM_NODE_RANK", name,
                        own.nnodes, own.nnodes - 1);
@@ -337,16 +346,14 @@ void Roster::fail(Node& node, Culprit failure, Time now) {
   const Stop stop{failure};
   if (!met_) {
     node.state = stop.drained() ? Node::State::drained : Node::State::failed;
-    node.failure = failure.text;
+    node.failure = failure;
     return end_meeting({.code = exit_code::peer, .sentence = stop.sentence(), .culprit = failure});
   }
   if (stop.drained()) return stop_node(node, stop);
-  if (!launched() || std::ranges::count(failed_, failure.node, &Culprit::node) != 0) return;
+  if (!launched() || node.failure) return;
   if (!stop_) failure.text = with_node_names(failure.text, nodes_);
-  node.failure = failure.text;
-  node.culprit = failure;
+  node.failure = failure;
   node.failed_at = now;
-  failed_.push_back(failure);
   if (node.state == Node::State::running) node.state = Node::State::failed;
   if (rules_.gathers) return;
   if (!is_victim(failure.cause)) return stop_all({failure});
@@ -370,17 +377,26 @@ void Roster::tell_gathered() {
   const auto has_ended = [](const Node& node) {
     return node.done || (!node.connection && node.state != Node::State::running);
   };
-  if (rules_.gathers && !failed_.empty() && std::ranges::all_of(nodes_, has_ended))
-    stop_all({all_failures()});
+  if (rules_.gathers && !failed().empty() && std::ranges::all_of(nodes_, has_ended))
+    stop_all({all_failures({})});
 }
 
-/// The first failure, with what the others say.
-Culprit Roster::all_failures() const {
-  Culprit first = failed_.front();
+std::vector<const Node*> Roster::failed() const {
+  std::vector<const Node*> failed;
+  for (const Node& node : nodes_)
+    if (node.failure) failed.push_back(&node);
+  std::ranges::sort(failed, {}, [](const Node* node) { return std::pair(node->failed_at, node); });
+  return failed;
+}
+
+/// The node that is lost, or else the first failure, with what the others say.
+Culprit Roster::all_failures(const std::optional<Culprit>& lost) const {
+  const auto all = failed();
+  Culprit first = lost ? *lost : *all.front()->failure;
   std::vector<std::string> texts = {first.text};
-  for (const Culprit& other : failed_ | std::views::drop(1))
-    texts.push_back(fmt::format("{} {}: {}", node_name(other.node, other.host),
-                                Stop{first}.lost() ? "failed" : "too", other.text));
+  for (const Node* node : all | std::views::drop(lost ? 0 : 1))
+    texts.push_back(fmt::format("{} {}: {}", node_name(node->hello.rank, node->hello.host),
+                                lost ? "failed" : "too", node->failure->text));
   first.text = few(texts, 5, "; ");
   return first;
 }
@@ -452,7 +468,7 @@ outcome::Evidence Roster::evidence(Time now) const {
     outcome::NodeEvidence& known = evidence.nodes.emplace_back();
     known.host = node.hello.host;
     known.address = node.hello.seen;
-    known.failure = node.culprit;
+    known.failure = node.failure;
     known.failed = node.failed_at;
     known.is_silent = asked_at_ != Time() && node.seen_at < asked_at_ && !node.done && &node != nodes_.data();
     if (node.lost_at != Time::max()) {
@@ -461,19 +477,19 @@ outcome::Evidence Roster::evidence(Time now) const {
     }
     if (node.lost_at <= now)
       known.lost += fmt::format(", and it did not come back within {} s", rules_.relink.count() / 1000);
-    const auto add = [&](unsigned local_rank, std::optional<int> code, Time when, std::uint32_t age) {
-      if (local_rank < node.hello.workers)
-        known.workers.push_back({node.go.offset + local_rank, code, when - std::chrono::milliseconds(age)});
+    const auto& workers = node.done ? node.done->workers : node.seen;
+    const auto add = [&](const WorkerReport& worker) {
+      const Time said = node.done ? node.done_at : node.seen_at;
+      const Time ended = std::max(launched_, said - std::chrono::milliseconds(worker.age));
+      if (worker.local_rank < node.hello.workers)
+        known.workers.push_back({node.go.offset + worker.local_rank, worker.code, ended});
     };
-    if (node.done) {
-      for (const auto& [local_rank, code, age] : node.done->workers) add(local_rank, code, node.done_at, age);
-      // Of a launcher that succeeded so did all workers, whether the kernel showed their ends or not.
-      for (unsigned local_rank = 0; node.done->code == 0 && local_rank < node.hello.workers; ++local_rank)
-        if (std::ranges::count(node.done->workers, local_rank, &WorkerDone::local_rank) == 0)
-          add(local_rank, 0, node.done_at, 0);
-    } else {
-      for (const auto& [local_rank, code, age] : node.seen) add(local_rank, code, node.seen_at, age);
-    }
+    std::ranges::for_each(workers, add);
+    if (!node.done || node.done->code != 0) continue;
+    // Of a launcher that succeeded so did all workers, whether the kernel showed their ends or not.
+    for (unsigned local_rank = 0; local_rank < node.hello.workers; ++local_rank)
+      if (std::ranges::find(workers, local_rank, &WorkerReport::local_rank) == workers.end())
+        add({.local_rank = local_rank, .code = 0});
   }
   return evidence;
 }
@@ -491,11 +507,7 @@ void Roster::decide(Time now) {
     node.state = Node::State::lost;
     node.back_by = {};
   }
-  if (rules_.gathers) {
-    failed_.insert(failed_.begin(), std::move(culprit));
-    culprit = all_failures();
-  }
-  stop_all({std::move(culprit)});
+  stop_all({rules_.gathers ? all_failures(culprit) : std::move(culprit)});
 }
 
 /// To all nodes that are connected, or whose command has ended as well; also to those that cannot be a part

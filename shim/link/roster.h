@@ -39,10 +39,9 @@ struct Node {
   std::optional<ConnectionId> connection;  ///< nothing: it is not connected
   std::vector<std::string> displaced;      ///< instances whose place it took while they were connected
   Go go;                                   ///< once all were told to launch
-  std::string failure;                     ///< what the first one was that it told
-  std::optional<Culprit> culprit;          ///< that one, if it came after the launch
+  std::optional<Culprit> failure;          ///< the first that it told
   Time failed_at;                          ///< when it told that
-  std::vector<WorkerSeen> seen;            ///< how its workers were when it was asked, …
+  std::vector<WorkerReport> seen;          ///< how its workers were when it was asked, …
   Time seen_at;                            ///< … by node 0's clock
   std::optional<Done> done;                ///< once its command has ended, …
   Time done_at;                            ///< … by node 0's clock
@@ -183,7 +182,9 @@ class Roster {
   [[nodiscard]] outcome::Evidence evidence(Time now) const;
   void decide(Time now);
   void tell_gathered();
-  [[nodiscard]] Culprit all_failures() const;
+  /// The nodes that told a failure, the first first.
+  [[nodiscard]] std::vector<const Node*> failed() const;
+  [[nodiscard]] Culprit all_failures(const std::optional<Culprit>& lost) const;
   void send(ConnectionId to, Message message) { outgoing_.push_back({{to}, std::move(message)}); }
   void close(ConnectionId id) { outgoing_.push_back({{id}, std::nullopt}); }
   void send_all(Message message, bool only_ended = false);
@@ -193,7 +194,6 @@ class Roster {
   std::vector<Wrong> wrong_;
   std::vector<std::pair<unsigned, std::string>> strangers_;  ///< the ranks of who were not let in, and why
   std::vector<std::string> store_clients_;
-  std::vector<Culprit> failed_;  ///< the first of each node, the first first
   std::vector<Outgoing> outgoing_;
   std::optional<Met> met_;
   std::optional<Stop> stop_;

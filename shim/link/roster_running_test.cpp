@@ -11,6 +11,14 @@ using test::hello_of;
 using test::stopped;
 using test::Story;
 
+Culprit lost_peer(const std::string& address) {
+  return {.rank = 2,
+          .cause = Cause::peer_lost,
+          .code = 1,
+          .text = "ended with code 1 (Connection closed by peer [" + address + "]:1)",
+          .peer = address};
+}
+
 TEST_CASE("a failure ends all nodes, and is told to the culprit's own too", "[link]") {
   for (const ConnectionId culprit : {0U, 1U, 2U}) {
     Story story;
@@ -66,6 +74,23 @@ TEST_CASE("node 0 knows the end of each worker", "[link]") {
   CHECK(workers[1].code == 1);
   CHECK(workers[1].age == 500);
   CHECK(node.done_at == story.now);
+}
+
+TEST_CASE("no number of a node's workers is believed beyond what node 0 knows", "[link][attack]") {
+  Story story;
+  story.all_launch();
+  story.pass(5s);
+  story.say(1, lost_peer(""));
+  story.pass(4s);
+  story.say(1, Seen{{{0, 1, UINT32_MAX}, {UINT32_MAX, std::nullopt, 0}}});
+  story.say(2, Seen{{{2, std::nullopt, 0}, {1, 0, UINT32_MAX}}});
+  story.say(0, Seen{});
+  story.pass(1s);
+  REQUIRE(story.told<Stop>(0));  // not before the launch, which is 5 s before the victim's end
+  CHECK(story.told<Stop>(0)->sentence() ==
+        "node 2 (host-2) ended early: rank 5 exited 0 after 0.0 s while rank 2 still waited for it: its loop "
+        "was "
+        "shorter than theirs");
 }
 
 TEST_CASE("a node that comes back says its end again, and its time is that of the first", "[link]") {
@@ -152,16 +177,8 @@ TEST_CASE("of two failures the first that node 0 hears of is the cause, and both
   story.now += 5ms;
   story.say(2, Culprit{.rank = 4, .code = 1, .text = "two"});
   CHECK(story.told<Stop>(2)->culprit.node == 1);
-  CHECK(story.roster.nodes()[1].failure == "one");
-  CHECK(story.roster.nodes()[2].failure == "two");
-}
-
-Culprit lost_peer(const std::string& address) {
-  return {.rank = 2,
-          .cause = Cause::peer_lost,
-          .code = 1,
-          .text = "ended with code 1 (Connection closed by peer [" + address + "]:1)",
-          .peer = address};
+  CHECK(story.roster.nodes()[1].failure->text == "one");
+  CHECK(story.roster.nodes()[2].failure->text == "two");
 }
 
 TEST_CASE("a worker that only lost its peer is not the cause: another failure is, if one comes in 5 s",
@@ -315,7 +332,7 @@ TEST_CASE("a drained node is no failure", "[link]") {
   story.say(1, Done{143});
   CHECK(story.roster.nodes()[2].state == Node::State::drained);
   CHECK(story.roster.nodes()[1].state == Node::State::stopped);
-  for (const Node& node : story.roster.nodes()) CHECK(node.failure.empty());
+  for (const Node& node : story.roster.nodes()) CHECK_FALSE(node.failure);
 }
 
 TEST_CASE("a node without a connection is lost after 10 s, which ends all", "[link]") {

@@ -118,6 +118,12 @@ TEST_CASE("what cannot be one job is refused on all nodes within a second, with 
       {"job restarts", [](Hello& hello) { hello.job_restarts = "3/1h"; },
        "node 2 (host-2, 10.0.0.2) has --job-restarts 3/1h, node 0 (host-0) has none; set "
        "RANKSHIM_JOB_RESTARTS to the same on all nodes"},
+      {"more workers than a node can have", [](Hello& hello) { hello.workers = 4'294'967'295; },
+       "node 2 (host-2, 10.0.0.2) has 4294967295 workers, and a node has at most 32768; set "
+       "RANKSHIM_NPROC_PER_NODE to the same on all nodes"},
+      {"more restarts than there may be", [](Hello& hello) { hello.restarts = 4'294'967'295; },
+       "node 2 (host-2, 10.0.0.2) says that the job was started again 4294967295 times, and at most 0 are "
+       "allowed; set RANKSHIM_JOB_RESTARTS to the same on all nodes"},
   };
   for (const Case& c : cases) {
     CAPTURE(c.name);
@@ -511,13 +517,17 @@ TEST_CASE("another job's node 0, whose master's name leads here for a while, is 
 }
 
 TEST_CASE("all nodes make the attempt that the one which knows of most restarts makes", "[link]") {
-  Story story;
-  Hello second = hello_of(1);
-  second.restarts = 4;
-  story.arrive(1, second), story.arrive(2);
-  story.roster.launch(story.now);
-  story.collect();
-  for (const ConnectionId id : {0U, 1U, 2U}) CHECK(story.told<Go>(id)->attempt == 4);
+  for (const std::string allowed : {"4", "1/1h"}) {
+    Hello own = hello_of(0), second = hello_of(1), third = hello_of(2);
+    for (Hello* const hello : {&own, &second, &third}) hello->job_restarts = allowed;
+    Story story(own);
+    second.restarts = 4;
+    story.arrive(1, second), story.arrive(2, third);
+    REQUIRE(story.ready());
+    story.roster.launch(story.now);
+    story.collect();
+    for (const ConnectionId id : {0U, 1U, 2U}) CHECK(story.told<Go>(id)->attempt == 4);
+  }
 }
 
 }  // namespace

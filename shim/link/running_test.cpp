@@ -49,8 +49,8 @@ TEST_CASE("two failures are both known to node 0", "[link]") {
   for (unsigned rank = 0; rank < 3; ++rank) job.end(rank, 1);
   REQUIRE(job.run_until([&] { return job.ended[0].has_value(); }));
   const std::vector<Node> nodes = job.links[0]->nodes();
-  CHECK(nodes[1].failure == "one");
-  CHECK(nodes[2].failure == "two");
+  CHECK(nodes[1].failure->text == "one");
+  CHECK(nodes[2].failure->text == "two");
 }
 
 TEST_CASE("node 0's own failure is told", "[link]") {
@@ -133,8 +133,7 @@ TEST_CASE("a lost connection is made again, harms nothing, and loses nothing", "
     relay.cut();
     job.links[1]->report_failure({.rank = 2, .code = 1, .text = "told while there was no connection"});
     REQUIRE(job.told(2));
-    CHECK(job.stops[2]->sentence() ==
-          "node 1 (host-1) failed: rank 2 told while there was no connection");
+    CHECK(job.stops[2]->sentence() == "node 1 (host-1) failed: rank 2 told while there was no connection");
   }
   TestJob job;
   Relay relay(job);

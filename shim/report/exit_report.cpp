@@ -211,10 +211,10 @@ std::vector<json::Object> nodes_json(const std::vector<link::Node>& nodes) {
     for (const auto& [local_rank, code, age] : done.workers)
       ends.emplace_back()
           .number("rank", first_rank + local_rank)
-          .number("exit_code", code)
+          .number("exit_code", code.value_or(0))
           .text("time", moment(node.done_at - std::chrono::milliseconds(age)));
     if (!ends.empty()) object.objects("worker_ends", ends);
-    if (!node.failure.empty()) object.text("failure", node.failure);
+    if (node.failure && !node.failure->text.empty()) object.text("failure", node.failure->text);
   }
   return list;
 }

@@ -158,8 +158,8 @@ awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attemp
 }
 
 /// This node's workers whose end is known.
-std::vector<link::WorkerDone> ends_of(const std::vector<supervise::WorkerEnd>& workers) {
-  std::vector<link::WorkerDone> ends;
+std::vector<link::WorkerReport> ends_of(const std::vector<supervise::WorkerEnd>& workers) {
+  std::vector<link::WorkerReport> ends;
   for (const supervise::WorkerEnd& worker : workers) {
     if (!worker.status_known) continue;
     const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - worker.when);
@@ -170,11 +170,10 @@ std::vector<link::WorkerDone> ends_of(const std::vector<supervise::WorkerEnd>& w
 }
 
 /// How this node's workers are.
-std::vector<link::WorkerSeen> look_at(const supervise::WorkerRecord& record) {
-  std::vector<link::WorkerSeen> seen;
+std::vector<link::WorkerReport> look_at(const supervise::WorkerRecord& record) {
+  std::vector<link::WorkerReport> seen = ends_of(record.ends);
   for (const supervise::WorkerState& worker : record.states)
-    if (!worker.ended) seen.push_back({.local_rank = worker.local_rank, .code = {}, .age = 0});
-  for (const auto& [local_rank, code, age] : ends_of(record.ends)) seen.push_back({local_rank, code, age});
+    if (!worker.ended) seen.push_back({.local_rank = worker.local_rank});
   return seen;
 }
 
@@ -268,7 +267,7 @@ void WholeJob::begin(const std::shared_ptr<supervise::Launcher>& launcher) {
   });
   link_->on_look([watched = std::weak_ptr(launcher)] {
     const auto launcher = watched.lock();
-    return launcher == nullptr ? std::vector<link::WorkerSeen>() : look_at(launcher->record());
+    return launcher == nullptr ? std::vector<link::WorkerReport>() : look_at(launcher->record());
   });
 }
 
