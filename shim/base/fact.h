@@ -43,21 +43,27 @@ inline constexpr auto all_facts = [] {
   return all;
 }();
 
-/// What is said of one node of a static job; in upper case they are the node's variables.
+/// What is said of one node of a static job, and of one of its processes.
 inline constexpr auto facts_of_node = {Fact::nnodes, Fact::node_rank, Fact::nproc_per_node, Fact::master_addr,
                                        Fact::master_port};
+inline constexpr auto facts_of_process = {Fact::rank, Fact::world_size, Fact::local_rank,
+                                          Fact::local_world_size};
 
 constexpr std::string_view name(Fact fact) { return fact_names[static_cast<std::size_t>(fact)]; }
+
+/// The environment variable that scripts and torch read for a fact of a node or a process: "WORLD_SIZE".
+inline std::string variable_of(Fact fact) { return upper_case(name(fact)); }
 
 /// Where a value came from.
 enum class Origin : std::uint8_t {
   option,    ///< detail: "--master-addr"
+  implied,   ///< detail: the option that implies it, "torchrun --standalone"
   variable,  ///< detail: the variable's name
   file,      ///< detail: the path
   config,    ///< detail: "PATH:KEY"
   hostname,  ///< this node's name
   devices,   ///< detail: what was counted
-  derived,   ///< detail: what it was derived from
+  derived,   ///< what it was derived from: the inputs, or the detail in words
   fallback,  ///< a built-in default
 };
 
@@ -66,31 +72,48 @@ struct Value {
   std::string text;
   Origin origin = Origin::fallback;
   std::string detail;
+  std::vector<std::string> inputs = {};  ///< of a derived value: the variables and files, each once
+
+  /// What it came from: the variable, the option, the inputs by comma, …
+  [[nodiscard]] std::string from() const { return inputs.empty() ? detail : joined(inputs); }
 
   /// The source as `explain` prints it: "env PET_NNODES", "derived from master_addr", "default", …
   [[nodiscard]] std::string source() const {
-    static constexpr std::array<std::string_view, 8> words = {
-        "option ", "env ", "file ", "config ", "hostname", "devices ", "derived from ", "default"};
+    static constexpr std::array<std::string_view, 9> words = {
+        "option ", "option ", "env ", "file ", "config ", "hostname", "devices ", "derived from ", "default"};
     const bool is_all = origin == Origin::hostname || origin == Origin::fallback;
-    return std::string(words[static_cast<std::size_t>(origin)]) + (is_all ? "" : detail);
+    return std::string(words[static_cast<std::size_t>(origin)]) + (is_all ? "" : from());
+  }
+
+  [[nodiscard]] bool has_source_of(const Value& other) const {
+    return origin == other.origin && detail == other.detail && inputs == other.inputs;
+  }
+  /// Whether it is the variable's value, as it is.
+  [[nodiscard]] bool is_variable(std::string_view name) const {
+    return origin == Origin::variable && detail == name;
+  }
+  /// Whether it is the variable's value, or derived from it.
+  [[nodiscard]] bool is_from(std::string_view variable) const {
+    return is_variable(variable) || contains(inputs, variable);
   }
 
   /// Appends the variables and files that the value comes from, or `fact` if there is none.
   void append_inputs(std::string_view fact, std::vector<std::string>& names) const {
-    std::string_view rest = detail.empty() ? fact : std::string_view(detail);
-    while (!rest.empty()) names.emplace_back(take_part(rest, ", "));
+    names.insert(names.end(), inputs.begin(), inputs.end());
+    const std::string_view only = detail.empty() ? fact : std::string_view(detail);
+    if (inputs.empty() && !only.empty()) names.emplace_back(only);
   }
 
   /// Whether the user set it: by the command line, RANKSHIM_* or the configuration file.
   [[nodiscard]] bool from_user() const {
-    return origin == Origin::option || origin == Origin::config ||
+    return origin == Origin::option || origin == Origin::implied || origin == Origin::config ||
            (origin == Origin::variable && std::string_view(detail).starts_with("RANKSHIM_"));
   }
 };
 
 /// A fact, its value and its source for a sentence: "NODE_RANK=1", "--nnodes=2", "nnodes=2 (derived from …)".
 inline std::string in_words(Fact fact, const Value& value) {
-  if (value.origin == Origin::variable || value.origin == Origin::option)
+  if (value.origin == Origin::variable || value.origin == Origin::option || value.origin == Origin::implied)
     return printable(value.detail) + "=" + in_quotes(value.text);
   return std::string(name(fact)) + "=" + in_quotes(value.text) + " (" + value.source() + ")";
 }

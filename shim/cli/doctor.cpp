@@ -371,10 +371,10 @@ void resolve(Surroundings& surroundings, const Invocation& invocation, const Nod
   const Master* master = topology.master();
   const bool ranked = topology.facts.has(Fact::node_rank);
   add(Severity::ok, topology.is_alone()
-                        ? fmt::format("this node is the only one ({})", topology.platform)
+                        ? fmt::format("this node is the only one ({})", topology.platform.name())
                         : fmt::format("node {} of {} nodes on {}, master {}",
                                       ranked ? topology.facts.text(Fact::node_rank) : "(ranked by torch)",
-                                      topology.facts.text(Fact::nnodes), topology.platform,
+                                      topology.facts.text(Fact::nnodes), topology.platform.name(),
                                       master == nullptr ? "unknown" : master->host));
   for (const auto* warnings : {&topology.warnings, &choice.warnings})
     for (const std::string& warning : *warnings) add(Severity::warning, warning);

@@ -33,7 +33,7 @@ TEST_CASE("a user's own profile cannot control the terminal that lists or shows 
   CHECK(explain::profile_text(document) ==
         "title = \"A\\u001b]0;t\\u0007\\nB\" # \\xc2\\x9b\nsigns = [\"A\"]\n[facts]\nnnodes = \"${A}\"\n");
   Topology topology;
-  topology.platform = "own\x1b[2J";
+  topology.platform = platform::PlatformId("own\x1b[2J");
   topology.also_matched = {"other\x9b"};
   CHECK_THAT(explain::as_text({topology, {}}, {}, {}),
              Catch::StartsWith("platform     own\\x1b[2J\ngranularity  node\nalso matched other\\x9b\n"));

@@ -131,7 +131,7 @@ void redact(Job& job, LaunchPlan& plan, Redactor& redactor) {
 
 std::string as_text(const Job& job, const LaunchPlan& plan, const Settings& settings) {
   const auto& [topology, choice] = job;
-  std::string out = fmt::format("platform     {}\ngranularity  {}\n", printable(topology.platform),
+  std::string out = fmt::format("platform     {}\ngranularity  {}\n", printable(topology.platform.name()),
                                 granularity_name(topology));
   if (!topology.also_matched.empty())
     out += fmt::format("also matched {}\n", printable(joined(topology.also_matched)));
@@ -186,7 +186,7 @@ std::string as_json(const Job& job, const LaunchPlan& plan, const Settings& sett
         json::Object().object("environment", json_variables(environment)).texts("command", argv));
     if (!near.text.empty()) workers.back().text("bound", near.text);
   }
-  object.text("platform", topology.platform);
+  object.text("platform", topology.platform.name());
   if (!topology.also_matched.empty()) object.texts("also_matched", topology.also_matched);
   object.text("granularity", granularity_name(topology)).object("topology", facts);
   if (!unused.empty()) object.objects("unused", unused);

@@ -26,7 +26,7 @@ void set_known(EnvironmentChange& change, const Facts& facts, std::string_view n
 }
 
 void set_known(EnvironmentChange& change, const Facts& facts, std::initializer_list<Fact> which) {
-  for (const Fact fact : which) set_known(change, facts, upper_case(name(fact)), fact);
+  for (const Fact fact : which) set_known(change, facts, variable_of(fact), fact);
 }
 
 void set_node(EnvironmentChange& change, const Topology& topology, const Node& node) {
@@ -39,20 +39,22 @@ void set_node(EnvironmentChange& change, const Topology& topology, const Node& n
     set_known(change, facts, "RDZV_ID", Fact::rdzv_id);
   }
   const auto* lone = topology.as<LoneNode>();
-  if (lone != nullptr && lone->by_user && (environment.get("RANK") || environment.get("WORLD_SIZE"))) {
+  const RankVariables ranks = rank_variables(environment);
+  const bool has_ranks = ranks.text(Fact::rank) || ranks.text(Fact::world_size);
+  if (lone != nullptr && lone->by_user && has_ranks) {
     // The platform's are those of a job of several nodes, which env:// would wait for.
     const bool one = facts.text(Fact::nproc_per_node) == "1";
-    for (const auto& [name, value] : {std::pair("RANK", "0"), std::pair("WORLD_SIZE", "1")})
-      one ? void(change.set.emplace_back(name, value)) : void(change.unset.emplace_back(name));
+    for (const auto& [fact, value] : {std::pair(Fact::rank, "0"), std::pair(Fact::world_size, "1")})
+      one ? void(change.set.emplace_back(variable_of(fact), value))
+          : void(change.unset.emplace_back(variable_of(fact)));
   }
   if (lone != nullptr) return;
   // OpenMMLab's scripts read PORT as the master's port; other programs read it as their web server's port.
   if (!environment.get("PORT")) set_known(change, facts, "PORT", Fact::master_port);
   // A node with one worker is that worker's env:// process; the platform's RANK and WORLD_SIZE stay.
-  if (!topology.is<ElasticNode>() && facts.text(Fact::nproc_per_node) == "1" && !environment.get("RANK") &&
-      !environment.get("WORLD_SIZE")) {
-    set_known(change, facts, "RANK", Fact::node_rank);
-    set_known(change, facts, "WORLD_SIZE", Fact::nnodes);
+  if (!topology.is<ElasticNode>() && facts.text(Fact::nproc_per_node) == "1" && !has_ranks) {
+    set_known(change, facts, variable_of(Fact::rank), Fact::node_rank);
+    set_known(change, facts, variable_of(Fact::world_size), Fact::nnodes);
   }
 }
 
@@ -62,8 +64,9 @@ bool sets(const EnvironmentChange& change, std::string_view name) {
 
 /// What was read without the blanks around it (RANK=1\r of a file from Windows), the command gets so too.
 void set_trimmed(EnvironmentChange& change, const Facts& facts, const Environment& environment) {
-  std::vector<std::string> read = {"RANK",      "WORLD_SIZE",     "LOCAL_RANK",  "LOCAL_WORLD_SIZE", "NNODES",
-                                   "NODE_RANK", "NPROC_PER_NODE", "MASTER_ADDR", "MASTER_PORT"};
+  std::vector<std::string> read;
+  std::ranges::transform(facts_of_process, std::back_inserter(read), variable_of);
+  std::ranges::transform(facts_of_node, std::back_inserter(read), variable_of);
   for (const Fact fact : all_facts)
     if (facts.has(fact)) facts[fact]->append_inputs(name(fact), read);
   for (const std::string& entry : environment.entries()) {
@@ -266,8 +269,8 @@ std::string find_interpreter(const Settings& settings, const Node& node) {
 std::optional<Fault> check_idle_role(LaunchChoice& choice, const LaunchInput& input, bool can_train) {
   const auto* idle = input.topology.as<Idle>();
   if (idle == nullptr) return std::nullopt;
-  const std::string what = fmt::format("this container's role on {} is '{}' ({})", input.topology.platform,
-                                       idle->name, idle->because);
+  const std::string what = fmt::format("this container's role on {} is '{}' ({})",
+                                       input.topology.platform.name(), idle->name, idle->because);
   if (!can_train) {
     choice.warnings.push_back(what + ", which does not train; the program runs as it is");
     return std::nullopt;
@@ -289,7 +292,7 @@ void choose_wait(LaunchChoice& choice, const LaunchInput& input) {
                      input.command.empty() || topology.is<CreatedProcess>();
   const bool needs_no_wait =
       topology.is_alone() && (is_literal(master->host) || is_localhost_name(master->host));
-  if (wanted == "auto" && (topology.platform == "none" || needs_no_wait)) return;
+  if (wanted == "auto" && (topology.platform.is_off() || needs_no_wait)) return;
   const bool opens_port = topology.hosts_master().value_or(false);
   const bool to_port = wanted == "port" || (wanted == "auto" && joins);
   choice.wait = to_port && !opens_port ? Until::port : Until::name;

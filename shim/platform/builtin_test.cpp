@@ -56,7 +56,7 @@ TEST_CASE("every recorded environment is recognised and gives its facts") {
       for (const Fault& fault : *faults) found.push_back("refused: " + fault.what);
     } else {
       const Platform& platform = std::get<Platform>(outcome);
-      CHECK(platform.name == name);
+      CHECK(platform.id.name() == name);
       found = described(platform);
     }
     std::sort(expected.begin(), expected.end());
@@ -72,7 +72,7 @@ TEST_CASE("no profile that is recognised is left out because none of its clues i
     const auto outcome = recognise(profiles, "auto", node);
     if (std::holds_alternative<Faults>(outcome)) return std::vector<std::string>{"faults"};
     std::vector<std::string> lines = described(std::get<Platform>(outcome));
-    lines.push_back(std::get<Platform>(outcome).name);
+    lines.push_back(std::get<Platform>(outcome).id.name());
     return lines;
   };
   for (const Recording& recording : recordings()) {

@@ -21,15 +21,13 @@ std::optional<Value> something(Value value) {
   return value;
 }
 
-/// Adds the source of `part` to the sources of what is derived from it.
+/// Adds the source of `part` to the inputs of what is derived from it.
 void note_source(Value& derived, const Value& part) {
-  std::string_view rest = part.origin == Origin::hostname ? "hostname" : std::string_view(part.detail);
-  while (!rest.empty()) {  // may itself be derived from several
-    const std::string_view name = take_part(rest, ", ");
-    derived.origin = Origin::derived;
-    if (!has_part(derived.detail, name, ", "))
-      derived.detail.append(derived.detail.empty() ? "" : ", ").append(name);
-  }
+  std::vector<std::string> inputs;
+  part.append_inputs(part.origin == Origin::hostname ? "hostname" : "", inputs);
+  if (inputs.empty()) return;
+  derived.origin = Origin::derived;
+  for (std::string& input : inputs) add_once(std::move(input), derived.inputs);
 }
 
 /// NAME=VALUE; of a value that can be a long document, its beginning.
@@ -49,7 +47,7 @@ std::string shown(const Value& value) {
     case Origin::fallback:
       return value.text;
     default:
-      return value.detail;
+      return value.from();
   }
 }
 

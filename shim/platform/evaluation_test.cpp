@@ -95,7 +95,7 @@ TEST_CASE("a Kubernetes service link counts as not set, and is warned of once") 
                         "MASTER_PORT=tcp://10.0.0.1:80 is a Kubernetes service link and is ignored"});
   Profiles profiles;
   profiles.add("x", match("\"MASTER_PORT\""));
-  CHECK(recognised(profiles, node).name == "single-node");
+  CHECK(recognised(profiles, node).id.name() == "single-node");
 }
 
 TEST_CASE("a value that a profile puts together has a bound") {

@@ -52,7 +52,7 @@ TEST_CASE("users' profiles come first and replace built-in ones by name") {
   CHECK(document(set, "dstack").starts_with("title = \"x\""));
   const auto outcome = recognise(set.profiles, "auto", node, set.own);
   REQUIRE(std::holds_alternative<Platform>(outcome));
-  CHECK(std::get<Platform>(outcome).name == "invented");
+  CHECK(std::get<Platform>(outcome).id.name() == "invented");
 }
 
 TEST_CASE("--profile adds one file, and wins over the folder's of the same name") {

@@ -119,10 +119,6 @@ std::vector<Quoted> quoted_variables(std::span<const Profile> profiles, const st
                                      const Profile* winner, Reading& on) {
   constexpr auto identifiers =
       std::to_array<Fact>({Fact::run_id, Fact::rdzv_id, Fact::rdzv_conf, Fact::attempt});
-  constexpr std::pair<Fact, std::string_view> torchs[] = {{Fact::rank, "RANK"},
-                                                          {Fact::world_size, "WORLD_SIZE"},
-                                                          {Fact::local_rank, "LOCAL_RANK"},
-                                                          {Fact::local_world_size, "LOCAL_WORLD_SIZE"}};
   std::vector<Quoted> quoted;
   const auto add = [&](Fact fact, std::string_view name, bool is_read) {
     const auto value = on.get(name);
@@ -156,7 +152,6 @@ std::vector<Quoted> quoted_variables(std::span<const Profile> profiles, const st
       if (may_be_meant) add_variables(sign, names);
     for (const std::string& name : names) add(Fact::nnodes, name, is_read);
   }
-  for (const auto& [fact, name] : torchs) add(fact, name, true);
   return quoted;
 }
 
@@ -183,8 +178,8 @@ std::vector<std::string> ignored_variables(std::span<const Profile> profiles, co
       if (one.fact == Fact::master_addr || contains(decisive, one.fact))
         add_variables(one.expression, inputs);
   }
-  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK"})
-    add_variables({Function::variable, name, {}}, inputs);
+  for (const Fact fact : {Fact::rank, Fact::world_size, Fact::local_rank})
+    add_once(variable_of(fact), inputs);
   std::erase_if(inputs, [&](const std::string& name) { return !on.get(name); });
   return inputs;
 }
@@ -229,6 +224,18 @@ void weigh(std::span<const Match> matches, Platform& platform, Reading& on) {
 }
 
 }  // namespace
+
+std::string PlatformId::name() const {
+  switch (kind_) {
+    case PlatformKind::off:
+      return "none";
+    case PlatformKind::unknown:
+      return "single-node";
+    case PlatformKind::recognised:
+      break;
+  }
+  return profile_;
+}
 
 std::span<const Profile> builtin_profiles() { return all_profiles; }
 
@@ -325,7 +332,7 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
                             std::size_t own, std::string_view users_nnodes) {
   Platform result;
   if (wanted == "none") {
-    result.name = "none";
+    result.id = PlatformId(PlatformKind::off);
     const std::string ignored = joined(ignored_variables(profiles, node));
     if (!ignored.empty())
       result.warnings.push_back("the platform is none, so these variables are ignored: " + ignored +
@@ -361,7 +368,7 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
     if (result.profile == nullptr) return Faults{unknown_platform(profiles, wanted)};
   }
   if (const Profile* profile = result.profile) {
-    result.name = profile->name;
+    result.id = PlatformId(std::string(profile->name));
     result.granularity = profile->granularity();
     result.facts = Evaluation(*profile, on).facts();
     result.idle = state(*profile, profile->idle_roles, on);

@@ -67,10 +67,33 @@ struct Quoted {
   std::string name, value;
 };
 
+/// Whether there is a platform.
+enum class PlatformKind : std::uint8_t {
+  off,         ///< --platform=none: no mapping and no wait
+  unknown,     ///< no profile was recognised
+  recognised,  ///< a profile was recognised, or chosen by name
+};
+
+/// Which platform a node has.
+class PlatformId {
+ public:
+  PlatformId() = default;
+  explicit PlatformId(std::string profile) : kind_(PlatformKind::recognised), profile_(std::move(profile)) {}
+  explicit PlatformId(PlatformKind kind) : kind_(kind) {}
+
+  [[nodiscard]] bool is_off() const { return kind_ == PlatformKind::off; }
+  [[nodiscard]] bool is_recognised() const { return kind_ == PlatformKind::recognised; }
+  /// As `explain` prints it: the profile's name, "single-node" or "none".
+  [[nodiscard]] std::string name() const;
+
+ private:
+  PlatformKind kind_ = PlatformKind::unknown;
+  std::string profile_;
+};
+
 /// What the platform provides on this node.
 struct Platform {
-  std::string name =
-      "single-node";  ///< the profile's name, "single-node" if none was recognised, "none" if that was chosen
+  PlatformId id;
   Granularity granularity = Granularity::node;
   Facts facts;  ///< as the profile's expressions gave them, units and words not yet interpreted
   /// Other profiles that were recognised, the most specific first, without those that a platform excludes.

@@ -19,14 +19,14 @@ TEST_CASE("conditions are fulfilled by what is there and what is not") {
     Profiles profiles;
     profiles.add("x", match("\"" + std::string(fulfilled) + "\""));
     CAPTURE(fulfilled);
-    CHECK(recognised(profiles, node).name == "x");
+    CHECK(recognised(profiles, node).id.name() == "x");
   }
   for (const char* not_fulfilled :
        {"EMPTY", "NONE", "!A", "A=x", "!A=o*", "NONE=*", "EMPTY=*", "hostname()=x", "file(/etc/y)"}) {
     Profiles profiles;
     profiles.add("x", match("\"" + std::string(not_fulfilled) + "\""));
     CAPTURE(not_fulfilled);
-    CHECK(recognised(profiles, node).name == "single-node");
+    CHECK(recognised(profiles, node).id.name() == "single-node");
   }
 }
 
@@ -38,7 +38,7 @@ TEST_CASE("the most specific profile wins and the others are listed") {
   profiles.add("early", "kind = \"flags\"\n" + match("\"A\""));
   profiles.add("asked", "opt_in = true\n" + match("\"A\", \"B\", \"C\""));
   const Platform platform = recognised(profiles, FakeNode({"A=1", "B=1", "C=1"}));
-  CHECK(platform.name == "two");
+  CHECK(platform.id.name() == "two");
   CHECK(platform.also_matched == std::vector<std::string>{"absent", "one"});
 }
 
@@ -49,15 +49,15 @@ TEST_CASE("any sign is enough, the more there are the surer, and what is in unle
   Profiles profiles;
   profiles.add("one", profile("\"A\", \"larger(${N}, 1)\""));
   profiles.add("two", profile("\"A\", \"B\"", "unless = [\"X\"]\n[[match]]\nall = [\"C\"]\n"));
-  CHECK(recognised(profiles, FakeNode({"A=1", "B=1"})).name == "two");
+  CHECK(recognised(profiles, FakeNode({"A=1", "B=1"})).id.name() == "two");
   const FakeNode both({"A=1", "B=1"});
   CHECK(causes_of(*recognised(profiles, both).profile, both).text == "A=1, B=1");
-  CHECK(recognised(profiles, FakeNode({"A=1", "N=2"})).name == "one");
-  CHECK(recognised(profiles, FakeNode({"N=2"})).name == "one");
-  CHECK(recognised(profiles, FakeNode({"N=1"})).name == "single-node");
-  CHECK(recognised(profiles, FakeNode({"C=1"})).name == "two");
-  CHECK(recognised(profiles, FakeNode({"C=1", "X=1"})).name == "single-node");
-  CHECK(recognised(profiles, FakeNode({"A=1", "B=1", "X=1"})).name == "one");
+  CHECK(recognised(profiles, FakeNode({"A=1", "N=2"})).id.name() == "one");
+  CHECK(recognised(profiles, FakeNode({"N=2"})).id.name() == "one");
+  CHECK(recognised(profiles, FakeNode({"N=1"})).id.name() == "single-node");
+  CHECK(recognised(profiles, FakeNode({"C=1"})).id.name() == "two");
+  CHECK(recognised(profiles, FakeNode({"C=1", "X=1"})).id.name() == "single-node");
+  CHECK(recognised(profiles, FakeNode({"A=1", "B=1", "X=1"})).id.name() == "one");
 }
 
 TEST_CASE("two names of one number have to agree, and their values are in the message") {
@@ -77,19 +77,19 @@ TEST_CASE("generic names and a launcher's flags are read beside any platform but
   profiles.add("n", "kind = \"names\"\n" + match("\"N\"", "nnodes = \"${N}\""));
   profiles.add("f", "kind = \"flags\"\n" + match("\"F\"", "nnodes = \"${F}\""));
   const Platform platform = recognised(profiles, FakeNode({"A=2", "N=3", "F=2"}));
-  CHECK(platform.name == "a");
+  CHECK(platform.id.name() == "a");
   CHECK(platform.names.text(Fact::nnodes) == "3");
   CHECK(platform.flags.text(Fact::nnodes) == "2");
   CHECK_FALSE(recognised(profiles, FakeNode({"N=3"})).names.has(Fact::nnodes));
-  CHECK(recognised(profiles, FakeNode({"X=3"})).name == "single-node");
+  CHECK(recognised(profiles, FakeNode({"X=3"})).id.name() == "single-node");
 }
 
 TEST_CASE("what a profile supersedes is less specific, and so is granularity node beside process") {
   Profiles profiles;
   profiles.add("outer", match("\"A\", \"B\", \"C\"")).add("worker", "kind = \"launcher\"\n" + match("\"A\""));
-  CHECK(recognised(profiles, FakeNode({"A=1", "B=1", "C=1"})).name == "worker");
+  CHECK(recognised(profiles, FakeNode({"A=1", "B=1", "C=1"})).id.name() == "worker");
   profiles.add("above", "supersedes = [\"out*\", \"worker\"]\n" + match("\"A\""));
-  CHECK(recognised(profiles, FakeNode({"A=1", "B=1", "C=1"})).name == "above");
+  CHECK(recognised(profiles, FakeNode({"A=1", "B=1", "C=1"})).id.name() == "above");
 }
 
 TEST_CASE("of several alternatives the most specific that is fulfilled counts") {
@@ -98,8 +98,8 @@ TEST_CASE("of several alternatives the most specific that is fulfilled counts") 
   profiles.add("b",
                "title = \"X\"\n[[match]]\nall = [\"A\"]\n[[match]]\nall = [\"A\", \"B\", "
                "\"C\"]\n[facts]\nnnodes = \"1\"\n");
-  CHECK(recognised(profiles, FakeNode({"A=1", "B=1"})).name == "a");
-  CHECK(recognised(profiles, FakeNode({"A=1", "B=1", "C=1"})).name == "b");
+  CHECK(recognised(profiles, FakeNode({"A=1", "B=1"})).id.name() == "a");
+  CHECK(recognised(profiles, FakeNode({"A=1", "B=1", "C=1"})).id.name() == "b");
 }
 
 TEST_CASE("a platform can be asked for by name, recognised or not") {
@@ -107,11 +107,11 @@ TEST_CASE("a platform can be asked for by name, recognised or not") {
   profiles.add("slurm", "opt_in = true\nkind = \"launcher\"\n" + match("\"NONE\"", "rank = \"${R}\""));
   const FakeNode node({"R=3"});
   const Platform platform = recognised(profiles, node, "slurm");
-  CHECK(platform.name == "slurm");
+  CHECK(platform.id.name() == "slurm");
   CHECK(platform.granularity == Granularity::process);
   CHECK(platform.facts.text(Fact::rank) == "3");
-  CHECK(recognised(profiles, node).name == "single-node");
-  CHECK(recognised(profiles, node, "none").name == "none");
+  CHECK(recognised(profiles, node).id.name() == "single-node");
+  CHECK(recognised(profiles, node, "none").id.name() == "none");
   CHECK(recognised(profiles, node, "none").facts.text(Fact::rank).empty());
 }
 

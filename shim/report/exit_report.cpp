@@ -66,7 +66,7 @@ json::Object node_json(const ExitReport& report) {
   node.text("host", report.host);
   if (report.topology == nullptr) return node;
   const Topology& topology = *report.topology;
-  node.text("platform", topology.platform);
+  node.text("platform", topology.platform.name());
   if (topology.facts.has(Fact::run_id)) node.text("run_id", topology.facts.text(Fact::run_id));
   if (topology.facts.has(Fact::nnodes)) node.text("nnodes", topology.facts.text(Fact::nnodes));
   if (const auto rank = topology.node_rank()) node.number("node_rank", *rank);

@@ -41,7 +41,7 @@ constexpr std::size_t room_for_nodes = std::size_t{32} << 10U;
 /// Adds what this node knows of its job to a status answer.
 void add_job(json::Object& answer, const Topology& topology) {
   constexpr std::size_t longest = 300;  // a host's name has at most 253 characters
-  answer.text("platform", cut(topology.platform, longest));
+  answer.text("platform", cut(topology.platform.name(), longest));
   if (topology.facts.has(Fact::nnodes))
     answer.text("nnodes", cut(topology.facts.text(Fact::nnodes), longest));
   if (const auto rank = topology.node_rank()) answer.number("node_rank", *rank);
@@ -90,7 +90,7 @@ void Monitor::set_job(const Job& job) {
   log::Context& known = log::context();
   known.node_rank = job.topology.node_rank();
   known.nnodes = job.topology.nodes();
-  known.platform = job.topology.platform;
+  known.platform = job.topology.platform.name();
   known.run_id = job.topology.facts.text(Fact::run_id);
 }
 

@@ -60,7 +60,7 @@ Faults choose_launcher(LaunchChoice& choice, const LaunchInput& input,
     choice.warnings.push_back(
         fmt::format("{} has already started one process per accelerator, and torchrun would start workers "
                     "in each of them; give the script to rankshim instead (rankshim -- train.py)",
-                    topology.platform));
+                    topology.platform.name()));
     own.reset();
   }
   if (wanted == "native") choice.launcher = NativeLauncher{};
@@ -72,10 +72,10 @@ Faults choose_launcher(LaunchChoice& choice, const LaunchInput& input,
   if (!choice.launches()) return {};
   const auto& chosen = *settings[Option::launcher];
   if (!per_node) {
-    return refused(
-        settings, Option::launcher,
-        fmt::format("the platform {} has already started one process per accelerator", topology.platform),
-        "leave --launcher (RANKSHIM_LAUNCHER) at auto");
+    return refused(settings, Option::launcher,
+                   fmt::format("the platform {} has already started one process per accelerator",
+                               topology.platform.name()),
+                   "leave --launcher (RANKSHIM_LAUNCHER) at auto");
   }
   if (choice.natively()) return check_native(input, own != nullptr);
   if (Faults faults = check_torchrun_args(settings); !faults.empty()) return faults;
@@ -147,7 +147,7 @@ Faults check_job_restarts(const LaunchInput& input) {
   if (topology.is<CreatedProcess>())
     return refuse(fmt::format("the platform {} has started one process per accelerator, and would have to "
                               "start them again",
-                              topology.platform),
+                              topology.platform.name()),
                   "leave it out, or start one rankshim on each node");
   if (topology.has_other_nodes() && settings.text(Option::link) == "off")
     return refuse("--link is off, and all nodes have to know of a failure", "leave --link at auto");
@@ -251,7 +251,7 @@ LaunchPlan plan_launch(const LaunchChoice& choice, const LaunchInput& input, con
   change = environment_change(topology, node);
   if (const auto* filled = choice.as<FilledLauncher>())
     change.set.insert(change.set.end(), filled->variables.begin(), filled->variables.end());
-  if (topology.is_alone() && topology.platform == "none" && !choice.launches()) change.set.clear();
+  if (topology.is_alone() && topology.platform.is_off() && !choice.launches()) change.set.clear();
   if (choice.natively()) native::change_for_workers(change, input);
   change_for_torch(change, choice, input, known.folder);
   hide_own_settings(change, node.environment());

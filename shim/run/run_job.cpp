@@ -39,20 +39,20 @@ void announce(const Job& job, const FoundTorch& torch, const std::vector<std::st
   const Facts& facts = job.topology.facts;
   const std::string& program = job.choice.interpreter.empty() ? command.front() : job.choice.interpreter;
   const std::string what = job.choice.by_torchrun() ? std::string(torch.agent_name()) : program;
-  if (job.topology.is<Idle>() || job.topology.platform == "none") return log::info("starting {}", what);
+  if (job.topology.is<Idle>() || job.topology.platform.is_off()) return log::info("starting {}", what);
   if (const auto* process = job.topology.as<CreatedProcess>())
     return log::info("rank {} of {} on {}, master {}; starting {}", process->rank, process->world_size,
-                     job.topology.platform, job.topology.master()->text(), what);
+                     job.topology.platform.name(), job.topology.master()->text(), what);
   const std::string workers = counted(facts.text(Fact::nproc_per_node), "worker");
   if (job.topology.is<LoneNode>() && !job.choice.launches()) return log::info("one node; starting {}", what);
   if (job.topology.is<LoneNode>()) return log::info("one node, {}; starting {}", workers, what);
   const auto& rank = facts[Fact::node_rank];
   const Master* known = job.topology.master();
   const std::string master = known != nullptr ? "master " + known->text() : "a master that it finds itself";
-  const bool by_platform = job.topology.platform != "single-node";  // else by options or the command's flags
+  const bool by_platform = job.topology.platform.is_recognised();  // else by options or the command's flags
   log::info("{} of {} nodes{}, {}, {}; starting {}",
             rank ? fmt::format("node {} ({})", rank->text, rank->source()) : "one", facts.text(Fact::nnodes),
-            by_platform ? " on " + job.topology.platform : "", workers, master, what);
+            by_platform ? " on " + job.topology.platform.name() : "", workers, master, what);
 }
 
 /// This node's numbers in the job: those that its last workers had, because an elastic job's nodes come and

@@ -25,9 +25,9 @@ constexpr std::pair<std::string_view, std::string_view> spellings[] = {{"NNODE",
                                                                        {"NPROCSPERNODE", "NPROC_PER_NODE"},
                                                                        {"NPROCPERNOD", "NPROC_PER_NODE"}};
 
-/// Variables for a node's part in the job.
-constexpr auto job_names =
-    std::to_array<std::string_view>({"NNODES", "WORLD_SIZE", "NODE_RANK", "RANK", "MASTER_ADDR"});
+/// What the generic variables say of a node's part in the job.
+constexpr auto job_facts =
+    std::to_array<Fact>({Fact::nnodes, Fact::world_size, Fact::node_rank, Fact::rank, Fact::master_addr});
 
 /// The name's letters, which are compared: without underscores, and in upper case.
 std::string letters(std::string_view name) {
@@ -44,11 +44,11 @@ bool is_nearly(std::string_view name, std::string_view wanted) {
 }
 
 /// Whether a node that is alone would not have this value.
-bool shows_others(std::string_view wanted, std::string_view value) {
+bool shows_others(Fact fact, std::string_view value) {
   value = platform::without_quotes(value);
-  if (wanted == "MASTER_ADDR") return !is_loopback(value);
+  if (fact == Fact::master_addr) return !is_loopback(value);
   const auto number = parse_count(value);
-  return number && *number > (wanted == "NNODES" || wanted == "WORLD_SIZE" ? 1U : 0U);
+  return number && *number > (fact == Fact::nnodes || fact == Fact::world_size ? 1U : 0U);
 }
 
 using namespace std::string_view_literals;
@@ -233,14 +233,15 @@ class Clues {
   /// WORLD_SIZE=1.)
   [[nodiscard]] bool says_one(const Clue& clue) const {
     return !has(Kind::number) && std::ranges::any_of(all_, [&](const Clue& one) {
-      return one.kind == Kind::number && value_in(*one.entry, one.name) == "1" && one.name != "WORLD_SIZE" &&
+      return one.kind == Kind::number && value_in(*one.entry, one.name) == "1" &&
+             one.name != variable_of(Fact::world_size) &&
              (owner(one.name) == owner(clue.name) || contains(words::number, one.name));
     });
   }
   [[nodiscard]] bool has_generic_name() const {
-    return std::ranges::any_of(job_names, [this](std::string_view name) {
-      const auto value = node_.environment().get(name);
-      return value && shows_others(name, *value);
+    return std::ranges::any_of(job_facts, [this](Fact fact) {
+      const auto value = node_.environment().get(variable_of(fact));
+      return value && shows_others(fact, *value);
     });
   }
   [[nodiscard]] bool lists_this_node(const Clue& clue) const {
@@ -278,7 +279,7 @@ std::vector<Said> proofs_of_others(const Resolution& r) {
   // As many processes as this node has workers are its own.
   const unsigned world = r.ranks.world_size.value_or(1);
   const auto is_as_many = [&](const Value& workers) {
-    return parse_count(workers.text) == world && !has_part(workers.detail, "WORLD_SIZE", ", ");
+    return parse_count(workers.text) == world && !workers.is_from(variable_of(Fact::world_size));
   };
   const auto& workers = r.topology.facts[Fact::nproc_per_node];
   const bool is_own =
@@ -286,7 +287,7 @@ std::vector<Said> proofs_of_others(const Resolution& r) {
         return claim.fact == Fact::nproc_per_node && is_as_many(claim.value);
       });
   if (world > 1 && !is_own)
-    proofs.push_back((r.ranks.rank ? r.variable("RANK") + " of " : "") + r.variable("WORLD_SIZE") +
+    proofs.push_back((r.ranks.rank ? r.set(Fact::rank) + " of " : "") + r.set(Fact::world_size) +
                      fmt::format(" shows other nodes, or more than the {} of this one",
                                  counted(r.text(Fact::nproc_per_node), "worker")));
   return proofs;
@@ -297,7 +298,7 @@ std::vector<std::string> unknown_signs(const Resolution& r) {
   auto signs = signs_of_several_nodes(r.node);
   std::erase_if(signs, [&](const std::string& sign) {
     const std::string_view name = entry_name(sign);
-    return name == "RANK" || name == "WORLD_SIZE" ||  // these were weighed
+    return name == variable_of(Fact::rank) || name == variable_of(Fact::world_size) ||  // were weighed
            (r.has_own_words() && platform::mentions(*r.platform.profile, name)) ||
            std::ranges::any_of(r.platform.others, [&](const platform::Other& other) {
              return platform::mentions(*other.profile, name);
@@ -310,14 +311,13 @@ std::vector<std::string> unknown_signs(const Resolution& r) {
 bool platform_says_alone(const Resolution& r) {
   const auto is_platforms = [&](Fact fact) {
     const auto& own = r.platform.facts[fact];
-    return own && own->origin == Origin::variable && own->detail == r.topology.facts[fact]->detail;
+    return own && own->origin == Origin::variable && own->has_source_of(*r.topology.facts[fact]);
   };
   return r.has_own_words() && is_platforms(Fact::nnodes) && is_platforms(Fact::master_addr);
 }
 
 /// Warns of what speaks for other nodes, and is not certain.
 void weigh_claims(Resolution& r) {
-  const std::string& nnodes_by = r.fact(Fact::nnodes)->detail;
   // On the host's network a pod does not have the name that its platform gives the master.
   const bool has_world = r.ranks.world_size.value_or(1) > 1;
   const bool is_launchers =
@@ -328,7 +328,8 @@ void weigh_claims(Resolution& r) {
                        r.said(Fact::master_addr).text, r.said(Fact::nnodes).text,
                        has_world ? " and WORLD_SIZE is the number of its workers" : "", settle_node));
   const auto part = std::ranges::find(r.claims, Source::part, &Claim::source);
-  if (part != r.claims.end() && part->by == r.topology.platform && nnodes_by == part->value.detail)
+  if (part != r.claims.end() && part->by == r.topology.platform.name() &&
+      r.fact(Fact::nnodes)->has_source_of(part->value))
     r.warn(
         fmt::format("this is {}, and nothing says whether the others train with this one, so this node "
                     "trains alone; {}, or set RANKSHIM_NNODES=1 if it is alone",
@@ -338,7 +339,7 @@ void weigh_claims(Resolution& r) {
 /// Warns of, or refuses, what only looks like a job of several nodes.
 void weigh_signs(Resolution& r) {
   const auto signs = unknown_signs(r);
-  const auto misses = near_misses(r.node.environment(), job_names, true);
+  const auto misses = near_misses(r.node.environment(), job_facts, true);
   const auto& state = r.platform.looks_like_several;
   if (signs.empty() && misses.empty() && !state) return;
   std::vector<std::string> parts, names;
@@ -372,21 +373,23 @@ void weigh_signs(Resolution& r) {
 
 }  // namespace
 
-std::vector<NearMiss> near_misses(const Environment& environment, std::span<const std::string_view> all,
+std::vector<NearMiss> near_misses(const Environment& environment, std::span<const Fact> all,
                                   bool of_several_nodes) {
   std::vector<NearMiss> misses;
+  std::vector<std::pair<Fact, std::string>> variables;
+  for (const Fact fact : all) variables.emplace_back(fact, variable_of(fact));
   for (const std::string& entry : environment.entries()) {
     const std::string_view name = entry_name(entry);
-    for (const std::string_view wanted : all) {
+    for (const auto& [fact, wanted] : variables) {
       if (!is_nearly(name, wanted)) continue;
       const auto value = environment.get(name);
-      if (value && name == "MASTER_ADDR" && is_service_link(*value))
+      if (value && name == variable_of(Fact::master_addr) && is_service_link(*value))
         misses.push_back(
             {std::string(name), fmt::format("{}={} is a URL, not a host name", name, in_quotes(*value))});
       if (environment.get(wanted)) continue;
       if (name == wanted)
         misses.push_back({std::string(name), fmt::format("{} is set, but empty", name), true});
-      else if (value && (!of_several_nodes || shows_others(wanted, *value)))
+      else if (value && (!of_several_nodes || shows_others(fact, *value)))
         misses.push_back({std::string(name), fmt::format("{}={} is set, but the name is {}", printable(name),
                                                          in_quotes(*value), wanted)});
     }

@@ -125,8 +125,8 @@ Fault contradiction(const Claim& winner, const Claim& loser) {
     return fault(Anchor::contradiction,
                  mine + fmt::format(" of {} contradicts ", winner.by) + its + fmt::format(" of {}", loser.by),
                  fmt::format("unset the variables that are not this job's, or {}", settle_node));
-  return fault(Anchor::contradiction, mine + " contradicts " + its,
-               "correct one of them, or " + settle(winner.fact));
+  const Said what = mine + " contradicts " + its;
+  return fault(Anchor::contradiction, what, correct(what) + ", or " + settle(winner.fact));
 }
 
 /// Whether PET_* are a static job's, set by hand beside what a platform says.
@@ -156,14 +156,17 @@ Said said(Fact fact, const Value& value) {
 Fault fault(Anchor anchor, Said what, std::string fix) {
   std::vector<std::string> names;
   for (std::string& name : what.names) add_once(std::move(name), names);
-  constexpr std::string_view of_two = "correct one of them";
-  if (names.size() == 1 && fix.starts_with(of_two)) fix.replace(0, of_two.size(), "correct " + names.front());
   return {anchor, std::move(what.text), std::move(names), std::move(fix)};
 }
 
+std::string correct(const Said& what) {
+  const bool is_one =
+      !what.names.empty() && std::ranges::count(what.names, what.names.front()) == std::ssize(what.names);
+  return is_one ? "correct " + what.names.front() : "correct one of them";
+}
+
 Fault flag_contradicts(Fact fact, const Value& flag, const Said& other) {
-  // --standalone implies the number of nodes.
-  const bool implies = fact == Fact::nnodes && flag.detail.find(" --nn") == std::string::npos;
+  const bool implies = flag.origin == Origin::implied;
   const std::string named = flag.detail.substr(0, flag.detail.find('='));
   return fault(
       Anchor::contradiction,
@@ -198,7 +201,8 @@ Claims collect_claims(const Settings& settings, const platform::Platform& platfo
     if (const Value* value = settings[option] ? &*settings[option] : nullptr)
       claims.push_back({fact, Source::user, *value, {}});
   const bool is_part = platform.profile != nullptr && platform.profile->kind == platform::ProfileKind::part;
-  add(platform.facts, all_facts, is_part ? Source::part : Source::platform, platform.name);
+  add(platform.facts, all_facts, is_part ? Source::part : Source::platform,
+      platform.profile == nullptr ? std::string_view() : platform.profile->name);
   add(platform.names, all_facts, Source::generic, {});
   if (are_by_hand(platform)) add(platform.flags, facts_of_node, Source::torchrun, {});
   for (const Fact fact : all_facts)

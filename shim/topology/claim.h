@@ -31,8 +31,11 @@ struct Said {
 /// A fact with its value and source: "NODE_RANK=1".
 Said said(Fact fact, const Value& value);
 
-/// Every fault of this folder. "correct one of them" becomes "correct A" where only A is named.
+/// Every fault of this folder.
 Fault fault(Anchor anchor, Said what, std::string fix);
+
+/// The start of a fix: "correct A" where only A is named, else "correct one of them".
+std::string correct(const Said& what);
 
 /// What settles a number of nodes, all of a node's numbers, and one fact ("settle it with --nnodes …").
 constexpr const char* settle_nodes =

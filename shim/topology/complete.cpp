@@ -82,7 +82,7 @@ void complete_nproc(Resolution& r) {
   if (number != 0 && (nproc->from_user() || number == 1)) return;
   const auto visible = r.node.accelerators();
   if (wanted == "auto" || (wanted == "gpu" && visible)) {
-    if (!nproc) warn_of_near_misses(r, "NPROC_PER_NODE");
+    if (!nproc) warn_of_near_misses(r, Fact::nproc_per_node);
     nproc = visible ? Value{std::to_string(visible->count), Origin::devices, visible->what} : Value{"1"};
   } else if (wanted == "gpu") {
     r.refuse(Anchor::devices, r.said(Fact::nproc_per_node) + ", but this node has no visible accelerator",
@@ -156,7 +156,7 @@ void complete_static(Resolution& r) {
     }
     r.refuse(Anchor::rank_unknown, r.said(Fact::nnodes) + ", but this node's rank is unknown" + missing.why,
              missing.remedy +
-                 (r.fact(Fact::nnodes)->detail == "WORLD_SIZE"
+                 (r.fact(Fact::nnodes)->is_variable(variable_of(Fact::world_size))
                       ? fmt::format("set NNODES and NODE_RANK (0 on the master), or {}", settle_nodes)
                       : "set NODE_RANK (0 on the master), or --node-rank (RANKSHIM_NODE_RANK)") +
                  (r.is_users(Fact::nnodes) || r.is_flag(Fact::nnodes) ? "" : if_alone));
@@ -288,17 +288,16 @@ void check_enough_processes(Resolution& r) {
   if (least <= 1 || here + (least - 1) <= r.number(Fact::world_size)) return;
   Said processes = r.said(Fact::world_size);
   if (r.has(Fact::local_world_size)) processes += " and " + r.said(Fact::local_world_size);
-  std::string fix = "correct one of them, or " + settle(Fact::nnodes);
+  const Said what =
+      r.said(Fact::nnodes) + " contradicts " + processes + ", which leave no process for each other node";
+  std::string fix = correct(what) + ", or " + settle(Fact::nnodes);
   if (r.is_users(Fact::nnodes))
     fix =
         fmt::format("start processes on all nodes, or {}",
                     r.has_own_words()
                         ? "set --platform=generic (RANKSHIM_PLATFORM) if this process is its node's launcher"
                         : settle_nodes);
-  r.refuse(
-      Anchor::contradiction,
-      r.said(Fact::nnodes) + " contradicts " + processes + ", which leave no process for each other node",
-      std::move(fix));
+  r.refuse(Anchor::contradiction, what, std::move(fix));
 }
 
 /// Checks the number of processes on this node.
@@ -307,8 +306,8 @@ void check_local_size(Resolution& r) {
   if (local == 0 || r.is_users(Fact::local_world_size)) return;
   const auto contradicts = [&](Fact other, const Said& more) {
     if (r.is_users(other)) return;  // a value that the user set needs no warning
-    r.refuse(Anchor::contradiction, r.said(Fact::local_world_size) + " contradicts " + r.said(other) + more,
-             "correct one of them, or " + settle(other));
+    const Said what = r.said(Fact::local_world_size) + " contradicts " + r.said(other) + more;
+    r.refuse(Anchor::contradiction, what, correct(what) + ", or " + settle(other));
   };
   const auto nnodes = r.known(Fact::nnodes), nproc = r.known(Fact::nproc_per_node);
   if (nnodes == 1U && local != world) contradicts(Fact::nnodes, " and " + r.said(Fact::world_size));
@@ -318,11 +317,12 @@ void check_local_size(Resolution& r) {
 
 void check_numbers_of_process(Resolution& r) {
   check_below(r, Fact::rank, Fact::world_size, settle_process);
-  if (r.number(Fact::rank) < r.number(Fact::local_rank))
-    r.refuse(Anchor::not_below,
-             r.said(Fact::rank) + " is below " + r.said(Fact::local_rank) +
-                 ", but a node has no more processes than the job",
-             fmt::format("correct one of them, or {}", r.has_own_words() ? settle_process : settle_nodes));
+  if (r.number(Fact::rank) < r.number(Fact::local_rank)) {
+    const Said what = r.said(Fact::rank) + " is below " + r.said(Fact::local_rank) +
+                      ", but a node has no more processes than the job";
+    r.refuse(Anchor::not_below, what,
+             fmt::format("{}, or {}", correct(what), r.has_own_words() ? settle_process : settle_nodes));
+  }
   if (r.has(Fact::local_world_size)) check_below(r, Fact::local_rank, Fact::local_world_size, settle_process);
   if (r.known(Fact::node_rank) && r.known(Fact::nnodes)) check_below(r, Fact::node_rank, Fact::nnodes);
   if (r.faults.empty()) check_enough_processes(r);
@@ -340,14 +340,16 @@ void complete_lone_process(Resolution& r) {
 }  // namespace
 
 Missing why_missing(const Resolution& r, Fact fact) {
-  const std::string own = upper_case(name(fact));
-  std::vector<std::string_view> generic = {own};
+  std::vector<Fact> generic = {fact};
   // What some people and platforms use for it, and others for something else.
-  std::vector<const char*> hints;
-  if (fact == Fact::nnodes) hints = {"NODE_COUNT", "NUM_NODES", "WORLD_SIZE"};
-  if (fact == Fact::nnodes) generic.emplace_back("WORLD_SIZE");
-  if (fact == Fact::node_rank) hints = {"NODE_INDEX", "NODE_ID"};
-  if (fact == Fact::node_rank) generic.emplace_back("RANK");
+  std::vector<std::string> hints;
+  if (fact == Fact::nnodes) {
+    hints = {"NODE_COUNT", "NUM_NODES", variable_of(Fact::world_size)};
+    generic.push_back(Fact::world_size);
+  } else if (fact == Fact::node_rank) {
+    hints = {"NODE_INDEX", "NODE_ID"};
+    generic.push_back(Fact::rank);
+  }
 
   platform::Lack lack;
   if (r.platform.profile != nullptr && r.platform.profile->kind != platform::ProfileKind::names)
@@ -359,11 +361,11 @@ Missing why_missing(const Resolution& r, Fact fact) {
   };
   add(lack.unset, "is not set", "are not set");
   add(lack.absent, "is not there", "are not there");
-  for (const char* hint : hints) {
+  for (const std::string& hint : hints) {
     const auto text = r.node.environment().get(hint);
     if (!text || contains(names, hint)) continue;
     reasons.push_back(fmt::format("{}={} may give it, but not for certain", hint, *text));
-    names.emplace_back(hint);
+    names.push_back(hint);
   }
   const bool is_expected = !reasons.empty();
   for (NearMiss& miss : near_misses(r.node.environment(), generic)) {
@@ -371,14 +373,14 @@ Missing why_missing(const Resolution& r, Fact fact) {
     reasons.push_back(std::move(miss.text));
     names.push_back(std::move(miss.name));
   }
-  names.insert(names.end(), generic.begin(), generic.end());
+  std::ranges::transform(generic, std::back_inserter(names), variable_of);
   return {Said(reasons.empty() ? "" : ": " + joined(reasons, "; "), std::move(names)), lack.remedy,
           joined(lack.unset, " or "), is_expected};
 }
 
-void warn_of_near_misses(Resolution& r, std::string_view variable) {
+void warn_of_near_misses(Resolution& r, Fact fact) {
   if (!r.reads_variables()) return;
-  for (const NearMiss& miss : near_misses(r.node.environment(), {&variable, 1}))
+  for (const NearMiss& miss : near_misses(r.node.environment(), {&fact, 1}))
     r.warn(miss.text + "; it is ignored");
 }
 
@@ -411,7 +413,7 @@ void complete_process(Resolution& r) {
 
   const unsigned world = r.number(Fact::world_size), rank = r.number(Fact::rank);
   r.topology.part = CreatedProcess{rank, world, r.number(Fact::local_rank)};
-  if (r.text(Fact::nnodes) == "1" && r.fact(Fact::nnodes)->detail != "NNODES")
+  if (r.text(Fact::nnodes) == "1" && !r.fact(Fact::nnodes)->is_variable(variable_of(Fact::nnodes)))
     r.fill(Fact::local_world_size, {std::to_string(world), Origin::derived, "world_size and nnodes"});
   if (const unsigned local = r.number(Fact::local_world_size); local != 0) {
     r.fill(Fact::nproc_per_node, {std::to_string(local), Origin::derived, "local_world_size"});

@@ -35,7 +35,7 @@ TEST_CASE("the variables of a lone process make no lone node of one among severa
     const auto recorded = resolve(node);
     const auto* truth = std::get_if<Topology>(&recorded);
     if (truth == nullptr || truth->is_alone() || truth->is<Idle>()) continue;
-    const platform::Profile* profile = platform::find(platform::builtin_profiles(), truth->platform);
+    const platform::Profile* profile = platform::find(platform::builtin_profiles(), truth->platform.name());
     if (profile == nullptr || profile->kind == platform::ProfileKind::foreign) continue;
     ++nodes;
     for (const auto& left_over : left_overs) {

@@ -24,7 +24,7 @@ std::string fault_of(const Words& variables) {
 }
 
 TEST_CASE("a variable of nearly the right name is named with the right one") {
-  constexpr std::string_view wanted[] = {"NNODES", "WORLD_SIZE", "NODE_RANK", "RANK", "MASTER_ADDR"};
+  constexpr Fact wanted[] = {Fact::nnodes, Fact::world_size, Fact::node_rank, Fact::rank, Fact::master_addr};
   const std::vector<std::pair<Words, std::string>> cases = {
       {{"WORLDSIZE=2"}, "WORLDSIZE=2 is set, but the name is WORLD_SIZE"},
       {{"world_size=2"}, "world_size=2 is set, but the name is WORLD_SIZE"},
@@ -48,10 +48,9 @@ TEST_CASE("a variable of nearly the right name is named with the right one") {
 }
 
 TEST_CASE("of a lone node only those near misses count that it would not have") {
-  constexpr auto names =
-      std::to_array<std::string_view>({"NNODES", "WORLD_SIZE", "NODE_RANK", "RANK", "MASTER_ADDR"});
+  constexpr Fact facts[] = {Fact::nnodes, Fact::world_size, Fact::node_rank, Fact::rank, Fact::master_addr};
   const auto misses = [&](Words variables) {
-    return near_misses(Environment(std::move(variables)), names, true).size();
+    return near_misses(Environment(std::move(variables)), facts, true).size();
   };
   CHECK(misses({"WORLDSIZE=1", "NODERANK=0", "NNODE=1", "MASTERADDR=localhost", "rank=first"}) == 0);
   CHECK(misses({"WORLDSIZE=2", "NODERANK=1", "NNODE=2", "MASTERADDR=m", "RANK="}) == 5);

@@ -17,7 +17,7 @@ bool is_the_only_sign_of_the_role(std::string_view variable) {
 std::string recognised(const Node& node) {
   const auto outcome = platform::recognise(platform::builtin_profiles(), "auto", node);
   const auto* platform = std::get_if<platform::Platform>(&outcome);
-  return platform == nullptr ? "" : platform->name;
+  return platform == nullptr ? "" : platform->id.name();
 }
 
 /// Without it nothing indicates other nodes: the one variable of an Indexed Job or of TensorFlow, a rank
@@ -38,7 +38,7 @@ void check_without(const std::string& missing, bool is_sign, const Node& node, c
   INFO("without " << missing);
   const auto outcome = resolve(node);
   if (const auto* topology = std::get_if<Topology>(&outcome))
-    if (topology->platform == "single-node" && is_sign &&
+    if (!topology->platform.is_recognised() && is_sign &&
         (is_all_there_is(missing) || !topology->warnings.empty()))
       return;
   if (expected.empty()) {  // a role that does not train: it must not begin to
@@ -46,7 +46,7 @@ void check_without(const std::string& missing, bool is_sign, const Node& node, c
     CHECK((topology == nullptr || topology->is<Idle>() || is_the_only_sign_of_the_role(missing)));
   } else if (const auto* topology = std::get_if<Topology>(&outcome)) {
     // A file can be the platform's only sign; without it there is none.
-    if (missing.starts_with('/') && topology->platform == "single-node") return;
+    if (missing.starts_with('/') && !topology->platform.is_recognised()) return;
     if (topology->is<Idle>()) return;                            // a script is refused there
     const bool host = topology->hosts_master().value_or(false);  // which may have its name or localhost
     // Where each node has one process, its number is the node's.

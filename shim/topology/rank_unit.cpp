@@ -29,35 +29,35 @@ KnownNode known_node(const Facts& facts) {
 
 /// Ascend's operator writes LOCAL_RANK="0,1,2,3": this is no number, but no mistake either.
 void check_numbers(Resolution& r) {
-  for (const std::string name : {"RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"})
-    if (const auto text = r.node.environment().get(name); text && !parse_count(*text))
-      r.refuse(Anchor::no_number, r.variable(name) + " is not a number",
-               fmt::format("correct or unset {}, or {}", name, settle_nodes));
+  for (const Fact fact : facts_of_process)
+    if (fact != Fact::local_rank && r.ranks.text(fact) && !parse_count(*r.ranks.text(fact)))
+      r.refuse(Anchor::no_number, r.set(fact) + " is not a number",
+               fmt::format("correct or unset {}, or {}", variable_of(fact), settle_nodes));
 }
 
-/// Takes a fact that is not known yet from the variable.
-void take(Resolution& r, Fact fact, const char* variable, const Number& number) {
-  if (number) r.fill(fact, {std::to_string(*number), Origin::variable, variable});
+/// Takes a fact that is not known yet from the variable of `its`.
+void take(Resolution& r, Fact fact, Fact its, const Number& number) {
+  if (number) r.fill(fact, {std::to_string(*number), Origin::variable, variable_of(its)});
 }
 
 void read_nodes(Resolution& r) {
   if (r.ranks.world_size == 0U && !r.is_users(Fact::nnodes))
-    return r.refuse(Anchor::no_number, r.variable("WORLD_SIZE") + " is not a number of nodes",
+    return r.refuse(Anchor::no_number, r.set(Fact::world_size) + " is not a number of nodes",
                     fmt::format("correct or unset WORLD_SIZE, or {}", settle_nodes));
-  take(r, Fact::nnodes, "WORLD_SIZE", r.ranks.world_size);
-  take(r, Fact::node_rank, "RANK", r.ranks.rank);
+  take(r, Fact::nnodes, Fact::world_size, r.ranks.world_size);
+  take(r, Fact::node_rank, Fact::rank, r.ranks.rank);
 }
 
-void divide(Resolution& r, Fact fact, const char* variable, const Number& number, unsigned per_node) {
+void divide(Resolution& r, Fact fact, Fact its, const Number& number, unsigned per_node) {
   if (r.known(fact) || !number) return;
   if (*number % per_node != 0)
     return r.refuse(
         Anchor::rank_unit,
-        r.variable(variable) +
+        r.set(its) +
             Said(fmt::format(" is not a multiple of the {} workers of a node", per_node), {"NPROC_PER_NODE"}),
         "correct --nproc-per-node (RANKSHIM_NPROC_PER_NODE), or set --rank-unit=node (RANKSHIM_RANK_UNIT)");
   r.fact(fact) = {std::to_string(*number / per_node), Origin::derived,
-                  fmt::format("{} and {} workers per node", variable, per_node)};
+                  fmt::format("{} and {} workers per node", variable_of(its), per_node)};
 }
 
 /// There is one launcher per node, and the platform numbered its first worker.
@@ -65,21 +65,21 @@ void read_first_worker(Resolution& r) {
   const Number workers = r.known(Fact::nproc_per_node);
   const unsigned per_node = (workers ? workers : r.ranks.local_world_size).value_or(0);
   if (per_node == 0)
-    return r.refuse(
-        Anchor::rank_unit,
-        {"--rank-unit=process, but the number of processes on a node is unknown", {"RANK", "WORLD_SIZE"}},
-        "set --nproc-per-node (RANKSHIM_NPROC_PER_NODE)");
-  divide(r, Fact::nnodes, "WORLD_SIZE", r.ranks.world_size, per_node);
-  divide(r, Fact::node_rank, "RANK", r.ranks.rank, per_node);
+    return r.refuse(Anchor::rank_unit,
+                    {"--rank-unit=process, but the number of processes on a node is unknown",
+                     {variable_of(Fact::rank), variable_of(Fact::world_size)}},
+                    "set --nproc-per-node (RANKSHIM_NPROC_PER_NODE)");
+  divide(r, Fact::nnodes, Fact::world_size, r.ranks.world_size, per_node);
+  divide(r, Fact::node_rank, Fact::rank, r.ranks.rank, per_node);
 }
 
 void read_existing_process(Resolution& r) {
   r.granularity = Granularity::process;
-  take(r, Fact::rank, "RANK", r.ranks.rank);
-  take(r, Fact::world_size, "WORLD_SIZE", r.ranks.world_size);
-  take(r, Fact::local_rank, "LOCAL_RANK", r.ranks.local_rank);
+  take(r, Fact::rank, Fact::rank, r.ranks.rank);
+  take(r, Fact::world_size, Fact::world_size, r.ranks.world_size);
+  take(r, Fact::local_rank, Fact::local_rank, r.ranks.local_rank);
   if (r.ranks.local_world_size != 0U)
-    take(r, Fact::local_world_size, "LOCAL_WORLD_SIZE", r.ranks.local_world_size);
+    take(r, Fact::local_world_size, Fact::local_world_size, r.ranks.local_world_size);
   if (r.known(Fact::nproc_per_node)) r.fill(Fact::local_world_size, *r.fact(Fact::nproc_per_node));
 }
 
@@ -93,35 +93,38 @@ Said node_in_words(const Resolution& r) {
 
 void refuse_unclear(Resolution& r) {
   Said all = node_in_words(r);
-  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NPROC_PER_NODE"})
-    if (r.node.environment().get(name)) all.list(r.variable(name));
+  for (const Fact fact : facts_of_process)
+    if (r.ranks.text(fact)) all.list(r.set(fact));
+  const std::string workers = variable_of(Fact::nproc_per_node);
+  if (r.node.environment().get(workers)) all.list(r.variable(workers));
   r.refuse(Anchor::rank_unit, "cannot tell whether RANK and WORLD_SIZE count nodes or processes: " + all,
            fmt::format("{}, or {}", settle_nodes, settle_unit));
 }
 
-/// The variable contradicts a fact, unless the user set that, or it comes from this variable.
-void contradicts(Resolution& r, Fact fact, const std::string& variable) {
+/// The variable of `its` contradicts a fact, unless the user set that, or it comes from this variable.
+void contradicts(Resolution& r, Fact fact, Fact its) {
+  const std::string variable = variable_of(its);
   if (!r.has(fact)) fact = Fact::nnodes;  // the rank of the only node may be missing
-  if (r.is_users(fact) || has_part(r.fact(fact)->detail, variable, ", ")) return;
-  r.refuse(Anchor::contradiction, r.said(fact) + " contradicts " + r.variable(variable),
+  if (r.is_users(fact) || r.fact(fact)->is_from(variable)) return;
+  r.refuse(Anchor::contradiction, r.said(fact) + " contradicts " + r.set(its),
            r.granularity == Granularity::node
                ? fmt::format("correct or unset {}, or {}", variable, settle_nodes)
                : fmt::format("unset {} if it is left over, or use the platform's value with --platform={} "
                              "(RANKSHIM_PLATFORM)",
-                             variable, r.topology.platform));
+                             variable, r.topology.platform.name()));
 }
 
 /// LOCAL_RANK and LOCAL_WORLD_SIZE, of one process, as far as they are set: "LOCAL_RANK=0".
 Said local_variables(const Resolution& r) {
-  Said all = r.variable("LOCAL_RANK");
-  if (r.ranks.local_world_size) all += " and " + r.variable("LOCAL_WORLD_SIZE");
+  Said all = r.set(Fact::local_rank);
+  if (r.ranks.local_world_size) all += " and " + r.set(Fact::local_world_size);
   return all;
 }
 
 void no_process_of_this_node(Resolution& r) {
   if (r.is_users(Fact::nnodes) || r.is_users(Fact::node_rank)) return;
   r.refuse(Anchor::left_over,
-           r.variable("RANK") + ", " + r.variable("WORLD_SIZE") + " and " + r.variable("LOCAL_RANK") +
+           r.set(Fact::rank) + ", " + r.set(Fact::world_size) + " and " + r.set(Fact::local_rank) +
                " number no process of this node (" + node_in_words(r) + ")",
            fmt::format("unset {} if left over, or {}, or set --rank-unit=process "
                        "(RANKSHIM_RANK_UNIT) if something has started this process",
@@ -134,7 +137,7 @@ void drop_left_over(Resolution& r) {
   r.warn(
       fmt::format("{} {} ignored, because {} is this node's rank and not a process's; unset {}, or set "
                   "--rank-unit=process (RANKSHIM_RANK_UNIT) if something has started this process",
-                  dropped.text, dropped.names.size() == 1 ? "is" : "are", r.variable("RANK").text,
+                  dropped.text, dropped.names.size() == 1 ? "is" : "are", r.set(Fact::rank).text,
                   joined(dropped.names, " and ")));
   r.ranks.local_rank.reset();
   r.ranks.has_local_rank = false;
@@ -157,16 +160,16 @@ void take_meaning(Resolution& r, RankMeaning meaning) {
     case RankMeaning::unclear:
       return refuse_unclear(r);
     case RankMeaning::wrong_nnodes:
-      return contradicts(r, Fact::nnodes, "WORLD_SIZE");
+      return contradicts(r, Fact::nnodes, Fact::world_size);
     case RankMeaning::wrong_node_rank:
-      return contradicts(r, Fact::node_rank, "RANK");
+      return contradicts(r, Fact::node_rank, Fact::rank);
     case RankMeaning::wrong_process:
       return no_process_of_this_node(r);
   }
 }
 
 /// Whether RANK and WORLD_SIZE agree with torchrun's flags, in either unit. That fault replaces all others.
-bool agrees_with_flags(Resolution& r, std::string_view unit) {
+bool agrees_with_flags(Resolution& r) {
   if (r.torchrun == nullptr) return true;
   const Facts& flags = r.torchrun->facts;
   KnownNode node = known_node(flags);
@@ -174,12 +177,13 @@ bool agrees_with_flags(Resolution& r, std::string_view unit) {
     node.nnodes = r.known(Fact::nnodes);
     node.has_nnodes = r.has(Fact::nnodes);
   }
-  const Number by_unit = unit == "process" ? Number(r.number(Fact::nproc_per_node)) : std::nullopt;
+  const bool by_process = r.unit == RankUnit::process;
+  const Number by_unit = by_process ? Number(r.number(Fact::nproc_per_node)) : std::nullopt;
   const RankMeaning meaning = clash_with_flags(r.ranks, node, by_unit);
   if (meaning == RankMeaning::nothing) return true;
   const bool size = meaning == RankMeaning::wrong_nnodes;
   const Fact fact = size ? Fact::nnodes : Fact::node_rank;
-  r.faults = {flag_contradicts(fact, *flags[fact], r.variable(size ? "WORLD_SIZE" : "RANK"))};
+  r.faults = {flag_contradicts(fact, *flags[fact], r.set(size ? Fact::world_size : Fact::rank))};
   return false;
 }
 
@@ -194,15 +198,15 @@ bool platform_numbers_nodes(const Resolution& r) {
   const auto provides = [&](Fact fact) {
     return std::ranges::find(profile->facts, fact, &platform::FactExpression::fact) != profile->facts.end();
   };
-  return r.has_own_words() && r.settings.text(Option::rank_unit) == "auto" && provides(Fact::nnodes) &&
-         provides(Fact::node_rank);
+  return r.has_own_words() && r.unit == RankUnit::any && provides(Fact::nnodes) && provides(Fact::node_rank);
 }
 
 /// A process that MPI has started as the only one on its node is the node's launcher, with its rank.
 void become_launcher(Resolution& r) {
-  if (r.granularity != Granularity::process || r.settings.text(Option::rank_unit) == "process" ||
-      r.text(Fact::local_world_size) != "1" || r.number(Fact::world_size) == 0 || !r.known(Fact::rank) ||
-      (r.has(Fact::local_rank) && r.fact(Fact::local_rank)->detail == "LOCAL_RANK"))  // torch's worker
+  const auto& local = r.fact(Fact::local_rank);
+  const bool is_torchs = local && local->is_variable(variable_of(Fact::local_rank));
+  if (r.granularity != Granularity::process || r.unit == RankUnit::process || is_torchs ||
+      r.text(Fact::local_world_size) != "1" || r.number(Fact::world_size) == 0 || !r.known(Fact::rank))
     return;
   const Value world = *r.fact(Fact::world_size), rank = *r.fact(Fact::rank);
   if (r.has(Fact::nnodes) && !same_value(Fact::nnodes, r.text(Fact::nnodes), world.text))
@@ -211,20 +215,19 @@ void become_launcher(Resolution& r) {
     return r.refuse(
         Anchor::contradiction,
         r.said(Fact::node_rank) + " contradicts " + r.said(Fact::rank) + ", the one process of its node",
-        "correct one of them, or " + settle(Fact::node_rank));
+        correct(r.said(Fact::node_rank) + r.said(Fact::rank)) + ", or " + settle(Fact::node_rank));
   r.fill(Fact::nnodes, world);
   r.fill(Fact::node_rank, rank);
   r.granularity = Granularity::node;
-  for (const Fact of_process : {Fact::rank, Fact::world_size, Fact::local_rank, Fact::local_world_size})
-    r.fact(of_process).reset();
+  for (const Fact of_process : facts_of_process) r.fact(of_process).reset();
 }
 
 }  // namespace
 
 void recognise_started_process(Resolution& r) {
-  if (!r.reads_variables() || r.idle || r.granularity != Granularity::node ||
-      r.settings.text(Option::rank_unit) != "auto" || r.settings[Option::node_rank] ||
-      r.platform_is_elastic() || (r.settings.text(Option::platform) != "auto" && r.has_own_words()))
+  if (!r.reads_variables() || r.idle || r.granularity != Granularity::node || r.unit != RankUnit::any ||
+      r.settings[Option::node_rank] || r.platform_is_elastic() ||
+      (r.settings.text(Option::platform) != "auto" && r.has_own_words()))
     return;
   Facts said = r.platform.facts;
   for (const Fact fact : {Fact::nnodes, Fact::node_rank, Fact::nproc_per_node})
@@ -232,8 +235,8 @@ void recognise_started_process(Resolution& r) {
   KnownNode node = known_node(said);
   if (node.nnodes == 1U) node.node_rank = 0;
   node.is_numbered_by_platform = r.has_own_words();
-  node.is_read_from_rank = r.has_own_words() && r.platform.facts.has(Fact::node_rank) &&
-                           r.platform.facts[Fact::node_rank]->detail == "RANK";
+  const auto& node_rank = r.platform.facts[Fact::node_rank];
+  node.is_read_from_rank = r.has_own_words() && node_rank && node_rank->is_variable(variable_of(Fact::rank));
   const RankMeaning meaning = started_process(r.ranks, node);
   r.is_started_process = meaning == RankMeaning::this_process;
   if (r.is_started_process)
@@ -242,7 +245,7 @@ void recognise_started_process(Resolution& r) {
     take_meaning(r, meaning);
 }
 
-void read_ranks(Resolution& r, std::string_view unit) {
+void read_ranks(Resolution& r, RankUnit unit) {
   check_numbers(r);
   KnownNode node = known_node(r.topology.facts);
   if (node.node_rank == 0U && r.ranks.rank == 0U && !node.has_nnodes && !node.workers)
@@ -252,10 +255,9 @@ void read_ranks(Resolution& r, std::string_view unit) {
 
 void check_ranks(Resolution& r) {
   if (r.granularity == Granularity::process) {
-    for (const Fact fact : {Fact::rank, Fact::world_size, Fact::local_rank, Fact::local_world_size}) {
-      const std::string variable = upper_case(name(fact));
-      const Number mine = r.known(fact), its = parse_count(r.node.environment().get(variable).value_or(""));
-      if (mine && its && *mine != *its) contradicts(r, fact, variable);
+    for (const Fact fact : facts_of_process) {
+      const Number mine = r.known(fact), its = parse_count(r.ranks.text(fact).value_or(""));
+      if (mine && its && *mine != *its) contradicts(r, fact, fact);
     }
   } else if (!r.has(Fact::rdzv_backend)) {
     KnownNode node = known_node(r.topology.facts);
@@ -273,20 +275,20 @@ void check_ranks(Resolution& r) {
 }
 
 void take_ranks(Resolution& r, bool by_user) {
-  const std::string_view unit = r.settings.text(Option::rank_unit);
   if (r.is_started_process) {
     auto& workers = r.fact(Fact::nproc_per_node);  // the platform's; it has started as many as were requested
-    if (workers && !workers->from_user() && workers->detail != "NPROC_PER_NODE") workers.reset();
-    read_ranks(r, "process");
+    if (workers && !workers->from_user() && !workers->is_variable(variable_of(Fact::nproc_per_node)))
+      workers.reset();
+    read_ranks(r, RankUnit::process);
   } else if (r.reads_variables() && !r.idle && r.granularity == Granularity::node &&
              !platform_numbers_nodes(r) && !by_user) {
-    if (!agrees_with_flags(r, unit)) return;
-    read_ranks(r, unit);
+    if (!agrees_with_flags(r)) return;
+    read_ranks(r, r.unit);
   }
   if (!r.idle) become_launcher(r);
   if (r.granularity == Granularity::process) r.torchrun = nullptr;
-  if (!r.idle && r.settings.text(Option::platform) == "auto" && unit == "auto" && !r.is_started_process &&
-      !r.user_says_alone() && (r.has_own_words() || r.node.environment().get("LOCAL_RANK")))
+  if (!r.idle && r.settings.text(Option::platform) == "auto" && r.unit == RankUnit::any &&
+      !r.is_started_process && !r.user_says_alone() && (r.has_own_words() || r.ranks.text(Fact::local_rank)))
     check_ranks(r);
 }
 

@@ -1,5 +1,7 @@
 #include "topology/ranks.h"
 
+#include <algorithm>
+
 #include "topology/topology.h"
 
 namespace rankshim {
@@ -32,13 +34,6 @@ bool count_processes(const RankVariables& ranks, const KnownNode& node) {
          (node.nnodes && ranks.world_size && ranks.world_size != node.nnodes);
 }
 
-RankMeaning as_nodes(const RankVariables& ranks, const KnownNode& node) {
-  const std::optional<unsigned> nnodes = node.has_nnodes ? node.nnodes : ranks.world_size;
-  const bool is_checked = nnodes.value_or(0) != 0 && ranks.world_size == nnodes && !node.node_rank_is_certain;
-  const bool differs = ranks.rank && node.node_rank && ranks.rank != node.node_rank;
-  return is_checked && differs ? RankMeaning::wrong_node_rank : RankMeaning::nodes;
-}
-
 /// Whether a complete process can be on this node, with ranks in blocks or in turn over the nodes.
 bool can_be_process_of(const RankVariables& ranks, const KnownNode& node) {
   if (!node.nnodes || *node.nnodes == 0 || !node.node_rank) return true;
@@ -49,53 +44,248 @@ bool can_be_process_of(const RankVariables& ranks, const KnownNode& node) {
   return rank == node_rank * (world / nodes) + local || rank == local * nodes + node_rank;
 }
 
+/// What the tables ask about.
+struct Question {
+  const RankVariables& ranks;
+  const KnownNode& node;
+  RankUnit unit = RankUnit::any;
+
+  [[nodiscard]] unsigned rank() const { return ranks.rank.value_or(0); }
+  [[nodiscard]] unsigned world() const { return ranks.world_size.value_or(1); }
+  [[nodiscard]] unsigned nodes() const { return node.nnodes.value_or(0); }
+  [[nodiscard]] unsigned workers() const { return node.workers.value_or(1); }
+  [[nodiscard]] bool is_divided_by(unsigned number) const { return number != 0 && world() % number == 0; }
+};
+
+/// The first row whose question is answered with yes counts.
+struct Row {
+  bool (*when)(const Question&);
+  RankMeaning meaning;
+};
+
+template <std::size_t rows>
+RankMeaning first_of(const std::array<Row, rows>& table, const Question& question) {
+  return std::ranges::find_if(table, [&](const Row& row) { return row.when(question); })->meaning;
+}
+
+bool always(const Question&) { return true; }
+
+// How meaning_of() asks.
+
+bool says_nothing(const Question& q) { return !q.ranks.rank && !q.ranks.world_size; }
+
+bool operator_says_no_nnodes(const Question& q) {
+  return q.unit == RankUnit::any && !q.node.has_nnodes && q.ranks.has_pet_node_rank;
+}
+
+/// The node has a rank, and only WORLD_SIZE could tell how many nodes there are.
+bool only_world_tells_nnodes(const Question& q) {
+  return q.unit == RankUnit::any && !q.node.has_nnodes && q.node.node_rank && q.world() > 1;
+}
+
+bool has_world_without_rank(const Question& q) {
+  return only_world_tells_nnodes(q) && !q.ranks.rank && q.node.workers != 1U;
+}
+
+bool may_be_processes_on_accelerators(const Question& q) {
+  const unsigned each = q.node.accelerators;
+  return only_world_tells_nnodes(q) && each > 1 && q.world() > each && q.is_divided_by(each);
+}
+
+bool is_rank_of_first_worker(const Question& q) {
+  return only_world_tells_nnodes(q) && q.workers() > 1 && q.is_divided_by(q.workers()) &&
+         !q.node.node_rank_is_certain && q.ranks.rank == *q.node.node_rank * q.workers();
+}
+
+bool is_rank_of_first_worker_of_node_0(const Question& q) {
+  return is_rank_of_first_worker(q) && q.rank() == 0;
+}
+
+bool unit_is_process(const Question& q) { return q.unit == RankUnit::process; }
+bool unit_is_process_of_node(const Question& q) { return unit_is_process(q) && q.ranks.local_rank; }
+
+bool count_nodes(const Question& q) { return q.unit == RankUnit::node || !count_processes(q.ranks, q.node); }
+
+/// WORLD_SIZE is the number of nodes, and RANK is not this node's.
+bool is_another_nodes(const Question& q) {
+  const std::optional<unsigned> nnodes = q.node.has_nnodes ? q.node.nnodes : q.ranks.world_size;
+  return nnodes.value_or(0) != 0 && q.ranks.world_size == nnodes && !q.node.node_rank_is_certain &&
+         q.ranks.rank && q.node.node_rank && q.ranks.rank != q.node.node_rank;
+}
+
+bool count_nodes_and_is_another(const Question& q) { return count_nodes(q) && is_another_nodes(q); }
+
+bool has_rank_above_only_node(const Question& q) {
+  return q.nodes() == 1 && q.rank() != 0 && !q.node.nnodes_is_certain && !q.ranks.has_local_rank &&
+         !q.ranks.local_world_size;
+}
+
+bool does_not_fit_nnodes(const Question& q) {
+  return q.nodes() != 0 && !q.node.nnodes_is_certain && !fits_nnodes(q.ranks, q.node);
+}
+
+bool does_not_fit_node_rank(const Question& q) {
+  return q.nodes() != 0 && q.node.node_rank && !q.ranks.local_rank && !q.node.node_rank_is_certain &&
+         !fits_node_rank(q.ranks, q.node);
+}
+
+bool node_is_known(const Question& q) { return q.node.nnodes && q.node.node_rank; }
+bool is_first_process(const Question& q) { return q.node.nnodes && q.ranks.rank == 0U; }
+
+bool is_world_of_only_node(const Question& q) {
+  return q.node.nnodes == 1U && !q.ranks.rank && !q.ranks.has_local_rank;
+}
+
+bool is_single_process(const Question& q) { return q.ranks.world_size == 1U && q.rank() == 0; }
+bool is_single_process_of_another(const Question& q) { return is_single_process(q) && is_another_nodes(q); }
+
+constexpr auto meaning_rows = std::to_array<Row>({
+    {says_nothing, RankMeaning::nothing},
+    // WORLD_SIZE counts processes even if PET_NNODES is missing, so the number of nodes is not known.
+    {operator_says_no_nnodes, RankMeaning::nothing},
+    {has_world_without_rank, RankMeaning::unclear},  // MosaicML, Lightning
+    // Two nodes of eight processes and sixteen nodes have the same numbers on node 0.
+    {may_be_processes_on_accelerators, RankMeaning::unclear},
+    {is_rank_of_first_worker_of_node_0, RankMeaning::unclear},
+    {is_rank_of_first_worker, RankMeaning::first_worker},
+    {unit_is_process_of_node, RankMeaning::this_process},
+    {unit_is_process, RankMeaning::first_worker},
+    {count_nodes_and_is_another, RankMeaning::wrong_node_rank},
+    {count_nodes, RankMeaning::nodes},
+    // From here on they count processes.
+    {has_rank_above_only_node, RankMeaning::wrong_nnodes},
+    {does_not_fit_nnodes, RankMeaning::wrong_nnodes},
+    {does_not_fit_node_rank, RankMeaning::wrong_node_rank},
+    {node_is_known, RankMeaning::nothing},
+    {is_first_process, RankMeaning::nodes},  // on the first node
+    // The rank of the only node needs no variable; what its WORLD_SIZE means is weighed where it is alone.
+    {is_world_of_only_node, RankMeaning::nothing},
+    // A single process is the same in both units.
+    {is_single_process_of_another, RankMeaning::wrong_node_rank},
+    {is_single_process, RankMeaning::nodes},
+    {always, RankMeaning::unclear},
+});
+
+// How started_process() asks: from its second row on RANK, WORLD_SIZE and LOCAL_RANK are known.
+
+bool is_incomplete(const Question& q) { return !q.ranks.rank || !q.ranks.world_size || !q.ranks.local_rank; }
+
+bool is_lone_process_of_image(const Question& q) {
+  return q.world() == 1 && q.node.nnodes != 1U && q.node.is_numbered_by_platform && !q.ranks.has_local_size;
+}
+
+/// Whether more than LOCAL_RANK=0 shows a process: images have LOCAL_WORLD_SIZE=1 beside it.
+bool shows_a_process(const Question& q) {
+  return *q.ranks.local_rank != 0 || q.ranks.local_world_size.value_or(0) > 1 || q.ranks.has_local_size;
+}
+
+bool has_nodes_rank(const Question& q) { return q.ranks.rank == q.node.node_rank; }
+
+bool has_nodes_numbers(const Question& q) {
+  return has_nodes_rank(q) && q.ranks.world_size == q.node.nnodes && *q.ranks.local_rank == 0;
+}
+
+/// The node's RANK beside a WORLD_SIZE of more processes than one per node.
+bool is_the_only_one_of_several(const Question& q) {
+  return q.ranks.local_world_size == 1U && !shows_a_process(q) && has_nodes_rank(q) &&
+         !q.node.is_numbered_by_platform && q.nodes() > 1 && q.world() > q.nodes() &&
+         q.is_divided_by(q.nodes()) && q.workers() == 1;
+}
+
+bool has_nodes_numbers_from_rank(const Question& q) {
+  return has_nodes_numbers(q) && q.node.is_read_from_rank && !shows_a_process(q) && q.node.workers != 1U;
+}
+
+bool has_platforms_numbers(const Question& q) {
+  return has_nodes_numbers(q) && q.node.is_numbered_by_platform;
+}
+
+bool is_shown(const Question& q) { return shows_a_process(q) || (q.node.node_rank && !has_nodes_rank(q)); }
+bool can_be_here(const Question& q) {
+  RankVariables ranks = q.ranks;
+  if (*ranks.local_rank == 0 && ranks.local_world_size.value_or(0) <= 1) ranks.local_world_size.reset();
+  return can_be_process_of(ranks, q.node);
+}
+bool is_shown_here(const Question& q) { return is_shown(q) && can_be_here(q); }
+
+bool has_no_node_rank(const Question& q) { return !q.node.node_rank; }
+bool is_process_of_one_worker(const Question& q) { return has_no_node_rank(q) && q.workers() <= 1; }
+
+/// In blocks or in turn over the nodes.
+bool may_be_first_worker(const Question& q) {
+  const unsigned workers = q.workers();
+  return has_no_node_rank(q) && q.is_divided_by(workers) &&
+         (q.rank() % workers == 0 || q.rank() < q.world() / workers);
+}
+
+bool world_is_nnodes(const Question& q) { return !q.node.nnodes || q.world() == *q.node.nnodes; }
+bool world_is_nnodes_of_workers(const Question& q) { return world_is_nnodes(q) && q.workers() > 1; }
+
+bool is_uneven(const Question& q) { return !q.is_divided_by(q.nodes()); }
+bool is_uneven_here(const Question& q) { return is_uneven(q) && can_be_here(q); }
+
+bool is_rank_0(const Question& q) { return q.rank() == 0; }
+bool is_operators_rank_0(const Question& q) { return is_rank_0(q) && q.ranks.has_pet_node_rank; }
+bool is_platforms_rank_0(const Question& q) { return is_rank_0(q) && q.node.is_numbered_by_platform; }
+
+bool is_nodes_beside_processes(const Question& q) {
+  return q.node.is_numbered_by_platform || q.world() / q.nodes() == q.workers();
+}
+
+constexpr auto process_rows = std::to_array<Row>({
+    {is_incomplete, RankMeaning::nothing},
+    // What a lone process leaves behind beside a platform shows no process among several nodes.
+    {is_lone_process_of_image, RankMeaning::nothing},
+    {is_the_only_one_of_several, RankMeaning::unclear},
+    {has_nodes_numbers_from_rank, RankMeaning::left_over},
+    {has_platforms_numbers, RankMeaning::nothing},
+    {is_shown_here, RankMeaning::this_process},
+    {is_shown, RankMeaning::nothing},
+    {is_process_of_one_worker, RankMeaning::this_process},
+    {may_be_first_worker, RankMeaning::unclear},
+    {has_no_node_rank, RankMeaning::left_over},
+    // From here on RANK is the node's.
+    {world_is_nnodes_of_workers, RankMeaning::left_over},
+    {world_is_nnodes, RankMeaning::this_process},
+    {is_uneven_here, RankMeaning::this_process},
+    {is_uneven, RankMeaning::nothing},
+    {is_operators_rank_0, RankMeaning::left_over},
+    {is_platforms_rank_0, RankMeaning::unclear},
+    {is_rank_0, RankMeaning::this_process},
+    {is_nodes_beside_processes, RankMeaning::left_over},
+    {always, RankMeaning::this_process},
+});
+
 }  // namespace
 
 RankVariables rank_variables(const Environment& environment) {
-  const auto number = [&](std::string_view name) { return parse_count(environment.get(name).value_or("")); };
-  return {number("RANK"),
-          number("WORLD_SIZE"),
-          number("LOCAL_RANK"),
-          number("LOCAL_WORLD_SIZE"),
-          environment.get("LOCAL_RANK").has_value(),
-          environment.get("PET_NODE_RANK").has_value(),
-          environment.get("LOCAL_SIZE").has_value()};
+  RankVariables ranks;
+  std::ranges::transform(facts_of_process, ranks.texts.begin(), [&](Fact fact) -> std::optional<std::string> {
+    const auto text = environment.get(variable_of(fact));
+    return text ? std::optional(std::string(*text)) : std::nullopt;
+  });
+  const auto number = [&](Fact fact) { return parse_count(ranks.text(fact).value_or("")); };
+  ranks.rank = number(Fact::rank);
+  ranks.world_size = number(Fact::world_size);
+  ranks.local_rank = number(Fact::local_rank);
+  ranks.local_world_size = number(Fact::local_world_size);
+  ranks.has_local_rank = ranks.text(Fact::local_rank).has_value();
+  ranks.has_pet_node_rank = environment.get("PET_NODE_RANK").has_value();
+  ranks.has_local_size = environment.get("LOCAL_SIZE").has_value();
+  return ranks;
 }
 
-RankMeaning meaning_of(const RankVariables& ranks, const KnownNode& node, std::string_view unit) {
-  const bool by_itself = unit == "auto";
-  if (!ranks.rank && !ranks.world_size) return RankMeaning::nothing;
-  // WORLD_SIZE counts processes even if PET_NNODES is missing, so the number of nodes is not known.
-  if (by_itself && !node.has_nnodes && ranks.has_pet_node_rank) return RankMeaning::nothing;
-  const bool asks = by_itself && !node.has_nnodes && node.node_rank && ranks.world_size.value_or(1) > 1;
-  if (asks && !ranks.rank && node.workers != 1U) return RankMeaning::unclear;  // MosaicML, Lightning, ClearML
-  // ClearML gives node 0 the same numbers for several nodes and for their processes.
-  const unsigned devices = node.accelerators;
-  if (asks && devices > 1 && *ranks.world_size > devices && *ranks.world_size % devices == 0)
-    return RankMeaning::unclear;
-  // The rank of the node's first process, which is node 0's number too.
-  const unsigned each = node.workers.value_or(1);
-  if (asks && each > 1 && *ranks.world_size % each == 0 && !node.node_rank_is_certain &&
-      ranks.rank == *node.node_rank * each)
-    return ranks.rank == 0U ? RankMeaning::unclear : RankMeaning::first_worker;
-  if (unit == "process") return ranks.local_rank ? RankMeaning::this_process : RankMeaning::first_worker;
-  if (unit == "node" || !count_processes(ranks, node)) return as_nodes(ranks, node);
-  if (node.nnodes && *node.nnodes != 0) {
-    if (node.nnodes == 1U && ranks.rank.value_or(0) != 0 && !node.nnodes_is_certain &&
-        !ranks.has_local_rank && !ranks.local_world_size)
-      return RankMeaning::wrong_nnodes;
-    if (!node.nnodes_is_certain && !fits_nnodes(ranks, node)) return RankMeaning::wrong_nnodes;
-    if (node.node_rank && !ranks.local_rank && !node.node_rank_is_certain && !fits_node_rank(ranks, node))
-      return RankMeaning::wrong_node_rank;
-  }
-  if (node.nnodes && node.node_rank) return RankMeaning::nothing;
-  if (node.nnodes && ranks.rank == 0U)
-    return as_nodes(ranks, node);  // the first process is on the first node
-  // The rank of the only node needs no variable; what its WORLD_SIZE means is weighed where it is alone.
-  if (node.nnodes == 1U && !ranks.rank && !ranks.has_local_rank) return RankMeaning::nothing;
-  // A single process is the same in both units.
-  if (ranks.world_size == 1U && ranks.rank.value_or(0) == 0) return as_nodes(ranks, node);
-  return RankMeaning::unclear;
+RankUnit rank_unit(std::string_view option) {
+  if (option == "node") return RankUnit::node;
+  return option == "process" ? RankUnit::process : RankUnit::any;
+}
+
+RankMeaning meaning_of(const RankVariables& ranks, const KnownNode& node, RankUnit unit) {
+  return first_of(meaning_rows, {ranks, node, unit});
+}
+
+RankMeaning started_process(const RankVariables& ranks, const KnownNode& node) {
+  return first_of(process_rows, {ranks, node});
 }
 
 RankMeaning clash_of(const RankVariables& ranks, const KnownNode& node) {
@@ -127,42 +317,6 @@ RankMeaning clash_with_flags(const RankVariables& ranks, const KnownNode& node,
   if (!node.node_rank || !ranks.rank || ranks.rank == node.node_rank) return RankMeaning::nothing;
   return each > 1 && *ranks.rank / each == *node.node_rank ? RankMeaning::nothing
                                                            : RankMeaning::wrong_node_rank;
-}
-
-RankMeaning started_process(RankVariables ranks, const KnownNode& node) {
-  using enum RankMeaning;
-  if (!ranks.rank || !ranks.world_size || !ranks.local_rank) return nothing;
-  // What a lone process leaves behind beside a platform shows no process among several nodes.
-  if (*ranks.world_size == 1 && node.nnodes != 1U && node.is_numbered_by_platform && !ranks.has_local_size)
-    return nothing;
-  const bool is_only_one = ranks.local_world_size == 1U;
-  // Images have LOCAL_WORLD_SIZE=1 beside LOCAL_RANK=0, and it says no more.
-  if (*ranks.local_rank == 0 && ranks.local_world_size.value_or(0) <= 1) ranks.local_world_size.reset();
-  const unsigned rank = *ranks.rank, world = *ranks.world_size;
-  const bool is_nodes_rank = ranks.rank == node.node_rank;
-  const bool is_the_nodes = is_nodes_rank && ranks.world_size == node.nnodes && *ranks.local_rank == 0;
-  const bool shows_it = *ranks.local_rank != 0 || ranks.local_world_size || ranks.has_local_size;
-  // The node's RANK beside a WORLD_SIZE of more processes than one per node.
-  const unsigned num_nodes = node.nnodes.value_or(0);
-  if (is_only_one && !shows_it && is_nodes_rank && !node.is_numbered_by_platform && num_nodes > 1 &&
-      world > num_nodes && world % num_nodes == 0 && node.workers.value_or(1) == 1)
-    return unclear;
-  if (is_the_nodes && node.is_read_from_rank && !shows_it && node.workers != 1U) return left_over;
-  if (is_the_nodes && node.is_numbered_by_platform) return nothing;  // as the platform has it
-  if (shows_it || (node.node_rank && !is_nodes_rank))
-    return can_be_process_of(ranks, node) ? this_process : nothing;
-  const unsigned workers = node.workers.value_or(1);
-  if (!node.node_rank) {
-    if (workers <= 1) return this_process;
-    const bool in_blocks = rank % workers == 0, in_turn = rank < world / workers;
-    return world % workers == 0 && (in_blocks || in_turn) ? unclear : left_over;
-  }
-  if (!node.nnodes || world == *node.nnodes) return workers > 1 ? left_over : this_process;
-  if (*node.nnodes == 0 || world % *node.nnodes != 0)
-    return can_be_process_of(ranks, node) ? this_process : nothing;
-  if (rank == 0)
-    return ranks.has_pet_node_rank ? left_over : node.is_numbered_by_platform ? unclear : this_process;
-  return node.is_numbered_by_platform || world / *node.nnodes == workers ? left_over : this_process;
 }
 
 bool units_differ(const RankVariables& ranks, const KnownNode& node) {

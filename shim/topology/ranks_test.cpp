@@ -54,41 +54,41 @@ TEST_CASE("RANK, WORLD_SIZE and LOCAL_RANK get their meaning beside what is know
   };
   for (const Case& one : cases) {
     INFO(one.what);
-    CHECK(meaning_of(one.ranks, one.node, "auto") == one.meaning);
+    CHECK(meaning_of(one.ranks, one.node, RankUnit::any) == one.meaning);
   }
 }
 
 TEST_CASE("RANK=0 on node 0 is that of the node, unless WORLD_SIZE can be the processes of several nodes") {
   KnownNode node = known(none, 0);
   node.accelerators = 8;
-  CHECK(meaning_of(variables(0, 16), node, "auto") == RankMeaning::unclear);
-  CHECK(meaning_of(variables(0, 2), node, "auto") == RankMeaning::nodes);
-  CHECK(meaning_of(variables(0, 8), node, "auto") == RankMeaning::nodes);
+  CHECK(meaning_of(variables(0, 16), node, RankUnit::any) == RankMeaning::unclear);
+  CHECK(meaning_of(variables(0, 2), node, RankUnit::any) == RankMeaning::nodes);
+  CHECK(meaning_of(variables(0, 8), node, RankUnit::any) == RankMeaning::nodes);
   node.accelerators = 1;
-  CHECK(meaning_of(variables(0, 16), node, "auto") == RankMeaning::nodes);
+  CHECK(meaning_of(variables(0, 16), node, RankUnit::any) == RankMeaning::nodes);
 }
 
 TEST_CASE("--rank-unit decides what is unclear") {
-  CHECK(meaning_of(variables(9, 16, 1), known(none, none), "node") == RankMeaning::nodes);
-  CHECK(meaning_of(variables(9, 16, 1), known(none, none), "process") == RankMeaning::this_process);
-  CHECK(meaning_of(variables(8, 16), known(none, none, 8), "process") == RankMeaning::first_worker);
+  CHECK(meaning_of(variables(9, 16, 1), known(none, none), RankUnit::node) == RankMeaning::nodes);
+  CHECK(meaning_of(variables(9, 16, 1), known(none, none), RankUnit::process) == RankMeaning::this_process);
+  CHECK(meaning_of(variables(8, 16), known(none, none, 8), RankUnit::process) == RankMeaning::first_worker);
 }
 
 TEST_CASE("what the user has set is not contradicted") {
   KnownNode node = known(2, 1);
   node.nnodes_is_certain = node.node_rank_is_certain = true;
-  CHECK(meaning_of(variables(0, 3), node, "auto") == RankMeaning::nothing);
-  CHECK(meaning_of(variables(0, 2), node, "auto") == RankMeaning::nodes);
+  CHECK(meaning_of(variables(0, 3), node, RankUnit::any) == RankMeaning::nothing);
+  CHECK(meaning_of(variables(0, 2), node, RankUnit::any) == RankMeaning::nodes);
 }
 
 TEST_CASE("WORLD_SIZE alone is not read where it may count processes") {
   KnownNode node = known(none, 1);
-  CHECK(meaning_of(variables(none, 16), node, "auto") == RankMeaning::unclear);
+  CHECK(meaning_of(variables(none, 16), node, RankUnit::any) == RankMeaning::unclear);
   node.workers = 1;
-  CHECK(meaning_of(variables(none, 16), node, "auto") == RankMeaning::nodes);
+  CHECK(meaning_of(variables(none, 16), node, RankUnit::any) == RankMeaning::nodes);
   RankVariables by_operator = variables(1, 16);
   by_operator.has_pet_node_rank = true;
-  CHECK(meaning_of(by_operator, known(none, 1), "auto") == RankMeaning::nothing);
+  CHECK(meaning_of(by_operator, known(none, 1), RankUnit::any) == RankMeaning::nothing);
 }
 
 TEST_CASE("RANK, WORLD_SIZE and LOCAL_RANK are checked beside a platform's own words") {

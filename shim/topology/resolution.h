@@ -31,6 +31,7 @@ struct Resolution {
   platform::Granularity granularity = platform::Granularity::node;
   std::optional<platform::State> idle;
   RankVariables ranks = rank_variables(node.environment());  ///< without a LOCAL_RANK that is left over
+  RankUnit unit = rank_unit(settings.text(Option::rank_unit));
   Topology topology = {};
   Faults faults;
   Claims claims;
@@ -49,7 +50,7 @@ struct Resolution {
   /// Gives a fact a value that it has not yet.
   void fill(Fact fact, Value value);
 
-  [[nodiscard]] bool reads_variables() const { return platform.name != "none"; }
+  [[nodiscard]] bool reads_variables() const { return !platform.id.is_off(); }
   /// A platform or a process launcher was recognised, not only generic names.
   [[nodiscard]] bool has_own_words() const;
   [[nodiscard]] bool platform_is_elastic() const;
@@ -62,6 +63,8 @@ struct Resolution {
   [[nodiscard]] Said said(Fact fact) const { return rankshim::said(fact, *topology.facts[fact]); }
   /// A variable that is set, likewise.
   [[nodiscard]] Said variable(const std::string& name) const;
+  /// RANK, WORLD_SIZE, LOCAL_RANK or LOCAL_WORLD_SIZE as it is set, likewise.
+  [[nodiscard]] Said set(Fact of_process) const;
   /// The platform and why it was recognised: "slurm (SLURM_JOB_ID=7)".
   [[nodiscard]] Said recognised() const;
 
@@ -71,8 +74,8 @@ struct Resolution {
 
 /// Reads RANK and WORLD_SIZE: for nnodes and node_rank if those are not known yet, or, if they number
 /// processes that exist already, for rank, world_size, local_rank and local_world_size (then the granularity
-/// becomes process). `unit` is --rank-unit. A fault if they contradict known facts, or can mean both.
-void read_ranks(Resolution& r, std::string_view unit);
+/// becomes process). A fault if they contradict known facts, or can mean both.
+void read_ranks(Resolution& r, RankUnit unit);
 
 /// Checks that RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE are the same numbers as those of a platform
 /// that has its own variables or, in granularity node, those of one of the node's processes. Else they may be
@@ -127,11 +130,11 @@ struct NearMiss {
                           ///< single node too
 };
 
-/// The near misses of these variables (RANK, WORLD_SIZE, …), in the environment's order: names with the same
-/// letters ignoring underscores and case, a few other spellings, and variables that are set and empty. A
-/// variable that is set properly has none. `of_several_nodes`: without those that a node which is alone would
-/// have too: a number of nodes of 1, a rank of 0, its own address as the master's.
-std::vector<NearMiss> near_misses(const Environment& environment, std::span<const std::string_view> wanted,
+/// The near misses of these facts' variables (RANK, WORLD_SIZE, …), in the environment's order: names with
+/// the same letters ignoring underscores and case, a few other spellings, and variables that are set and
+/// empty. A variable that is set properly has none. `of_several_nodes`: without those that a node which is
+/// alone would have too: a number of nodes of 1, a rank of 0, its own address as the master's.
+std::vector<NearMiss> near_misses(const Environment& environment, std::span<const Fact> wanted,
                                   bool of_several_nodes = false);
 
 /// Variables whose names and values look like a job of several nodes, each as NAME=VALUE, in the
@@ -142,7 +145,7 @@ std::vector<NearMiss> near_misses(const Environment& environment, std::span<cons
 /// without a profile. config/unknown-platforms.toml has the words.
 std::vector<std::string> signs_of_several_nodes(const Node& node);
 
-/// Warns of variables that may have been meant for this one, whose default is used.
-void warn_of_near_misses(Resolution& r, std::string_view variable);
+/// Warns of variables that may have been meant for the fact, whose default is used.
+void warn_of_near_misses(Resolution& r, Fact fact);
 
 }  // namespace rankshim

@@ -39,13 +39,18 @@ Said Resolution::variable(const std::string& name) const {
   return {fmt::format("{}={}", name, in_quotes(node.environment().get(name).value_or(""))), {name}};
 }
 
+Said Resolution::set(Fact of_process) const {
+  const std::string name = variable_of(of_process);
+  return {fmt::format("{}={}", name, in_quotes(ranks.text(of_process).value_or(""))), {name}};
+}
+
 Said Resolution::recognised() const {
-  if (platform.profile == nullptr) return platform.name;
+  if (platform.profile == nullptr) return platform.id.name();
   platform::Causes causes = platform::causes_of(*platform.profile, node);
   const auto& chosen = settings[Option::platform];
   if (causes.text.empty() && chosen)  // nothing here speaks for it but the user
     causes = {fmt::format("{}={}", chosen->detail, chosen->text), {chosen->detail}};
-  return {fmt::format("{} ({})", platform.name, causes.text), std::move(causes.names)};
+  return {fmt::format("{} ({})", platform.id.name(), causes.text), std::move(causes.names)};
 }
 
 void Resolution::refuse(Anchor anchor, Said what, std::string fix) {
@@ -66,7 +71,7 @@ void check_platform(Resolution& r) {
   if (const auto& pending = r.platform.pending; pending && !r.user_says_alone()) {
     r.refuse(Anchor::document,
              {fmt::format("{} ({}), so the facts of {} are not complete yet", pending->name, pending->because,
-                          r.platform.name),
+                          r.platform.id.name()),
               pending->names},
              "wait until it is complete, as run and wait do up to --wait-timeout (RANKSHIM_WAIT_TIMEOUT)");
     r.faults.back().transient = true;
@@ -111,7 +116,7 @@ void note_unused(Resolution& r) {
   for (const Claim& claim : r.claims) {
     if (r.has(claim.fact) && same_value(claim.fact, r.text(claim.fact), claim.value.text)) continue;
     const bool is_listed = std::ranges::any_of(r.topology.unused, [&](const auto& one) {
-      return one.first == claim.fact && one.second.source() == claim.value.source();
+      return one.first == claim.fact && one.second.has_source_of(claim.value);
     });
     if (!is_listed) r.topology.unused.emplace_back(claim.fact, claim.value);
   }
@@ -127,7 +132,7 @@ void complete_run_id(Resolution& r) {
   if (!attempt || attempt->text == "0" || run_id.from_user()) return;
   run_id = {
       run_id.text + "." + attempt->text, Origin::derived,
-      fmt::format("{} and {}", run_id.detail.empty() ? run_id.source() : run_id.detail, attempt->detail)};
+      fmt::format("{} and {}", run_id.from().empty() ? run_id.source() : run_id.from(), attempt->from())};
 }
 
 /// A port that is free, for a node that is alone.
@@ -149,7 +154,7 @@ void complete_port(Resolution& r, bool names_job) {
     return r.refuse(Anchor::no_number, r.said(Fact::master_port) + " is not a port, 1 to 65535",
                     "correct it, or " + settle(Fact::master_port));
   }
-  if (!r.topology.is_alone()) warn_of_near_misses(r, "MASTER_PORT");
+  if (!r.topology.is_alone()) warn_of_near_misses(r, Fact::master_port);
   r.fact(Fact::master_port) =
       r.topology.is<LoneNode>() ? free_port(r.node)
       : names_job ? Value{std::to_string(default_port(r.text(Fact::run_id))), Origin::derived, "run_id"}
@@ -195,11 +200,17 @@ void check_left_over_address(Resolution& r) {
 /// Refuses the facts whose variables are in quotes, unless the user gives them. What else is wrong follows
 /// from that.
 bool has_quotes(Resolution& r) {
-  constexpr auto of_processes =
-      std::to_array<Fact>({Fact::rank, Fact::world_size, Fact::local_rank, Fact::local_world_size});
   Faults faults;
-  for (const auto& [fact, name, value] : r.platform.quoted) {
-    const bool is_process = contains(of_processes, fact);
+  std::vector<platform::Quoted> quoted = r.platform.quoted;
+  for (const Fact fact : facts_of_process) {
+    const auto& text = r.ranks.text(fact);
+    const bool is_listed =
+        std::ranges::find(quoted, variable_of(fact), &platform::Quoted::name) != quoted.end();
+    if (r.reads_variables() && !r.platform.idle && text && platform::has_quotes_around(*text) && !is_listed)
+      quoted.push_back({fact, variable_of(fact), *text});
+  }
+  for (const auto& [fact, name, value] : quoted) {
+    const bool is_process = contains(facts_of_process, fact);
     if (is_process ? user_sets_numbers(r) : r.is_users(fact)) continue;
     faults.push_back(rankshim::fault(
         Anchor::no_number,
@@ -243,16 +254,17 @@ void complete_meeting(Resolution& r, bool hosts_master) {
 void check_below(Resolution& r, Fact smaller, Fact larger, std::string_view settles) {
   const auto number = r.known(smaller), limit = parse_count(min_and_max(r.text(larger)).second);
   if (number && number < limit) return;
-  r.refuse(Anchor::not_below,
-           r.said(smaller) + (number ? " is not below " : " is not a number below ") + r.said(larger),
-           fmt::format("correct one of them, or {}{}", settles,
+  const Said what =
+      r.said(smaller) + (number ? " is not below " : " is not a number below ") + r.said(larger);
+  r.refuse(Anchor::not_below, what,
+           fmt::format("{}, or {}{}", correct(what), settles,
                        larger == Fact::nnodes && !r.is_users(larger) && !r.is_flag(larger) ? if_alone : ""));
 }
 
 Outcome<Topology> resolve_topology(const Settings& settings, const platform::Platform& platform,
                                    const Node& node, const LauncherFlags* torchrun) {
   Resolution r{settings, platform, node, torchrun, platform.granularity, platform.idle};
-  r.topology.platform = platform.name;
+  r.topology.platform = platform.id;
   r.topology.also_matched = platform.also_matched;
   r.topology.warnings = platform.warnings;
   // What follows a fault would only repeat it.

@@ -68,7 +68,7 @@ using Part = std::variant<LoneNode, StaticNode, ElasticNode, CreatedProcess, Idl
 
 /// This node's part in the job, checked: all of it can be true together.
 struct Topology {
-  std::string platform;
+  platform::PlatformId platform;
   Part part;
   /// Where the job meets; nothing if the command asks the platform for it, or nothing trains here.
   std::optional<Master> meeting;

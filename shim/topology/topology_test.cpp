@@ -17,7 +17,7 @@ Topology resolved(const Node& node, std::vector<std::string> options = {}) {
 TEST_CASE("a node without any variables is alone at 127.0.0.1:29500, or the next free port") {
   FakeNode node({});
   auto topology = resolved(node);
-  CHECK(topology.platform == "single-node");
+  CHECK(topology.platform.name() == "single-node");
   CHECK(topology.is_alone());
   CHECK(topology.facts.text(Fact::nnodes) == "1");
   CHECK(topology.facts.text(Fact::node_rank) == "0");
@@ -32,7 +32,7 @@ TEST_CASE("a node without any variables is alone at 127.0.0.1:29500, or the next
 TEST_CASE("generic variables give nodes, their source and the host") {
   const FakeNode node({"NNODES=3", "NODE_RANK=1", "NPROC_PER_NODE=8", "MASTER_ADDR=m", "MASTER_PORT=1234"});
   const auto topology = resolved(node);
-  CHECK(topology.platform == "generic");
+  CHECK(topology.platform.name() == "generic");
   CHECK(topology.facts[Fact::nnodes]->source() == "env NNODES");
   CHECK(topology.facts.text(Fact::node_rank) == "1");
   CHECK(topology.facts.text(Fact::nproc_per_node) == "8");

@@ -107,7 +107,7 @@ void read_facts(TorchrunCommand& torchrun) {
     facts[other].reset();
   if (facts.has(Fact::nnodes)) return;
   const std::string value = alone_by->value.empty() ? "" : "=" + alone_by->value;
-  facts[Fact::nnodes] = Value{"1", Origin::option, written(*alone_by, torchrun) + value};
+  facts[Fact::nnodes] = Value{"1", Origin::implied, written(*alone_by, torchrun) + value};
 }
 
 }  // namespace

@@ -235,7 +235,7 @@ void hide_other_job(EnvironmentChange& change, const LaunchChoice& choice, const
 /// (OpenMMLab's tools/dist_train.sh). Other programs read PORT as their web server's.
 bool needs_port(const LaunchChoice& choice, const LaunchInput& input) {
   const Topology& topology = input.topology;
-  if (!topology.is_alone() || topology.platform == "none" || choice.launches() || topology.is<Idle>())
+  if (!topology.is_alone() || topology.platform.is_off() || choice.launches() || topology.is<Idle>())
     return false;
   const std::string text = text_of(input);
   if (!starts_torchrun(text)) return false;
