@@ -39,6 +39,7 @@ int main(int argc, char** argv) {
     rejected->faults = redacted(std::move(rejected->faults), redactor);
     int code = rejected->exit_code;
     log::context().exit_code = code;
+    if (runs_job && code != exit_code::system) tell_rejection(*rejected, node);
     // What cannot be written is said before what is wrong, which stays the end of the log.
     const int concluded = runs_job ? conclude_rejected(*rejected, node) : code;
     if (arguments.empty() && code == exit_code::usage && !logs_json) {

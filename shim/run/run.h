@@ -54,6 +54,10 @@ boost::asio::awaitable<int> conclude(const Run& run, Verdict verdict, const Job*
                                      const supervise::Ending* ending = nullptr, const Details& details = {},
                                      bool stopped = false);
 
+/// Tells the other nodes of a job that this one cannot take part because of its settings, if the part of them
+/// that was understood says which job it is. It takes some seconds at most.
+void tell_rejection(const Rejected& rejected, const Node& node);
+
 /// Runs `rankshim COMMAND`, `wait` and `preflight`: resolves, waits, launches, supervises, and reports how it
 /// ended. Takes the invocation over, whose settings it completes. Returns the exit code.
 int run_job(Invocation&& invocation, const Node& node);

@@ -366,7 +366,37 @@ awaitable<int> run_whole(const Run& run, const std::vector<std::string>& argumen
   co_return co_await conclude(run, end.verdict, job ? &*job : nullptr, nullptr, {}, stopped);
 }
 
+/// The node's own last line is its caller's to write.
+awaitable<int> tell_rejection_of(const Run& run, const std::vector<std::string>& arguments, Verdict verdict) {
+  if (const auto known = resolve_for_others(run, arguments)) co_await tell_early_end(run, *known, verdict);
+  co_return verdict.code;
+}
+
 }  // namespace
+
+void tell_rejection(const Rejected& rejected, const Node& node) {
+  Invocation invocation = rejected.invocation;
+  const bool is_preflight = invocation.subcommand == Subcommand::preflight;
+  if (invocation.subcommand == Subcommand::wait || (invocation.arguments.empty() && !is_preflight)) return;
+  prepare(invocation);
+  try {
+    boost::asio::io_context io;
+    supervise::SignalQueue signals(io);
+    Monitor monitor(io, invocation.settings, node);
+    const Run run{.io = io,
+                  .signals = signals,
+                  .settings = invocation.settings,
+                  .node = node,
+                  .monitor = monitor,
+                  .preflight = is_preflight};
+    loop::run_to_end(io, tell_rejection_of(run, invocation.arguments,
+                                           early_end(rejected.exit_code, Cause::config, Anchor::none,
+                                                     to_line(rejected.faults.front()))
+                                               .verdict));
+  } catch (const boost::system::system_error& error) {
+    log::warn("the other nodes are not told: {}", loop::reason(error));
+  }
+}
 
 int run_job(Invocation&& invocation, const Node& node) {
   prepare(invocation);
