@@ -1,6 +1,8 @@
 """Before the launch: who is in the way of a job, and which node cannot take part, is named on all nodes; nobody else ends for it."""
 
+import os
 import re
+import resource
 import sys
 
 import pytest
@@ -97,6 +99,22 @@ def test_a_masters_port_that_is_busy_is_waited_for(start, hold, options):
     all_up(nodes)
 
 
+IS_STORE = ("import socket\ns = socket.create_server(('0.0.0.0', int(sys.argv[1])))\nprint('HOLDS', flush=True)\nkept = []\n"
+            "while True:\n kept.append(s.accept()[0])\n if len(kept[-1].recv(6)) == 6: kept[-1].sendall(b'\\1' + bytes(7))")
+
+
+def test_nodes_whom_another_jobs_store_answers_find_their_own_node_0(start, cluster):
+    store = cluster[0].start_beside([sys.executable, "-c", "import sys\n" + IS_STORE, str(PORT)], name="another job's store")
+    store.wait_line("HOLDS", LONG)
+    nodes = [start(rank, UP) for rank in range(3)]
+    for node in nodes:
+        node.wait_line(IN_USE, LONG)  # node 0 says so to all
+    store.kill()
+    all_up(nodes)
+    for node in nodes:
+        assert "all 3 nodes are here" in node.stderr
+
+
 @pytest.mark.parametrize("again", [False, True], ids=["at first", "in a restart"])
 def test_a_masters_port_that_stays_busy_ends_all_nodes_with_75(start, hold, tmp_path, again):
     fails = shell(f"echo UP; until [ -e {tmp_path}/go ]; do sleep 0.05; done; exit $RANK")
@@ -128,6 +146,8 @@ def test_the_holder_of_the_masters_port_is_named_where_it_is_in_the_same_contain
 FAILURES = {
     "a missing command": (["no-such-program"], {}, 127, "no-such-program was not found"),
     "a pre-start hook": (UP, {"RANKSHIM_PRE_START": "exit 7"}, 7, "the pre-start hook "),
+    "an unknown variable": (UP, {"RANKSHIM_NO_SUCH": "1"}, 78, "unknown variable RANKSHIM_NO_SUCH"),
+    "a value that cannot be read": (UP, {"RANKSHIM_GRACE": "soon"}, 78, "RANKSHIM_GRACE=soon is not "),
     "no accelerators": (UP, {"RANKSHIM_NPROC_PER_NODE": "gpu"}, 78, "RANKSHIM_NPROC_PER_NODE=gpu"),
 }
 
@@ -145,6 +165,22 @@ def test_a_node_that_cannot_take_part_ends_all_at_once_by_its_name(start, failur
         assert f"node {rank} (job-node-{rank}) failed: " in last_line(node) and says in last_line(node)
         assert node.report()["root_cause"]["node_rank"] == rank
         assert node.report()["root_cause"]["exit_code"] == code
+
+
+def test_a_node_to_which_the_system_refuses_the_start_after_the_meeting_ends_all_by_its_name(start):
+    """It may open no further file, and is connected already."""
+    others = [start(rank, UP) for rank in (0, 2)]
+    failed = others.pop()
+    failed.wait_line("waiting for 1 of 3 nodes: rank 1", LONG)
+    opened = {int(name) for name in os.listdir(f"/proc/{failed.init}/fd")}
+    free = next(number for number in range(len(opened) + 1) if number not in opened)
+    resource.prlimit(failed.init, resource.RLIMIT_NOFILE, (free, free))
+    others.append(start(1, UP))
+    assert failed.wait(LONG) == 71, failed.transcript()
+    for node in others:
+        assert node.wait(LONG) == 76, node.transcript()
+        assert re.search(r"node 2 \(job-node-2\) failed: the system refused .*: Too many open files; ", last_line(node))
+        assert node.report()["root_cause"]["exit_code"] == 71
 
 
 @pytest.mark.parametrize(("launcher", "says"), [("none", "/etc/passwd cannot be executed"), ("native", "ended with code 126")])

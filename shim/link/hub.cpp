@@ -65,7 +65,6 @@ class Hub final : public Link {
 
   [[nodiscard]] std::vector<Node> nodes() const override { return roster_.nodes(); }
   [[nodiscard]] std::string waiting() const override {
-    if (!in_use_.empty()) return "waiting for " + in_use_;
     if (!launched()) return roster_.waiting().line;
     return parts() ? roster_.running() : "";
   }
@@ -75,38 +74,51 @@ class Hub final : public Link {
   // ---- connections ----
 
   /// Throws why there can be no listener. What has the port may end: something of the attempt before, or of
-  /// another job on this machine. If it does not, that ends the meeting.
+  /// another job on this machine. If it does not, that ends the meeting. Until then the others, whom that
+  /// job's store may answer, find this node at the second port.
   asio::awaitable<void> listen(Time deadline) {
     inherited_limit_ = raise_descriptors(options_.self.nnodes);
-    for (Time report = now(); const auto error = open_listener(port_, options_.master.port, backlog);) {
+    for (Time look = now(); const auto error = open_listener(port_, options_.master.port, backlog);) {
       if (error != asio::error::address_in_use)
         throw boost::system::system_error(
             error, fmt::format("cannot listen on the master's port {}", options_.master.port));
       const bool is_over = now() >= deadline;
-      if (is_over || now() >= report) {
-        const std::string holder = holder_of_port(options_.master.port);
-        in_use_ = fmt::format("the master's port {}, which {}", options_.master.port,
-                              holder.empty() ? "is in use" : holder + " holds");
-        report = now() + options_.rules.report;
-        if (!is_over) log::info("waiting for {}", in_use_);
-      }
-      if (is_over && !met_)
-        roster_.end_meeting({.code = exit_code::unreachable,
-                             .sentence = "node 0 cannot listen on " + in_use_ +
-                                         ": end that process, or set RANKSHIM_MASTER_PORT on all nodes",
-                             .anchor = Anchor::nodes_missing});
-      if (is_over) {
+      if (is_over || now() >= look) {
+        const std::string in_use = port_in_use();
+        look = now() + options_.rules.report;
+        roster_.hinder("waiting for " + in_use, now());
+        open_way_back(options_.second_port);
+        if (is_over && !met_)
+          roster_.end_meeting({.code = exit_code::unreachable,
+                               .sentence = "node 0 cannot listen on " + in_use +
+                                           ": end that process, or set RANKSHIM_MASTER_PORT on all nodes",
+                               .anchor = Anchor::nodes_missing});
         process();
-        co_return;
+        due_.signal();
+        if (is_over) co_return;
       }
       co_await changed_.wait(std::min(deadline, now() + options_.timing.retry));
     }
-    in_use_.clear();
     roster_.listens(now());
-    if (const auto error = open_listener(way_back_, 0, backlog))
-      log::warn("the link: a connection that is lost cannot be made again: {}", error.message());
-    for (tcp::acceptor* const acceptor : {&port_, &way_back_})
-      loop::start(io_, accept_from(weak_from_this(), *acceptor));
+    open_way_back(0);
+    loop::start(io_, accept_from(weak_from_this(), port_));
+  }
+
+  /// "the master's port 29500, which python (pid 7) holds".
+  [[nodiscard]] std::string port_in_use() const {
+    const std::string holder = holder_of_port(options_.master.port);
+    return fmt::format("the master's port {}, which {}", options_.master.port,
+                       holder.empty() ? "is in use" : holder + " holds");
+  }
+
+  /// Listens on a port to which nodes come back whose connection was lost, unless it does.
+  void open_way_back(std::uint16_t port) {
+    if (way_back_.is_open()) return;
+    if (open_listener(way_back_, port, backlog)) {
+      if (const auto error = open_listener(way_back_, 0, backlog))
+        return log::warn("the link: a connection that is lost cannot be made again: {}", error.message());
+    }
+    loop::start(io_, accept_from(weak_from_this(), way_back_));
   }
 
   /// Until the listener is closed. The loop itself must not accept: the command could start, and inherit the
@@ -385,7 +397,6 @@ class Hub final : public Link {
   Time next_round_;              ///< of close_silent()
   const std::string silent_ = fmt::format("its rankshim has not answered for {}", seconds(options_.timeout));
   bool short_of_descriptors_ = false;
-  std::string in_use_;  ///< the master's port, and by whom, while this waits for it
 };
 
 }  // namespace

@@ -41,6 +41,8 @@ struct Options {
   wait::Master master;                 ///< only its name and port count
   std::vector<std::string> addresses;  ///< literal ones of the master, if it was just looked up
   bool leads_elsewhere = false;        ///< for node 0: none of them is its own
+  /// Where node 0 listens while another process has the master's port, the same on all nodes; 0: nowhere.
+  std::uint16_t second_port = 0;
   std::optional<Key> token;
   std::chrono::milliseconds timeout{30'000};  ///< `--link-timeout`
   wait::Limits dns;                           ///< where names are looked up

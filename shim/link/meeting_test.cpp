@@ -385,6 +385,32 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("where another job's store has the master's port, node 0 is found at the second port", "[link]") {
+  for (const bool is_freed : {true, false}) {
+    TestJob job(2);
+    for (Options& options : job.options) options.timing.store = 1'000'000ms;
+    tcp::acceptor store(job.io);
+    REQUIRE_FALSE(open_listener(store, job.port.number(), 16));
+    unsigned connections = 0;
+    asio::co_spawn(job.io, be_store(store, connections), asio::detached);
+    job.start(1);
+    REQUIRE(job.run_until([&] { return connections >= 1; }));
+    job.start(0, is_freed ? 100'000ms : 3000ms);
+    REQUIRE(job.run_until([&] { return job.links[0]->nodes()[1].connection.has_value(); }));
+    const std::string held = fmt::format("the master's port {}, which ", job.port.number());
+    if (is_freed) {
+      CHECK_FALSE(job.met[0]);
+      CHECK_THAT(job.links[0]->waiting(), Catch::StartsWith("waiting for " + held));
+      store.close();
+    }
+    REQUIRE(job.all_met());
+    for (const unsigned rank : {0U, 1U}) {
+      CHECK(std::holds_alternative<Go>(*job.met[rank]) == is_freed);
+      if (!is_freed) CHECK_THAT(job.refusal(rank), Catch::StartsWith("node 0 cannot listen on " + held));
+    }
+  }
+}
+
 TEST_CASE("a node whose master's name leads to another job's node 0 for a while waits for its own",
           "[link]") {
   struct Case {

@@ -203,7 +203,8 @@ class Peer final : public Link {
       timer.expires_at(due);
       co_await timer.async_wait(asio::use_awaitable);
       const auto late = std::chrono::duration_cast<milliseconds>(now() - due);
-      pulse->slept = late > most_unanswered * interval ? late : milliseconds(0);
+      const bool slept = late > most_unanswered * interval;
+      if (slept || connection->is_open()) pulse->slept = slept ? late : milliseconds(0);
     }
   }
 
@@ -260,6 +261,14 @@ class Peer final : public Link {
         const Answer answer = co_await connect({ip::make_address(address), options_.master.port}, deadline);
         if (answer == Answer::settled) co_return;
         is_store = is_store || (answer == Answer::store && address != stranger_at_);
+      }
+      if (is_store && options_.second_port != 0) {  // if it is another job's, node 0 waits for the port
+        const std::string reason = reason_;
+        for (const std::string& address : addresses)
+          if (co_await connect({ip::make_address(address), options_.second_port}, deadline) ==
+              Answer::settled)
+            co_return;
+        reason_ = reason;
       }
       // Something of the previous attempt may still listen there. Or another job has the port, for which node
       // 0 waits: nothing that a store says tells whose it is.

@@ -136,6 +136,7 @@ void Roster::arrived(ConnectionId id, const Hello& hello, Time now) {
   connect(node, id);
   node.hello = hello;
   node.state = Node::State::here;
+  if (!hindrance_.empty()) send(id, waiting());
 }
 
 /// Until the meeting ends, if no more come than the newest that are kept.
@@ -196,7 +197,7 @@ void Roster::gone(ConnectionId id, Time now, const Parting& how) {
     node->lost_at = now + rules_.relink;
   }
   const bool is_told = stop_ || released_ || all_done();
-  if (launched() && (!is_told || how.unheard)) node->back_by = now + rules_.relink;
+  if (launched() && !has_left(*node) && (!is_told || how.unheard)) node->back_by = now + rules_.relink;
   tell_gathered();
 }
 
@@ -204,6 +205,12 @@ void Roster::store_client(const std::string& address, Time now) {
   if (met_ || contains(store_clients_, address) || store_clients_.size() >= nodes_.size()) return;
   store_clients_.push_back(address);
   last_arrival_ = std::max(last_arrival_, now);
+}
+
+/// Whether its command has failed by itself and has ended: such a node does not wait for node 0's word.
+bool Roster::has_left(const Node& node) const {
+  const bool is_waiting = rules_.gathers || rules_.decide || (node.failure && is_victim(node.failure->cause));
+  return node.done && node.done->code != 0 && !is_waiting;
 }
 
 void Roster::slept(std::chrono::milliseconds time) {
@@ -240,6 +247,7 @@ void Roster::end_meeting(const Refuse& verdict) {
 }
 
 Waiting Roster::waiting() const {
+  if (!hindrance_.empty()) return {hindrance_};
   if (is_complete())
     return {
         "all nodes are here; they start after a pause, because the last attempts ended soon after their "
@@ -421,7 +429,7 @@ Time Roster::tick(Time now) {
     next = std::min(next, next_report_);
   };
   if (is_complete()) {
-    if (rules_.earliest > now && is_due(next_report_)) {
+    if (starts_at() > now && is_due(next_report_)) {
       report_again();
       send_all(waiting());
     }

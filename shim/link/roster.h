@@ -100,7 +100,16 @@ class Roster {
     if (nodes_[0].hello.seen.empty()) nodes_[0].hello.seen = address;
   }
   /// Nodes can come from now on: who is missing is no fault of theirs before.
-  void listens(Time now) { next_report_ = now + rules_.first_report; }
+  void listens(Time now) {
+    hindrance_.clear();
+    next_report_ = now + rules_.first_report;
+  }
+  /// Node 0 cannot begin, whoever is here: "waiting for the master's port 29500, which python (pid 7) holds".
+  /// That is over when it listens.
+  void hinder(std::string why, Time now) {
+    if (hindrance_.empty()) next_report_ = now;
+    hindrance_ = std::move(why);
+  }
   void arrived(ConnectionId id, const Hello& hello, Time now);
   void said(ConnectionId id, const Message& message, Time now);
   /// How a connection ended.
@@ -167,10 +176,13 @@ class Roster {
   }
   Node* node_of(ConnectionId id);
   [[nodiscard]] bool is_complete() const;
-  [[nodiscard]] Time starts_at() const { return std::max(last_arrival_, rules_.earliest); }
+  [[nodiscard]] Time starts_at() const {
+    return hindrance_.empty() ? std::max(last_arrival_, rules_.earliest) : Time::max();
+  }
   [[nodiscard]] std::string fault_of(const Hello& hello) const;
   void keep(Wrong wrong);
   void foreign_came(ConnectionId id, const Hello& hello, const std::string& fault);
+  [[nodiscard]] bool has_left(const Node& node) const;
   void connect(Node& node, ConnectionId id);
   void come_back(ConnectionId id, const Hello& hello);
   [[nodiscard]] std::string missing(bool at_end = false) const;
@@ -194,6 +206,7 @@ class Roster {
   std::vector<Wrong> wrong_;
   std::vector<std::pair<unsigned, std::string>> strangers_;  ///< the ranks of who were not let in, and why
   std::vector<std::string> store_clients_;
+  std::string hindrance_;
   std::vector<Outgoing> outgoing_;
   std::optional<Met> met_;
   std::optional<Stop> stop_;

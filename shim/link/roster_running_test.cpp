@@ -266,10 +266,34 @@ TEST_CASE("a node that does not answer when it is asked is named, and no victim"
         "node 2 (host-2) is lost: its rankshim does not answer, and ranks 0-3 lost their peer");
 }
 
+TEST_CASE("a node that failed and has ended does not come back, whatever its kernel has acknowledged",
+          "[link]") {
+  struct Case {
+    const char* name;
+    Cause cause;
+    bool again;
+    bool awaited;
+  };
+  for (const auto& [name, cause, again, awaited] : {Case{"it failed by itself", Cause::exited, false, false},
+                                                    {"a victim", Cause::peer_lost, false, true},
+                                                    {"all may start again", Cause::exited, true, true}}) {
+    CAPTURE(name);
+    Roster::Rules rules;
+    if (again) rules.decide = [](Stop& stop) { stop.again = true; };
+    Story story(hello_of(0), rules);
+    story.all_launch();
+    story.say(2, Culprit{.cause = Cause::exited, .code = 3});
+    story.say(1, Culprit{.cause = cause, .code = 1});
+    story.say(1, Done{1});
+    story.leave(1, {.unheard = true});
+    CHECK(story.roster.awaits_return(story.now) == awaited);
+  }
+}
+
 TEST_CASE("a node whose rankshim does not answer is lost, and the line says so", "[link]") {
   Story story;
   story.all_launch();
-  story.leave(2, "its rankshim has not answered for 30 s");
+  story.leave(2, {.silent = "its rankshim has not answered for 30 s"});
   story.pass(10s);
   REQUIRE(story.told<Stop>(1));
   CHECK(story.told<Stop>(1)->sentence() ==

@@ -287,6 +287,7 @@ TEST_CASE("the command inherits no socket of the link", "[link]") {
     if (getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &size) != 0) continue;
     if (address.ss_family != AF_INET && address.ss_family != AF_INET6) continue;
     if (descriptor == job.port.acceptor.native_handle()) continue;
+    if (descriptor == job.second_port.acceptor.native_handle()) continue;
     CHECK((fcntl(descriptor, F_GETFD) & FD_CLOEXEC) != 0);
   }
 }

@@ -59,6 +59,7 @@ struct TestJob {
                         .stranger = 50ms,
                         .farewell = 500ms,
                         .end = 2000ms};
+      of_node.second_port = second_port.number();
       options.push_back(of_node);
       links.emplace_back();
     }
@@ -125,6 +126,7 @@ struct TestJob {
 
   unsigned nnodes;
   KeptPort port;
+  KeptPort second_port;
   asio::io_context io{1};
   asio::executor_work_guard<asio::io_context::executor_type> work{io.get_executor()};
   std::vector<Options> options;

@@ -41,9 +41,7 @@ struct Story {
   }
   void arrive(unsigned rank) { arrive(rank, hello_of(rank)); }
   void say(ConnectionId id, const Message& message) { roster.said(id, message, now), collect(); }
-  void leave(ConnectionId id, const std::string& silent = "") {
-    roster.gone(id, now, {.silent = silent}), collect();
-  }
+  void leave(ConnectionId id, const Roster::Parting& how = {}) { roster.gone(id, now, how), collect(); }
   /// Lets time pass, as the hub does: each tick at its moment.
   void pass(std::chrono::milliseconds time) {
     const Time end = now + time;

@@ -71,6 +71,7 @@ link::Options plan_link(const Run& run, const Job& job, const StaticNode& node,
   options.master.port = job.topology.master()->port;
   options.addresses = reached.addresses;
   options.leads_elsewhere = !reached.addresses.empty() && !reached.mine;
+  options.second_port = default_port("the link of " + options.self.run);
   options.token = token;
   options.timeout = *run.settings.time(Option::link_timeout);
   options.timing.end = time_to_come(run);
