@@ -28,8 +28,8 @@ for number in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:
 # The longest that one test may take; a hang becomes a failure with a traceback. (A Debian is made in four minutes where
 # others use the machine.)
 LONGEST_TEST = 480
-# The files whose tests run in one worker, because they share an image or a virtual machine.
-SHARING = ("container/", "packages/", "report/test_cgroup2.py")
+# The files whose tests run in one worker, because they share an image, a virtual machine or a job's reports.
+SHARING = ("container/", "packages/", "report/test_cgroup2.py", "review/test_collect.py", "review/test_trace.py")
 
 
 def pytest_configure(config):

@@ -12,7 +12,7 @@ sys.path.insert(0, str(REPOSITORY / "review"))
 from rankshim_review import review as reviewing  # noqa: E402
 from rankshim_review.command import expand  # noqa: E402
 
-CASES, EXAMPLES, INSTALL = REPOSITORY / "review/tests/cases", REPOSITORY / "examples", REPOSITORY / "install"
+CASES, EXAMPLES, INSTALL = REPOSITORY / "integration/review/cases", REPOSITORY / "examples", REPOSITORY / "install"
 
 
 def review(rankshim, path):

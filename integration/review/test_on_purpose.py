@@ -1,4 +1,4 @@
-"""What rankshim-review says of a kubelet's or a GPU's part: the case that is broken on purpose (review/tests/cases) runs, and the
+"""What rankshim-review says of a kubelet's or a GPU's part: the case that is broken on purpose (cases) runs, and the
 test does what a kubelet does: it stops a pod, kills it, starts it again, or asks a probe."""
 
 import re
@@ -6,7 +6,6 @@ import signal
 import sys
 
 import pytest
-
 from examples.schema import mistakes
 from examples.test_manifests import documents
 from lib.events import until

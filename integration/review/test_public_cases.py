@@ -1,4 +1,4 @@
-"""The manifests of public repositories (review/tests/cases/public-*) do what rankshim-review says of them, by the pods' own
+"""The manifests of public repositories (cases/public-*) do what rankshim-review says of them, by the pods' own
 commands: python, torchrun, srun, mpirun and Ray are real, and run on nodes with their own names.
 
 In place of the training, which is in the manifest's image, is join.py: it joins the others and adds up a one of each. A GPU is
@@ -14,7 +14,6 @@ import subprocess
 import sys
 
 import pytest
-
 from examples.schema import mistakes
 from examples.test_manifests import documents
 from lib.mounts import over_tmp
@@ -95,7 +94,8 @@ def test_the_program_of_a_public_manifest_is_told_what_the_review_says(name, net
 SGLANG = """import sys
 import torch.distributed as dist
 given = dict(word[2:].split("=") for word in sys.argv[1:])
-dist.init_process_group("gloo", init_method="tcp://" + given["dist-init-addr"], world_size=int(given["nnodes"]), rank=int(given["node-rank"]))
+dist.init_process_group("gloo", init_method="tcp://" + given["dist-init-addr"], world_size=int(given["nnodes"]),
+                        rank=int(given["node-rank"]))
 """ + JOIN.replace('dist.init_process_group("gloo")\n', "")
 
 
@@ -121,7 +121,7 @@ def check(found, together):
     if together == "alone":
         assert found == [["rank 0 of 1, 1 together"]] * size
     else:  # torch's own rendezvous gives the ranks in any order
-        assert sorted(sum(found, [])) == [f"rank {rank} of {size}, {size} together" for rank in range(size)]
+        assert sorted(line for lines in found for line in lines) == [f"rank {rank} of {size}, {size} together" for rank in range(size)]
 
 
 @really
@@ -187,7 +187,7 @@ def test_an_example_really_trains(path, network, rankshim, tmp_path):
 @really
 def test_the_trainers_runtime_trains_with_its_processes(network, rankshim, tmp_path):
     found = run(network, case("trainer-runtime"), {"PATH": programs(tmp_path, rankshim)}, tmp_path)
-    assert sorted(sum(found, [])) == [f"rank {rank} of 4, 4 together" for rank in range(4)]
+    assert sorted(line for lines in found for line in lines) == [f"rank {rank} of 4, 4 together" for rank in range(4)]
 
 
 @really
@@ -296,7 +296,7 @@ def test_a_real_mpirun_does_what_the_review_says(name, network, rankshim, tmp_pa
     # The operator's /etc/mpi/hostfile; the launcher's root is this machine's.
     (tmp_path / "hostfile").write_text("".join(f"{host} slots=1\n" for host in hosts if host.endswith(".svc")))
     for script, text in (("mnist.py", HOROVOD), ("train.py", JOIN), ("pi", PI)):
-        (tmp_path / script).write_text(text.replace("FIRST", list(hosts.values())[0].address))
+        (tmp_path / script).write_text(text.replace("FIRST", next(iter(hosts.values())).address))
         (tmp_path / script).chmod(0o755)
     there = {"PATH": programs(tmp_path, rankshim, mpirun=mpirun), "OMP_NUM_THREADS": "1",
              "RANKSHIM_WAIT_TIMEOUT": "5s" if code else "10m"}

@@ -8,7 +8,6 @@ import subprocess
 import sys
 
 import pytest
-
 from examples.test_install import merged_by_kyverno, tool
 from lib.events import PATIENCE
 from lib.process import clean_environment, run

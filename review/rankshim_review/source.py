@@ -18,7 +18,7 @@ DEEPEST = 100  # of a manifest's schema, much less is used
 MOST_NODES = 500_000
 MOST_MERGED = 10_000  # what `<<` may copy in one file: a chain of them doubles with each link
 LARGEST_NUMBER = 10_000  # of replicas: more nodes than any job has
-MOST_EFFORT = 10_000_000  # fields that are looked at in one file: seconds. By aliases a small file says as much as a huge one
+MOST_EFFORT = 4_000_000  # fields that are looked at in one file: seconds. By aliases a small file says as much as a huge one
 LETTERS = 16  # of a text that cost as much as a field
 LONGEST_NUMBER = 40  # letters; Kubernetes' have 64 bits
 

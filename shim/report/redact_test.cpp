@@ -157,11 +157,11 @@ TEST_CASE("a long word takes time in the order of its length", "[redact][attack]
         "cookie=", "authorization: ", "Authorization=a ", "authorization", ":",
         "\":", "\"token\":", "'token':\"", "\"token\":a", "bearer", "bearer\t"}) {
     std::string word;
-    while (word.size() < 1'000'000) word += part;
+    while (word.size() < 200'000) word += part;
     INFO(part);
     const std::clock_t begin = std::clock();
     (void)redactor.words({word});
-    CHECK(std::clock() - begin < 5 * CLOCKS_PER_SEC);  // the square of it: an hour
+    CHECK(std::clock() - begin < 5 * CLOCKS_PER_SEC);  // the square of it: minutes
   }
 }
 

@@ -9,7 +9,7 @@ import signal
 
 import pytest
 from rankshim_review import collect, trace
-from tests.jobs import Job, changed, content
+from review.jobs import Job, changed, content
 
 # Node 0 fails when node 1 has written what it says before its end; so each failure has its place.
 FAILS_AFTER_NODE_1 = "if [ $NODE_RANK = 1 ]; then exec 9>ended; exit 3; fi; while [ ! -e node-1.json ]; do sleep 0.01; done; exit 4"

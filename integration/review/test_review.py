@@ -15,6 +15,7 @@ from rankshim_review.source import documents
 HERE = pathlib.Path(__file__).resolve().parent
 CASES = HERE / "cases"
 REPOSITORY = HERE.parents[1]
+PACKAGE = REPOSITORY / "review"
 
 POD = """apiVersion: v1
 kind: Pod
@@ -257,7 +258,7 @@ data: {"../escaped": text}
 
 def test_the_module_is_a_command(rankshim, binary):
     done = subprocess.run([sys.executable, "-m", "rankshim_review", "--rankshim", rankshim, CASES / "alone.yaml"],
-                          cwd=HERE.parent, capture_output=True, text=True)
+                          cwd=PACKAGE, capture_output=True, text=True)
     assert done.returncode == 78 and "would train alone" in done.stdout and done.stderr == ""
 
 
@@ -301,7 +302,7 @@ def without_namespaces(rankshim, binary):
 
     def start(*files):
         done = subprocess.run(["unshare", "--user", "--map-root-user", "sh", "-c", limited, "sh", sys.executable, "-m", "rankshim_review",
-                               "--rankshim", rankshim, "--format", "json", *files], cwd=HERE.parent, capture_output=True, text=True)
+                               "--rankshim", rankshim, "--format", "json", *files], cwd=PACKAGE, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout), done.stdout
 
@@ -340,5 +341,5 @@ def test_a_probe_can_start_nothing(review, without_namespaces, write, tmp_path):
 
 def test_a_reader_that_has_gone_is_no_traceback(rankshim, binary):
     done = subprocess.run(["sh", "-c", f"'{sys.executable}' -m rankshim_review --rankshim '{rankshim}' '{CASES}/alone.yaml' >/dev/full"],
-                          cwd=HERE.parent, capture_output=True, text=True)
+                          cwd=PACKAGE, capture_output=True, text=True)
     assert done.returncode == 71 and "Traceback" not in done.stderr

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 SECONDS, MEMORY = 60, 2 << 30  # of a processor, on a slow machine; bytes
-HERE = pathlib.Path(__file__).resolve().parent
+PACKAGE = pathlib.Path(__file__).resolve().parents[2] / "review"
 
 RUN = "command: [rankshim, --, a]"
 LONG, ALL_LONG, MANY = "one value becomes longer than 128 KiB", "longer than 2 MiB", "this file says too much"
@@ -126,7 +126,7 @@ def test_a_hostile_file_costs_seconds_and_no_traceback(name, binary, rankshim, t
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
 
     done = subprocess.run([sys.executable, "-m", "rankshim_review", "--rankshim", rankshim, "--format", "github", file],
-                          cwd=HERE.parent, capture_output=True, text=True, preexec_fn=limit)
+                          cwd=PACKAGE, capture_output=True, text=True, preexec_fn=limit)
     assert "Traceback" not in done.stderr, done.stderr[-2000:]
     assert done.returncode == code, (done.returncode, done.stdout[-2000:], done.stderr[-2000:])
     assert said in done.stdout, done.stdout[-2000:]

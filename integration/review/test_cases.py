@@ -8,7 +8,7 @@ import pytest
 from rankshim_review.checks import PER_POD
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
-CASES = sorted((REPOSITORY / "review" / "tests" / "cases").iterdir())
+CASES = sorted((pathlib.Path(__file__).with_name("cases")).iterdir())
 
 
 def expected(path):
@@ -40,7 +40,7 @@ def test_every_check_has_a_case():
 
 
 def test_strict_makes_a_warning_an_exit_code(review):
-    case = REPOSITORY / "review/tests/cases/shm.yaml"
+    case = REPOSITORY / "integration/review/cases/shm.yaml"
     assert (review(case)[0], review("--strict", case)[0]) == (0, 1)
 
 
