@@ -288,6 +288,9 @@ def test_nodes_that_do_not_fit_together_are_refused_and_nothing_is_launched(star
         assert not node.stdout
 
 
+SOON = 0.1
+
+
 @pytest.mark.alone
 @pytest.mark.torch
 @pytest.mark.parametrize(("launcher", "term", "rounds"), [("native", "^TERM", 5), ("torchrun", "death signal, shutting down workers", 2)])
@@ -307,5 +310,6 @@ def test_a_tenth_of_a_second_after_a_workers_death_the_last_other_nodes_launcher
         took.append(max(node.wait_line(term, LONG).at for node in nodes[:2]) - died)
         for node in nodes:
             node.wait(LONG)
-    print(f"{launcher}: {', '.join(f'{1000 * one:.0f} ms' for one in sorted(took))}")
-    assert min(took) < 0.1, took
+        if took[-1] < SOON:
+            break  # the machine may have disturbed those before
+    assert took[-1] < SOON, took
