@@ -70,6 +70,6 @@ def test_collect_prints_what_the_page_shows(folder):
 
 def shape(text):
     """Without what differs each time: the hosts' names, numbers, times."""
-    for pattern, word in ((r"host [^)]+", "host H"), (r" at \S+Z", " at TIME"), (r"pid \d+", "pid N"), (r"[\d.]+ m?s\b", "TIME")):
+    for pattern, word in ((r"(node \d+) \([^)]+\)", r"\1 (HOST)"), (r" at \S+Z", " at TIME"), (r"pid \d+", "pid N"), (r"[\d.]+ m?s\b", "TIME")):
         text = re.sub(pattern, word, text)
     return text

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 import socket
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 from lib.process import Process, clean_environment
@@ -48,4 +50,14 @@ def changed(path: str, **members: Any) -> str:
     """A real report with these members, beside it."""
     other = pathlib.Path(path).with_suffix(".changed.json")
     other.write_text(json.dumps({**content(path), **members}))
+    return str(other)
+
+
+def an_hour_ahead(path: str) -> str:
+    """A real report as a node writes it whose clock is an hour ahead, beside it."""
+    def ahead(time: re.Match[str]) -> str:
+        return f"{datetime.fromisoformat(time[1]) + timedelta(hours=1):%Y-%m-%dT%H:%M:%S}{time[2]}"
+
+    other = pathlib.Path(path).with_suffix(".ahead.json")
+    other.write_text(re.sub(r"(?<=\")(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d{3}Z)(?=\")", ahead, pathlib.Path(path).read_text()))
     return str(other)

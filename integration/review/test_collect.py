@@ -1,15 +1,16 @@
-"""rankshim-review collect: who failed first, by reports that the real binary has written on nodes without a link."""
+"""rankshim-review collect: who failed first, by reports that the real binary has written."""
 
 from __future__ import annotations
 
 import json
 import os
 import pathlib
+import re
 import signal
 
 import pytest
 from rankshim_review import collect, trace
-from review.jobs import Job, changed, content
+from review.jobs import Job, an_hour_ahead, changed, content
 
 # Node 0 fails when node 1 has written what it says before its end; so each failure has its place.
 FAILS_AFTER_NODE_1 = "if [ $NODE_RANK = 1 ]; then exec 9>ended; exit 3; fi; while [ ! -e node-1.json ]; do sleep 0.01; done; exit 4"
@@ -117,6 +118,52 @@ def test_a_stopped_node_is_said_to_be_stopped(capsys, rankshim, tmp_path):
     assert job.wait() == [143]
     code, lines = collected(capsys, *job.paths)
     assert code == 143 and " was stopped first, at " in lines[0]
+
+
+VICTIM = "raise RuntimeError('[gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation to complete')"
+# What rank 1 of 3 does, and how node 1's rankshim ends.
+CULPRITS = {
+    "fails": ("time.sleep(0.2); raise ValueError('boom')", "time.sleep(1000)", 1),
+    "hangs": ("time.sleep(1000)", VICTIM, 124),
+    "exits early": ("raise SystemExit", f"time.sleep(0.5); {VICTIM}", 76),
+}
+
+
+@pytest.fixture(scope="module", params=CULPRITS)
+def linked(request, rankshim, tmp_path_factory):
+    """Three linked nodes, whose node 1 is to blame, and has a clock that is an hour ahead."""
+    folder = tmp_path_factory.mktemp("job")
+    culprit, others, code = CULPRITS[request.param]
+    (folder / "train.py").write_text(f"import os, time\nif os.environ['RANK'] == '1': {culprit}\nelse: {others}\n")
+    job = Job(rankshim, folder, 3, ["train.py"], "--link=on", workers=1)
+    assert job.wait() == [76, code, 76]
+    return [job.paths[0], an_hour_ahead(job.paths[1]), job.paths[2]]
+
+
+def test_the_node_that_linked_nodes_blame_is_the_first_whatever_its_clock_says(capsys, linked):
+    code, lines = collected(capsys, *linked[::-1])
+    first = content(linked[1])
+    assert code == first["exit_code"]
+    assert lines[0].startswith(f"node 1 ({os.uname().nodename}) failed first, at {content(linked[0])['ended'][:11]}")
+    assert lines[0].endswith(f"with exit code {code}: {first['verdict']}")
+    assert sorted(line.split(" (")[0] for line in lines[1:3]) == ["node 0", "node 2"]
+    for line in lines[1:3]:
+        assert re.search(r" failed [\d.]+ m?s (later|earlier by its own clock), as a consequence, with exit code 76: ", line), line
+    assert lines[3:] == ["All times are by node 0's clock."]
+
+
+@pytest.mark.parametrize("here", [(0, 2), (2,)])
+def test_a_node_that_linked_nodes_blame_is_the_first_where_it_left_no_report(capsys, linked, here):
+    code, lines = collected(capsys, *(linked[rank] for rank in here))
+    host, cause = os.uname().nodename, content(linked[2])["root_cause"]
+    assert code == cause.get("exit_code", 76)
+    assert lines[0] == f"node 1 ({host}) failed first; its report is not here, and the other nodes say of it: {cause['reason']}"
+    assert [line.split(" (")[0] for line in lines[1:1 + len(here)]] in ([f"node {rank}" for rank in order] for order in (here, here[::-1]))
+    assert lines[1 + len(here)] == ("There is no report of node 1." if len(here) == 2 else "There is no report of nodes 0, 1.")
+    document = json.loads(collected(capsys, *(linked[rank] for rank in here), "--format=json")[1][0])
+    assert document["first"] == {"report": None, "host": host, "node_rank": 1, "outcome": "failed", "exit_code": cause.get("exit_code"),
+                                 "verdict": cause["reason"], "time": None, "consequence": False}
+    assert (document["exit_code"], document["not_ordered"]) == (code, [])
 
 
 LONG = "9" * 5000

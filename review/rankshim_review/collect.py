@@ -1,7 +1,8 @@
-"""rankshim-review collect: the reports of a job's nodes as one, where they were not linked (--link off).
+"""rankshim-review collect: the reports of a job's nodes as one.
 
-Which node failed first is known by the nodes' clocks only, and two failures that are closer than these can be trusted
-have no order. A report that says itself that the cause is on another node (`lost_peer`) is not the first one then.
+Linked nodes have agreed which node is to blame, and their times are by node 0's clock. Where nodes were not linked (--link
+off), which of them failed first is known by their clocks only, and two failures that are closer than these can be trusted have
+no order. A report that says itself that the cause is on another node (`lost_peer`) is not the first one then.
 """
 
 from __future__ import annotations
@@ -12,14 +13,28 @@ from collections.abc import Sequence
 from itertools import count, islice
 from typing import Any
 
-from .reports import NOT_A_REPORT, Parser, Report, clock_time, duration, in_order, is_close, printable, read_all
+from .clocks import align
+from .reports import (
+    NOT_A_REPORT,
+    Cause,
+    Parser,
+    Report,
+    blamed,
+    clock_time,
+    duration,
+    in_order,
+    is_close,
+    node_name,
+    printable,
+    read_all,
+)
 
 SHOWN = 10  # of the nodes without a report
 LARGEST_CLOCK_ERROR = 86400
 
 
 def main(arguments: list[str]) -> int:
-    """Returns the exit code of the report of the node that failed first; 0 if all nodes ended well."""
+    """Returns the exit code of the node that failed first; 0 if all nodes ended well."""
     parser = Parser(prog="rankshim-review collect", description="Which node of a job failed first, by the reports of its nodes.")
     parser.add_argument("reports", nargs="+", metavar="REPORT", help="what rankshim --report has written, one file for each node")
     parser.add_argument("--format", choices=("text", "json"), default="text")
@@ -29,11 +44,36 @@ def main(arguments: list[str]) -> int:
     reports = read_all(options.reports)
     if reports is None:
         return NOT_A_REPORT
-    failed = in_order(reports, options.clock_error)
-    well = sorted((report for report in reports if report.ended_well), key=lambda report: report.ended)
-    show = _json if options.format == "json" else _text
-    print(show(failed, well, options.clock_error))
-    return failed[0].exit_code if failed else 0
+    reports, _, offsets = align(reports)
+    job = Job(reports, options.clock_error, bool(offsets))
+    print(_json(job) if options.format == "json" else _text(job))
+    return job.exit_code
+
+
+class Job:
+    """What the reports say together."""
+
+    def __init__(self, reports: Sequence[Report], clock_error: float, one_clock: bool):
+        self.failed = in_order(reports, clock_error)
+        self.well = sorted((report for report in reports if report.ended_well), key=lambda report: report.ended)
+        self.clock_error = clock_error
+        self.one_clock = one_clock  #: all times are node 0's
+        self.blamed = blamed(reports)
+
+    @property
+    def reports(self) -> list[Report]:
+        return [*self.failed, *self.well]
+
+    @property
+    def blamed_elsewhere(self) -> tuple[int, Cause] | None:
+        """The node that linked nodes blame, if its report is not here."""
+        return self.blamed if self.blamed and self.blamed[0] not in {report.node_rank for report in self.reports} else None
+
+    @property
+    def exit_code(self) -> int:
+        if self.blamed_elsewhere and self.blamed_elsewhere[1].exit_code:
+            return self.blamed_elsewhere[1].exit_code
+        return self.failed[0].exit_code if self.failed else 0
 
 
 def _seconds(text: str) -> float:
@@ -46,12 +86,12 @@ def _seconds(text: str) -> float:
     return number
 
 
-def _unordered(failed: Sequence[Report], clock_error: float) -> list[list[Report]]:
+def _unordered(job: Job) -> list[list[Report]]:
     """Groups of nodes of which each is closer to the next than two clocks can be wrong. Consequences are after their
-    causes, whatever the clocks say."""
+    causes, whatever the clocks say; and linked nodes have agreed on the cause."""
     groups: list[list[Report]] = []
-    for report in [report for report in failed if not report.is_consequence] or failed:
-        if groups and is_close(groups[-1][-1], report, clock_error):
+    for report in [] if job.blamed else [report for report in job.failed if not report.is_consequence] or job.failed:
+        if groups and is_close(groups[-1][-1], report, job.clock_error):
             groups[-1].append(report)
         else:
             groups.append([report])
@@ -68,21 +108,22 @@ def _missing(reports: Sequence[Report]) -> tuple[int, list[int]]:
     return left, list(islice((rank for rank in count() if rank not in there), min(left, SHOWN)))
 
 
-def _notes(failed: Sequence[Report], well: Sequence[Report], clock_error: float) -> list[str]:
-    reports = [*failed, *well]
-    notes = [f"The order of {_and([report.name for report in group])} is not certain: each failed within {2 * clock_error:g} s of "
-             f"the next, and each clock may be wrong by {clock_error:g} s (--clock-error)."
-             for group in _unordered(failed, clock_error)]
-    if failed and failed[0].is_consequence:
+def _notes(job: Job) -> list[str]:
+    notes = [f"The order of {_and([report.name for report in group])} is not certain: each failed within {2 * job.clock_error:g} s of "
+             f"the next, and each clock may be wrong by {job.clock_error:g} s (--clock-error)."
+             for group in _unordered(job)]
+    if not job.blamed and job.failed and job.failed[0].is_consequence:
         notes.append("The first failure is a consequence of another node's, by its own report. The report of that node is not here.")
-    left, shown = _missing(reports)
+    left, shown = _missing(job.reports)
     if left:
         more = f" and {left - len(shown)} more" if left > len(shown) else ""
-        notes.append(f"There is no report of node{'s' if left > 1 else ''} {', '.join(map(str, shown))}{more}. "
-                     "A node that was killed with its rankshim leaves none, and may have failed first.")
-    runs = sorted({report.run_id for report in reports if report.run_id})
+        notes.append(f"There is no report of node{'s' if left > 1 else ''} {', '.join(map(str, shown))}{more}."
+                     + ("" if job.blamed else " A node that was killed with its rankshim leaves none, and may have failed first."))
+    runs = sorted({report.run_id for report in job.reports if report.run_id})
     if len(runs) > 1:
         notes.append(f"The reports are of different jobs: their run ids are {_and(runs)}.")
+    if job.one_clock:
+        notes.append("All times are by node 0's clock.")
     return notes
 
 
@@ -90,22 +131,30 @@ def _and(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _text(failed: Sequence[Report], well: Sequence[Report], clock_error: float) -> str:
+def _when(job: Job, report: Report) -> str:
+    first = job.failed[0]
+    later = report.failed_at - first.failed_at
+    if report is not first:
+        when = f"{duration(later)} later" if later >= 0 else f"{duration(-later)} earlier by its own clock"
+    else:
+        when = f"{'' if job.blamed_elsewhere else 'first, '}at {clock_time(report.failed_at)}"
+    is_after = report is not first or job.blamed_elsewhere
+    return f"{when}, as a consequence" if report.is_consequence and is_after else when
+
+
+def _text(job: Job) -> str:
     lines = []
-    for report in failed:
-        later = report.failed_at - failed[0].failed_at
-        if report is failed[0]:
-            when = f"first, at {clock_time(report.failed_at)}"
-        else:
-            when = f"{duration(later)} later" if later >= 0 else f"{duration(-later)} earlier by its own clock"
-            when += ", as a consequence" if report.is_consequence else ""
+    if job.blamed_elsewhere:
+        rank, cause = job.blamed_elsewhere
+        lines.append(f"{node_name(rank, cause.host)} failed first; its report is not here, and the other nodes say of it: {cause.text}")
+    for report in job.failed:
         what = "was stopped" if report.outcome == "stopped" else "failed"
-        lines.append(f"{report.name} {what} {when}, with exit code {report.exit_code}: {report.verdict}")
-    lines += [f"{report.name} ended well: {report.verdict}" for report in well]
-    return "\n".join([*lines, *_notes(failed, well, clock_error)])
+        lines.append(f"{report.name} {what} {_when(job, report)}, with exit code {report.exit_code}: {report.verdict}")
+    lines += [f"{report.name} ended well: {report.verdict}" for report in job.well]
+    return "\n".join([*lines, *_notes(job)])
 
 
-def _json(failed: Sequence[Report], well: Sequence[Report], clock_error: float) -> str:
+def _json(job: Job) -> str:
     def node(report: Report) -> dict[str, Any]:
         return {
             "report": printable(report.path),
@@ -118,12 +167,17 @@ def _json(failed: Sequence[Report], well: Sequence[Report], clock_error: float) 
             "consequence": report.is_consequence,
         }
 
+    first = node(job.failed[0]) if job.failed else None
+    if job.blamed_elsewhere:
+        rank, cause = job.blamed_elsewhere
+        first = {"report": None, "host": cause.host, "node_rank": rank, "outcome": "failed", "exit_code": cause.exit_code,
+                 "verdict": cause.text, "time": None, "consequence": False}
     return json.dumps({
         "version": 1,
-        "exit_code": failed[0].exit_code if failed else 0,
-        "clock_error_seconds": clock_error,
-        "first": node(failed[0]) if failed else None,
-        "nodes": [node(report) for report in [*failed, *well]],
-        "not_ordered": [[printable(report.path) for report in group] for group in _unordered(failed, clock_error)],
-        "missing": _missing([*failed, *well])[0],
+        "exit_code": job.exit_code,
+        "clock_error_seconds": job.clock_error,
+        "first": first,
+        "nodes": [node(report) for report in job.reports],
+        "not_ordered": [[printable(report.path) for report in group] for group in _unordered(job)],
+        "missing": _missing(job.reports)[0],
     })

@@ -70,10 +70,13 @@ class PastAttempt:
 
 @dataclass(frozen=True)
 class Cause:
-    """What failed first by itself on this node, or the other node that this one was ended for (`who` is "node")."""
+    """What failed first by itself on this node, or the node that linked nodes blame for their end (`who` is "node"): another
+    one, or this one, whose worker hung or exited too early."""
 
     who: str
+    host: str
     node_rank: int | None
+    exit_code: int | None
     local_rank: int | None
     pid: int | None
     lost_peer: bool
@@ -145,17 +148,23 @@ class Report:
         return start.begin if start else None
 
     @property
-    def failed_at(self) -> int:
-        """When what ended this node happened: the first failure, or else the order or the signal to stop, or the end."""
+    def interrupted_at(self) -> int | None:
+        """When the first process failed, or else the order or the signal to stop came; None if everything ended before."""
         if self.cause and self.cause.time is not None:
             return self.cause.time
         stop = self.phase("wind-down")
-        return stop.begin if stop else self.ended
+        return stop.begin if stop else None
+
+    @property
+    def failed_at(self) -> int:
+        return self.ended if self.interrupted_at is None else self.interrupted_at
 
     @property
     def is_consequence(self) -> bool:
         """Whether the report says itself that the cause is on another node."""
-        return self.cause is not None and (self.cause.who == "node" or self.cause.lost_peer)
+        if self.cause is None:
+            return False
+        return self.cause.node_rank != self.node_rank if self.cause.who == "node" else self.cause.lost_peer
 
 
 def node_name(rank: int | None, host: str) -> str:
@@ -178,10 +187,30 @@ def read_all(paths: Sequence[str]) -> list[Report] | None:
         return None
 
 
+def report_of_node_0(reports: Sequence[Report]) -> Report | None:
+    """That of linked nodes, which knows them all; None if it is not among the reports."""
+    return next((report for report in reports if report.nodes), None)
+
+
+def blamed(reports: Sequence[Report]) -> tuple[int, Cause] | None:
+    """The rank of the node that linked nodes blame, and why. Node 0 decides that, and each node's report has it. None if the
+    nodes were not linked, or nobody is to blame."""
+    hub = report_of_node_0(reports)
+    if hub and hub.cause and hub.cause.who != "node" and hub.node_rank is not None:
+        return hub.node_rank, hub.cause
+    for report in filter(None, [hub, *reports]):
+        if report.cause and report.cause.who == "node" and report.cause.node_rank is not None:
+            return report.cause.node_rank, report.cause
+    return None
+
+
 def in_order(reports: Sequence[Report], clock_error: float) -> list[Report]:
-    """The reports of the nodes that did not end well, by their clocks. Of those that the clocks cannot order, the one
-    that does not say itself that it is a consequence is the first."""
+    """The reports of the nodes that did not end well: first that of the node that linked nodes blame, then by their clocks. Of
+    those that the clocks cannot order, the one that does not say itself that it is a consequence is the first."""
     failed = sorted((report for report in reports if not report.ended_well), key=lambda report: report.failed_at)
+    culprit = blamed(reports)
+    if culprit:
+        return sorted(failed, key=lambda report: report.node_rank != culprit[0])
     first = next((report for report in failed if not report.is_consequence and is_close(failed[0], report, clock_error)), None)
     return [first, *(report for report in failed if report is not first)] if first else failed
 
@@ -362,7 +391,9 @@ def _cause(root: _Object, ended: int) -> Cause:
                       lambda value: type(value) is list and all(isinstance(line, str) for line in value), ())
     return Cause(
         who=root.text("who"),
+        host=root.text("host", ""),
         node_rank=root.count("node_rank", None),
+        exit_code=root.count("exit_code", None, most=255),
         local_rank=root.count("local_rank", None),
         pid=root.count("pid", None),
         lost_peer=root.flag("lost_peer"),

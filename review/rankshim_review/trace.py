@@ -3,21 +3,18 @@
 The trace is JSON in Chrome's Trace Event Format (docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU):
 a process for each node, its phases in the first row, its attempts if there were several, and a row for each worker.
 Perfetto does not draw events of one row that overlap (perfetto.dev/docs/faq): none do here, and no two rows have one id.
-
-The nodes' clocks differ. Linked nodes launch when node 0 says "go", and stop when it says "stop" (docs/protocol.md): the
-difference of these moments is that of the clocks, and the way of the message. A node that tells node 0 of its failure
-bounds the difference from the other side, which makes its error known.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from . import page
-from .reports import NOT_A_REPORT, SECOND, KnownNode, Parser, Phase, Report, Worker, clock_time, in_order, read_all
+from .clocks import align
+from .reports import NOT_A_REPORT, KnownNode, Parser, Report, Worker, clock_time, in_order, read_all, report_of_node_0
 
 CLOCK_ERROR = 0.1  # of clocks that cannot be aligned; collect's default
 WAITS = ("wait", "meet", "finish")
@@ -85,45 +82,11 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def align(reports: Sequence[Report]) -> tuple[list[Report], str, dict[str, dict[str, float]]]:
-    """The reports by node 0's clock, what to say about that, and each clock's offset and error by the report's path."""
-    hub = next((report for report in reports if report.nodes), None)
-    if len(reports) == 1:
-        return list(reports), "", {}
-    if hub is None:
-        return list(reports), "Each node's times are by its own clock: there is no report of node 0 of linked nodes.", {}
-    aligned, offsets = [], {}
-    for report in reports:
-        go, own = report.phase("meet"), hub.phase("meet")
-        if report is hub or go is None or own is None or report.launched_at is None:
-            aligned.append(report)
-            continue
-        offset = go.end - own.end
-        if report.cause and report.cause.who == "node":  # the order to stop was sent at this moment at the earliest
-            offset = min(offset, report.failed_at - hub.failed_at)
-        offsets[report.path] = {"clock_offset_seconds": offset / SECOND}
-        if hub.cause and hub.cause.who == "node" and hub.cause.node_rank == report.node_rank:  # it failed before node 0 knew
-            rounded = (len(report.phases) + len(hub.phases)) * SECOND // 1000  # each phase, to a millisecond
-            offsets[report.path]["clock_error_seconds"] = (max(0, offset - (report.failed_at - hub.failed_at)) + rounded) / SECOND
-        aligned.append(shift(report, -offset))
-    return aligned, "All times are by node 0's clock: the clocks are aligned by the moment at which the linked nodes launched.", offsets
-
-
-def shift(report: Report, by: int) -> Report:
-    cause = report.cause
-    return replace(
-        report, started=report.started + by, ended=report.ended + by,
-        phases=tuple(Phase(phase.name, phase.begin + by, phase.end + by) for phase in report.phases),
-        workers=tuple(replace(worker, ended=worker.ended + by) for worker in report.workers),
-        past_attempts=tuple(replace(past, started=past.started + by, ended=past.ended + by) for past in report.past_attempts),
-        cause=replace(cause, time=cause.time + by) if cause and cause.time is not None else cause)
-
-
 def lay_out(reports: Sequence[Report], first: Report | None, offsets: dict[str, dict[str, float]]) -> Timeline:
     """The nodes by their ranks, those that only node 0 knows among them."""
     lanes = [_lane(report, offsets.get(report.path, {})) for report in reports]
     there = {report.node_rank for report in reports}
-    hub = next((report for report in reports if report.nodes), None)
+    hub = report_of_node_0(reports)
     if hub:
         lanes += [_told_lane(node, hub) for node in hub.nodes if node.node_rank not in there]
     lanes.sort(key=lambda lane: (lane.source.node_rank is None, lane.source.node_rank or 0, lane.source.host))
@@ -135,7 +98,7 @@ def _lane(report: Report, offset: dict[str, float]) -> Lane:
     phases = [Bar(phase.name, "wait" if phase.name in WAITS else "run" if phase.name == "run" else "work", phase.begin, phase.end,
                   {"begin": clock_time(phase.begin), **offset}) for phase in report.phases]
     run, cause = report.phase("run") or report.phase("launch"), report.cause
-    end = f"ended for node {cause.node_rank}" if cause and cause.who == "node" else report.outcome
+    end = f"ended for node {cause.node_rank}" if cause and cause.who == "node" and report.is_consequence else report.outcome
     end += f", exit code {report.exit_code}" if report.exit_code else ""
     rows = [Row("phases", end, False, phases)]
     if run and not report.workers:
