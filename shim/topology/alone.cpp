@@ -317,31 +317,34 @@ bool platform_says_alone(const Resolution& r) {
 }
 
 /// Warns of what speaks for other nodes, and is not certain.
-void weigh_claims(Resolution& r) {
+std::vector<std::string> weigh_claims(const Resolution& r) {
+  std::vector<std::string> warnings;
   // On the host's network a pod does not have the name that its platform gives the master.
   const bool has_world = r.ranks.world_size.value_or(1) > 1;
   const bool is_launchers =
       r.platform.profile != nullptr && r.platform.profile->kind == platform::ProfileKind::launcher;
   if (!platform_says_alone(r) && r.has(Fact::master_addr) && (has_world || is_launchers) &&
       !r.is_this_node(r.text(Fact::master_addr)))
-    r.warn(fmt::format("{} names another machine, but {}{}, so this node trains alone; {}",
-                       r.said(Fact::master_addr).text, r.said(Fact::nnodes).text,
-                       has_world ? " and WORLD_SIZE is the number of its workers" : "", settle_node));
+    warnings.push_back(fmt::format("{} names another machine, but {}{}, so this node trains alone; {}",
+                                   r.said(Fact::master_addr).text, r.said(Fact::nnodes).text,
+                                   has_world ? " and WORLD_SIZE is the number of its workers" : "",
+                                   settle_node));
   const auto part = std::ranges::find(r.claims, Source::part, &Claim::source);
   if (part != r.claims.end() && part->by == r.topology.platform.name() &&
-      r.fact(Fact::nnodes)->has_source_of(part->value))
-    r.warn(
+      r.topology.facts[Fact::nnodes]->has_source_of(part->value))
+    warnings.push_back(
         fmt::format("this is {}, and nothing says whether the others train with this one, so this node "
                     "trains alone; {}, or set RANKSHIM_NNODES=1 if it is alone",
                     r.platform.profile->title, settle_node));
+  return warnings;
 }
 
 /// Warns of, or refuses, what only looks like a job of several nodes.
-void weigh_signs(Resolution& r) {
+Findings weigh_signs(const Resolution& r) {
   const auto signs = unknown_signs(r);
   const auto misses = near_misses(r.node.environment(), job_facts, true);
   const auto& state = r.platform.looks_like_several;
-  if (signs.empty() && misses.empty() && !state) return;
+  if (signs.empty() && misses.empty() && !state) return {};
   std::vector<std::string> parts, names;
   if (state) {
     parts.push_back(fmt::format("{} ({})", state->name, state->because));
@@ -360,15 +363,14 @@ void weigh_signs(Resolution& r) {
     names.push_back(miss.name);
   }
   std::string what = joined(parts, "; ") + ", and this node is treated as a lone node";
-  if (r.fact(Fact::nnodes)->origin != Origin::fallback)
+  if (r.topology.facts[Fact::nnodes]->origin != Origin::fallback)
     what += fmt::format(" ({})", r.said(Fact::nnodes).text);
   const std::string fix = fmt::format(
       "{} or with a profile of your own (--profile), or set RANKSHIM_NNODES=1 if it is alone", settle_node);
   const bool is_certain = state || !signs.empty() || !std::ranges::all_of(misses, &NearMiss::is_empty);
   if (r.settings.flag(Option::strict) && is_certain)
-    r.refuse(Anchor::looks_like_several, {std::move(what), std::move(names)}, fix);
-  else
-    r.warn(what + "; " + fix);
+    return {{fault(Anchor::looks_like_several, {std::move(what), std::move(names)}, fix)}, {}};
+  return {{}, {what + "; " + fix}};
 }
 
 }  // namespace
@@ -399,31 +401,38 @@ std::vector<NearMiss> near_misses(const Environment& environment, std::span<cons
 
 std::vector<std::string> signs_of_several_nodes(const Node& node) { return Clues(node).signs(); }
 
-void warn_of_others(Resolution& r) {
-  if (!r.reads_variables() || r.user_says_alone()) return;
+Findings warn_of_others(const Resolution& r) {
+  if (!r.reads_variables() || r.user_says_alone()) return {};
+  std::vector<std::string> warnings;
   for (const Said& proof : proofs_of_others(r))
-    r.warn(fmt::format("{}, but {}, so this node trains alone; {}, or set RANKSHIM_NNODES=1 if it is alone",
-                       r.said(Fact::nnodes).text, proof.text, settle_node));
+    warnings.push_back(
+        fmt::format("{}, but {}, so this node trains alone; {}, or set RANKSHIM_NNODES=1 if it is alone",
+                    r.said(Fact::nnodes).text, proof.text, settle_node));
   if (const auto& around = r.platform.nodes_around)
-    r.warn(
+    warnings.push_back(
         fmt::format("{}, but {}, so this node trains alone; start processes on all nodes, or set "
                     "RANKSHIM_NNODES=1 if it is alone",
                     r.said(Fact::nnodes).text, said(Fact::nnodes, *around).text));
-  weigh_claims(r);
-  weigh_signs(r);
+  std::ranges::move(weigh_claims(r), std::back_inserter(warnings));
+  Findings signs = weigh_signs(r);
+  std::ranges::move(signs.warnings, std::back_inserter(warnings));
+  return {std::move(signs.faults), std::move(warnings)};
 }
 
-void weigh_alone(Resolution& r) {
-  if (!r.reads_variables() || r.user_says_alone()) return;
+Findings weigh_alone(const Resolution& r) {
+  if (!r.reads_variables() || r.user_says_alone()) return {};
+  Faults faults;
   for (const Said& proof : proofs_of_others(r)) {
     std::vector<std::string> there = proof.names;
     std::erase_if(there, [&](const std::string& name) {
       return !name.starts_with('/') && !r.node.environment().get(name);
     });
-    r.refuse(Anchor::not_alone, r.said(Fact::nnodes) + ", but " + proof,
-             fmt::format("unset {} if this node is alone, or {}", joined(there, " and "), settle_node));
+    faults.push_back(
+        fault(Anchor::not_alone, r.said(Fact::nnodes) + ", but " + proof,
+              fmt::format("unset {} if this node is alone, or {}", joined(there, " and "), settle_node)));
   }
-  if (r.faults.empty()) warn_of_others(r);
+  if (faults.empty() && r.faults.empty()) return warn_of_others(r);
+  return {std::move(faults), {}};
 }
 
 }  // namespace rankshim

@@ -135,7 +135,7 @@ bool lacks_nnodes(Resolution& r) {
 }
 
 void complete_single(Resolution& r) {
-  weigh_alone(r);
+  r.add(weigh_alone(r));
   r.fill(Fact::node_rank, {"0"});
   r.fill(Fact::master_addr, {"127.0.0.1"});
   check_below(r, Fact::node_rank, Fact::nnodes);
@@ -334,7 +334,7 @@ void complete_lone_process(Resolution& r) {
   r.fill(Fact::nnodes, {"1", Origin::derived, "world_size"});
   r.fill(Fact::nproc_per_node, {"1", Origin::derived, "world_size"});
   if (r.known(Fact::node_rank)) check_below(r, Fact::node_rank, Fact::nnodes);
-  if (r.faults.empty()) weigh_alone(r);
+  if (r.faults.empty()) r.add(weigh_alone(r));
 }
 
 }  // namespace
@@ -423,7 +423,7 @@ void complete_process(Resolution& r) {
   }
   if (world == 1) complete_lone_process(r);
   const bool one_node = r.text(Fact::nnodes) == "1";
-  if (one_node && world != 1) warn_of_others(r);
+  if (one_node && world != 1) r.add(warn_of_others(r));
   if (world == 1 || one_node) r.fill(Fact::master_addr, {"127.0.0.1"});
   if (!r.has(Fact::master_addr)) {
     Missing missing = why_missing(r, Fact::master_addr);

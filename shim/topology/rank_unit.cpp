@@ -144,30 +144,6 @@ void drop_left_over(Resolution& r) {
   r.ranks.local_world_size.reset();
 }
 
-/// Takes what the variables say.
-void take_meaning(Resolution& r, RankMeaning meaning) {
-  switch (meaning) {
-    case RankMeaning::nothing:
-      return;
-    case RankMeaning::nodes:
-      return read_nodes(r);
-    case RankMeaning::this_process:
-      return read_existing_process(r);
-    case RankMeaning::first_worker:
-      return read_first_worker(r);
-    case RankMeaning::left_over:
-      return drop_left_over(r);
-    case RankMeaning::unclear:
-      return refuse_unclear(r);
-    case RankMeaning::wrong_nnodes:
-      return contradicts(r, Fact::nnodes, Fact::world_size);
-    case RankMeaning::wrong_node_rank:
-      return contradicts(r, Fact::node_rank, Fact::rank);
-    case RankMeaning::wrong_process:
-      return no_process_of_this_node(r);
-  }
-}
-
 /// Whether RANK and WORLD_SIZE agree with torchrun's flags, in either unit. That fault replaces all others.
 bool agrees_with_flags(Resolution& r) {
   if (r.torchrun == nullptr) return true;
@@ -224,11 +200,34 @@ void become_launcher(Resolution& r) {
 
 }  // namespace
 
-void recognise_started_process(Resolution& r) {
+void take_meaning(Resolution& r, RankMeaning meaning) {
+  switch (meaning) {
+    case RankMeaning::nothing:
+      return;
+    case RankMeaning::nodes:
+      return read_nodes(r);
+    case RankMeaning::this_process:
+      return read_existing_process(r);
+    case RankMeaning::first_worker:
+      return read_first_worker(r);
+    case RankMeaning::left_over:
+      return drop_left_over(r);
+    case RankMeaning::unclear:
+      return refuse_unclear(r);
+    case RankMeaning::wrong_nnodes:
+      return contradicts(r, Fact::nnodes, Fact::world_size);
+    case RankMeaning::wrong_node_rank:
+      return contradicts(r, Fact::node_rank, Fact::rank);
+    case RankMeaning::wrong_process:
+      return no_process_of_this_node(r);
+  }
+}
+
+RankMeaning recognise_started_process(const Resolution& r) {
   if (!r.reads_variables() || r.idle || r.granularity != Granularity::node || r.unit != RankUnit::any ||
       r.settings[Option::node_rank] || r.platform_is_elastic() ||
       (r.settings.text(Option::platform) != "auto" && r.has_own_words()))
-    return;
+    return RankMeaning::nothing;
   Facts said = r.platform.facts;
   for (const Fact fact : {Fact::nnodes, Fact::node_rank, Fact::nproc_per_node})
     if (!said.has(fact)) said[fact] = r.platform.names[fact];
@@ -237,12 +236,7 @@ void recognise_started_process(Resolution& r) {
   node.is_numbered_by_platform = r.has_own_words();
   const auto& node_rank = r.platform.facts[Fact::node_rank];
   node.is_read_from_rank = r.has_own_words() && node_rank && node_rank->is_variable(variable_of(Fact::rank));
-  const RankMeaning meaning = started_process(r.ranks, node);
-  r.is_started_process = meaning == RankMeaning::this_process;
-  if (r.is_started_process)
-    r.torchrun = nullptr;
-  else
-    take_meaning(r, meaning);
+  return started_process(r.ranks, node);
 }
 
 void read_ranks(Resolution& r, RankUnit unit) {

@@ -22,7 +22,14 @@ constexpr const char* set_master_addr =
 /// The end of a fix where a number of nodes that is left over may be the cause.
 constexpr const char* if_alone = ", or set RANKSHIM_NNODES=1 if this node is alone";
 
-/// What is known while the claims of all sources become a topology or faults: resolve.cpp has the steps.
+/// What a step finds out beside facts.
+struct Findings {
+  Faults faults;
+  std::vector<std::string> warnings;
+};
+
+/// What is known while the claims of all sources become a topology or faults: resolve.cpp has the steps. A
+/// step that only weighs what is known returns what it adds; read_ranks() and complete_…() fill in facts.
 struct Resolution {
   const Settings& settings;
   const platform::Platform& platform;
@@ -69,6 +76,7 @@ struct Resolution {
   [[nodiscard]] Said recognised() const;
 
   void refuse(Anchor anchor, Said what, std::string fix);
+  void add(Findings findings);
   void warn(std::string what) { topology.warnings.push_back(std::move(what)); }
 };
 
@@ -82,9 +90,12 @@ void read_ranks(Resolution& r, RankUnit unit);
 /// left over from an outer platform, or this is one of several processes that exist already.
 void check_ranks(Resolution& r);
 
-/// Decides whether this is a process that something (DeepSpeed, Ray Train) has started, and not a node's
-/// launcher; a fault if that cannot be told, and a warning if LOCAL_RANK is left over.
-void recognise_started_process(Resolution& r);
+/// Whether this is a process that something (DeepSpeed, Ray Train) has started, and not a node's launcher:
+/// `this_process`, or what else take_meaning() takes (a fault if it cannot be told, a LOCAL_RANK left over).
+RankMeaning recognise_started_process(const Resolution& r);
+
+/// Takes what the variables say.
+void take_meaning(Resolution& r, RankMeaning meaning);
 
 /// Takes RANK and WORLD_SIZE where they count, else compares them. `by_user`: who has set the node's numbers.
 void take_ranks(Resolution& r, bool by_user);
@@ -107,11 +118,11 @@ void complete_process(Resolution& r);
 
 /// Weighs all that speaks against one node, unless the user says outright that there is one. What means other
 /// nodes is a fault; what only looks so is a warning, with --strict a fault unless the variables are empty.
-void weigh_alone(Resolution& r);
+Findings weigh_alone(const Resolution& r);
 
 /// Warns of what speaks for other nodes, or with --strict refuses what only looks so: of a launcher whose
 /// processes are all on this node.
-void warn_of_others(Resolution& r);
+Findings warn_of_others(const Resolution& r);
 
 /// Checks that one number is below the other.
 void check_below(Resolution& r, Fact smaller, Fact larger, std::string_view settles = settle_nodes);

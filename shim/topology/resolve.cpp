@@ -58,6 +58,12 @@ void Resolution::refuse(Anchor anchor, Said what, std::string fix) {
   faults.push_back(fault(anchor, std::move(what), std::move(fix)));
 }
 
+void Resolution::add(Findings findings) {
+  for (Fault& one : findings.faults)
+    if (std::ranges::find(faults, one.what, &Fault::what) == faults.end()) faults.push_back(std::move(one));
+  std::ranges::move(findings.warnings, std::back_inserter(topology.warnings));
+}
+
 namespace {
 
 /// If so, RANK and WORLD_SIZE add nothing, whatever they count.
@@ -67,41 +73,52 @@ bool user_sets_numbers(const Resolution& r) {
 }
 
 /// What makes it impossible to read the platform's facts, unless the user settles them.
-void check_platform(Resolution& r) {
+Faults faults_of_platform(const Resolution& r) {
+  Faults faults;
   if (const auto& pending = r.platform.pending; pending && !r.user_says_alone()) {
-    r.refuse(Anchor::document,
-             {fmt::format("{} ({}), so the facts of {} are not complete yet", pending->name, pending->because,
-                          r.platform.id.name()),
-              pending->names},
-             "wait until it is complete, as run and wait do up to --wait-timeout (RANKSHIM_WAIT_TIMEOUT)");
-    r.faults.back().transient = true;
+    faults.push_back(
+        fault(Anchor::document,
+              {fmt::format("{} ({}), so the facts of {} are not complete yet", pending->name,
+                           pending->because, r.platform.id.name()),
+               pending->names},
+              "wait until it is complete, as run and wait do up to --wait-timeout (RANKSHIM_WAIT_TIMEOUT)"));
+    faults.back().transient = true;
   } else if (!user_sets_numbers(r)) {
     const Facts& own = r.platform.facts;
     const bool elastic = own.has(Fact::rdzv_backend) || own.has(Fact::rdzv_endpoint);
+    const char* settles = elastic ? "give the rendezvous with --nnodes, --rdzv-backend and --rdzv-endpoint "
+                                    "(RANKSHIM_NNODES, …)"
+                                  : settle_node;
+    if (r.granularity == Granularity::process) settles = settle_process;
     for (const Fault& doubt : r.platform.doubts)
-      r.refuse(
-          doubt.anchor, {doubt.what, doubt.names},
-          fmt::format("{}, or {}", doubt.fix,
-                      r.granularity == Granularity::process ? settle_process
-                      : elastic ? "give the rendezvous with --nnodes, --rdzv-backend and --rdzv-endpoint "
-                                  "(RANKSHIM_NNODES, …)"
-                                : settle_node));
+      faults.push_back(fault(doubt.anchor, {doubt.what, doubt.names}, doubt.fix + ", or " + settles));
   }
+  return faults;
 }
 
-/// Takes each fact from the claim that wins. Numbers lose leading zeros: a shell takes 010 for 8.
-void take_winners(Resolution& r) {
-  r.claims = collect_claims(r.settings, r.platform, r.torchrun);
+/// The claims, and the facts of those that win.
+struct Winners {
+  Claims claims;
+  Facts facts;
+  Findings findings;
+};
+
+/// Decides each fact. Numbers lose leading zeros: a shell takes 010 for 8.
+Winners decide_facts(const Resolution& r) {
+  Winners winners;
+  winners.claims = collect_claims(r.settings, r.platform, r.torchrun);
   const Circumstances circumstances{r.platform_is_elastic(), r.is_started_process, user_sets_numbers(r)};
   for (const Fact fact : all_facts) {
-    Decision decision = decide(fact, r.claims, circumstances);
-    if (decision.winner != nullptr) r.fact(fact) = decision.winner->value;
-    std::ranges::move(decision.faults, std::back_inserter(r.faults));
-    std::ranges::move(decision.warnings, std::back_inserter(r.topology.warnings));
+    Decision decision = decide(fact, winners.claims, circumstances);
+    if (decision.winner != nullptr) winners.facts[fact] = decision.winner->value;
+    std::ranges::move(decision.faults, std::back_inserter(winners.findings.faults));
+    std::ranges::move(decision.warnings, std::back_inserter(winners.findings.warnings));
   }
   for (const Fact number : {Fact::node_rank, Fact::nproc_per_node, Fact::master_port, Fact::max_restarts,
                             Fact::rank, Fact::world_size, Fact::local_rank, Fact::local_world_size})
-    if (const auto count = r.known(number)) r.fact(number)->text = std::to_string(*count);
+    if (const auto count = parse_count(winners.facts.text(number)))
+      winners.facts[number]->text = std::to_string(*count);
+  return winners;
 }
 
 /// The user says that there is one node, which settles all that speaks of others.
@@ -112,14 +129,17 @@ void become_alone(Resolution& r) {
     if (!r.is_users(of_others)) r.fact(of_others).reset();
 }
 
-void note_unused(Resolution& r) {
+/// The claims that say something else than the facts.
+std::vector<std::pair<Fact, Value>> unused_claims(const Resolution& r) {
+  std::vector<std::pair<Fact, Value>> unused;
   for (const Claim& claim : r.claims) {
     if (r.has(claim.fact) && same_value(claim.fact, r.text(claim.fact), claim.value.text)) continue;
-    const bool is_listed = std::ranges::any_of(r.topology.unused, [&](const auto& one) {
+    const bool is_listed = std::ranges::any_of(unused, [&](const auto& one) {
       return one.first == claim.fact && one.second.has_source_of(claim.value);
     });
-    if (!is_listed) r.topology.unused.emplace_back(claim.fact, claim.value);
+    if (!is_listed) unused.emplace_back(claim.fact, claim.value);
   }
+  return unused;
 }
 
 /// A job that is started again must not meet what is left of the one before: the attempt is part of the run
@@ -197,9 +217,8 @@ void check_left_over_address(Resolution& r) {
     refuse_own_address(r);
 }
 
-/// Refuses the facts whose variables are in quotes, unless the user gives them. What else is wrong follows
-/// from that.
-bool has_quotes(Resolution& r) {
+/// The facts whose variables are in quotes, unless the user gives them. What else is wrong follows from that.
+Faults faults_of_quotes(const Resolution& r) {
   Faults faults;
   std::vector<platform::Quoted> quoted = r.platform.quoted;
   for (const Fact fact : facts_of_process) {
@@ -219,9 +238,7 @@ bool has_quotes(Resolution& r) {
          {name}},
         fmt::format("write {} without quotes, or {}", name, is_process ? settle_nodes : settle(fact))));
   }
-  if (faults.empty()) return false;
-  r.faults = std::move(faults);
-  return true;
+  return faults;
 }
 
 }  // namespace
@@ -268,11 +285,19 @@ Outcome<Topology> resolve_topology(const Settings& settings, const platform::Pla
   r.topology.also_matched = platform.also_matched;
   r.topology.warnings = platform.warnings;
   // What follows a fault would only repeat it.
-  check_platform(r);
-  if (r.faults.empty()) recognise_started_process(r);
+  if (Faults faults = faults_of_platform(r); !faults.empty()) return faults;
+  const RankMeaning started = recognise_started_process(r);
+  r.is_started_process = started == RankMeaning::this_process;
+  if (r.is_started_process)
+    r.torchrun = nullptr;
+  else
+    take_meaning(r, started);
   if (!r.faults.empty()) return std::move(r.faults);
-  take_winners(r);
-  if (has_quotes(r)) return std::move(r.faults);
+  Winners winners = decide_facts(r);
+  r.claims = std::move(winners.claims);
+  r.topology.facts = std::move(winners.facts);
+  r.add(std::move(winners.findings));
+  if (Faults faults = faults_of_quotes(r); !faults.empty()) return faults;
   take_ranks(r, user_sets_numbers(r));
   if (!r.faults.empty()) check_left_over_address(r);
   if (!r.faults.empty()) return std::move(r.faults);
@@ -284,7 +309,7 @@ Outcome<Topology> resolve_topology(const Settings& settings, const platform::Pla
 
   r.granularity == Granularity::process ? complete_process(r) : complete_node(r);
   if (!r.faults.empty()) return std::move(r.faults);
-  note_unused(r);
+  r.topology.unused = unused_claims(r);
   return std::move(r.topology);
 }
 
