@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -33,10 +34,13 @@ std::vector<std::string> described(const Platform& platform) {
   return lines;
 }
 
-std::string document_file(const Profile& profile) {
-  std::ifstream in(std::filesystem::path(RANKSHIM_SOURCE_DIR) / "config/platforms" /
-                   (std::string(profile.name) + ".toml"));
+std::string source_file(const std::string& path) {
+  std::ifstream in(std::filesystem::path(RANKSHIM_SOURCE_DIR) / path);
   return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::string document_file(const Profile& profile) {
+  return source_file("config/platforms/" + std::string(profile.name) + ".toml");
 }
 
 }  // namespace
@@ -63,6 +67,34 @@ TEST_CASE("every recorded environment is recognised and gives its facts") {
     std::sort(found.begin(), found.end());
     CHECK(found == expected);
   }
+}
+
+TEST_CASE("a profile of a platform that no longer exists is read from its file, and gives its facts") {
+  std::set<std::string> read;
+  for (const Recording& recording : recordings("testdata_of_examples")) {
+    INFO(recording.path.string());
+    const std::string name = recording.path.parent_path().filename();
+    const std::string path = "/etc/rankshim.d/" + name + ".toml";
+    FakeNode node(recording.variables);
+    recording.apply(node);
+    node.files[path] = source_file("examples/profiles/" + name + ".toml");
+    CHECK(check_profile(path, node).empty());
+    const auto set = read_profiles({}, node);
+    REQUIRE(std::holds_alternative<ProfileSet>(set));
+    const auto& [profiles, own, store] = std::get<ProfileSet>(set);
+    const auto outcome = recognise(profiles, "auto", node, own);
+    REQUIRE(std::holds_alternative<Platform>(outcome));
+    const auto& platform = std::get<Platform>(outcome);
+    CHECK(platform.id.name() == name);
+    auto expected = recording.expected, found = described(platform);
+    std::ranges::sort(expected);
+    std::ranges::sort(found);
+    CHECK(found == expected);
+    read.insert(name);
+  }
+  for (const auto& file : std::filesystem::directory_iterator(
+           std::filesystem::path(RANKSHIM_SOURCE_DIR) / "examples/profiles"))
+    if (file.path().extension() == ".toml") CHECK(read.contains(file.path().stem().string()));
 }
 
 TEST_CASE("no profile that is recognised is left out because none of its clues is there") {

@@ -9,8 +9,8 @@
 
 #include "node/fake_node_for_test.h"
 
-/// The recorded environments: testdata/PROFILE/CASE.txt. All files are read, so that a new platform needs
-/// only its TOML file and these. Above the line `=>` are variables as `env` prints them, `hostname: NAME` and
+/// The recorded environments: testdata/PROFILE/CASE.txt, and testdata_of_examples/ for examples/profiles. All
+/// files are read, so that a new platform needs only its TOML file and these. Above the line `=>` are variables as `env` prints them, `hostname: NAME` and
 /// `file PATH: TEXT` (\n and \t as in C); below it is the complete result:
 ///
 ///     also: OTHER, …          profiles that are recognised too
@@ -70,10 +70,9 @@ inline Recording read_recording(const std::filesystem::path& path) {
   return recording;
 }
 
-/// All of them, sorted by path.
-inline std::vector<Recording> recordings() {
-  const std::filesystem::path testdata =
-      std::filesystem::path(RANKSHIM_SOURCE_DIR) / "shim/platform/testdata";
+/// All of a folder, sorted by path.
+inline std::vector<Recording> recordings(std::string_view folder = "testdata") {
+  const auto testdata = std::filesystem::path(RANKSHIM_SOURCE_DIR) / "shim/platform" / folder;
   std::vector<Recording> result;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(testdata))
     if (entry.is_regular_file()) result.push_back(read_recording(entry.path()));

@@ -182,9 +182,6 @@ TEST_CASE("what contradicts itself or can mean two things is refused, and both v
       {{"MLP_ROLE_INDEX=0", "MLP_WORKER_NUM=2", "MLP_SERVER_NUM=1", "MLP_WORKER_0_HOST=a",
         "MLP_WORKER_0_PORT=1"},
        {"MLP_ROLE"}},
-      {{"PAI_JOB_NAME=j", "PAI_CURRENT_TASK_ROLE_NAME=ps", "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX=0",
-        "PAI_TASK_ROLE_TASK_COUNT_worker=2", "PAI_TASK_ROLE_TASK_COUNT_ps=1", "PAI_HOST_IP_ps_0=10.0.0.9"},
-       {"PAI_TASK_ROLE_LIST"}},
       {{"VC_TASK_INDEX=0", "VC_HEAD_HOSTS=j-head-0.j", "VC_HEAD_NUM=1", "VC_NODE_NUM=2"},
        {"VC_NODE_HOSTS"},
        "j-node-0"},
@@ -318,9 +315,6 @@ TEST_CASE("what contradicts itself or can mean two things is refused, and both v
         "\\\"task\\\":{\\\"type\\\":\\\"workerpool1\\\",\\\"index\\\":0}}"},
        {"CLUSTER_SPEC"}},
       // one number by two names
-      {{"DLTS_JOB_ID=j", "DLTS_NUM_WORKER=2", "DLWS_NUM_WORKER=3", "DLTS_ROLE_NAME=worker", "DLTS_ROLE_IDX=1",
-        "DLTS_SD_worker0_IP=10.0.0.1"},
-       {"DLTS_NUM_WORKER", "DLWS_NUM_WORKER"}},
       {{"ELASTIC_JOB_NAME=j", "DLROVER_MASTER_ADDR=d:50001", "NODE_TYPE=worker", "MASTER_ADDR=m",
         "NODE_NUM=2", "NODE_RANK=1", "WORKER_NUM=3"},
        {"NODE_NUM", "WORKER_NUM"}},
@@ -340,12 +334,6 @@ TEST_CASE("what contradicts itself or can mean two things is refused, and both v
       {{"MA_NUM_HOSTS=3", "MA_VJ_NAME=v", "MA_TASK_NAME=worker", "VC_TASK_INDEX=1", "VC_WORKER_NUM=2"},
        {"MA_NUM_HOSTS", "VC_WORKER_NUM"},
        "v-worker-1"},
-      {{"DLTS_JOB_ID=j", "DLTS_NUM_WORKER=2", "DLTS_ROLE_NAME=worker", "DLTS_ROLE_IDX=1", "DLWS_ROLE_IDX=0",
-        "DLTS_SD_worker0_IP=10.0.0.1"},
-       {"DLTS_ROLE_IDX", "DLWS_ROLE_IDX"}},
-      {{"DLTS_JOB_ID=j", "DLTS_NUM_WORKER=2", "DLTS_ROLE_NAME=worker", "DLTS_ROLE_IDX=1",
-        "DLTS_NUM_GPU_PER_WORKER=4", "DLWS_NUM_GPU_PER_WORKER=8", "DLTS_SD_worker0_IP=10.0.0.1"},
-       {"DLTS_NUM_GPU_PER_WORKER", "DLWS_NUM_GPU_PER_WORKER"}},
       {{"PALS_RANKID=5", "PMI_RANK=4", "PMI_SIZE=8", "PALS_LOCAL_RANKID=1", "PALS_LOCAL_SIZE=4",
         "MASTER_ADDR=m"},
        {"PALS_RANKID", "PMI_RANK"}},
@@ -389,10 +377,6 @@ TEST_CASE("what contradicts itself or can mean two things is refused, and both v
         "VC_R_0_HOSTS=a-r-0-0.a", "VC_R_0_NUM=1"},
        {"VC_*_0_HOSTS"},
        "a-t-0-0"},
-      {{"PAI_JOB_NAME=j", "PAI_TASK_ROLE_LIST=ps,worker", "PAI_CURRENT_TASK_ROLE_NAME=worker",
-        "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX=0", "PAI_TASK_ROLE_TASK_COUNT_worker=2",
-        "PAI_HOST_IP_worker_0=a"},
-       {"PAI_TASK_ROLE_LIST", "PAI_CURRENT_TASK_ROLE_NAME"}},
   };
   for (const Row& row : rows) {
     std::string all;
