@@ -1,6 +1,6 @@
 /// What /proc shows of processes, whose names and command lines are their own.
 
-#include "launchers/torchrun/launcher_in_proc.h"
+#include "launchers/launcher_in_proc.h"
 #include "node/process.h"
 #include "target.h"
 

@@ -148,10 +148,9 @@ std::string as_text(const Job& job, const LaunchPlan& plan, const Settings& sett
   if (!topology.unused.empty()) out += "not used\n";
   for (const auto& [fact, value] : topology.unused) add_fact(fact, value);
   out += fmt::format("\nwaits for    {}\n", printable(waiting(job, settings)));
-  if (choice.launches()) out += fmt::format("launcher     {}\n", choice.launcher_name());
-  if (const auto* filled = choice.as<FilledLauncher>())
-    out += fmt::format("launcher     its own; {} fills in what the command leaves out\n",
-                       printable(filled->file));
+  if (choice.launcher->launches()) out += fmt::format("launcher     {}\n", choice.launcher->name());
+  if (const std::string_view file = choice.launcher->described_by(); !file.empty())
+    out += fmt::format("launcher     its own; {} fills in what the command leaves out\n", printable(file));
 
   const auto& [set, unset] = plan.environment;
   out += set.empty() && unset.empty() ? "environment  unchanged\n" : "environment\n";
@@ -192,8 +191,9 @@ std::string as_json(const Job& job, const LaunchPlan& plan, const Settings& sett
   if (!unused.empty()) object.objects("unused", unused);
   object.object("wait", json_waiting(job, settings));
   object.object("environment", json_environment(plan.environment));
-  object.text("launcher", choice.launcher_name()).texts("command", plan.argv);
-  if (const auto* filled = choice.as<FilledLauncher>()) object.text("filled_in_by", filled->file);
+  object.text("launcher", choice.launcher->name()).texts("command", plan.argv);
+  if (const std::string_view file = choice.launcher->described_by(); !file.empty())
+    object.text("filled_in_by", file);
   if (!workers.empty()) object.objects("workers", workers);
   return object.texts("warnings", warnings_of(job)).lines();
 }

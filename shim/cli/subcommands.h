@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/fault.h"
+#include "launchers/launcher.h"
 #include "node/node.h"
-#include "plan/launch.h"
 #include "platform/profile.h"
 #include "report/redact.h"
 #include "settings/settings.h"

@@ -266,86 +266,6 @@ std::string find_interpreter(const Settings& settings, const Node& node) {
   return "python3";
 }
 
-std::optional<Fault> check_idle_role(LaunchChoice& choice, const LaunchInput& input, bool can_train) {
-  const auto* idle = input.topology.as<Idle>();
-  if (idle == nullptr) return std::nullopt;
-  const std::string what = fmt::format("this container's role on {} is '{}' ({})",
-                                       input.topology.platform.name(), idle->name, idle->because);
-  if (!can_train) {
-    choice.warnings.push_back(what + ", which does not train; the program runs as it is");
-    return std::nullopt;
-  }
-  return Fault{Anchor::role, fmt::format("{}, where {} would train alone", what, input.command[0]),
-               idle->names,
-               fmt::format("{}, or describe this node with --platform=generic, --nnodes, "
-                           "--node-rank and --master-addr (RANKSHIM_PLATFORM, …)",
-                           idle->fix.empty() ? "start it where the job's training tasks run" : idle->fix)};
-}
-
-void choose_wait(LaunchChoice& choice, const LaunchInput& input) {
-  const Topology& topology = input.topology;
-  const std::string_view wanted = input.settings.text(Option::wait);
-  const Master* master = topology.master();
-  if (master == nullptr || wanted == "none") return;
-  // `rankshim wait` has no command: its purpose is the master itself, not only its name.
-  const bool joins = choice.by_torchrun() || (choice.launches() && is_script(input.command)) ||
-                     input.command.empty() || topology.is<CreatedProcess>();
-  const bool needs_no_wait =
-      topology.is_alone() && (is_literal(master->host) || is_localhost_name(master->host));
-  if (wanted == "auto" && (topology.platform.is_off() || needs_no_wait)) return;
-  const bool opens_port = topology.hosts_master().value_or(false);
-  const bool to_port = wanted == "port" || (wanted == "auto" && joins);
-  choice.wait = to_port && !opens_port ? Until::port : Until::name;
-}
-
-void choose_link(LaunchChoice& choice, const LaunchInput& input) {
-  const auto& [topology, settings, command, node] = input;
-  const std::string_view wanted = settings.text(Option::link);
-  if (command.empty() || wanted == "off") return;
-  if (wanted == "on") {
-    choice.link_demanded_by = "--link=on";
-  } else if (settings.get<RestartLimit>(Option::job_restarts)->most != 0) {
-    choice.link_demanded_by = "--job-restarts";
-  }
-  const bool is_possible = topology.is<StaticNode>() && topology.master() != nullptr;
-  const std::string_view wait = settings.text(Option::wait);
-  const bool would_wait = wait == "auto" || wait == "port";
-  const bool is_useful = (choice.launches() || choice.joins_nodes()) && would_wait;
-  choice.links = is_possible && (is_useful || !choice.link_demanded_by.empty());
-  if (wanted == "on" && !is_possible && !topology.is_alone())
-    choice.warnings.emplace_back(
-        "only nodes that have their numbers and a master from the beginning can be linked: this one goes on "
-        "without a link");
-}
-
-/// A program that waits for nothing is executed at once, and the failure of that has the better message.
-std::string find_missing(const LaunchChoice& choice, const LaunchInput& input, const std::string& script) {
-  const Node& node = input.node;
-  if (!choice.launches() && choice.wait == Until::none && !is_script(input.command)) return {};
-  const std::string& program = choice.interpreter.empty() ? input.command[0] : choice.interpreter;
-  // A file that exists and cannot be executed is a different case: executing it gives the reason.
-  const bool is_path = program.find('/') != std::string::npos;
-  if (!node.find_program(program) && !(is_path && node.file(program))) {
-    if (!is_script(input.command)) return not_found(program);
-    const auto& chosen = input.settings[Option::python];
-    const std::string where = where_not_found(program);
-    if (chosen) return fmt::format("{}={} was not found{}", chosen->detail, chosen->text, where);
-    if (where.starts_with(':')) return not_found(program);
-    return "neither python3 nor python is in PATH; set RANKSHIM_PYTHON (--python)";
-  }
-  // A folder with a __main__.py is a script too, and a shell's <(…) can be read only once.
-  if (script.empty() || script.starts_with("/dev/")) return {};
-  const auto read = node.read(script);
-  const auto* refusal = std::get_if<Unreadable>(&read);
-  if (refusal == nullptr || node.file(script + "/__main__.py")) return {};
-  std::error_code unknown;
-  const std::string folder = script.starts_with('/') ? "" : std::filesystem::current_path(unknown).string();
-  if (const std::string_view advice = advice_on_blanks(script); !advice.empty())
-    return fmt::format("the script {} cannot be read ({}){}", in_quotes(script), refusal->why(), advice);
-  return fmt::format("the script {} cannot be read ({}){}{}", script, refusal->why(),
-                     folder.empty() ? "" : "; the working directory is ", folder);
-}
-
 std::vector<std::string> program_warnings(const Topology& topology, const Settings& settings,
                                           const std::vector<std::string>& command, const Node& node) {
   std::vector<std::string> warnings;
@@ -364,11 +284,11 @@ std::vector<std::string> program_warnings(const Topology& topology, const Settin
 }
 
 /// By default torchrun gives each worker one thread, and prints a banner about it.
-void share_cpus(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input) {
+void share_cpus(EnvironmentChange& change, bool launches, const LaunchInput& input) {
   const Environment& environment = input.node.environment();
   const bool created = input.topology.is<CreatedProcess>();
   const unsigned workers = input.topology.workers();
-  if ((!choice.launches() && !created) || workers < 2 || environment.get("OMP_NUM_THREADS")) return;
+  if ((!launches && !created) || workers < 2 || environment.get("OMP_NUM_THREADS")) return;
   // Slurm has already shared them out (srun(1), --cpus-per-task).
   const auto per_task =
       created ? parse_count(environment.get("SLURM_CPUS_PER_TASK").value_or("")) : std::nullopt;

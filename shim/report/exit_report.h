@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "base/json.h"
+#include "launchers/launcher.h"
 #include "link/roster.h"
 #include "node/node.h"
-#include "plan/launch.h"
 #include "report/verdict.h"
 #include "settings/settings.h"
 #include "supervise/ending.h"

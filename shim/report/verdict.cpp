@@ -401,10 +401,11 @@ Verdict judge(const Ending& ending, const LaunchChoice& choice, const LaunchPlan
   if (ending.kind == Ending::Kind::not_started || ending.kind == Ending::Kind::withheld)
     return judge_unseen_end(ending, program);
 
-  const bool launches = choice.launches(), by_torchrun = choice.by_torchrun();
-  const bool several = launches && !by_torchrun;
-  const bool is_agent = by_torchrun && !choice.is_wrapped();
-  const std::string name = several ? "the workers" : is_agent ? std::string(plan.agent_name) : program;
+  const Launcher& launcher = *choice.launcher;
+  const bool launches = launcher.launches(), by_torchrun = launcher.has_agent();
+  const bool several = launcher.starts_each_worker();
+  const std::string_view command = launcher.is_agent() ? plan.agent_name : program;
+  const std::string name(several ? "the workers" : command);
   Verdict verdict{.code = exit_code_of(ending),
                   .cause = ending.stop_signal ? Cause::stopped : Cause::none,
                   .sentence = end_in_words(ending, name, several)};

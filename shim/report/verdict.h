@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "base/fault.h"
+#include "launchers/launcher.h"
 #include "launchers/torchrun/error_file.h"
 #include "link/message.h"
 #include "node/cgroup.h"
 #include "node/oom_kills.h"
-#include "plan/launch.h"
 #include "settings/settings.h"
 #include "supervise/ending.h"
 

@@ -5,6 +5,9 @@
 #include <catch2/catch.hpp>
 #include <csignal>
 
+#include "launchers/native/native_launcher.h"
+#include "launchers/torchrun/torchrun_launcher.h"
+
 using namespace rankshim;
 using supervise::Ending;
 using supervise::WorkerEnd;
@@ -30,9 +33,10 @@ Ending torchrun(std::vector<WorkerEnd> workers) {
   return ending;
 }
 
-LaunchChoice chosen(Launcher launcher) {
+template <class Kind>
+LaunchChoice chosen() {
   LaunchChoice choice;
-  choice.launcher = std::move(launcher);
+  choice.launcher = std::make_shared<Kind>();
   return choice;
 }
 
@@ -86,7 +90,7 @@ TEST_CASE("a node that --strict ended because it trains alone is 78, whatever th
 TEST_CASE("the first worker that failed by itself is the cause, with its own code", "[verdict]") {
   const Ending ending = torchrun({worker(0, 0, 1s), worker(1, exited(42), 2s), worker(0, SIGTERM, 3s)});
   const Details details;
-  const Verdict verdict = judge(ending, chosen(TorchrunLauncher{}), train, details);
+  const Verdict verdict = judge(ending, chosen<TorchrunLauncher>(), train, details);
   CHECK(verdict.code == 42);
   CHECK(verdict.failed);
   REQUIRE(verdict.root);
@@ -102,7 +106,7 @@ TEST_CASE("each of several nodes reports only on itself, and names another that 
           "[verdict]") {
   const std::optional<supervise::NodeNumbers> numbers{{.node_rank = 1, .nodes = 2}};
   const Verdict own =
-      judge(torchrun({worker(1, exited(42), 2s)}), chosen(TorchrunLauncher{}), train, {}, numbers);
+      judge(torchrun({worker(1, exited(42), 2s)}), chosen<TorchrunLauncher>(), train, {}, numbers);
   CHECK(own.sentence ==
         "worker 1 (rank 9, pid 101) failed first on node 1 of 2: it ended with code 42; torchrun ended "
         "with code 1 after 10.0 s");
@@ -111,23 +115,23 @@ TEST_CASE("each of several nodes reports only on itself, and names another that 
   const Details gloo = with_error(
       1, "RuntimeError: [../gloo/transport/tcp/pair.cc:547] Connection closed by peer [10.0.0.1]:4711");
   const Ending raised = torchrun({worker(1, exited(1), 2s)});
-  const Verdict lost = judge(raised, chosen(TorchrunLauncher{}), train, gloo, numbers);
+  const Verdict lost = judge(raised, chosen<TorchrunLauncher>(), train, gloo, numbers);
   CHECK(lost.root.value().lost_peer);
   CHECK(lost.cause == Cause::peer);
   CHECK(
       lost.sentence ==
       "lost its peer 10.0.0.1; see that node's report: worker 1 (rank 9, pid 101) on node 1 of 2 ended with "
       "code 1 after 10.0 s (RuntimeError: Connection closed by peer [10.0.0.1]:4711)");
-  CHECK_FALSE(judge(raised, chosen(TorchrunLauncher{}), train, gloo).root.value().lost_peer);  // a node alone
+  CHECK_FALSE(judge(raised, chosen<TorchrunLauncher>(), train, gloo).root.value().lost_peer);  // a node alone
 
   const Verdict watchdog =
-      judge(torchrun({worker(0, SIGABRT, 2s)}), chosen(TorchrunLauncher{}), train, {}, numbers);
+      judge(torchrun({worker(0, SIGABRT, 2s)}), chosen<TorchrunLauncher>(), train, {}, numbers);
   CHECK(watchdog.sentence ==
         "aborted, by itself or by NCCL's watchdog because another node failed; see the other nodes' reports: "
         "worker 0 (rank 8, pid 100) on node 1 of 2 was ended by SIGABRT after 10.0 s");
   Details without;  // without an accelerator there is no NCCL
   without.has_accelerators = false;
-  CHECK_FALSE(judge(torchrun({worker(0, SIGABRT, 2s)}), chosen(TorchrunLauncher{}), train, without, numbers)
+  CHECK_FALSE(judge(torchrun({worker(0, SIGABRT, 2s)}), chosen<TorchrunLauncher>(), train, without, numbers)
                   .root.value()
                   .lost_peer);
 }
@@ -135,7 +139,7 @@ TEST_CASE("each of several nodes reports only on itself, and names another that 
 TEST_CASE("an exception of a worker that a signal ended is told in order", "[verdict]") {
   const Details details = with_error(1, "RuntimeError: boom");
   CHECK(
-      judge(torchrun({worker(1, SIGTERM, 2s)}), chosen(TorchrunLauncher{}), train, details).sentence ==
+      judge(torchrun({worker(1, SIGTERM, 2s)}), chosen<TorchrunLauncher>(), train, details).sentence ==
       "worker 1 (rank 9, pid 101) failed first: it was ended by SIGTERM, after RuntimeError: boom; torchrun "
       "ended with code 1 after 10.0 s");
 }
@@ -146,21 +150,24 @@ TEST_CASE("a program in front of torchrun is what ended, as far as no worker is 
   behind.argv = {"timeout", "4", "torchrun", "train.py"};
   Ending ending = torchrun({});
   ending.number = 124;
-  CHECK(judge(ending, chosen(TorchrunLauncher{.is_wrapped = true}), behind, {}).sentence ==
-        "timeout ended with code 124 after 10.0 s");
+  LaunchChoice wrapped;
+  TorchrunCommand own;
+  own.begins_at = 1;
+  wrapped.launcher = std::make_shared<TorchrunLauncher>(std::make_shared<TorchrunCommand>(own));
+  CHECK(judge(ending, wrapped, behind, {}).sentence == "timeout ended with code 124 after 10.0 s");
 }
 
 TEST_CASE("workers of the native launcher are several", "[verdict]") {
   Ending ending = torchrun({worker(0, 0, 6s), worker(1, 0, 7s)});
   ending.number = 0;
-  CHECK(judge(ending, chosen(NativeLauncher{}), train, {}).sentence ==
+  CHECK(judge(ending, chosen<NativeLauncher>(), train, {}).sentence ==
         "the workers ended with code 0 after 10.0 s");
   ending.stop_signal = SIGTERM;
   ending.stopped_at = start + 5s;
-  CHECK(judge(ending, chosen(NativeLauncher{}), train, {}).sentence ==
+  CHECK(judge(ending, chosen<NativeLauncher>(), train, {}).sentence ==
         "the workers ended with code 0 after 10.0 s; SIGTERM had asked them to stop");
   const Ending failed = torchrun({worker(1, exited(1), 2s)});
-  CHECK(judge(failed, chosen(NativeLauncher{}), train, {}).sentence ==
+  CHECK(judge(failed, chosen<NativeLauncher>(), train, {}).sentence ==
         "worker 1 (rank 9, pid 101) failed first: it ended with code 1 after 10.0 s");
 }
 
@@ -170,7 +177,7 @@ TEST_CASE("what ends after the agent or after a stop is no cause", "[verdict]") 
   killed.kind = Ending::Kind::signalled;
   killed.number = SIGKILL;
   killed.leftovers = 2;
-  const Verdict verdict = judge(killed, chosen(TorchrunLauncher{}), train, details);
+  const Verdict verdict = judge(killed, chosen<TorchrunLauncher>(), train, details);
   CHECK(verdict.code == 137);
   REQUIRE(verdict.root);
   CHECK(verdict.root->who == "launcher");
@@ -180,7 +187,7 @@ TEST_CASE("what ends after the agent or after a stop is no cause", "[verdict]") 
   Ending stopped = torchrun({worker(0, exited(3), 6s), worker(1, 0, 6s)});
   stopped.stop_signal = SIGTERM;
   stopped.stopped_at = start + 5s;
-  const Verdict after = judge(stopped, chosen(TorchrunLauncher{}), train, details);
+  const Verdict after = judge(stopped, chosen<TorchrunLauncher>(), train, details);
   CHECK(after.code == 143);
   CHECK_FALSE(after.failed);
   CHECK_FALSE(after.root);
@@ -194,7 +201,7 @@ TEST_CASE("a launcher that was asked to stop is stopped, whatever its workers ma
   saved.stopped_at = start + 5s;
   for (const int code : {0, 1}) {  // 0: the signal was --worker-signals'
     saved.number = code;
-    const Verdict verdict = judge(saved, chosen(TorchrunLauncher{}), train, details);
+    const Verdict verdict = judge(saved, chosen<TorchrunLauncher>(), train, details);
     CHECK(verdict.code == 143);
     CHECK(verdict.cause == Cause::stopped);
     CHECK_FALSE(verdict.failed);
@@ -204,18 +211,18 @@ TEST_CASE("a launcher that was asked to stop is stopped, whatever its workers ma
   Ending failed = torchrun({worker(0, exited(3), 4s), worker(1, 0, 6s)});
   failed.stop_signal = SIGTERM;
   failed.stopped_at = start + 5s;
-  CHECK(judge(failed, chosen(TorchrunLauncher{}), train, details).code == 3);
+  CHECK(judge(failed, chosen<TorchrunLauncher>(), train, details).code == 3);
 
   Ending done = torchrun({worker(0, 0, 3s), worker(1, 0, 4s)});  // while torchrun waited for other nodes
   done.stop_signal = SIGTERM;
   done.stopped_at = start + 5s;
-  const Verdict verdict = judge(done, chosen(TorchrunLauncher{}), train, details);
+  const Verdict verdict = judge(done, chosen<TorchrunLauncher>(), train, details);
   CHECK(verdict.code == 0);
   CHECK(verdict.cause == Cause::none);
 
   Ending program;
   program.stop_signal = SIGTERM;
-  CHECK(judge(program, chosen(NoLauncher{}), train, details).code == 0);
+  CHECK(judge(program, chosen<Launcher>(), train, details).code == 0);
 }
 
 TEST_CASE("a worker that failed because the rendezvous' host was lost is reported with that", "[verdict]") {
@@ -224,7 +231,7 @@ TEST_CASE("a worker that failed because the rendezvous' host was lost is reporte
   details.agent_writes_error = true;
   details.agent.message = "RendezvousConnectionError: The connection to the C10d store has failed.";
   const Verdict verdict =
-      judge(torchrun({worker(1, exited(1), 2s)}), chosen(TorchrunLauncher{}), train, details, numbers);
+      judge(torchrun({worker(1, exited(1), 2s)}), chosen<TorchrunLauncher>(), train, details, numbers);
   CHECK(verdict.root.value().lost_peer);
   CHECK(verdict.sentence ==
         "lost the node that hosts the rendezvous; see its report: worker 1 (rank 9, pid 101) on node 1 of 2 "
@@ -237,7 +244,7 @@ TEST_CASE("a launcher that failed itself and ended its workers is the cause", "[
   Details store;
   store.agent_writes_error = true;
   store.agent.message = "RendezvousConnectionError: The connection to the C10d store has failed.";
-  const Verdict verdict = judge(ended, chosen(TorchrunLauncher{}), train, store, numbers);
+  const Verdict verdict = judge(ended, chosen<TorchrunLauncher>(), train, store, numbers);
   CHECK(verdict.code == 1);
   REQUIRE(verdict.root);
   CHECK(verdict.root->who == "launcher");
@@ -248,23 +255,23 @@ TEST_CASE("a launcher that failed itself and ended its workers is the cause", "[
         "itself");
 
   // A worker that failed before torchrun did, over the same.
-  CHECK(judge(torchrun({worker(1, exited(42), 2s), worker(0, SIGTERM, 9s)}), chosen(TorchrunLauncher{}),
+  CHECK(judge(torchrun({worker(1, exited(42), 2s), worker(0, SIGTERM, 9s)}), chosen<TorchrunLauncher>(),
               train, store)
             .code == 42);
   // A copy of a worker's exception.
   Details copied = with_error(0, "SystemExit: 143");
   copied.agent_writes_error = true;
   copied.agent.message = "SystemExit: 143";
-  CHECK(judge(torchrun({worker(0, exited(143), 2s)}), chosen(TorchrunLauncher{}), train, copied)
+  CHECK(judge(torchrun({worker(0, exited(143), 2s)}), chosen<TorchrunLauncher>(), train, copied)
             .root.value()
             .who == "worker");
 
   // If torchrun would have written an error and did not, another process sent the TERM.
   const Ending terminated = torchrun({worker(0, SIGTERM, 9s), worker(1, SIGTERM, 9s)});
   Details silent;
-  CHECK(judge(terminated, chosen(TorchrunLauncher{}), train, silent).code == 1);
+  CHECK(judge(terminated, chosen<TorchrunLauncher>(), train, silent).code == 1);
   silent.agent_writes_error = true;
-  CHECK(judge(terminated, chosen(TorchrunLauncher{}), train, silent).code == 143);
+  CHECK(judge(terminated, chosen<TorchrunLauncher>(), train, silent).code == 143);
 }
 
 TEST_CASE("a node that trained alone says so in its last line", "[verdict]") {
@@ -272,11 +279,11 @@ TEST_CASE("a node that trained alone says so in its last line", "[verdict]") {
   ending.ran = 10s;
   ending.workers.trains_alone = "this node trains alone: worker 12 has WORLD_SIZE=1, but the job has 2";
   ending.workers.trained_alone = "trained alone (world 1 of 2)";
-  const Verdict well = judge(ending, chosen(NoLauncher{}), train, {});
+  const Verdict well = judge(ending, chosen<Launcher>(), train, {});
   CHECK(well.sentence.ends_with(" ended with code 0 after 10.0 s, but trained alone (world 1 of 2)"));
   CHECK((well.code == 0 && well.is_doubtful && !well.failed));
   ending.number = 3;
-  CHECK(judge(ending, chosen(NoLauncher{}), train, {})
+  CHECK(judge(ending, chosen<Launcher>(), train, {})
             .sentence.ends_with(" ended with code 3 after 10.0 s; it trained alone (world 1 of 2)"));
 }
 
@@ -284,30 +291,30 @@ TEST_CASE("a KILL is reported as out of memory only if the kernel counted one", 
   const Ending ending = torchrun({worker(1, SIGKILL, 2s)});
   const Details none = with_kills(0);
   const Details one = with_kills(1);
-  CHECK(judge(ending, chosen(TorchrunLauncher{}), train, none).cause == Cause::none);
-  const Verdict verdict = judge(ending, chosen(TorchrunLauncher{}), train, one);
+  CHECK(judge(ending, chosen<TorchrunLauncher>(), train, none).cause == Cause::none);
+  const Verdict verdict = judge(ending, chosen<TorchrunLauncher>(), train, one);
   CHECK(verdict.cause == Cause::oom);
   CHECK(verdict.code == 137);
   CHECK(verdict.sentence.find("SIGKILL (out of memory: the limit is 512 MiB)") != std::string::npos);
 
   // An earlier one, that this worker outlived.
   const Details earlier = with_kills(1, {.own = false, .of_child = true});
-  const Verdict later = judge(ending, chosen(TorchrunLauncher{}), train, earlier);
+  const Verdict later = judge(ending, chosen<TorchrunLauncher>(), train, earlier);
   CHECK(later.cause == Cause::none);
   CHECK_THAT(later.sentence, Catch::Contains("SIGKILL (earlier, the kernel killed a process because the "
                                              "memory limit was reached: the limit is 512 MiB)"));
 
   Ending program;
   program.number = 137;  // a shell that reports how its child ended
-  CHECK(judge(program, chosen(NoLauncher{}), train, one).cause == Cause::oom);
-  CHECK(judge(program, chosen(NoLauncher{}), train, with_kills(1, {.own = true, .of_child = false})).cause ==
+  CHECK(judge(program, chosen<Launcher>(), train, one).cause == Cause::oom);
+  CHECK(judge(program, chosen<Launcher>(), train, with_kills(1, {.own = true, .of_child = false})).cause ==
         Cause::none);
   program.number = 1;
-  const Verdict other = judge(program, chosen(NoLauncher{}), train, one);
+  const Verdict other = judge(program, chosen<Launcher>(), train, one);
   CHECK(other.cause == Cause::none);
   CHECK(other.sentence.ends_with(
       " (the kernel killed a process because the memory limit was reached: the limit is 512 MiB)"));
-  CHECK(judge(program, chosen(NoLauncher{}), train, with_kills(2)).sentence.find("killed 2 processes") !=
+  CHECK(judge(program, chosen<Launcher>(), train, with_kills(2)).sentence.find("killed 2 processes") !=
         std::string::npos);
 }
 
@@ -326,7 +333,7 @@ TEST_CASE("a worker whose child was killed for its memory, by its own words, is 
     const auto verdict_with = [&](const OomEvidence& evidence) {
       Details details = with_kills(1, evidence);
       details.workers[0].message = message;
-      return judge(torchrun({worker(0, exited(1), 2s)}), chosen(TorchrunLauncher{}), train, details);
+      return judge(torchrun({worker(0, exited(1), 2s)}), chosen<TorchrunLauncher>(), train, details);
     };
     const Verdict verdict = verdict_with({.own = false, .of_child = true});
     CHECK((verdict.cause == Cause::oom) == is_oom);
@@ -338,7 +345,7 @@ TEST_CASE("a worker whose child was killed for its memory, by its own words, is 
 TEST_CASE("where the kernel does not tell, the error file does", "[verdict]") {
   const Ending ending = torchrun({worker(0, 0, 1s, false), worker(1, 0, 2s, false)});
   const Details details = with_error(1, "ValueError: boom\nmore");
-  const Verdict verdict = judge(ending, chosen(TorchrunLauncher{}), train, details);
+  const Verdict verdict = judge(ending, chosen<TorchrunLauncher>(), train, details);
   REQUIRE(verdict.root);
   CHECK(verdict.root->local_rank == 1U);
   CHECK(verdict.root->source == "error file");
@@ -349,7 +356,7 @@ TEST_CASE("where the kernel does not tell, the error file does", "[verdict]") {
 TEST_CASE("the agent's error is reported if no worker failed", "[verdict]") {
   Details details;
   details.agent.message = "DistStoreError: Timed out";
-  const Verdict verdict = judge(torchrun({}), chosen(TorchrunLauncher{}), train, details);
+  const Verdict verdict = judge(torchrun({}), chosen<TorchrunLauncher>(), train, details);
   CHECK(verdict.code == 1);
   CHECK(verdict.sentence == "torchrun ended with code 1 after 10.0 s (DistStoreError: Timed out)");
 }
@@ -358,14 +365,14 @@ TEST_CASE("a bus error, or shared memory that cannot be had, names what is left 
   Details details;
   details.shm = "/dev/shm has 0 MiB of 64 MiB left";
   const Verdict verdict =
-      judge(torchrun({worker(0, SIGBUS, 1s)}), chosen(TorchrunLauncher{}), train, details);
+      judge(torchrun({worker(0, SIGBUS, 1s)}), chosen<TorchrunLauncher>(), train, details);
   CHECK(verdict.sentence.find("SIGBUS (/dev/shm has 0 MiB of 64 MiB left)") != std::string::npos);
   details.workers[0].message =
       "RuntimeError: unable to allocate shared memory(shm) for file </torch_1>: No space";
-  CHECK(judge(torchrun({worker(0, exited(1), 1s)}), chosen(TorchrunLauncher{}), train, details)
+  CHECK(judge(torchrun({worker(0, exited(1), 1s)}), chosen<TorchrunLauncher>(), train, details)
             .sentence.find("No space; /dev/shm has 0 MiB of 64 MiB left)") != std::string::npos);
   details.workers = {{0, {"OSError: [Errno 28] No space left on device: '/psm_f00'", ""}}};
-  CHECK(judge(torchrun({worker(0, exited(1), 1s)}), chosen(TorchrunLauncher{}), train, details)
+  CHECK(judge(torchrun({worker(0, exited(1), 1s)}), chosen<TorchrunLauncher>(), train, details)
             .sentence.find("/psm_f00'; /dev/shm has 0 MiB of 64 MiB left)") != std::string::npos);
 }
 
@@ -374,7 +381,7 @@ TEST_CASE("a port that another process holds is told with its holder, only where
   Details details = with_error(0, "DistNetworkError: The server socket has failed, name: EADDRINUSE");
   details.port_holder = "port 29500 is held by python3 (pid 17)";
   const auto told = [&] {
-    return judge(torchrun({worker(0, exited(1), 2s)}), chosen(TorchrunLauncher{}), train, details).sentence;
+    return judge(torchrun({worker(0, exited(1), 2s)}), chosen<TorchrunLauncher>(), train, details).sentence;
   };
   CHECK_THAT(told(), Catch::Contains("name: EADDRINUSE; port 29500 is held by python3 (pid 17))"));
   details.workers[0].message = "OSError: [Errno 98] Address already in use";
@@ -387,7 +394,7 @@ TEST_CASE("the code with which a shell tells of a signal is explained", "[verdic
   Ending ending;
   const auto told = [&](int code, const Details& details) {
     ending.number = code;
-    return judge(ending, chosen(NoLauncher{}), train, details).sentence;
+    return judge(ending, chosen<Launcher>(), train, details).sentence;
   };
   CHECK(told(137, {}) ==
         "train ended with code 137 after 0.0 s (128 + 9: SIGKILL killed a process in it; check its memory "
@@ -403,7 +410,7 @@ TEST_CASE("where a script called sys.exit is told, and is neither an exception n
   Details details = with_error(0, "sys.exit(3) at train.py, line 7");
   details.agent.message = "sys.exit(3) at train.py, line 7";
   const Verdict verdict =
-      judge(torchrun({worker(0, exited(3), 2s)}), chosen(TorchrunLauncher{}), train, details);
+      judge(torchrun({worker(0, exited(3), 2s)}), chosen<TorchrunLauncher>(), train, details);
   CHECK(verdict.sentence ==
         "worker 0 (rank 8, pid 100) failed first: it ended with code 3 (sys.exit(3) at train.py, line 7); "
         "torchrun ended with code 1 after 10.0 s");
@@ -427,7 +434,7 @@ TEST_CASE("a sys.exit that was caught does not explain another end", "[verdict]"
     INFO(one.call << ", status " << one.status);
     const Details details = with_error(0, one.call);
     const Verdict verdict =
-        judge(torchrun({worker(0, one.status, 2s)}), chosen(TorchrunLauncher{}), train, details);
+        judge(torchrun({worker(0, one.status, 2s)}), chosen<TorchrunLauncher>(), train, details);
     REQUIRE(verdict.root);
     CHECK((verdict.root->error != nullptr) == one.explains);
     CHECK((verdict.sentence.find(one.call) != std::string::npos) == one.explains);
@@ -438,7 +445,7 @@ TEST_CASE("a sys.exit gives the code where the kernel does not show it", "[verdi
   const Details details = with_error(0, "sys.exit(3) at train.py, line 7");
   supervise::WorkerEnd unknown = worker(0, 0, 2s);
   unknown.status_known = false;
-  const Verdict verdict = judge(torchrun({unknown}), chosen(TorchrunLauncher{}), train, details);
+  const Verdict verdict = judge(torchrun({unknown}), chosen<TorchrunLauncher>(), train, details);
   REQUIRE(verdict.root);
   CHECK(verdict.code == 3);
   CHECK(verdict.root->error != nullptr);
@@ -454,12 +461,12 @@ TEST_CASE("nodes that never came give 75, whichever program gave up", "[verdict]
     details.agent.message = given_up;
     Ending ending = torchrun({});
     ending.workers.attempts = 0;
-    const Verdict verdict = judge(ending, chosen(TorchrunLauncher{}), train, details);
+    const Verdict verdict = judge(ending, chosen<TorchrunLauncher>(), train, details);
     CHECK(verdict.code == 75);
     CHECK(verdict.cause == Cause::wait);
     CHECK(verdict.sentence.starts_with(
         "the other nodes did not join in time; torchrun ended with code 1 after"));
-    CHECK(judge(torchrun({}), chosen(TorchrunLauncher{}), train, details).code ==
+    CHECK(judge(torchrun({}), chosen<TorchrunLauncher>(), train, details).code ==
           1);  // later, for its next workers
   }
 
@@ -468,7 +475,7 @@ TEST_CASE("nodes that never came give 75, whichever program gave up", "[verdict]
   killed.number = SIGKILL;
   killed.killed_by_us = true;
   killed.workers.never_met = true;
-  const Verdict verdict = judge(killed, chosen(TorchrunLauncher{}), train, {});
+  const Verdict verdict = judge(killed, chosen<TorchrunLauncher>(), train, {});
   CHECK(verdict.code == 75);
   CHECK(verdict.failed);
   CHECK(verdict.cause == Cause::wait);
@@ -477,7 +484,7 @@ TEST_CASE("nodes that never came give 75, whichever program gave up", "[verdict]
       "the other nodes did not join in time; torchrun was ended by SIGKILL after 10.0 s, killed by rankshim");
 
   killed.workers.unreached = "torchrun could not reach m:1 within 10 s: port closed (connection refused)";
-  const Verdict alone = judge(killed, chosen(TorchrunLauncher{}), train, {});
+  const Verdict alone = judge(killed, chosen<TorchrunLauncher>(), train, {});
   CHECK(alone.code == 75);
   CHECK(alone.anchor == Anchor::port_closed);
   CHECK(alone.sentence.starts_with(killed.workers.unreached + "; torchrun was ended by SIGKILL"));
@@ -487,7 +494,7 @@ TEST_CASE("the verdict names what did not stop", "[verdict]") {
   Ending ending = torchrun({});
   ending.stop_signal = SIGTERM;
   ending.did_not_stop = "worker 0 (rank 8, pid 17, state S, in futex_do_wait) did not stop in 1.6 s";
-  CHECK(judge(ending, chosen(TorchrunLauncher{}), train, {})
+  CHECK(judge(ending, chosen<TorchrunLauncher>(), train, {})
             .sentence.ends_with("; SIGTERM had asked it to stop; worker 0 (rank 8, pid 17, state S, in "
                                 "futex_do_wait) did not stop in 1.6 s"));
 }
@@ -553,11 +560,11 @@ TEST_CASE("a worker whose end no kernel shows is known from torchrun", "[verdict
   Details details;
   details.told_by_torchrun = WorkerEnd{.pid = 101, .local_rank = 1, .rank = 9, .status = SIGKILL};
   for (const Ending& ending : {torchrun({worker(0, 0, 1s, false), worker(1, 0, 2s, false)}), torchrun({})}) {
-    const Verdict verdict = judge(ending, chosen(TorchrunLauncher{}), train, details);
+    const Verdict verdict = judge(ending, chosen<TorchrunLauncher>(), train, details);
     CHECK(verdict.code == 137);
     CHECK(verdict.root.value().signal == SIGKILL);
     CHECK(verdict.sentence.starts_with("worker 1 (rank 9, pid 101) failed first: it was ended by SIGKILL; "));
   }
   // What the kernel shows is better.
-  CHECK(judge(torchrun({worker(1, exited(42), 2s)}), chosen(TorchrunLauncher{}), train, details).code == 42);
+  CHECK(judge(torchrun({worker(1, exited(42), 2s)}), chosen<TorchrunLauncher>(), train, details).code == 42);
 }

@@ -66,7 +66,7 @@ Attempts::Attempts(const Settings& settings, const Job& job)
       permanent_(*settings.get<Ends>(Option::permanent)),
       longest_pause_(
           std::min(*settings.time(Option::restart_pause), *settings.time(Option::wait_timeout) / 2)) {
-  if (!of_the_job_ && job.choice.natively()) limit_.most = job.topology.max_restarts();
+  if (!of_the_job_ && job.choice.launcher->starts_each_worker()) limit_.most = job.topology.max_restarts();
 }
 
 void Attempts::begin(unsigned number, Time now) {

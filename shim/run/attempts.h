@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "launchers/launcher.h"
 #include "link/message.h"
-#include "plan/launch.h"
 #include "report/verdict.h"
 #include "settings/settings.h"
 

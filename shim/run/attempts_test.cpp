@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "launchers/native/native_launcher.h"
+#include "launchers/torchrun/torchrun_launcher.h"
 #include "node/fake_node_for_test.h"
 #include "settings/settings.h"
 
@@ -12,11 +14,11 @@ using std::chrono::seconds;
 
 const Attempts::Time start{};
 
-Attempts attempts(std::vector<std::string> words, Launcher launcher = {}) {
+Attempts attempts(std::vector<std::string> words, std::shared_ptr<const Launcher> launcher = no_launcher()) {
   const FakeNode node({});
   Job job;
   job.topology.facts[Fact::max_restarts] = Value{"2"};
-  job.choice.launcher = launcher;
+  job.choice.launcher = std::move(launcher);
   words.insert(words.end(), {"--", "train.py"});
   const auto read = read_settings(words, node);
   return {std::get<Invocation>(read).settings, job};
@@ -207,8 +209,8 @@ TEST_CASE("a stop from outside is never followed by another attempt, and needs n
 }
 
 TEST_CASE("--max-restarts counts for the native launcher alone, and nothing is permanent then") {
-  CHECK_FALSE(attempts({}, TorchrunLauncher{}).allowed());
-  Attempts job = attempts({}, NativeLauncher{});
+  CHECK_FALSE(attempts({}, std::make_shared<TorchrunLauncher>()).allowed());
+  Attempts job = attempts({}, std::make_shared<NativeLauncher>());
   CHECK(job.allowed());
   CHECK_FALSE(job.of_the_job());
   link::Stop stop = failure(outcome::Cause::exited, 2);

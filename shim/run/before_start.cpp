@@ -173,8 +173,7 @@ awaitable<FoundTorch> check_python(const Run& run, const Job& job) {
   FoundTorch found;
   if (choice.python.empty()) co_return found;
   const std::string python = run.node.find_program(choice.python.front()).value_or(choice.python.front());
-  std::vector<std::string> wanted;
-  if (const auto* torchrun = choice.as<TorchrunLauncher>()) wanted = torchrun->more;
+  std::vector<std::string> wanted = choice.launcher->torchrun_args();
   for (;;) {
     const supervise::Ending asked = co_await ask_for_torch(run, choice.python, wanted);
     if (const auto signal = asked_to_stop(asked))

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/fault.h"
-#include "launchers/torchrun/torchrun_plan.h"
-#include "plan/launch.h"
+#include "launchers/launcher.h"
+#include "launchers/torchrun/torchrun_launcher.h"
 #include "report/verdict.h"
 #include "run/run.h"
 #include "wait/wait.h"

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
+#include "launchers/temporary_folder.h"
 #include "launchers/torchrun/error_file.h"
-#include "launchers/torchrun/temporary_folder.h"
 #include "node/port_holder.h"
 #include "report/redact.h"
 
@@ -24,7 +24,7 @@ ErrorFiles::ErrorFiles(const Run& run, const Job& job, const Environment& enviro
     : run_(run),
       job_(job),
       failure_(folder.has_site ? folder.path + "/failure.json" : std::string()),
-      launchers_(find_agent_error_file(job.choice, environment, folder)),
+      launchers_(job.choice.launcher->error_file(environment, folder)),
       launchers_before_(launchers_ == folder.error_file() ? "" : run.node.file(launchers_).value_or("")) {}
 
 PythonError ErrorFiles::read(const std::string& path) const {
@@ -57,10 +57,10 @@ Details ErrorFiles::gather(const supervise::Ending& ending, bool is_unused) cons
     for (unsigned worker = 0; worker < job_.topology.workers(); ++worker)
       details.workers[worker] = read(error_file_of(ending.workers.error_folder, worker));
   }
-  if (job_.choice.natively()) details.agent_writes_error = true;  // there is none that could fail
+  const Launcher& launcher = *job_.choice.launcher;
+  details.agent_writes_error = launcher.starts_each_worker();  // there is no agent that could fail
   if (!launchers_.empty() && !ending.stop_signal) {
-    const auto* torchrun = job_.choice.as<TorchrunLauncher>();
-    details.agent_writes_error = torchrun != nullptr && !torchrun->tells_local_rank;
+    details.agent_writes_error = launcher.writes_error();
     if (run_.node.file(launchers_).value_or("") != launchers_before_) details.agent = read(launchers_);
   }
   details.shm = describe_shm();

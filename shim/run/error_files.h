@@ -2,10 +2,10 @@
 
 #include <string>
 
+#include "launchers/launcher.h"
 #include "launchers/torchrun/error_file.h"
-#include "launchers/torchrun/torchrun_plan.h"
+#include "launchers/torchrun/torchrun_launcher.h"
 #include "link/message.h"
-#include "plan/launch.h"
 #include "report/verdict.h"
 #include "run/run.h"
 #include "supervise/ending.h"

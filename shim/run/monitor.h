@@ -9,12 +9,12 @@
 #include <string_view>
 #include <vector>
 
+#include "launchers/launcher.h"
 #include "link/link.h"
 #include "loop/loop.h"
 #include "node/cgroup.h"
 #include "node/node.h"
 #include "node/oom_kills.h"
-#include "plan/launch.h"
 #include "report/exit_report.h"
 #include "report/files.h"
 #include "run/status.h"

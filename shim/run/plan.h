@@ -3,9 +3,8 @@
 #include <memory>
 
 #include "base/fault.h"
+#include "launchers/launcher.h"
 #include "launchers/torchrun/torchrun_command.h"
-#include "launchers/torchrun/torchrun_plan.h"
-#include "plan/launch.h"
 
 namespace rankshim {
 

@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "launchers/launcher.h"
 #include "node/node.h"
-#include "plan/launch.h"
 #include "report/verdict.h"
 #include "run/monitor.h"
 #include "settings/settings.h"
@@ -31,20 +31,6 @@ supervise::Policy plan_supervision(const Settings& settings);
 
 /// Which processes get a signal, by --signal-scope.
 supervise::SignalScope signal_scope(const Settings& settings);
-
-/// The notices (plan/launch.h) if the command starts Python workers: torchrun and other launchers would die
-/// of them, and a worker that still imports. Not in a shell, which could not trap them any more (POSIX,
-/// trap).
-supervise::SignalSet ignored_at_start(const LaunchChoice& choice, const LaunchPlan& plan,
-                                      const Settings& settings);
-
-/// Makes the object that answers the supervisor's questions about the command's workers, by what starts them.
-/// `log_folder` is the launcher's; empty: none. It serves one attempt.
-std::shared_ptr<supervise::Launcher> make_launcher(const Run& run, const Job& job,
-                                                   const std::string& log_folder, unsigned attempt);
-
-/// The folder for the launcher's logs: the user's, or else the temporary one. Empty if there is none.
-std::string make_log_folder(const Job& job, const std::string& temporary);
 
 /// Publishes a verdict, whatever it is: the last line on stderr, the report, the termination log, the
 /// post-stop hook, and the hold of a failed container. `job` is null if there was none yet, `ending` if

@@ -15,12 +15,12 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "base/text.h"
-#include "launchers/torchrun/temporary_folder.h"
+#include "launchers/launcher.h"
+#include "launchers/temporary_folder.h"
 #include "loop/loop.h"
 #include "node/process.h"
 #include "node/shared_memory.h"
 #include "node/slurm_step.h"
-#include "plan/launch.h"
 #include "run/attempts.h"
 #include "run/before_start.h"
 #include "run/error_files.h"
@@ -38,13 +38,14 @@ using std::chrono::steady_clock;
 void announce(const Job& job, const FoundTorch& torch, const std::vector<std::string>& command) {
   const Facts& facts = job.topology.facts;
   const std::string& program = job.choice.interpreter.empty() ? command.front() : job.choice.interpreter;
-  const std::string what = job.choice.by_torchrun() ? std::string(torch.agent_name()) : program;
+  const std::string what = job.choice.launcher->has_agent() ? std::string(torch.agent_name()) : program;
   if (job.topology.is<Idle>() || job.topology.platform.is_off()) return log::info("starting {}", what);
   if (const auto* process = job.topology.as<CreatedProcess>())
     return log::info("rank {} of {} on {}, master {}; starting {}", process->rank, process->world_size,
                      job.topology.platform.name(), job.topology.master()->text(), what);
   const std::string workers = counted(facts.text(Fact::nproc_per_node), "worker");
-  if (job.topology.is<LoneNode>() && !job.choice.launches()) return log::info("one node; starting {}", what);
+  if (job.topology.is<LoneNode>() && !job.choice.launcher->launches())
+    return log::info("one node; starting {}", what);
   if (job.topology.is<LoneNode>()) return log::info("one node, {}; starting {}", workers, what);
   const auto& rank = facts[Fact::node_rank];
   const Master* known = job.topology.master();
@@ -205,11 +206,12 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
   if (!all.reached.addresses.empty()) master_address = all.reached.addresses.front();
   announce(job, all.torch, all.arguments);
   // All nodes begin this phase at one moment, by which rankshim-review aligns their clocks.
-  run.monitor.enter(job.choice.launches() ? "launch" : "run", {},
+  run.monitor.enter(job.choice.launcher->launches() ? "launch" : "run", {},
                     whole != nullptr ? whole->link().launched_at() : link::now());
   const LaunchInput input{job.topology, run.settings, all.arguments, run.node};
   TemporaryFolder folder(job.choice, plan_site(job.choice, input, master_address), run.node);
-  if (!all.log_folder || job.choice.log_dir.empty()) all.log_folder = make_log_folder(job, folder.own().path);
+  if (!all.log_folder || job.choice.log_dir.empty())
+    all.log_folder = job.choice.launcher->make_log_folder(job, folder.own().path);
   const LaunchPlan plan =
       plan_launch(job.choice, input,
                   {.torch = all.torch,
@@ -221,14 +223,16 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
   supervise::Command command{plan.argv, environment.entries()};
   if (whole != nullptr) command.open_files = whole->link().inherited_limit();
   const ErrorFiles error_files(run, job, environment, folder.own());
-  auto launcher = make_launcher(run, job, *all.log_folder, all.attempts.number());
+  if (!job.choice.note.empty()) log::info("{}", job.choice.note);
+  auto launcher = job.choice.launcher->workers(
+      {run.io, job.topology, run.settings, run.node, *all.log_folder, all.attempts.number()});
   supervise::Policy policy = plan_supervision(run.settings);
   policy.scope = signal_scope(run.settings);
   policy.stacks = run.settings.flag(Option::stacks);
   policy.ctty = run.settings.flag(Option::ctty);
   policy.launcher = launcher.get();
   policy.worker_signals = *run.settings.get<supervise::SignalSet>(Option::worker_signals);
-  policy.ignored_at_start = ignored_at_start(job.choice, plan, run.settings);
+  policy.ignored_at_start = job.choice.launcher->ignored_at_start(plan, job.choice, input);
   policy.sent_to_all = [&all](const supervise::Signal& signal) {
     return all.step.has_signalled_all(static_cast<pid_t>(signal.sender));
   };

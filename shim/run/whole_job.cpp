@@ -62,7 +62,7 @@ link::Options plan_link(const Run& run, const Job& job, const StaticNode& node,
   options.self.rank = node.rank;
   options.self.nnodes = node.nodes;
   options.self.workers = node.workers;
-  options.self.launcher = job.choice.launcher_name();
+  options.self.launcher = job.choice.launcher->name();
   options.self.host = run.node.host_name();
   options.self.pod = variable("POD_NAME");
   options.self.platform_node = variable("NODE_NAME");
@@ -75,7 +75,7 @@ link::Options plan_link(const Run& run, const Job& job, const StaticNode& node,
   options.token = token;
   options.timeout = *run.settings.time(Option::link_timeout);
   options.timing.end = time_to_come(run);
-  options.rules.equal_workers = job.choice.by_torchrun();
+  options.rules.equal_workers = job.choice.launcher->has_agent();
   options.rules.gathers = run.preflight;
   options.rules.earliest = attempts.earliest();
   if (attempts.of_the_job())

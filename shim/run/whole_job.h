@@ -6,9 +6,9 @@
 #include <string>
 
 #include "base/fault.h"
+#include "launchers/launcher.h"
 #include "link/connection.h"
 #include "link/link.h"
-#include "plan/launch.h"
 #include "report/verdict.h"
 #include "run/attempts.h"
 #include "run/run.h"

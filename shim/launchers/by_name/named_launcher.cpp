@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "base/toml.h"
 #include "launchers/native/workers.h"
+#include "launchers/torchrun/inner_torchrun.h"
 #include "node/process.h"
 #include "platform/recognise.h"
 
@@ -191,7 +192,7 @@ class Filler {
     }
     if (filled_.file.empty()) return;
     filled_.joins_nodes = !launcher_.in_shell && !file_.elastic && file_.warning.empty();
-    choice_.launcher = std::move(filled_);
+    choice_.launcher = std::make_shared<FilledLauncher>(std::move(filled_));
   }
 
  private:
@@ -315,10 +316,32 @@ class Filler {
   const NamedLauncher& launcher_;
   const LauncherFile& file_;
   Values values_;
-  FilledLauncher filled_;
+  FilledLauncher::Parts filled_;
 };
 
 }  // namespace
+
+std::vector<std::string> FilledLauncher::argv(const LaunchChoice& choice, const LaunchInput& input,
+                                              const KnownAtStart& known) const {
+  if (parts_.command.empty()) return Launcher::argv(choice, input, known);
+  std::vector<std::string> words = parts_.command;
+  for (std::string& word : words) {
+    if (!parts_.hostfile.empty()) word = filled_in(word, {{"hostfile", known.folder.hostfile()}});
+  }
+  if (!choice.interpreter.empty()) words.insert(words.begin(), {choice.interpreter, "-u"});
+  return words;
+}
+
+void FilledLauncher::change_environment(EnvironmentChange& change, const LaunchChoice& choice,
+                                        const LaunchInput& input, const OwnFolder& folder) const {
+  change.set.insert(change.set.end(), parts_.variables.begin(), parts_.variables.end());
+  if (folder.has_site) record_agent_error(change, input, folder);
+  Launcher::change_environment(change, choice, input, folder);
+}
+
+std::string_view FilledLauncher::lost_without_folder() const {
+  return parts_.hostfile.empty() ? Launcher::lost_without_folder() : "the launcher lacks its file of hosts";
+}
 
 DescribedFlag::DescribedFlag(std::string_view text) {
   const auto end = std::min(text.find_first_of("= "), text.size());

@@ -4,10 +4,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "launchers/launcher.h"
 #include "node/node.h"
-#include "plan/launch.h"
 
 /// Launchers that are known by their names (accelerate, deepspeed, …). A TOML file describes each of them.
 namespace rankshim::by_name {
@@ -71,6 +72,37 @@ struct NamedLauncher {
 /// The launcher that the command starts, possibly behind programs that execute another one (possible_starts)
 /// or in the text of `bash -c`; none with --launcher other than auto. Faults are those of users' files.
 std::optional<NamedLauncher> find_launcher(const LaunchInput& input, Faults& faults);
+
+/// FilledLauncher is a launcher that the command starts, and that gets what the user left out.
+class FilledLauncher final : public Launcher {
+ public:
+  /// What a launcher's file adds to one command.
+  struct Parts {
+    std::string file;          ///< that describes it
+    bool joins_nodes = false;  ///< it runs on each of a fixed set of nodes, and fails if one of them does
+    std::vector<std::string> command;  ///< with the flags; empty: it is as the user gave it
+    Variables variables;
+    std::string hostfile;  ///< the content of the file of hosts
+  };
+  explicit FilledLauncher(Parts parts) : parts_(std::move(parts)) {}
+
+  [[nodiscard]] std::string name() const override { return parts_.file; }
+  [[nodiscard]] std::string_view described_by() const override { return parts_.file; }
+  [[nodiscard]] bool joins_nodes() const override { return parts_.joins_nodes; }
+  [[nodiscard]] std::vector<std::string> argv(const LaunchChoice& choice, const LaunchInput& input,
+                                              const KnownAtStart& known) const override;
+  void change_environment(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input,
+                          const OwnFolder& folder) const override;
+  [[nodiscard]] std::string hostfile() const override { return parts_.hostfile; }
+  [[nodiscard]] std::string_view lost_without_folder() const override;
+  [[nodiscard]] supervise::SignalSet ignored_at_start(const LaunchPlan& plan, const LaunchChoice& /*choice*/,
+                                                      const LaunchInput& input) const override {
+    return notices_to_ignore(plan, input.settings);
+  }
+
+ private:
+  const Parts parts_;
+};
 
 /// Adds to the choice what the launcher needs to find the other nodes and what the user left out, and
 /// warnings. Changes nothing on a lone node.

@@ -28,8 +28,7 @@ Words words(std::string_view line) {
 /// The command that is started, and the file of hosts behind it.
 std::string filled(std::string_view line, std::string_view node_rank = "1") {
   const ShownPlan plan = planned(FakeNode(pytorchjob(node_rank)), words(line));
-  const auto* filled = plan.as<FilledLauncher>();
-  return shell_quote(plan.argv) + (filled == nullptr ? "" : filled->hostfile);
+  return shell_quote(plan.argv) + plan.launcher->hostfile();
 }
 
 std::vector<std::string> warnings(std::string_view line, unsigned accelerators = 4) {
@@ -197,7 +196,9 @@ TEST_CASE("nothing is filled in on a lone node, with --launcher none, or in an e
 
 TEST_CASE("the nodes of a launcher that needs all of them are linked") {
   const FakeNode node(pytorchjob("1"));
-  const auto joins = [&](const std::string& line) { return planned(node, words(line)).joins_nodes(); };
+  const auto joins = [&](const std::string& line) {
+    return planned(node, words(line)).launcher->joins_nodes();
+  };
   for (const std::string line : {"accelerate launch x.py", "deepspeed x.py", "vllm serve x", "lmf train x"}) {
     CAPTURE(line);
     CHECK(joins(line));
@@ -206,7 +207,7 @@ TEST_CASE("the nodes of a launcher that needs all of them are linked") {
     CAPTURE(line);
     CHECK_FALSE(joins(line));
   }
-  CHECK_FALSE(planned(node, {"bash", "-c", "lmf train x"}).joins_nodes());
+  CHECK_FALSE(planned(node, {"bash", "-c", "lmf train x"}).launcher->joins_nodes());
 }
 
 TEST_CASE("a user's file describes a new launcher, or replaces a built-in one") {
@@ -216,7 +217,7 @@ TEST_CASE("a user's file describes a new launcher, or replaces a built-in one") 
   CHECK(planned(node, {"ourlaunch", "go", "x"}).argv ==
         Words{"ourlaunch", "go", "--of", "2", "--rank=4", "x"});
   CHECK(planned(node, {"deepspeed", "x"}).argv == Words{"deepspeed", "--of", "2", "--rank=4", "x"});
-  CHECK(planned(node, {"deepspeed", "x"}).launcher_name() == "/etc/rankshim.d/ours.launcher.toml");
+  CHECK(planned(node, {"deepspeed", "x"}).launcher->name() == "/etc/rankshim.d/ours.launcher.toml");
   node.files["/etc/rankshim.d/ours.launcher.toml"] = "starts = []\n";
   node.files["/here/x.launcher.toml"] = "starts = ['y']\nflags = ['--z']\n";
   CHECK(std::holds_alternative<Faults>(plan(node, {"deepspeed", "x"}).plan));

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/files.h"
+#include "launchers/launcher.h"
 #include "launchers/native/relay.h"
-#include "plan/launch.h"
 #include "supervise/supervise.h"
 
 /// The native launcher: its part of a launch plan, which is pure, and the workers that rankshim starts.

@@ -64,7 +64,7 @@ TEST_CASE("what only the native launcher can do is refused under torchrun, and a
       "native, or use torchrun's own: --torchrun-args=--numa-binding=node [R23]");
   FakeNode node(kubeflow);
   node.programs = {"/usr/bin/python3"};
-  CHECK(planned(node, {"--bind=none", "train.py"}).by_torchrun());
+  CHECK(planned(node, {"--bind=none", "train.py"}).launcher->has_agent());
   CHECK_THAT(planned(node, {"--bind=numa", "bash", "run.sh"}).warnings,
              Catch::VectorContains(std::string("--bind is for workers that --launcher=native starts")));
 }

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,7 +10,6 @@
 #include "base/duration.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "launchers/torchrun/launcher_in_proc.h"
 #include "supervise/kernel.h"
 #include "supervise/tree.h"
 
@@ -22,10 +20,6 @@ using supervise::Order;
 
 namespace {
 
-// Most launchers have workers by the first look, slow ones (which import from a network file system) by the
-// last.
-constexpr std::array<milliseconds, 3> looks_after = {milliseconds(5'000), milliseconds(20'000),
-                                                     milliseconds(60'000)};
 constexpr milliseconds patience_without_workers{1000};  // after that it is killed
 constexpr milliseconds patience_in_barrier{2000};       // the same, when these had ended before the stop
 constexpr milliseconds patience_after_workers{5000};    // the same, where these have stopped
@@ -34,41 +28,6 @@ constexpr milliseconds between_looks{1000};             // at most, while it may
 constexpr milliseconds time_of_execve{5};               // if a process is in the middle of execve(2)
 
 }  // namespace
-
-void Program::started(const std::vector<pid_t>& processes, Clock::time_point when,
-                      const std::vector<std::string>& environment) {
-  command_ = processes.front();
-  started_ = when;
-  environment_ = &environment;
-  if (job_.nodes > 1) plan(Task::look, started_ + looks_after.front(), [this] { look(1); });
-}
-
-void Program::command_ended(const supervise::Ending& /*ending*/) {
-  io_ = nullptr;
-  timers_.clear();
-}
-
-void Program::plan(Task task, Clock::time_point when, std::function<void()> act) {
-  if (io_ == nullptr) return;
-  loop::Timer& timer = timers_.try_emplace(task, io_->get_executor()).first->second;
-  timer.expires_at(when);
-  timer.async_wait([this, task, act = std::move(act)](const boost::system::error_code& error) {
-    if (!error && timers_.contains(task)) act();
-  });
-}
-
-void Program::look(std::size_t number) {
-  auto [warning, in_short] = lone_training(see_processes(command_, *environment_, job_), job_);
-  record_.trains_alone = std::move(warning);
-  record_.trained_alone = std::move(in_short);
-  if (!record_.trains_alone.empty()) {
-    log::warn("{}", record_.trains_alone);
-    record_.ended_for_it = strict_;
-    if (strict_) give({.kind = Order::Kind::stop, .why = record_.trains_alone});
-  } else if (number < looks_after.size()) {
-    plan(Task::look, started_ + looks_after.at(number), [this, number] { look(number + 1); });
-  }
-}
 
 void Agent::prepare(boost::asio::io_context& io) {
   Program::prepare(io);

@@ -12,7 +12,7 @@
 #include <set>
 #include <string>
 
-#include "launchers/torchrun/launcher_in_proc.h"
+#include "launchers/launcher_in_proc.h"
 #include "loop/loop.h"
 #include "supervise/supervise.h"
 

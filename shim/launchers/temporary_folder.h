@@ -5,14 +5,14 @@
 #include <string>
 
 #include "base/files.h"
-#include "launchers/torchrun/torchrun_plan.h"
-#include "plan/launch.h"
+#include "launchers/launcher.h"
+#include "launchers/torchrun/inner_torchrun.h"
 
 namespace rankshim {
 
 /// A temporary folder for the files that a command needs from rankshim, as long as this object lives: the
 /// launcher's logs with their error files (torchrun would otherwise make a folder under /tmp that nothing
-/// removes), and sitecustomize.py (torchrun_plan.h). Its name says whose it is (node/instance.h).
+/// removes), and sitecustomize.py (inner_torchrun.h). Its name says whose it is (node/instance.h).
 class TemporaryFolder : boost::noncopyable {
  public:
   /// Makes the folder if the launcher or `site` needs one. If none can be made (a read-only root), the

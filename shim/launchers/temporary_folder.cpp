@@ -1,4 +1,4 @@
-#include "launchers/torchrun/temporary_folder.h"
+#include "launchers/temporary_folder.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -90,22 +90,19 @@ std::string temporary_folder_template(const Node& node, bool launches) {
 
 TemporaryFolder::TemporaryFolder(const LaunchChoice& choice, const std::optional<PythonSite>& site,
                                  const Node& node) {
-  const bool logs = choice.launches() && choice.log_dir.empty();
-  const auto* filled = choice.as<FilledLauncher>();
-  const bool hosts = filled != nullptr && !filled->hostfile.empty();
-  if (!logs && !site && !hosts) return;
-  const std::string wanted = parent_of(node, choice.launches());
+  const bool launches = choice.launcher->launches();
+  const std::string hosts = choice.launcher->hostfile();
+  if (!(launches && choice.log_dir.empty()) && !site && hosts.empty()) return;
+  const std::string wanted = parent_of(node, launches);
   own_.path = make_instance_folder(others_can_replace_in(wanted) ? "/tmp" : wanted, lock_);
   if (own_.path.empty() && wanted == in_memory) own_.path = make_instance_folder("/tmp", lock_);
   const bool made = !own_.path.empty();
   own_.has_site = made && site && write_site(own_.path, *site);
-  const bool written = made && (!site || own_.has_site) &&
-                       (!hosts || write_new_file(own_.hostfile(), {filled->hostfile}, true));
+  const bool written =
+      made && (!site || own_.has_site) && (hosts.empty() || write_new_file(own_.hostfile(), {hosts}, true));
   if (!written)
     log::warn("cannot write in {} ({}): {}; set TMPDIR", wanted, std::strerror(errno),
-              hosts                  ? "the launcher lacks its file of hosts"
-              : choice.by_torchrun() ? "the workers' own exit codes and exceptions may not be known"
-                                     : "exceptions may not be known");
+              choice.launcher->lost_without_folder());
 }
 
 bool TemporaryFolder::remove_if_unused() {

@@ -1,4 +1,4 @@
-#include "launchers/torchrun/torchrun_plan.h"
+#include "launchers/torchrun/torchrun_launcher.h"
 
 #include <catch2/catch.hpp>
 
@@ -72,7 +72,7 @@ TEST_CASE("torchrun behind another program joins the link, and gets its log fold
   CHECK(wrapped.site->job == Variables{});
   CHECK_FALSE(environment_of(wrapped, node).has("TORCHELASTIC_ERROR_FILE"));
   CHECK(planned(node, {"--no-record", "timeout", "100", "torchrun", "t.py"}).site);
-  CHECK(planned(node, {"--launcher=none", "timeout", "100", "torchrun", "t.py"}).launcher_name() == "none");
+  CHECK(planned(node, {"--launcher=none", "timeout", "100", "torchrun", "t.py"}).launcher->name() == "none");
 }
 
 TEST_CASE("a torchrun that joins without a link is worth a note") {
@@ -120,7 +120,7 @@ TEST_CASE("a command that is torchrun is the launcher, and gets the flags that t
   node.programs = {"/usr/bin/python3", "/usr/bin/torchrun"};
   const ShownPlan result =
       planned(node, {"torchrun", "--nproc-per-node", "2", "--max_restarts=1", "train.py", "--nnodes", "9"});
-  CHECK(result.by_torchrun());
+  CHECK(result.launcher->has_agent());
   CHECK(shell_quote(result.argv) ==
         "torchrun --nnodes=3 --rdzv_backend=static --node_rank=1 --master_addr=job-master-0 "
         "--master_port=23456 --rdzv_id=rankshim --log_dir=/tmp/rankshim-XXXXXX --nproc-per-node 2 "

@@ -1,4 +1,4 @@
-#include "launchers/torchrun/launcher_in_proc.h"
+#include "launchers/launcher_in_proc.h"
 
 #include <catch2/catch.hpp>
 

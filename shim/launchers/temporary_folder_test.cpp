@@ -1,4 +1,4 @@
-#include "launchers/torchrun/temporary_folder.h"
+#include "launchers/temporary_folder.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,6 +9,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "launchers/torchrun/torchrun_launcher.h"
 #include "node/fake_node_for_test.h"
 #include "node/instance.h"
 
@@ -29,7 +30,7 @@ struct Place {
 
 LaunchChoice torchrun_chosen() {
   LaunchChoice choice;
-  choice.launcher = TorchrunLauncher{};
+  choice.launcher = std::make_shared<TorchrunLauncher>();
   return choice;
 }
 

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launchers/launcher.h"
+
+namespace rankshim {
+
+/// NativeLauncher is rankshim itself: it starts the workers without an agent. Its part of the plan is pure.
+class NativeLauncher final : public Launcher {
+ public:
+  /// `of_torchrun`: the command is a torchrun, which would start workers in each worker.
+  explicit NativeLauncher(bool of_torchrun = false) : of_torchrun_(of_torchrun) {}
+
+  [[nodiscard]] std::string name() const override { return "native"; }
+  [[nodiscard]] bool launches() const override { return true; }
+  [[nodiscard]] bool starts_each_worker() const override { return true; }
+  [[nodiscard]] bool connects_at_once(const std::vector<std::string>& command) const override {
+    return is_script(command);
+  }
+  /// There is no agent that could fail.
+  [[nodiscard]] bool writes_error() const override { return true; }
+
+  [[nodiscard]] Faults faults(const LaunchInput& input) const override;
+  [[nodiscard]] Faults worker_faults(LaunchChoice& choice, const LaunchInput& input) const override;
+  void complete(LaunchChoice& choice, const LaunchInput& input) const override;
+  void change_environment(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input,
+                          const OwnFolder& folder) const override;
+  [[nodiscard]] std::vector<WorkerPlan> shown_workers(const LaunchPlan& plan, const LaunchChoice& choice,
+                                                      const LaunchInput& input,
+                                                      const std::string& folder) const override;
+  [[nodiscard]] std::string error_file(const Environment& /*environment*/,
+                                       const OwnFolder& /*folder*/) const override {
+    return {};
+  }
+  [[nodiscard]] supervise::SignalSet ignored_at_start(const LaunchPlan& plan, const LaunchChoice& choice,
+                                                      const LaunchInput& input) const override;
+
+  [[nodiscard]] std::string make_log_folder(const Job& job, const std::string& temporary) const override;
+  [[nodiscard]] std::shared_ptr<supervise::Launcher> workers(Attempt attempt) const override;
+
+ private:
+  const bool of_torchrun_;
+};
+
+}  // namespace rankshim

@@ -1,0 +1,78 @@
+#include "launchers/program.h"
+
+#include <array>
+#include <utility>
+
+#include "base/log.h"
+#include "base/text.h"
+
+namespace rankshim {
+
+using supervise::Order;
+
+namespace {
+
+using std::chrono::milliseconds;
+
+// Most launchers have workers by the first look, slow ones (which import from a network file system) by the
+// last.
+constexpr std::array<milliseconds, 3> looks_after = {milliseconds(5'000), milliseconds(20'000),
+                                                     milliseconds(60'000)};
+
+/// Whether an endpoint of this name would be another place than the master's.
+bool meets_elsewhere(const Topology& topology, const std::string& own_name) {
+  const auto* elastic = topology.as<ElasticNode>();
+  const bool by_etcd = elastic != nullptr && elastic->backend.starts_with("etcd");
+  const Master* master = topology.master();
+  return !topology.hosts_master().value_or(true) && !by_etcd &&
+         !same_host(master != nullptr ? master->host : "", own_name);
+}
+
+}  // namespace
+
+torchrun::JobSize size_of(const Topology& topology, const Node& node) {
+  if (!topology.has_other_nodes()) return {};
+  const auto* elastic = topology.as<ElasticNode>();
+  const Master* master = topology.master();
+  return {.nodes = elastic != nullptr ? elastic->least : topology.nodes().value_or(0),
+          .workers = topology.workers(),
+          .on_loopback = master != nullptr && is_loopback(master->host),
+          .own_name = meets_elsewhere(topology, node.host_name()) ? node.host_name() : std::string()};
+}
+
+void Program::started(const std::vector<pid_t>& processes, Clock::time_point when,
+                      const std::vector<std::string>& environment) {
+  command_ = processes.front();
+  started_ = when;
+  environment_ = &environment;
+  if (job_.nodes > 1) plan(Task::look, started_ + looks_after.front(), [this] { look(1); });
+}
+
+void Program::command_ended(const supervise::Ending& /*ending*/) {
+  io_ = nullptr;
+  timers_.clear();
+}
+
+void Program::plan(Task task, Clock::time_point when, std::function<void()> act) {
+  if (io_ == nullptr) return;
+  loop::Timer& timer = timers_.try_emplace(task, io_->get_executor()).first->second;
+  timer.expires_at(when);
+  timer.async_wait([this, task, act = std::move(act)](const boost::system::error_code& error) {
+    if (!error && timers_.contains(task)) act();
+  });
+}
+
+void Program::look(std::size_t number) {
+  auto [warning, in_short] = torchrun::lone_training(torchrun::see_processes(command_, *environment_, job_), job_);
+  record_.trains_alone = std::move(warning);
+  record_.trained_alone = std::move(in_short);
+  if (!record_.trains_alone.empty()) {
+    log::warn("{}", record_.trains_alone);
+    record_.ended_for_it = strict_;
+    if (strict_) give({.kind = Order::Kind::stop, .why = record_.trains_alone});
+  } else if (number < looks_after.size()) {
+    plan(Task::look, started_ + looks_after.at(number), [this, number] { look(number + 1); });
+  }
+}
+
+}  // namespace rankshim

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launchers/launcher_in_proc.h"
+#include "loop/loop.h"
+#include "node/node.h"
+#include "supervise/supervise.h"
+#include "topology/topology.h"
+
+namespace rankshim {
+
+/// The size to compare the processes with; nothing if each worker has its own rankshim, or nothing trains
+/// here.
+torchrun::JobSize size_of(const Topology& topology, const Node& node);
+
+/// Any command of a job, for the supervisor. A few looks soon after the start find out whether it trains
+/// alone. That is a warning, and with --strict a stop.
+class Program : public supervise::Launcher {
+ public:
+  Program(const torchrun::JobSize& job, bool strict) : job_(job), strict_(strict) {}
+
+  void prepare(boost::asio::io_context& io) override { io_ = &io; }
+  void started(const std::vector<pid_t>& processes, Clock::time_point when,
+               const std::vector<std::string>& environment) override;
+  void stop_passed_on(int /*signal*/, std::optional<std::chrono::milliseconds> /*grace*/) override {
+    drop(Task::look);
+  }
+  void command_ended(const supervise::Ending& ending) override;
+
+ protected:
+  /// What is done at a moment while the command runs.
+  enum class Task : std::uint8_t { look, meet, stop_agent, name_hanging, end_late, outlive };
+  /// Does it at `when`, and not at the moment that was planned for it before.
+  void plan(Task task, Clock::time_point when, std::function<void()> act);
+  void drop(Task task) { timers_.erase(task); }
+
+  [[nodiscard]] pid_t command() const { return command_; }
+  [[nodiscard]] Clock::time_point started_at() const { return started_; }
+  [[nodiscard]] const std::vector<std::string>& environment() const { return *environment_; }
+
+ private:
+  void look(std::size_t number);
+
+  const torchrun::JobSize job_;
+  const bool strict_;
+  pid_t command_ = 0;
+  Clock::time_point started_;
+  const std::vector<std::string>* environment_ = nullptr;
+  boost::asio::io_context* io_ = nullptr;  // until the command has ended
+  std::map<Task, loop::Timer> timers_;
+};
+
+}  // namespace rankshim

@@ -1,0 +1,185 @@
+#include "launchers/torchrun/inner_torchrun.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "base/text.h"
+#include "launchers/temporary_folder.h"
+#include "launchers/torchrun/torchrun_launcher.h"
+
+namespace rankshim {
+namespace {
+
+/// The file into which a process under torch's @record, such as the agent, writes why it failed.
+constexpr std::string_view agent_error_variable = "TORCHELASTIC_ERROR_FILE";
+
+/// Whether the command is a program on one of several nodes, so that a torchrun in it has to join the job.
+bool may_start_torchrun(const LaunchInput& input) {
+  return input.settings.flag(Option::export_pet) && input.topology.has_other_nodes();
+}
+
+/// The command's words and the shell scripts among them.
+std::string text_of(const LaunchInput& input) {
+  std::string text;
+  for (const std::string& word : input.command) {
+    text += word + '\n';
+    if (word.ends_with(".sh")) text += input.node.file(word).value_or("");
+  }
+  return text;
+}
+
+bool starts_torchrun(std::string_view text) {
+  return text.find("torchrun") != std::string_view::npos ||
+         text.find("torch.distributed.run") != std::string_view::npos ||
+         text.find("torch.distributed.launch") != std::string_view::npos;
+}
+
+/// Whether the command is a Python program that starts a torchrun, as far as its text shows. It is not a
+/// shell, which passes PYTHONPATH on by itself.
+bool python_starts_torchrun(const LaunchChoice& choice, const LaunchInput& input) {
+  const bool is_python =
+      !choice.interpreter.empty() || base_name(input.command.front()).starts_with("python");
+  if (!is_python) return false;
+  const auto python = read_python(input.command);
+  const bool has_script = python && !python->module;
+  return starts_torchrun(text_of(input)) ||
+         (has_script && starts_torchrun(input.node.file(python->what).value_or("")));
+}
+
+/// Whether a torchrun in the command would not load sitecustomize.py and needs the PET_* themselves: there is
+/// none, or the words of the command or its shell script replace PYTHONPATH. A text that says with which
+/// nodes it trains gets none, because a `torchrun --standalone` would wait for the other nodes.
+bool needs_plain_variables(const LaunchInput& input, bool has_site) {
+  const std::string text = text_of(input);
+  const auto has = [&text](std::string_view part) { return text.find(part) != std::string::npos; };
+  const bool chooses = has("standalone") || has("rdzv") || has("--nnodes") || has("--master");
+  return starts_torchrun(text) && !chooses && (!has_site || has("PYTHONPATH=") || has("unset PYTHONPATH"));
+}
+
+/// The variables with which a torchrun inside a program joins the job: PET_ and the flag's name
+/// (torch/distributed/argparse_util.py), except those in `environment` and this node's address. The
+/// torchrun's command line decides which of them it needs (python/sitecustomize.py).
+Variables torchrun_job(const Topology& topology, const Environment& environment) {
+  Variables job;
+  const std::string conf(topology.facts.text(Fact::rdzv_conf));
+  const auto hosts = topology.hosts_master();
+  for (auto& [flag, value] : job_flags(topology, hosts ? with_host(conf, *hosts) : conf)) {
+    std::string name = "PET_" + upper_case(flag);
+    if (!value.empty() && !environment.get(name)) job.emplace_back(std::move(name), std::move(value));
+  }
+  return job;
+}
+
+/// Whether a script on a lone node gets the free port as PORT: its text reads that beside torch's launcher
+/// (OpenMMLab's tools/dist_train.sh). Other programs read PORT as their web server's.
+bool needs_port(const LaunchInput& input) {
+  const Topology& topology = input.topology;
+  if (!topology.is_alone() || topology.platform.is_off() || topology.is<Idle>()) return false;
+  const std::string text = text_of(input);
+  if (!starts_torchrun(text)) return false;
+  for (auto at = text.find("PORT"); at != std::string::npos; at = text.find("PORT", at + 1)) {
+    const std::string_view before = std::string_view(text).substr(0, at);
+    const char next = text.c_str()[at + 4];  // 0 at the end
+    const bool is_read = before.ends_with('$') || before.ends_with("${");
+    if (is_read && next != '_' && !is_letter_or_digit(next)) return true;
+  }
+  return false;
+}
+
+void set_unless_given(EnvironmentChange& change, const LaunchInput& input, std::string_view name,
+                      std::string_view value) {
+  if (!input.node.environment().get(name)) change.set.emplace_back(name, value);
+}
+
+}  // namespace
+
+std::string tell_unlinked(const LaunchChoice& choice, const LaunchInput& input) {
+  const auto& [topology, settings, command, node] = input;
+  const bool could_be = topology.is<StaticNode>() && topology.master() != nullptr &&
+                        settings.text(Option::link) != "off" && !choice.launcher->launches() &&
+                        may_start_torchrun(input);
+  if (choice.links || !could_be || !starts_torchrun(text_of(input))) return {};
+  return fmt::format(
+      "the nodes are not linked, because {} starts torchrun and not rankshim: a failure on one node does not "
+      "end "
+      "the others; --link on (RANKSHIM_LINK) links them",
+      base_name(command[0]));
+}
+
+std::optional<PythonSite> plan_site(const LaunchChoice& choice, const LaunchInput& input,
+                                    const std::optional<std::string>& master_address) {
+  const Topology& topology = input.topology;
+  if (input.command.empty()) return std::nullopt;
+  const bool records = input.settings.flag(Option::record);
+  const bool launches = choice.launcher->launches();
+  const bool is_wrapped = launches && choice.launcher->has_agent() && !choice.launcher->is_agent();
+  const bool joins = !launches && may_start_torchrun(input);
+  const auto runs_python = [&] {
+    return !topology.is<Idle>() &&
+           (!choice.interpreter.empty() || base_name(input.command.front()).starts_with("python") ||
+            starts_torchrun(text_of(input)));
+  };
+  if (!joins && !is_wrapped && !(records && (launches || runs_python()))) return std::nullopt;
+  const Environment& environment = input.node.environment();
+  const auto path = environment.get("PYTHONPATH");
+  // A folder with a colon would be two entries of PYTHONPATH, and with a variable above the kernel's limit
+  // the command could not be executed (execve(2), MAX_ARG_STRLEN).
+  constexpr std::size_t longest_path = std::size_t{120} << 10U;
+  const bool two_folders = temporary_folder_template(input.node, launches).find(':') != std::string::npos;
+  if (two_folders || (path && path->size() > longest_path)) return std::nullopt;
+  PythonSite site{.had_path = path.has_value(),
+                  .job = {},
+                  .master = {},
+                  .records = records,
+                  .ignored = notices(input.settings)};
+  // Its command line has all but the log folder; and torchrun alone needs none of the job's.
+  if (is_wrapped || (!launches && python_starts_torchrun(choice, input))) site.job.emplace();
+  if (joins) {
+    site.job = torchrun_job(topology, environment);
+    const std::string_view master = topology.facts.text(Fact::master_addr);
+    site.master = without_brackets(master_address ? std::string_view(*master_address) : master);
+    if (!is_literal(site.master)) site.master.clear();
+    if (!environment.get("PET_LOCAL_ADDR")) site.job->emplace_back("PET_LOCAL_ADDR", "");
+  }
+  return site;
+}
+
+void change_for_inner_torchrun(EnvironmentChange& change, const LaunchInput& input, const OwnFolder& folder) {
+  if (needs_port(input))
+    set_unless_given(change, input, "PORT", input.topology.facts.text(Fact::master_port));
+  if (!may_start_torchrun(input) || !needs_plain_variables(input, folder.has_site)) return;
+  for (auto& [name, value] : torchrun_job(input.topology, change.apply(input.node.environment())))
+    change.set.emplace_back(name, value);
+}
+
+void record_agent_error(EnvironmentChange& change, const LaunchInput& input, const OwnFolder& folder) {
+  set_unless_given(change, input, agent_error_variable, folder.error_file());
+}
+
+std::string agent_error_file(const Environment& environment, const OwnFolder& folder) {
+  const std::string path(environment.get(agent_error_variable).value_or(""));
+  return path.empty() && folder.has_site ? folder.error_file() : path;
+}
+
+void add_site(EnvironmentChange& change, const LaunchInput& input, const OwnFolder& folder) {
+  if (!folder.has_site) return;
+  const auto path = input.node.environment().get("PYTHONPATH");
+  change.set.emplace_back("PYTHONPATH", folder.path + (path ? ":" + std::string(*path) : ""));
+}
+
+void share_grace(EnvironmentChange& change, const LaunchInput& input) {
+  if (const auto grace = input.settings.time(Option::grace))
+    set_unless_given(change, input, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT",
+                     std::to_string(std::max<std::int64_t>(1, (grace->count() + 999) / 1000)));
+}
+
+void show_stacks(EnvironmentChange& change, const LaunchInput& input) {
+  constexpr std::string_view handler = "PYTHONFAULTHANDLER";
+  if (input.settings.flag(Option::stacks) && !input.node.environment().has(handler))
+    set_unless_given(change, input, handler, "1");
+}
+
+}  // namespace rankshim
