@@ -9,15 +9,15 @@ FUZZ_TARGET(profile) {
   using namespace rankshim;
   constexpr std::size_t most_variables = 64;
   auto parts = fuzz::split(fuzz::text_of(data, size), '\0', most_variables);
-  platform::Store store;
-  const auto read = platform::read_profile("x", std::move(parts.front()), "x.toml", store);
+  platform::Arena arena;
+  const auto read = platform::read_profile("x", std::move(parts.front()), "x.toml", arena);
   if (const auto* faults = std::get_if<Faults>(&read)) {
     fuzz::must(!faults->empty());
     return 0;
   }
   parts.erase(parts.begin());
   const FakeNode node(std::move(parts));
-  platform::Reading on(node);
-  platform::Evaluation(std::get<platform::Profile>(read), on).facts();
+  platform::EvalContext context(node);
+  platform::Evaluation(std::get<platform::Profile>(read), context).facts();
   return 0;
 }

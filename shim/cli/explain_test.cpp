@@ -25,8 +25,8 @@ TEST_CASE("faults have a form for programs") {
 TEST_CASE("a user's own profile cannot control the terminal that lists or shows it", "[attack]") {
   const std::string document =
       "title = \"A\\u001b]0;t\\u0007\\nB\" # \xC2\x9B\r\nsigns = [\"A\"]\n[facts]\nnnodes = \"${A}\"";
-  platform::Store store;
-  const auto read = platform::read_profile("own\x1b[2J", document, "own.toml", store);
+  platform::Arena arena;
+  const auto read = platform::read_profile("own\x1b[2J", document, "own.toml", arena);
   REQUIRE(std::holds_alternative<platform::Profile>(read));
   const platform::Profile profile = std::get<platform::Profile>(read);
   CHECK(explain::profile_list({&profile, 1}) == "own\\x1b[2J  A\\x1b]0;t\\x07\\nB\n");

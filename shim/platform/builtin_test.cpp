@@ -81,7 +81,7 @@ TEST_CASE("a profile of a platform that no longer exists is read from its file, 
     CHECK(check_profile(path, node).empty());
     const auto set = read_profiles({}, node);
     REQUIRE(std::holds_alternative<ProfileSet>(set));
-    const auto& [profiles, own, store] = std::get<ProfileSet>(set);
+    const auto& [profiles, own, arena] = std::get<ProfileSet>(set);
     const auto outcome = recognise(profiles, "auto", node, own);
     REQUIRE(std::holds_alternative<Platform>(outcome));
     const auto& platform = std::get<Platform>(outcome);
@@ -92,8 +92,8 @@ TEST_CASE("a profile of a platform that no longer exists is read from its file, 
     CHECK(found == expected);
     read.insert(name);
   }
-  for (const auto& file : std::filesystem::directory_iterator(
-           std::filesystem::path(RANKSHIM_SOURCE_DIR) / "examples/profiles"))
+  for (const auto& file :
+       std::filesystem::directory_iterator(std::filesystem::path(RANKSHIM_SOURCE_DIR) / "examples/profiles"))
     if (file.path().extension() == ".toml") CHECK(read.contains(file.path().stem().string()));
 }
 

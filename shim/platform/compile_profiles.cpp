@@ -117,13 +117,13 @@ int main(int argc, char** argv) {
   using namespace rankshim;
   std::vector<std::filesystem::path> files(argv + 2, argv + argc);
   std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.stem() < b.stem(); });
-  platform::Store store;
+  platform::Arena arena;
   std::vector<platform::Profile> profiles;
   Faults faults;
   for (const auto& file : files) {
     std::ifstream in(file, std::ios::binary);
     const auto outcome = platform::read_profile(
-        file.stem().string(), {std::istreambuf_iterator<char>(in), {}}, file.string(), store);
+        file.stem().string(), {std::istreambuf_iterator<char>(in), {}}, file.string(), arena);
     if (const auto* wrong = std::get_if<Faults>(&outcome))
       faults.insert(faults.end(), wrong->begin(), wrong->end());
     else

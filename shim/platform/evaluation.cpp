@@ -61,7 +61,7 @@ std::string_view without_quotes(std::string_view text) {
   return has_quotes_around(text) ? text.substr(1, text.size() - 2) : text;
 }
 
-Reading::Reading(const Node& on, std::string_view users_nnodes, bool is_unquoted) : node(on) {
+EvalContext::EvalContext(const Node& on, std::string_view users_nnodes, bool is_unquoted) : node(on) {
   variables_.reserve(node.environment().entries().size() + 1);
   if (!users_nnodes.empty()) variables_.emplace("RANKSHIM_NNODES", trimmed(users_nnodes));
   for (const std::string_view entry : node.environment().entries()) {
@@ -72,7 +72,7 @@ Reading::Reading(const Node& on, std::string_view users_nnodes, bool is_unquoted
   }
 }
 
-std::optional<std::string_view> Reading::get(std::string_view name) const {
+std::optional<std::string_view> EvalContext::get(std::string_view name) const {
   const auto found = variables_.find(name);
   const bool is_set = found != variables_.end() && !found->second.empty();
   return is_set ? std::optional(found->second) : std::nullopt;
@@ -135,10 +135,10 @@ std::vector<Expression> Evaluation::met(const Conditions& conditions) {
 }
 
 std::optional<std::string_view> Evaluation::variable(std::string_view name) {
-  auto value = on_.get(name);
+  auto value = context_.get(name);
   if (value && is_service_link(*value)) {
     add_once(in_quotes(name) + "=" + in_quotes(*value) + " is a Kubernetes service link and is ignored",
-             on_.warnings);
+             context_.warnings);
     value.reset();
   }
   if (trace_ != nullptr) trace_->variable(name, value);
@@ -195,12 +195,12 @@ std::optional<Value> Evaluation::call(Function function, Expressions children) {
   switch (function) {
     case Function::hostname:
       if (trace_ != nullptr)
-        trace_->inputs.push_back({{}, "this node's name is " + in_quotes(on_.node.host_name()), true});
-      return something({on_.node.host_name(), Origin::hostname, {}});
+        trace_->inputs.push_back({{}, "this node's name is " + in_quotes(context_.node.host_name()), true});
+      return something({context_.node.host_name(), Origin::hostname, {}});
     case Function::domain:
       return domain();
     case Function::address: {
-      auto own = on_.node.address_towards({});
+      auto own = context_.node.address_towards({});
       return own ? something({std::move(*own), Origin::derived, "this node's own address"}) : std::nullopt;
     }
     case Function::file:
@@ -214,7 +214,7 @@ std::optional<Value> Evaluation::call(Function function, Expressions children) {
     }
     case Function::variables: {
       auto names = names_like(arguments[0].text);
-      std::erase_if(names, [&](const std::string& name) { return on_.get(name) == "0"; });
+      std::erase_if(names, [&](const std::string& name) { return context_.get(name) == "0"; });
       return something({joined(names, ","), Origin::derived, arguments[0].text});
     }
     default:
@@ -244,23 +244,23 @@ void Evaluation::check_document(const Value& document) {
   std::vector<std::string> names;
   document.append_inputs("a document", names);
   // The platform may be writing the file now; an incomplete file becomes complete.
-  const bool is_transient = !profile_.pending.empty() && on_.node.file(names.back()).has_value();
+  const bool is_transient = !profile_.pending.empty() && context_.node.file(names.back()).has_value();
   add_unreadable(joined(names) + " is not JSON (" + error + ")", names, "correct it", is_transient);
 }
 
 void Evaluation::add_unreadable(std::string what, std::vector<std::string> names, std::string fix,
                                 bool is_transient) {
-  if (std::ranges::find(on_.unreadable, what, &Fault::what) != on_.unreadable.end()) return;
+  if (std::ranges::find(context_.unreadable, what, &Fault::what) != context_.unreadable.end()) return;
   fix +=
       ", or describe this node with --platform=generic, --nnodes, --node-rank and --master-addr "
       "(RANKSHIM_PLATFORM, …)";
-  on_.unreadable.push_back(
+  context_.unreadable.push_back(
       {Anchor::document, std::move(what), std::move(names), std::move(fix), is_transient});
 }
 
 std::vector<std::string> Evaluation::names_like(std::string_view glob) {
   std::vector<std::string> names;
-  for (const std::string& entry : on_.node.environment().entries()) {
+  for (const std::string& entry : context_.node.environment().entries()) {
     const std::string_view name = entry_name(entry);
     if (!name.empty() && fits(name, glob) && variable(name)) names.emplace_back(name);
   }
@@ -271,15 +271,15 @@ std::vector<std::string> Evaluation::names_like(std::string_view glob) {
 /// With setHostnameAsFQDN a pod's host name is its full name; else a pod with a subdomain has the full name
 /// in /etc/hosts, where the kubelet writes it (Kubernetes documentation, "DNS for Services and Pods").
 std::optional<Value> Evaluation::domain() {
-  const std::string own = on_.node.host_name();
+  const std::string own = context_.node.host_name();
   if (const auto dot = own.find('.'); dot != std::string::npos)
     return something({own.substr(dot + 1), Origin::hostname, {}});
-  const auto content = on_.node.file("/etc/hosts");
+  const auto content = context_.node.file("/etc/hosts");
   return content ? something({domain_in_hosts(*content, own), Origin::file, "/etc/hosts"}) : std::nullopt;
 }
 
 std::optional<Value> Evaluation::file(const Value& path) {
-  auto content = path.text.starts_with('/') ? on_.node.file(path.text) : std::nullopt;
+  auto content = path.text.starts_with('/') ? context_.node.file(path.text) : std::nullopt;
   if (trace_ != nullptr) trace_->file(path, content);
   if (!content) return std::nullopt;
   if (content->size() <= largest_file)
@@ -344,12 +344,12 @@ void Trace::add_unusable(const Value& what, std::string why, const std::string& 
   }
 }
 
-Causes causes_of(std::span<const Expression> conditions, const Profile& profile, Reading& on) {
+Causes causes_of(std::span<const Expression> conditions, const Profile& profile, EvalContext& context) {
   Causes causes;
   std::vector<std::string> texts;
   for (const Expression& condition : conditions) {
-    Trace trace(on.node);
-    Evaluation(profile, on, &trace).holds(condition);
+    Trace trace(context.node);
+    Evaluation(profile, context, &trace).holds(condition);
     const bool has_read = std::ranges::any_of(
         trace.inputs, [](const Trace::Input& one) { return one.is_there && !one.name.empty(); });
     add_variables(condition, causes.names);
@@ -366,8 +366,8 @@ Causes causes_of(std::span<const Expression> conditions, const Profile& profile,
 }
 
 Causes causes_of(const Profile& profile, const Node& node) {
-  Reading on(node);
-  Evaluation evaluation(profile, on);
+  EvalContext context(node);
+  Evaluation evaluation(profile, context);
   std::vector<Expression> conditions;
   std::ranges::copy_if(profile.signs, std::back_inserter(conditions),
                        [&](const Expression& sign) { return evaluation.holds(sign); });
@@ -377,7 +377,7 @@ Causes causes_of(const Profile& profile, const Node& node) {
                          [](const Expression& one) { return !one.is_negative(); });
     if (!met.empty()) break;
   }
-  return causes_of(conditions, profile, on);
+  return causes_of(conditions, profile, context);
 }
 
 bool mentions(const Profile& profile, std::string_view name) {
@@ -393,13 +393,13 @@ bool mentions(const Profile& profile, std::string_view name) {
 }
 
 Lack lack_of(const Profile& profile, Fact fact, const Node& node) {
-  Reading on(node);
+  EvalContext context(node);
   Trace trace(node);
   const auto found = std::ranges::find(profile.facts, fact, &FactExpression::fact);
   if (found == profile.facts.end()) return {};
   add_variables(found->expression, trace.lack.names);
-  std::erase_if(trace.lack.names, [&](const std::string& name) { return on.get(name).has_value(); });
-  Evaluation(profile, on, &trace).value(found->expression);
+  std::erase_if(trace.lack.names, [&](const std::string& name) { return context.get(name).has_value(); });
+  Evaluation(profile, context, &trace).value(found->expression);
   if (!trace.lack.remedy.empty()) trace.lack.remedy += ", or ";
   return trace.lack;
 }

@@ -23,13 +23,13 @@ bool has_quotes_around(std::string_view text);
 std::string_view without_quotes(std::string_view text);
 
 /// What the evaluations on one node share. The node must outlive it, and its environment stay unchanged.
-class Reading {
+class EvalContext {
  public:
   /// The user's number of nodes, wherever it is set, is RANKSHIM_NNODES to the profiles; its text stays too.
   /// `is_unquoted`: values lose the quotes around them, as if the env file had none.
-  explicit Reading(const Node& node, std::string_view users_nnodes = {}, bool is_unquoted = false);
+  explicit EvalContext(const Node& node, std::string_view users_nnodes = {}, bool is_unquoted = false);
 
-  /// As Environment::get, but by an index: a pod can have a thousand variables, of which hundreds are read.
+  /// As Environment::get, but by an index: a pod can have a thousand variables, and hundreds are read.
   [[nodiscard]] std::optional<std::string_view> get(std::string_view name) const;
 
   const Node& node;
@@ -40,11 +40,11 @@ class Reading {
   std::unordered_map<std::string_view, std::string_view> variables_;
 };
 
-/// Why something yields nothing: what the user has to look for.
+/// Why something yields nothing: what the user must look for.
 struct Lack {
   std::vector<std::string> unset;     ///< variables that would provide it, and are not set
   std::vector<std::string> absent;    ///< files likewise
-  std::vector<std::string> unusable;  ///< what exists and provides nothing: "LIST=[] is no list of hosts"
+  std::vector<std::string> unusable;  ///< what exists and provides nothing: "LIST=[] does not name a host"
   std::vector<std::string> names;     ///< the variables and files of all these
   std::string remedy;  ///< what to do about `unusable`, for the start of a fix: "correct LIST, or "
 };
@@ -81,12 +81,12 @@ class Trace {
 ///
 /// A value's source is "env NAME" for a bare variable, "file PATH" for file(PATH), "hostname" for hostname(),
 /// "default" for a text, else "derived from" the variables and files that were used. Variables whose value is
-/// a Kubernetes service link count as not set.
+/// a Kubernetes service link are treated as not set.
 class Evaluation {
  public:
   /// `trace` gets what is read and what is lacking, if it is not null.
-  Evaluation(const Profile& profile, Reading& on, Trace* trace = nullptr)
-      : profile_(profile), on_(on), trace_(trace) {}
+  Evaluation(const Profile& profile, EvalContext& context, Trace* trace = nullptr)
+      : profile_(profile), context_(context), trace_(trace) {}
 
   std::optional<Value> value(const Expression& expression);
 
@@ -119,7 +119,7 @@ class Evaluation {
   void add_unreadable(std::string what, std::vector<std::string> names, std::string fix, bool is_transient);
 
   const Profile& profile_;
-  Reading& on_;
+  EvalContext& context_;
   Trace* trace_;
 };
 
@@ -130,7 +130,7 @@ struct Causes {
 };
 
 /// Why these conditions of a profile hold.
-Causes causes_of(std::span<const Expression> conditions, const Profile& profile, Reading& on);
+Causes causes_of(std::span<const Expression> conditions, const Profile& profile, EvalContext& context);
 
 /// Why the profile was recognised: the signs that hold, and the first [[match]] that is fulfilled.
 Causes causes_of(const Profile& profile, const Node& node);

@@ -17,9 +17,9 @@ std::string found(const std::string& expression, const Node& node,
                   std::vector<std::string>* warnings = nullptr) {
   Profiles profiles;
   profiles.add("x", match("\"X\"", "nnodes = '" + expression + "'"));
-  Reading on(node);
-  const auto value = Evaluation(std::span<const Profile>(profiles)[0], on).facts()[Fact::nnodes];
-  if (warnings != nullptr) *warnings = on.warnings;
+  EvalContext context(node);
+  const auto value = Evaluation(std::span<const Profile>(profiles)[0], context).facts()[Fact::nnodes];
+  if (warnings != nullptr) *warnings = context.warnings;
   return value ? value->text + " (" + value->source() + ")" : "(nothing)";
 }
 

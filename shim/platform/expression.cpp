@@ -20,8 +20,8 @@ std::string shown(std::string_view text) { return "'" + std::string(text) + "'";
 /// Recursive descent over one expression. After the first mistake nothing is left to read.
 class Parser {
  public:
-  Parser(std::string_view text, const Lets& lets, Store& store, std::string& error)
-      : text_(text), lets_(lets), store_(store), error_(error) {}
+  Parser(std::string_view text, const Lets& lets, Arena& arena, std::string& error)
+      : text_(text), lets_(lets), arena_(arena), error_(error) {}
 
   Expression whole() {
     const Expression root = part(no_stops);
@@ -33,9 +33,9 @@ class Parser {
   Expression condition() {
     const bool is_negative = take("!");
     Expression result = asked();
-    if (take("=")) result = combined(Function::only_if, {result, {Function::text, glob(), {}}}, store_);
+    if (take("=")) result = combined(Function::only_if, {result, {Function::text, glob(), {}}}, arena_);
     if (at_ != text_.size()) fail(condition_form);
-    return is_negative ? combined(Function::unless, {result, {Function::text, "yes", {}}}, store_) : result;
+    return is_negative ? combined(Function::unless, {result, {Function::text, "yes", {}}}, arena_) : result;
   }
 
  private:
@@ -90,7 +90,7 @@ class Parser {
       if (last.empty()) parts.pop_back();
     }
     if (parts.empty()) return fail("an expression is expected here");
-    return parts.size() == 1 ? parts.front() : combined(Function::join, std::move(parts), store_);
+    return parts.size() == 1 ? parts.front() : combined(Function::join, std::move(parts), arena_);
   }
 
   Expression literal(std::string_view stops) {
@@ -112,7 +112,7 @@ class Parser {
     if (name.empty()) return fail("a variable's name is expected here");
     at_ += name.size();
     Expression result{Function::variable, name, {}};
-    if (take(":-")) result = combined(Function::either, {result, part(default_stops)}, store_);
+    if (take(":-")) result = combined(Function::either, {result, part(default_stops)}, arena_);
     return take("}") ? result : fail("'}' or ':-' is expected here");
   }
 
@@ -152,13 +152,13 @@ class Parser {
     for (std::size_t i = 0; i < arguments.size(); ++i) {
       if (arguments[i].function != Function::text) continue;
       const std::string_view text = arguments[i].text;
-      if (i >= first_number && !all_digits(text)) return fail(shown(text) + " is no number");
+      if (i >= first_number && !all_digits(text)) return fail(shown(text) + " is not a number");
       // The first argument of most functions depends on the node. Others may be globs, results or the like.
       if (i == 0 && *function > Function::join && was_meant_as_value(text))
         return fail(shown(text) +
                     " is a text, and not the value of a variable: write ${NAME}, or name() for a function");
     }
-    return combined(*function, std::move(arguments), store_);
+    return combined(*function, std::move(arguments), arena_);
   }
 
   Expression fail(const std::string& what) {
@@ -185,7 +185,7 @@ class Parser {
 
   std::string_view text_;
   const Lets& lets_;
-  Store& store_;
+  Arena& arena_;
   std::string& error_;
   std::size_t at_ = 0;
   unsigned depth_ = 0;
@@ -200,9 +200,9 @@ bool takes(std::size_t& left, const Expression& expression) {
 }
 
 std::optional<Expression> parsed(std::string_view text, Expression (Parser::*as)(), const Lets& lets,
-                                 Store& store, std::string& error) {
+                                 Arena& arena, std::string& error) {
   error.clear();
-  const Expression root = (Parser(store.keep(std::string(trimmed(text))), lets, store, error).*as)();
+  const Expression root = (Parser(arena.keep(std::string(trimmed(text))), lets, arena, error).*as)();
   if (error.empty() && is_too_large(root)) error = shown(text) + ": " + too_large;
   return error.empty() ? std::optional(root) : std::nullopt;
 }
@@ -220,8 +220,8 @@ bool was_meant_as_value(std::string_view text) {
          std::none_of(text.begin(), text.end(), [](char c) { return c >= 'a' && c <= 'z'; });
 }
 
-Expression combined(Function function, std::vector<Expression> children, Store& store) {
-  return {function, {}, store.keep(std::move(children))};
+Expression combined(Function function, std::vector<Expression> children, Arena& arena) {
+  return {function, {}, arena.keep(std::move(children))};
 }
 
 bool is_too_large(const Expression& expression) {
@@ -229,14 +229,14 @@ bool is_too_large(const Expression& expression) {
   return !takes(left, expression);
 }
 
-std::optional<Expression> parse_expression(std::string_view expression, const Lets& lets, Store& store,
+std::optional<Expression> parse_expression(std::string_view expression, const Lets& lets, Arena& arena,
                                            std::string& error) {
-  return parsed(expression, &Parser::whole, lets, store, error);
+  return parsed(expression, &Parser::whole, lets, arena, error);
 }
 
-std::optional<Expression> parse_condition(std::string_view condition, const Lets& lets, Store& store,
+std::optional<Expression> parse_condition(std::string_view condition, const Lets& lets, Arena& arena,
                                           std::string& error) {
-  return parsed(condition, &Parser::condition, lets, store, error);
+  return parsed(condition, &Parser::condition, lets, arena, error);
 }
 
 }  // namespace rankshim::platform

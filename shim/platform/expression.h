@@ -60,7 +60,7 @@ struct Signature {
   std::string_view complaint;
   /// What the function makes of its arguments' texts; null if evaluation.cpp evaluates it.
   std::optional<std::string> (*compute)(std::span<const std::string> texts) = nullptr;
-  std::uint8_t first_number = any_count;  ///< the first argument that has to be a number if it is a text
+  std::uint8_t first_number = any_count;  ///< the first argument that must be a number if it is a text
 
   static constexpr std::uint8_t any_count = 32;
 };
@@ -72,11 +72,11 @@ inline const Signature& signature(Function function) {
   return signatures()[static_cast<std::size_t>(function) - static_cast<std::size_t>(Function::hostname)];
 }
 
-/// The function of that name; nothing if there is none.
+/// Returns the function of that name; nullopt if there is none.
 std::optional<Function> function_named(std::string_view name);
 
 /// The memory of what expressions and profiles are views of.
-class Store {
+class Arena {
  public:
   template <class Thing>
   const Thing& keep(Thing thing) {
@@ -110,7 +110,7 @@ bool was_meant_as_value(std::string_view text);
 inline constexpr unsigned deepest_nesting = 16;
 
 /// The function on those children.
-Expression combined(Function function, std::vector<Expression> children, Store& store);
+Expression combined(Function function, std::vector<Expression> children, Arena& arena);
 
 /// Whether it has more than 1000 parts, those of its [let]s too, which bounds the work of evaluation.
 bool is_too_large(const Expression& expression);
@@ -120,11 +120,11 @@ inline constexpr const char* too_large = "the expression takes more than 1000 st
 using Lets = std::map<std::string, Expression, std::less<>>;
 
 /// Parses an expression. Returns nothing and a message in `error` if it is wrong.
-std::optional<Expression> parse_expression(std::string_view expression, const Lets& lets, Store& store,
+std::optional<Expression> parse_expression(std::string_view expression, const Lets& lets, Arena& arena,
                                            std::string& error);
 
 /// Parses a condition: `[!]EXPR` or `[!]EXPR=GLOB`, where EXPR is a variable's name, a call or a `$LET`.
-std::optional<Expression> parse_condition(std::string_view condition, const Lets& lets, Store& store,
+std::optional<Expression> parse_condition(std::string_view condition, const Lets& lets, Arena& arena,
                                           std::string& error);
 
 }  // namespace rankshim::platform

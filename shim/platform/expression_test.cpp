@@ -20,11 +20,11 @@ std::string show(const Expression& expression) {
 }
 
 std::string parsed(std::string_view expression) {
-  Store store;
+  Arena arena;
   std::string error;
   Lets lets;
-  lets["table"] = *parse_expression("file(${TABLE:-/etc/a})", lets, store, error);
-  const auto root = parse_expression(expression, lets, store, error);
+  lets["table"] = *parse_expression("file(${TABLE:-/etc/a})", lets, arena, error);
+  const auto root = parse_expression(expression, lets, arena, error);
   return root ? show(*root) : "error: " + error;
 }
 
@@ -99,13 +99,13 @@ TEST_CASE("nesting is bounded, so that parsing and evaluating use bounded stack"
 }
 
 TEST_CASE("what an expression and its [let]s take together is bounded") {
-  Store store;
+  Arena arena;
   std::string error;
   Lets lets;
-  lets["a"] = *parse_expression("${A}", lets, store, error);
+  lets["a"] = *parse_expression("${A}", lets, arena, error);
   bool grew = true;
   for (int i = 0; i < 12 && grew; ++i) {
-    const auto doubled = parse_expression("join($a, $a)", lets, store, error);
+    const auto doubled = parse_expression("join($a, $a)", lets, arena, error);
     grew = doubled.has_value();
     if (grew) lets["a"] = *doubled;
   }
@@ -127,11 +127,11 @@ TEST_CASE("a condition asks a variable or a call") {
         Case{"!larger(${A}, ${B})", "unless<larger<$A $B> 'yes'>"}, Case{"A=b=c", "only_if<$A 'b=c'>"},
         Case{"!$table", "unless<$T 'yes'>"}, Case{"$table=*,*", "only_if<$T '*,*'>"}}) {
     CAPTURE(one.text);
-    Store store;
+    Arena arena;
     std::string error;
     Lets lets;
-    lets["table"] = *parse_expression("${T}", lets, store, error);
-    const auto condition = parse_condition(one.text, lets, store, error);
+    lets["table"] = *parse_expression("${T}", lets, arena, error);
+    const auto condition = parse_condition(one.text, lets, arena, error);
     REQUIRE(condition);
     CHECK(condition->is_negative() == (one.text[0] == '!'));
     CHECK(show(*condition) == one.expression);
@@ -142,12 +142,12 @@ TEST_CASE("a condition that makes no sense is refused") {
   for (const char* text : {"", "!", "1A", "A B", "${A}", "A=", "=x", "hostname(", "nothing_like_it()", "A-B",
                            "A = b", "A= b", "A =b", "A==b", "A!=b", "A='b'", "A=\"b\"", "$table", "$A-b"}) {
     CAPTURE(text);
-    Store store;
+    Arena arena;
     std::string error;
-    CHECK_FALSE(parse_condition(text, {}, store, error));
+    CHECK_FALSE(parse_condition(text, {}, arena, error));
     CHECK_FALSE(error.empty());
   }
-  Store store;
+  Arena arena;
   std::string error;
-  CHECK_FALSE(parse_condition("A=" + std::string(257, '*'), {}, store, error));
+  CHECK_FALSE(parse_condition("A=" + std::string(257, '*'), {}, arena, error));
 }

@@ -34,7 +34,7 @@ Number divide(Whole a, Whole b) { return b == 0 || a % b != 0 ? Number{} : a / b
 Number modulo(Whole a, Whole b) { return b == 0 ? Number{} : a % b; }
 Number larger(Whole a, Whole b) { return a > b ? Number{a} : Number{}; }
 
-/// What that makes of the numbers, from left to right; nothing if one is no whole number of up to 64 bits.
+/// What that makes of the numbers, from left to right; nullopt if one is not a whole number of up to 64 bits.
 template <Number (*calculate)(Whole a, Whole b)>
 Text of_numbers(Texts texts) {
   Number result = to_number(texts[0]);
@@ -85,7 +85,7 @@ Number position(std::string_view host, std::string_view list) {
   const auto hosts = host_list(list);
   const auto same = std::ranges::find_if(hosts, [&](auto other) { return same_but_case(host, other); });
   if (same != hosts.end()) return static_cast<Whole>(same - hosts.begin());
-  if (all_digits(host.substr(0, host.find('.')))) return std::nullopt;  // a part of an address is no name
+  if (all_digits(host.substr(0, host.find('.')))) return std::nullopt;  // a part of an address is not a name
   const auto is_start = [](std::string_view name, std::string_view full) {
     return full.size() > name.size() && full[name.size()] == '.' &&
            same_but_case(full.substr(0, name.size()), name);
@@ -138,7 +138,7 @@ bool append_hosts(const std::string& prefix, std::string_view entry, std::vector
 /// order, with the last of several brackets changing fastest, numbers as wide as the low end of their range,
 /// and the suffix after a bracket kept. Open MPI's orte_node_regex (2 to 4; open-mpi/ompi@v4.1.x:orte/mca/
 /// regx/base/regx_base_default_fns.c orte_regx_base_extract_node_names) is one too up to its `@`, but that it
-/// has the width in the bracket: `n[2:1-3]` is n01, n02, n03. Nothing of a malformed or too long list.
+/// has the width in the bracket: `n[2:1-3]` is n01, n02, n03. nullopt for a malformed or too long list.
 Text slurm_hosts(std::string_view list) {
   std::vector<std::string> hosts;
   while (!list.empty()) {

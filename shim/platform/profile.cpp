@@ -42,8 +42,8 @@ constexpr auto same_keys = std::to_array<std::string_view>({"same"});
 /// Goes through one parsed document and collects faults.
 class ProfileReader : public TomlDocument {
  public:
-  ProfileReader(std::string_view path, Store& store, Faults& faults)
-      : TomlDocument(path, faults), store_(store), faults_(faults) {}
+  ProfileReader(std::string_view path, Arena& arena, Faults& faults)
+      : TomlDocument(path, faults), arena_(arena), faults_(faults) {}
 
   void read(const toml::table& top, Profile& profile) {
     reject_unknown(top, top_keys);
@@ -78,7 +78,7 @@ class ProfileReader : public TomlDocument {
   }
 
  private:
-  std::string_view kept(std::string text) { return store_.keep(std::move(text)); }
+  std::string_view kept(std::string text) { return arena_.keep(std::move(text)); }
 
   std::string_view required_text(const toml::table& table, std::string_view key, std::string_view advice) {
     const auto* text = get<toml::value<std::string>>(table, key, "a string");
@@ -98,7 +98,7 @@ class ProfileReader : public TomlDocument {
           fault(element, "'" + std::string(key) + "' has an entry that is not a string", "write " + what);
       }
     }
-    return store_.keep(std::move(result));
+    return arena_.keep(std::move(result));
   }
 
   /// Reads [let], in the document's order: each expression may use those above it.
@@ -133,7 +133,7 @@ class ProfileReader : public TomlDocument {
     std::vector<Conditions> result;
     for (const toml::table* one : tables_of(top, "match", match_keys))
       result.push_back(all_and_any(*one, "all"));
-    return store_.keep(std::move(result));
+    return arena_.keep(std::move(result));
   }
 
   std::span<const Role> roles(const toml::table& top, std::string_view key) {
@@ -145,7 +145,7 @@ class ProfileReader : public TomlDocument {
     }
     // The refusals of `same`: two expressions of one fact that differ.
     if (key == "refuse") result.insert(result.end(), differing_.begin(), differing_.end());
-    return store_.keep(std::move(result));
+    return arena_.keep(std::move(result));
   }
 
   /// The conditions of `key` and of `any`; one of the two may be missing.
@@ -165,7 +165,7 @@ class ProfileReader : public TomlDocument {
     if (array == nullptr) return {};
     for (const toml::node& element : *array)
       if (const auto condition = parsed(element, parse_condition, {})) result.push_back(*condition);
-    return store_.keep(std::move(result));
+    return arena_.keep(std::move(result));
   }
 
   std::span<const FactExpression> facts(const toml::table& top, ProfileKind kind) {
@@ -182,7 +182,7 @@ class ProfileReader : public TomlDocument {
       if (const auto its = expression(name(fact), counts_something(fact), *node))
         result.push_back({fact, *its});
     }
-    return store_.keep(std::move(result));
+    return arena_.keep(std::move(result));
   }
 
   /// Calls use(NODE) with the node or, if it is a list, with each of its elements.
@@ -220,7 +220,7 @@ class ProfileReader : public TomlDocument {
       must_agree(name, std::span(choices).subspan(first));
     });
     if (choices.size() < 2) return choices.empty() ? std::nullopt : std::optional(choices.front());
-    const Expression either = combined(Function::either, std::move(choices), store_);
+    const Expression either = combined(Function::either, std::move(choices), arena_);
     if (is_too_large(either)) fault(node, begin + too_large, "shorten it");
     return either;
   }
@@ -229,7 +229,7 @@ class ProfileReader : public TomlDocument {
                                    const std::string& begin) {
     const auto* text = node.as_string();
     std::string error = "this is not a string";
-    const auto expression = text == nullptr ? std::nullopt : parse(text->get(), lets_, store_, error);
+    const auto expression = text == nullptr ? std::nullopt : parse(text->get(), lets_, arena_, error);
     if (!expression) fault(node, begin + error, "correct it");
     return expression;
   }
@@ -239,16 +239,16 @@ class ProfileReader : public TomlDocument {
     for (; expressions.size() > 1; expressions = expressions.subspan(1)) {
       for (const Expression& other : expressions.subspan(1)) {
         const Expression& one = expressions.front();
-        const std::vector<Expression> differ{combined(Function::differ, {one, other}, store_)};
+        const std::vector<Expression> differ{combined(Function::differ, {one, other}, arena_)};
         differing_.push_back({kept(inputs_of(one) + " and " + inputs_of(other) + " both say " +
                                    std::string(name) + ", and contradict each other"),
                               {},
-                              {store_.keep(differ), {}}});
+                              {arena_.keep(differ), {}}});
       }
     }
   }
 
-  Store& store_;
+  Arena& arena_;
   Faults& faults_;
   Lets lets_;
   std::vector<Role> differing_;
@@ -257,12 +257,12 @@ class ProfileReader : public TomlDocument {
 }  // namespace
 
 Outcome<Profile> read_profile(std::string_view name, std::string document, std::string_view path,
-                              Store& store) {
+                              Arena& arena) {
   Profile profile;
-  profile.name = store.keep(std::string(name));
-  profile.document = store.keep(std::move(document));
+  profile.name = arena.keep(std::string(name));
+  profile.document = arena.keep(std::move(document));
   Faults faults;
-  ProfileReader reader(path, store, faults);
+  ProfileReader reader(path, arena, faults);
   if (const auto parsed = reader.parse(profile.document)) reader.read(*parsed, profile);
   if (!faults.empty()) return faults;
   return profile;

@@ -11,10 +11,10 @@
 #include "platform/expression.h"
 
 /// The model of a profile, as config/platforms/*.toml describes it. It consists of views: the built-in
-/// profiles are constants, made at build time, and a user's profile, read at run time, has a Store.
+/// profiles are constants, made at build time, and a user's profile, read at run time, has a Arena.
 namespace rankshim::platform {
 
-/// What has to hold for a way to be recognised or a role to be taken: `all`, and one of `any` unless empty.
+/// What must hold for a way to be recognised or a role to be taken: `all`, and one of `any` unless empty.
 struct Conditions {
   std::span<const Expression> all, any;
 };
@@ -66,7 +66,7 @@ struct Profile {
   std::span<const Role> idle_roles;       ///< the roles that do not train
   std::span<const Role> refusals;         ///< states that can mean two things; rankshim does not guess which
   std::span<const Role> warnings;         ///< states that look like other nodes, for a node that trains alone
-  std::span<const Role> pending;          ///< states that have to end before the facts are right
+  std::span<const Role> pending;          ///< states that must end before the facts are right
 
   /// Whether its variables belong to this process or to the node.
   [[nodiscard]] Granularity granularity() const {
@@ -80,8 +80,8 @@ struct Profile {
 
 /// Reads one TOML document in the form that docs/platforms.md describes; `name` is the file's name without
 /// .toml. Every fault begins with "PATH:LINE: " and names `path`. The build uses it for the built-in
-/// profiles, and the program for a user's: both follow the same rules. `store` has the profile's memory.
+/// profiles, and the program for a user's: both follow the same rules. `arena` has the profile's memory.
 Outcome<Profile> read_profile(std::string_view name, std::string document, std::string_view path,
-                              Store& store);
+                              Arena& arena);
 
 }  // namespace rankshim::platform

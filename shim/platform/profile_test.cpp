@@ -28,8 +28,8 @@ when = ["INVENTED_ROLE=ps"]
 )toml";
 
 std::vector<std::string> faults_of(std::string document) {
-  Store store;
-  const auto outcome = read_profile("invented", std::move(document), "/etc/rankshim.d/invented.toml", store);
+  Arena arena;
+  const auto outcome = read_profile("invented", std::move(document), "/etc/rankshim.d/invented.toml", arena);
   std::vector<std::string> lines;
   if (const auto* faults = std::get_if<Faults>(&outcome))
     for (const Fault& fault : *faults) {
@@ -45,10 +45,10 @@ using Lines = std::vector<std::string>;
 }  // namespace
 
 TEST_CASE("a profile is read from TOML, and stays readable when it is moved") {
-  Store read_into;
+  Arena read_into;
   const auto outcome = read_profile("invented", good, "invented.toml", read_into);
   REQUIRE(std::holds_alternative<Profile>(outcome));
-  const Store store = std::move(read_into);
+  const Arena store = std::move(read_into);
   const Profile& profile = std::get<Profile>(outcome);
   CHECK(profile.name == "invented");
   CHECK(profile.title == "Invented");
@@ -80,14 +80,14 @@ TEST_CASE("a profile is read from TOML, and stays readable when it is moved") {
 }
 
 TEST_CASE("kind and opt_in are read") {
-  Store store;
+  Arena arena;
   const auto outcome = read_profile("x", R"(title = "X"
 kind = "launcher"
 opt_in = true
 [facts]
 rank = "${X}"
 )",
-                                    "x.toml", store);
+                                    "x.toml", arena);
   REQUIRE(std::holds_alternative<Profile>(outcome));
   const Profile& profile = std::get<Profile>(outcome);
   CHECK(profile.kind == ProfileKind::launcher);
@@ -154,7 +154,7 @@ TEST_CASE("what was surely meant otherwise is refused") {
     CHECK(with("signs = [\"A\"]\n", std::string(reasonable) + "\n").empty());
   }
   CHECK(with("signs = [\"A\"]\n", "nnodes = \"entry(${A}, one)\"\n") ==
-        Lines{"4: nnodes: 'entry(${A}, one)', character 17: 'one' is no number"});
+        Lines{"4: nnodes: 'entry(${A}, one)', character 17: 'one' is not a number"});
   CHECK(with("signs = [\"A\"]\n", "rank = \"${A}\"\n") ==
         Lines{"4: rank is a fact of a process, and a platform has none"});
   CHECK(with("signs = [\"A\"]\n", "nnodes = [\"1\", \"${A}\"]\n") ==
@@ -164,13 +164,13 @@ TEST_CASE("what was surely meant otherwise is refused") {
   CHECK(with("signs = [\"A\"]\n[let]\na = \"$b\"\nb = \"${B}\"\n")
             .at(0)
             .starts_with("4: a: '$b', character 2: there is no 'b' in [let] above this"));
-  Store store;
+  Arena arena;
   const auto outcome =
-      read_profile("x", "title = \"X\"\nsigns = [\"A\"]\n[facts]\nnode_rnk = \"1\"\n", "x", store);
+      read_profile("x", "title = \"X\"\nsigns = [\"A\"]\n[facts]\nnode_rnk = \"1\"\n", "x", arena);
   CHECK_THAT(std::get<Faults>(outcome).at(0).what,
              Catch::EndsWith("there is no key 'node_rnk' here, the nearest is node_rank"));
   const auto unknown =
-      read_profile("x", "title = \"X\"\nsigns = [\"A\"]\n[facts]\nnnodes = \"frist(${A})\"\n", "x", store);
+      read_profile("x", "title = \"X\"\nsigns = [\"A\"]\n[facts]\nnnodes = \"frist(${A})\"\n", "x", arena);
   CHECK(to_line(std::get<Faults>(unknown).at(0)) ==
         "x:4: nnodes: 'frist(${A})', character 1: there is no function 'frist', the nearest is first_host; "
         "correct it [R5]");

@@ -15,7 +15,7 @@ namespace rankshim::platform {
 class Profiles {
  public:
   Profiles& add(std::string name, std::string document) {
-    const auto outcome = read_profile(name, std::move(document), name + ".toml", store_);
+    const auto outcome = read_profile(name, std::move(document), name + ".toml", arena_);
     if (const auto* faults = std::get_if<Faults>(&outcome)) FAIL(to_line(faults->front()));
     profiles_.push_back(std::get<Profile>(outcome));
     return *this;
@@ -23,7 +23,7 @@ class Profiles {
   operator std::span<const Profile>() const { return profiles_; }
 
  private:
-  Store store_;
+  Arena arena_;
   std::vector<Profile> profiles_;
 };
 

@@ -32,10 +32,10 @@ std::string name_of(std::string_view path) {
   return std::string(path);
 }
 
-Outcome<Profile> read(const std::string& path, const Node& node, Store& store) {
+Outcome<Profile> read(const std::string& path, const Node& node, Arena& arena) {
   auto document = node.file(path);
   if (!document) return Faults{unreadable_profile(path)};
-  return read_profile(name_of(path), std::move(*document), path, store);
+  return read_profile(name_of(path), std::move(*document), path, arena);
 }
 
 /// A profile that is recognised, after what makes it more specific than another: that comes first. A platform
@@ -59,9 +59,9 @@ bool supersedes(const Profile& profile, const Profile& other) {
 }
 
 /// How many signs hold, or how many positive conditions of the most specific [[match]] that is fulfilled;
-/// nothing if there are none.
-std::optional<std::ptrdiff_t> signs_of(const Profile& profile, Reading& on) {
-  Evaluation evaluation(profile, on);
+/// nullopt if there are none.
+std::optional<std::ptrdiff_t> signs_of(const Profile& profile, EvalContext& context) {
+  Evaluation evaluation(profile, context);
   const auto holds = [&](const Expression& condition) { return evaluation.holds(condition); };
   std::optional<std::ptrdiff_t> best;
   if (const auto there = std::ranges::count_if(profile.signs, holds); there != 0) best = there;
@@ -71,16 +71,16 @@ std::optional<std::ptrdiff_t> signs_of(const Profile& profile, Reading& on) {
   return best;
 }
 
-/// The same; nothing if the profile is not recognised.
-std::optional<std::ptrdiff_t> fulfilled(const Profile& profile, Reading& on) {
+/// The same; nullopt if the profile is not recognised.
+std::optional<std::ptrdiff_t> fulfilled(const Profile& profile, EvalContext& context) {
   // `unless` comes first, because it has variables, while a sign may be a file.
-  Evaluation evaluation(profile, on);
+  Evaluation evaluation(profile, context);
   const auto holds = [&](const Expression& condition) { return evaluation.holds(condition); };
-  return std::ranges::any_of(profile.unless, holds) ? std::nullopt : signs_of(profile, on);
+  return std::ranges::any_of(profile.unless, holds) ? std::nullopt : signs_of(profile, context);
 }
 
-/// Which profiles have a clue among the variables. In a list with a user's own profiles all count as if they
-/// had.
+/// Which profiles have a clue among the variables. In a list with a user's own profiles all are treated as if
+/// they had.
 std::vector<bool> candidates(std::span<const Profile> profiles, const Node& node) {
   if (profiles.data() != all_profiles.data()) return std::vector<bool>(profiles.size(), true);
   std::vector<bool> candidates(profiles.size());
@@ -101,12 +101,12 @@ bool is_one(std::string_view nnodes) { return nnodes.empty() || nnodes == "1"; }
 
 /// The number of nodes of a platform around a launcher (Platform::nodes_around).
 std::optional<Value> nodes_around(std::span<const Profile> profiles, const std::vector<bool>& has_clue,
-                                  Reading& on) {
+                                  EvalContext& context) {
   for (const Profile& profile : profiles) {
     if (profile.opt_in || profile.kind != ProfileKind::platform ||
-        !has_clue[static_cast<std::size_t>(&profile - profiles.data())] || !signs_of(profile, on))
+        !has_clue[static_cast<std::size_t>(&profile - profiles.data())] || !signs_of(profile, context))
       continue;
-    auto nnodes = Evaluation(profile, on).facts()[Fact::nnodes];
+    auto nnodes = Evaluation(profile, context).facts()[Fact::nnodes];
     if (nnodes && !is_one(nnodes->text)) return nnodes;
   }
   return std::nullopt;
@@ -116,12 +116,12 @@ std::optional<Value> nodes_around(std::span<const Profile> profiles, const std::
 /// platform that is not recognised may be so because of quotes: if it would be without, its variables count
 /// too.
 std::vector<Quoted> quoted_variables(std::span<const Profile> profiles, const std::vector<bool>& has_clue,
-                                     const Profile* winner, Reading& on) {
+                                     const Profile* winner, EvalContext& context) {
   constexpr auto identifiers =
       std::to_array<Fact>({Fact::run_id, Fact::rdzv_id, Fact::rdzv_conf, Fact::attempt});
   std::vector<Quoted> quoted;
   const auto add = [&](Fact fact, std::string_view name, bool is_read) {
-    const auto value = on.get(name);
+    const auto value = context.get(name);
     if (value && has_quotes_around(*value) && (is_read || parse_number<unsigned>(without_quotes(*value))) &&
         std::ranges::find(quoted, name, &Quoted::name) == quoted.end())
       quoted.push_back({fact, std::string(name), std::string(*value)});
@@ -130,8 +130,8 @@ std::vector<Quoted> quoted_variables(std::span<const Profile> profiles, const st
     const std::string_view name = entry_name(entry);
     return !name.empty() && has_quotes_around(trimmed(entry.substr(name.size() + 1)));
   };
-  if (std::ranges::none_of(on.node.environment().entries(), has_quotes)) return quoted;
-  Reading plain(on.node, on.get("RANKSHIM_NNODES").value_or(""), true);
+  if (std::ranges::none_of(context.node.environment().entries(), has_quotes)) return quoted;
+  EvalContext plain(context.node, context.get("RANKSHIM_NNODES").value_or(""), true);
   for (std::size_t i = 0; i < profiles.size(); ++i) {
     const Profile& profile = profiles[i];
     const bool is_read =
@@ -156,13 +156,13 @@ std::vector<Quoted> quoted_variables(std::span<const Profile> profiles, const st
 }
 
 /// Reads what anyone may have set beside the platform. The first profile that has a fact provides it.
-void read_names(std::span<const Profile> profiles, Reading& on, Platform& platform) {
+void read_names(std::span<const Profile> profiles, EvalContext& context, Platform& platform) {
   const bool is_names = platform.profile != nullptr && platform.profile->kind == ProfileKind::names;
   for (const Profile& profile : profiles) {
     const bool has_names = profile.kind == ProfileKind::names && !is_names;
     if (!has_names && profile.kind != ProfileKind::flags) continue;
     Facts& facts = has_names ? platform.names : platform.flags;
-    Facts its = Evaluation(profile, on).facts();
+    Facts its = Evaluation(profile, context).facts();
     for (const Fact fact : all_facts)
       if (!facts.has(fact)) facts[fact] = std::move(its[fact]);
   }
@@ -170,26 +170,26 @@ void read_names(std::span<const Profile> profiles, Reading& on, Platform& platfo
 
 /// The variables by which this node would be recognised and get its numbers, and which `none` ignores.
 std::vector<std::string> ignored_variables(std::span<const Profile> profiles, const Node& node) {
-  Reading on(node);
+  EvalContext context(node);
   std::vector<std::string> inputs;
   for (const Profile& profile : profiles) {
-    if (profile.opt_in || !fulfilled(profile, on)) continue;
+    if (profile.opt_in || !fulfilled(profile, context)) continue;
     for (const FactExpression& one : profile.facts)
       if (one.fact == Fact::master_addr || contains(decisive, one.fact))
         add_variables(one.expression, inputs);
   }
   for (const Fact fact : {Fact::rank, Fact::world_size, Fact::local_rank})
     add_once(variable_of(fact), inputs);
-  std::erase_if(inputs, [&](const std::string& name) { return !on.get(name); });
+  std::erase_if(inputs, [&](const std::string& name) { return !context.get(name); });
   return inputs;
 }
 
 /// The first of the states that is this node's.
-std::optional<State> state(const Profile& profile, std::span<const Role> states, Reading& on) {
+std::optional<State> state(const Profile& profile, std::span<const Role> states, EvalContext& context) {
   for (const Role& one : states) {
-    const auto met = Evaluation(profile, on).met(one.when);
+    const auto met = Evaluation(profile, context).met(one.when);
     if (met.empty()) continue;
-    Causes causes = causes_of(met, profile, on);
+    Causes causes = causes_of(met, profile, context);
     return State{std::string(one.name), std::move(causes.text), std::string(one.fix),
                  std::move(causes.names)};
   }
@@ -197,25 +197,26 @@ std::optional<State> state(const Profile& profile, std::span<const Role> states,
 }
 
 /// What speaks against the platform: that its state can mean two things, and the others that are recognised.
-void weigh(std::span<const Match> matches, Platform& platform, Reading& on) {
+void weigh(std::span<const Match> matches, Platform& platform, EvalContext& context) {
   const Profile& winner = *platform.profile;
-  if (auto refused = state(winner, winner.refusals, on)) {
+  if (auto refused = state(winner, winner.refusals, context)) {
     if (refused->fix.empty())
       refused->fix = refused->names.size() == 1 ? "correct " + refused->names[0] : "correct one of them";
     platform.doubts.push_back({Anchor::platform_state, refused->name + " (" + refused->because + ")",
                                std::move(refused->names), refused->fix});
   }
-  platform.looks_like_several = state(winner, winner.warnings, on);
+  platform.looks_like_several = state(winner, winner.warnings, context);
   for (const Match& match : matches) {
     const Profile& profile = *match.profile;
     // Generic names are claims of their own; a part says nothing about other nodes.
     if (&profile == &winner || profile.kind == ProfileKind::names || profile.kind == ProfileKind::part ||
         supersedes(winner, profile))
       continue;
-    Other other{&profile, Evaluation(profile, on).facts(), {}, {}};
+    Other other{&profile, Evaluation(profile, context).facts(), {}, {}};
     if (profile.kind == ProfileKind::foreign) {
-      Causes causes = causes_of(profile, on.node);
-      const bool counts = !state(profile, profile.refusals, on) && is_one(other.facts.text(Fact::nnodes));
+      Causes causes = causes_of(profile, context.node);
+      const bool counts =
+          !state(profile, profile.refusals, context) && is_one(other.facts.text(Fact::nnodes));
       if (!counts) other.several = std::move(causes.text);
       other.names = std::move(causes.names);
     }
@@ -279,7 +280,7 @@ Outcome<ProfileSet> read_profiles(std::string_view file, const Node& node) {
   Faults faults;
   for (const std::string& path : paths) {
     if (!file.empty() && path != paths.front() && name_of(path) == name_of(file)) continue;
-    const auto outcome = read(path, node, set.store);
+    const auto outcome = read(path, node, set.arena);
     if (const auto* wrong = std::get_if<Faults>(&outcome))
       faults.insert(faults.end(), wrong->begin(), wrong->end());
     else
@@ -291,13 +292,13 @@ Outcome<ProfileSet> read_profiles(std::string_view file, const Node& node) {
   std::ranges::copy_if(builtin_profiles(), std::back_inserter(all), [&](const Profile& one) {
     return find(std::span(all).first(set.own), one.name) == nullptr;
   });
-  set.profiles = set.store.keep(std::move(all));
+  set.profiles = set.arena.keep(std::move(all));
   return set;
 }
 
 Faults check_profile(const std::string& path, const Node& node) {
-  Store store;
-  const auto outcome = read(path, node, store);
+  Arena arena;
+  const auto outcome = read(path, node, arena);
   if (const auto* faults = std::get_if<Faults>(&outcome)) return *faults;
   std::vector<std::string> others;
   const auto add = [&](std::string_view entry) { others.push_back(name_of(entry)); };
@@ -339,13 +340,13 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
                                 "; unless options give the other nodes, this node trains alone");
     return result;
   }
-  Reading on(node, users_nnodes);
+  EvalContext context(node, users_nnodes);
   std::vector<Match> matches;
   const std::vector<bool> has_clue = candidates(profiles, node);
   if (wanted == "auto") {
     for (const Profile& profile : profiles) {
       if (profile.opt_in || !has_clue[static_cast<std::size_t>(&profile - profiles.data())]) continue;
-      const auto signs = fulfilled(profile, on);
+      const auto signs = fulfilled(profile, context);
       if (!signs) continue;
       const bool is_launcher = profile.kind == ProfileKind::launcher;
       matches.push_back({is_launcher ? ProfileKind::platform : profile.kind,
@@ -358,7 +359,7 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
     });
     if (!matches.empty()) result.profile = (first == matches.end() ? matches.begin() : first)->profile;
     if (result.profile != nullptr && result.profile->kind == ProfileKind::launcher)
-      result.nodes_around = nodes_around(profiles, has_clue, on);
+      result.nodes_around = nodes_around(profiles, has_clue, context);
     for (const auto& match : matches)
       if (match.profile != result.profile &&
           (match.profile->has_own_words() || result.profile->kind == ProfileKind::foreign))
@@ -370,16 +371,16 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
   if (const Profile* profile = result.profile) {
     result.id = PlatformId(std::string(profile->name));
     result.granularity = profile->granularity();
-    result.facts = Evaluation(*profile, on).facts();
-    result.idle = state(*profile, profile->idle_roles, on);
-    result.pending = state(*profile, profile->pending, on);
+    result.facts = Evaluation(*profile, context).facts();
+    result.idle = state(*profile, profile->idle_roles, context);
+    result.pending = state(*profile, profile->pending, context);
   }
-  read_names(profiles, on, result);
-  if (!result.idle) result.quoted = quoted_variables(profiles, has_clue, result.profile, on);
+  read_names(profiles, context, result);
+  if (!result.idle) result.quoted = quoted_variables(profiles, has_clue, result.profile, context);
   if (result.profile != nullptr && wanted == "auto" && !result.idle && !result.pending)
-    weigh(matches, result, on);
-  if (!on.unreadable.empty()) return on.unreadable;
-  result.warnings = std::move(on.warnings);
+    weigh(matches, result, context);
+  if (!context.unreadable.empty()) return context.unreadable;
+  result.warnings = std::move(context.warnings);
   return result;
 }
 

@@ -26,7 +26,7 @@ struct ProfileSet {
   /// All: the users' first, then the built-in ones that no user's profile of the same name replaces.
   std::span<const Profile> profiles = builtin_profiles();
   std::size_t own = 0;  ///< how many of the first are users'
-  Store store;
+  Arena arena;
 };
 
 /// Reads `file`, if it is not empty, and every *.toml of profile_folder by the rules of profile.h, except
@@ -103,7 +103,7 @@ struct Platform {
   Facts names, flags;
   /// The profile, which must outlive this; nullptr if none was recognised or requested.
   const Profile* profile = nullptr;
-  std::optional<State> pending;  ///< it has to end before the facts can be read
+  std::optional<State> pending;  ///< it must end before the facts can be read
   std::optional<State> idle;     ///< this container's role, if that is one that does not train
   /// Other profiles that say something about this node: their facts are compared, and never used.
   std::vector<Other> others;

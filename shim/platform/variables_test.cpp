@@ -5,7 +5,7 @@
 #include "node/fake_node_for_test.h"
 
 using namespace rankshim;
-using platform::Reading;
+using platform::EvalContext;
 
 TEST_CASE("the index finds what the environment finds") {
   std::vector<std::string> entries = {"A=1",   "EMPTY=", "A=2",    "no equals sign",
@@ -13,7 +13,7 @@ TEST_CASE("the index finds what the environment finds") {
   for (int i = 0; i < 1000; ++i)
     entries.push_back("SERVICE_" + std::to_string(i) + "_PORT=" + std::to_string(i));
   const FakeNode node(entries);
-  const Reading variables(node);
+  const EvalContext variables(node);
   for (const char* name :
        {"A", "EMPTY", "E", "LATER", "NONE", "SERVICE_0_PORT", "SERVICE_999_PORT", "SERVICE_1000_PORT"}) {
     CAPTURE(name);
@@ -25,5 +25,5 @@ TEST_CASE("the index finds what the environment finds") {
 
 TEST_CASE("an index over nothing finds nothing") {
   const FakeNode node({});
-  CHECK_FALSE(Reading(node).get("A"));
+  CHECK_FALSE(EvalContext(node).get("A"));
 }

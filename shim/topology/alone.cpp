@@ -258,8 +258,8 @@ class Clues {
 };
 
 /// What cannot be true if this node is alone.
-std::vector<Said> proofs_of_others(const Resolution& r) {
-  std::vector<Said> proofs;
+std::vector<Phrase> proofs_of_others(const Resolution& r) {
+  std::vector<Phrase> proofs;
   for (const platform::Other& other : r.platform.others) {
     if (!other.several.empty())
       proofs.emplace_back(
@@ -404,7 +404,7 @@ std::vector<std::string> signs_of_several_nodes(const Node& node) { return Clues
 Findings warn_of_others(const Resolution& r) {
   if (!r.reads_variables() || r.user_says_alone()) return {};
   std::vector<std::string> warnings;
-  for (const Said& proof : proofs_of_others(r))
+  for (const Phrase& proof : proofs_of_others(r))
     warnings.push_back(
         fmt::format("{}, but {}, so this node trains alone; {}, or set RANKSHIM_NNODES=1 if it is alone",
                     r.said(Fact::nnodes).text, proof.text, settle_node));
@@ -422,7 +422,7 @@ Findings warn_of_others(const Resolution& r) {
 Findings weigh_alone(const Resolution& r) {
   if (!r.reads_variables() || r.user_says_alone()) return {};
   Faults faults;
-  for (const Said& proof : proofs_of_others(r)) {
+  for (const Phrase& proof : proofs_of_others(r)) {
     std::vector<std::string> there = proof.names;
     std::erase_if(there, [&](const std::string& name) {
       return !name.starts_with('/') && !r.node.environment().get(name);

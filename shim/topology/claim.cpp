@@ -119,13 +119,13 @@ Fate fate_of(const Pair& pair) {
 }
 
 Fault contradiction(const Claim& winner, const Claim& loser) {
-  const Said mine = said(winner.fact, winner.value), its = said(loser.fact, loser.value);
+  const Phrase mine = said(winner.fact, winner.value), its = said(loser.fact, loser.value);
   if (winner.source == Source::flag) return flag_contradicts(winner.fact, winner.value, its);
   if (loser.source == Source::other)
     return fault(Anchor::contradiction,
                  mine + fmt::format(" of {} contradicts ", winner.by) + its + fmt::format(" of {}", loser.by),
                  fmt::format("unset the variables that are not this job's, or {}", settle_node));
-  const Said what = mine + " contradicts " + its;
+  const Phrase what = mine + " contradicts " + its;
   return fault(Anchor::contradiction, what, correct(what) + ", or " + settle(winner.fact));
 }
 
@@ -141,36 +141,36 @@ bool are_by_hand(const platform::Platform& platform) {
 
 }  // namespace
 
-Said& Said::operator+=(const Said& more) {
+Phrase& Phrase::operator+=(const Phrase& more) {
   text += more.text;
   names.insert(names.end(), more.names.begin(), more.names.end());
   return *this;
 }
 
-Said said(Fact fact, const Value& value) {
-  Said known(in_words(fact, value));
+Phrase said(Fact fact, const Value& value) {
+  Phrase known(in_words(fact, value));
   value.append_inputs(name(fact), known.names);
   return known;
 }
 
-Fault fault(Anchor anchor, Said what, std::string fix) {
+Fault fault(Anchor anchor, Phrase what, std::string fix) {
   std::vector<std::string> names;
   for (std::string& name : what.names) add_once(std::move(name), names);
   return {anchor, std::move(what.text), std::move(names), std::move(fix)};
 }
 
-std::string correct(const Said& what) {
+std::string correct(const Phrase& what) {
   const bool is_one =
       !what.names.empty() && std::ranges::count(what.names, what.names.front()) == std::ssize(what.names);
   return is_one ? "correct " + what.names.front() : "correct one of them";
 }
 
-Fault flag_contradicts(Fact fact, const Value& flag, const Said& other) {
+Fault flag_contradicts(Fact fact, const Value& flag, const Phrase& other) {
   const bool implies = flag.origin == Origin::implied;
   const std::string named = flag.detail.substr(0, flag.detail.find('='));
   return fault(
       Anchor::contradiction,
-      Said(implies ? flag.detail : in_words(fact, flag), {named}) + " contradicts " + other,
+      Phrase(implies ? flag.detail : in_words(fact, flag), {named}) + " contradicts " + other,
       fmt::format("take {} out of the command, because rankshim fills in what is missing, or correct "
                   "{}; --launcher=none (RANKSHIM_LAUNCHER) leaves the command as it is",
                   named.substr(named.find(' ') + 1), joined(other.names)));

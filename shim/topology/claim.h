@@ -15,27 +15,27 @@
 namespace rankshim {
 
 /// A part of a sentence, and the variables, options and files that it names.
-struct Said {
+struct Phrase {
   std::string text;
   std::vector<std::string> names;
 
-  Said(std::string words, std::vector<std::string> named = {})
+  Phrase(std::string words, std::vector<std::string> named = {})
       : text(std::move(words)), names(std::move(named)) {}
-  Said(const char* words) : text(words) {}
-  Said& operator+=(const Said& more);
+  Phrase(const char* words) : text(words) {}
+  Phrase& operator+=(const Phrase& more);
   /// Appends it after a comma, if anything is before it.
-  Said& list(const Said& more) { return *this += (text.empty() ? "" : ", ") + more; }
-  friend Said operator+(Said left, const Said& right) { return std::move(left += right); }
+  Phrase& list(const Phrase& more) { return *this += (text.empty() ? "" : ", ") + more; }
+  friend Phrase operator+(Phrase left, const Phrase& right) { return std::move(left += right); }
 };
 
 /// A fact with its value and source: "NODE_RANK=1".
-Said said(Fact fact, const Value& value);
+Phrase said(Fact fact, const Value& value);
 
 /// Every fault of this folder.
-Fault fault(Anchor anchor, Said what, std::string fix);
+Fault fault(Anchor anchor, Phrase what, std::string fix);
 
 /// The start of a fix: "correct A" where only A is named, else "correct one of them".
-std::string correct(const Said& what);
+std::string correct(const Phrase& what);
 
 /// What settles a number of nodes, all of a node's numbers, and one fact ("settle it with --nnodes …").
 constexpr const char* settle_nodes =
@@ -54,7 +54,7 @@ struct LauncherFlags {
 };
 
 /// The fault of torchrun's flag that cannot be true together with a variable.
-Fault flag_contradicts(Fact fact, const Value& flag, const Said& other);
+Fault flag_contradicts(Fact fact, const Value& flag, const Phrase& other);
 
 /// Who makes a claim. The order is that in which they win, except where decide() says otherwise.
 enum class Source : std::uint8_t {

@@ -94,9 +94,9 @@ void complete_nproc(Resolution& r) {
   } else if (visible && number > visible->count) {
     r.refuse(
         Anchor::devices,
-        r.said(Fact::nproc_per_node) + Said(fmt::format(", but only {} accelerators are visible here ({})",
-                                                        visible->count, visible->what),
-                                            {visible->what}),
+        r.said(Fact::nproc_per_node) + Phrase(fmt::format(", but only {} accelerators are visible here ({})",
+                                                          visible->count, visible->what),
+                                              {visible->what}),
         give_devices);
   }
 }
@@ -104,7 +104,7 @@ void complete_nproc(Resolution& r) {
 /// Whether something shows other nodes although their number is not known, or the platform's own variable for
 /// it is not set: then there is a fault, because to guess one node would be wrong.
 bool lacks_nnodes(Resolution& r) {
-  Said shown("");
+  Phrase shown("");
   bool shows_others = false;
   for (const Fact known : {Fact::node_rank, Fact::master_addr, Fact::rdzv_endpoint}) {
     if (!r.has(known) || (known == Fact::master_addr && is_loopback(r.text(known)))) continue;
@@ -118,7 +118,7 @@ bool lacks_nnodes(Resolution& r) {
   if (!is_known && !r.has_own_words()) return false;
   const Missing missing = why_missing(r, Fact::nnodes);
   if (!is_known && !missing.is_expected) return false;
-  Said what = "this is " + r.recognised() + ", but the number of nodes is unknown";
+  Phrase what = "this is " + r.recognised() + ", but the number of nodes is unknown";
   if (shows_others) {
     what = std::move(shown);
     // An address of this node has no name.
@@ -149,9 +149,10 @@ void complete_static(Resolution& r) {
   } else {
     Missing missing = why_missing(r, Fact::node_rank);
     if (r.has(Fact::rdzv_endpoint) && !r.has(Fact::rdzv_backend)) {
-      missing.why += Said(fmt::format(", and without PET_RDZV_BACKEND the nodes do not rank themselves at {}",
-                                      r.text(Fact::rdzv_endpoint)),
-                          {"PET_RDZV_BACKEND"});
+      missing.why +=
+          Phrase(fmt::format(", and without PET_RDZV_BACKEND the nodes do not rank themselves at {}",
+                             r.text(Fact::rdzv_endpoint)),
+                 {"PET_RDZV_BACKEND"});
       missing.remedy += "set --rdzv-backend (RANKSHIM_RDZV_BACKEND), or ";
     }
     r.refuse(Anchor::rank_unknown, r.said(Fact::nnodes) + ", but this node's rank is unknown" + missing.why,
@@ -187,7 +188,7 @@ bool rank_0_is_elsewhere(const Resolution& r) {
 }
 
 /// The store of c10d is at the endpoint: node 0 if there are ranks, else the node whose name or address it
-/// is. Nothing if neither says so. etcd is a separate service.
+/// is. nullopt if neither says so. etcd is a separate service.
 std::optional<bool> hosts_rendezvous(const Resolution& r) {
   if (r.text(Fact::rdzv_backend) != "c10d") return false;
   if (const auto rank = r.known(Fact::node_rank); rank && !rank_0_is_elsewhere(r)) return *rank == 0;
@@ -233,7 +234,7 @@ void complete_elastic(Resolution& r) {
     return r.refuse(
         Anchor::master_unknown,
         r.said(Fact::nnodes) +
-            Said(" is an elastic job, but its rendezvous endpoint is unknown", {"PET_RDZV_ENDPOINT"}) +
+            Phrase(" is an elastic job, but its rendezvous endpoint is unknown", {"PET_RDZV_ENDPOINT"}) +
             missing.why,
         "set --rdzv-endpoint (RANKSHIM_RDZV_ENDPOINT) to HOST:PORT of one node");
   }
@@ -286,9 +287,9 @@ void check_enough_processes(Resolution& r) {
   const unsigned least = parse_count(min_and_max(r.text(Fact::nnodes)).first).value_or(0);
   const unsigned here = std::max(r.number(Fact::local_world_size), 1U);
   if (least <= 1 || here + (least - 1) <= r.number(Fact::world_size)) return;
-  Said processes = r.said(Fact::world_size);
+  Phrase processes = r.said(Fact::world_size);
   if (r.has(Fact::local_world_size)) processes += " and " + r.said(Fact::local_world_size);
-  const Said what =
+  const Phrase what =
       r.said(Fact::nnodes) + " contradicts " + processes + ", which leave no process for each other node";
   std::string fix = correct(what) + ", or " + settle(Fact::nnodes);
   if (r.is_users(Fact::nnodes))
@@ -304,9 +305,9 @@ void check_enough_processes(Resolution& r) {
 void check_local_size(Resolution& r) {
   const unsigned world = r.number(Fact::world_size), local = r.number(Fact::local_world_size);
   if (local == 0 || r.is_users(Fact::local_world_size)) return;
-  const auto contradicts = [&](Fact other, const Said& more) {
+  const auto contradicts = [&](Fact other, const Phrase& more) {
     if (r.is_users(other)) return;  // a value that the user set needs no warning
-    const Said what = r.said(Fact::local_world_size) + " contradicts " + r.said(other) + more;
+    const Phrase what = r.said(Fact::local_world_size) + " contradicts " + r.said(other) + more;
     r.refuse(Anchor::contradiction, what, correct(what) + ", or " + settle(other));
   };
   const auto nnodes = r.known(Fact::nnodes), nproc = r.known(Fact::nproc_per_node);
@@ -318,8 +319,8 @@ void check_local_size(Resolution& r) {
 void check_numbers_of_process(Resolution& r) {
   check_below(r, Fact::rank, Fact::world_size, settle_process);
   if (r.number(Fact::rank) < r.number(Fact::local_rank)) {
-    const Said what = r.said(Fact::rank) + " is below " + r.said(Fact::local_rank) +
-                      ", but a node has no more processes than the job";
+    const Phrase what = r.said(Fact::rank) + " is below " + r.said(Fact::local_rank) +
+                        ", but a node has no more processes than the job";
     r.refuse(Anchor::not_below, what,
              fmt::format("{}, or {}", correct(what), r.has_own_words() ? settle_process : settle_nodes));
   }
@@ -374,7 +375,7 @@ Missing why_missing(const Resolution& r, Fact fact) {
     names.push_back(std::move(miss.name));
   }
   std::ranges::transform(generic, std::back_inserter(names), variable_of);
-  return {Said(reasons.empty() ? "" : ": " + joined(reasons, "; "), std::move(names)), lack.remedy,
+  return {Phrase(reasons.empty() ? "" : ": " + joined(reasons, "; "), std::move(names)), lack.remedy,
           joined(lack.unset, " or "), is_expected};
 }
 

@@ -27,7 +27,7 @@ KnownNode known_node(const Facts& facts) {
   return node;
 }
 
-/// Ascend's operator writes LOCAL_RANK="0,1,2,3": this is no number, but no mistake either.
+/// LOCAL_RANK is left out: Ascend's operator writes LOCAL_RANK="0,1,2,3", which is not a mistake.
 void check_numbers(Resolution& r) {
   for (const Fact fact : facts_of_process)
     if (fact != Fact::local_rank && r.ranks.text(fact) && !parse_count(*r.ranks.text(fact)))
@@ -53,8 +53,8 @@ void divide(Resolution& r, Fact fact, Fact its, const Number& number, unsigned p
   if (*number % per_node != 0)
     return r.refuse(
         Anchor::rank_unit,
-        r.set(its) +
-            Said(fmt::format(" is not a multiple of the {} workers of a node", per_node), {"NPROC_PER_NODE"}),
+        r.set(its) + Phrase(fmt::format(" is not a multiple of the {} workers of a node", per_node),
+                            {"NPROC_PER_NODE"}),
         "correct --nproc-per-node (RANKSHIM_NPROC_PER_NODE), or set --rank-unit=node (RANKSHIM_RANK_UNIT)");
   r.fact(fact) = {std::to_string(*number / per_node), Origin::derived,
                   fmt::format("{} and {} workers per node", variable_of(its), per_node)};
@@ -84,15 +84,15 @@ void read_existing_process(Resolution& r) {
 }
 
 /// The facts of the node that are known, for a sentence.
-Said node_in_words(const Resolution& r) {
-  Said all("");
+Phrase node_in_words(const Resolution& r) {
+  Phrase all("");
   for (const Fact fact : {Fact::nnodes, Fact::node_rank})
     if (r.has(fact)) all.list(r.said(fact));
   return all;
 }
 
 void refuse_unclear(Resolution& r) {
-  Said all = node_in_words(r);
+  Phrase all = node_in_words(r);
   for (const Fact fact : facts_of_process)
     if (r.ranks.text(fact)) all.list(r.set(fact));
   const std::string workers = variable_of(Fact::nproc_per_node);
@@ -115,8 +115,8 @@ void contradicts(Resolution& r, Fact fact, Fact its) {
 }
 
 /// LOCAL_RANK and LOCAL_WORLD_SIZE, of one process, as far as they are set: "LOCAL_RANK=0".
-Said local_variables(const Resolution& r) {
-  Said all = r.set(Fact::local_rank);
+Phrase local_variables(const Resolution& r) {
+  Phrase all = r.set(Fact::local_rank);
   if (r.ranks.local_world_size) all += " and " + r.set(Fact::local_world_size);
   return all;
 }
@@ -125,7 +125,7 @@ void no_process_of_this_node(Resolution& r) {
   if (r.is_users(Fact::nnodes) || r.is_users(Fact::node_rank)) return;
   r.refuse(Anchor::left_over,
            r.set(Fact::rank) + ", " + r.set(Fact::world_size) + " and " + r.set(Fact::local_rank) +
-               " number no process of this node (" + node_in_words(r) + ")",
+               " do not number a process of this node (" + node_in_words(r) + ")",
            fmt::format("unset {} if left over, or {}, or set --rank-unit=process "
                        "(RANKSHIM_RANK_UNIT) if something has started this process",
                        joined(local_variables(r).names, " and "), settle_nodes));
@@ -133,7 +133,7 @@ void no_process_of_this_node(Resolution& r) {
 
 /// Goes on without what is left over of one process.
 void drop_left_over(Resolution& r) {
-  const Said dropped = local_variables(r);
+  const Phrase dropped = local_variables(r);
   r.warn(
       fmt::format("{} {} ignored, because {} is this node's rank and not a process's; unset {}, or set "
                   "--rank-unit=process (RANKSHIM_RANK_UNIT) if something has started this process",
@@ -163,7 +163,7 @@ bool agrees_with_flags(Resolution& r) {
   return false;
 }
 
-/// RANK and WORLD_SIZE are no substitute for the platform's own variables for the nodes. Where those are set,
+/// RANK and WORLD_SIZE do not replace the platform's own variables for the nodes. Where those are set,
 /// RANK and WORLD_SIZE may count anything: training-operator from 1.7 on counts processes in them, and all
 /// pods if PET_NNODES does not include the master. Where they are not, that is the fault.
 bool platform_numbers_nodes(const Resolution& r) {

@@ -47,7 +47,7 @@ struct Resolution {
   std::optional<Value>& fact(Fact fact) { return topology.facts[fact]; }
   [[nodiscard]] bool has(Fact fact) const { return topology.facts.has(fact); }
   [[nodiscard]] std::string_view text(Fact fact) const { return topology.facts.text(fact); }
-  /// Nothing if it is absent or no plain number.
+  /// nullopt if it is absent or not a plain number.
   [[nodiscard]] std::optional<unsigned> known(Fact fact) const { return parse_count(text(fact)); }
   /// The same as 0.
   [[nodiscard]] unsigned number(Fact fact) const { return known(fact).value_or(0); }
@@ -67,15 +67,15 @@ struct Resolution {
   [[nodiscard]] bool is_this_node(std::string_view host) const;
 
   /// A fact that is known, for a sentence: "NNODES=2".
-  [[nodiscard]] Said said(Fact fact) const { return rankshim::said(fact, *topology.facts[fact]); }
+  [[nodiscard]] Phrase said(Fact fact) const { return rankshim::said(fact, *topology.facts[fact]); }
   /// A variable that is set, likewise.
-  [[nodiscard]] Said variable(const std::string& name) const;
+  [[nodiscard]] Phrase variable(const std::string& name) const;
   /// RANK, WORLD_SIZE, LOCAL_RANK or LOCAL_WORLD_SIZE as it is set, likewise.
-  [[nodiscard]] Said set(Fact of_process) const;
+  [[nodiscard]] Phrase set(Fact of_process) const;
   /// The platform and why it was recognised: "slurm (SLURM_JOB_ID=7)".
-  [[nodiscard]] Said recognised() const;
+  [[nodiscard]] Phrase recognised() const;
 
-  void refuse(Anchor anchor, Said what, std::string fix);
+  void refuse(Anchor anchor, Phrase what, std::string fix);
   void add(Findings findings);
   void warn(std::string what) { topology.warnings.push_back(std::move(what)); }
 };
@@ -102,7 +102,7 @@ void take_ranks(Resolution& r, bool by_user);
 
 /// Why the platform does not provide a fact.
 struct Missing {
-  Said why;            ///< ": LIST=[] is no list of hosts; A and B are not set", for the end of a sentence
+  Phrase why;          ///< ": LIST=[] does not name a host; A and B are not set", for the end of a sentence
   std::string remedy;  ///< "correct LIST, or ", for the start of a fix
   std::string unset;   ///< "A or B": the variables that would provide it
   bool is_expected;    ///< not only near misses: a source that should provide it does not

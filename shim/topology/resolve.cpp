@@ -35,16 +35,16 @@ bool Resolution::is_this_node(std::string_view host) const {
   return is_loopback(host) || same_host(host, node.host_name()) || node.owns_address(host);
 }
 
-Said Resolution::variable(const std::string& name) const {
+Phrase Resolution::variable(const std::string& name) const {
   return {fmt::format("{}={}", name, in_quotes(node.environment().get(name).value_or(""))), {name}};
 }
 
-Said Resolution::set(Fact of_process) const {
+Phrase Resolution::set(Fact of_process) const {
   const std::string name = variable_of(of_process);
   return {fmt::format("{}={}", name, in_quotes(ranks.text(of_process).value_or(""))), {name}};
 }
 
-Said Resolution::recognised() const {
+Phrase Resolution::recognised() const {
   if (platform.profile == nullptr) return platform.id.name();
   platform::Causes causes = platform::causes_of(*platform.profile, node);
   const auto& chosen = settings[Option::platform];
@@ -53,7 +53,7 @@ Said Resolution::recognised() const {
   return {fmt::format("{} ({})", platform.id.name(), causes.text), std::move(causes.names)};
 }
 
-void Resolution::refuse(Anchor anchor, Said what, std::string fix) {
+void Resolution::refuse(Anchor anchor, Phrase what, std::string fix) {
   if (std::ranges::find(faults, what.text, &Fault::what) != faults.end()) return;
   faults.push_back(fault(anchor, std::move(what), std::move(fix)));
 }
@@ -189,8 +189,8 @@ bool refuse_own_endpoint(Resolution& r) {
   const bool is_ranked = r.number(Fact::node_rank) != 0 && !r.is_flag(Fact::node_rank);
   const std::string_view host = r.text(Fact::master_addr);
   if (!r.is_flag(place) || !is_ranked || !r.is_this_node(host)) return false;
-  const Said what = r.said(r.has(place) ? place : Fact::master_addr) +
-                    fmt::format(" on node {} is this node itself", r.text(Fact::node_rank));
+  const Phrase what = r.said(r.has(place) ? place : Fact::master_addr) +
+                      fmt::format(" on node {} is this node itself", r.text(Fact::node_rank));
   if (is_localhost_name(host))
     r.refuse(Anchor::own_address, what + ", not the master",
              "take it out of the command, because rankshim fills in what is missing; 127.0.0.1 for a trial "
@@ -271,7 +271,7 @@ void complete_meeting(Resolution& r, bool hosts_master) {
 void check_below(Resolution& r, Fact smaller, Fact larger, std::string_view settles) {
   const auto number = r.known(smaller), limit = parse_count(min_and_max(r.text(larger)).second);
   if (number && number < limit) return;
-  const Said what =
+  const Phrase what =
       r.said(smaller) + (number ? " is not below " : " is not a number below ") + r.said(larger);
   r.refuse(Anchor::not_below, what,
            fmt::format("{}, or {}{}", correct(what), settles,

@@ -37,7 +37,7 @@ struct StaticNode {
   unsigned rank = 0;
   unsigned workers = 1;
   unsigned max_restarts = 0;
-  /// Told by linked nodes, which may have different numbers of workers.
+  /// What linked nodes agree on: they may have different numbers of workers.
   struct Ranks {
     unsigned first = 0;  ///< of this node's workers
     unsigned world_size = 1;
@@ -52,7 +52,7 @@ struct StaticNode {
 struct ElasticNode {
   std::string backend;
   unsigned least = 1, most = 1;  ///< MIN and MAX
-  /// Whether c10d's store is on this node; nothing if that is known only once the endpoint's name resolves.
+  /// Whether c10d's store is on this node; nullopt if that is known only once the endpoint's name resolves.
   std::optional<bool> hosts_master;
 };
 
@@ -70,7 +70,7 @@ using Part = std::variant<LoneNode, StaticNode, ElasticNode, CreatedProcess, Idl
 struct Topology {
   platform::PlatformId platform;
   Part part;
-  /// Where the job meets; nothing if the command asks the platform for it, or nothing trains here.
+  /// Where the job meets; nullopt if the command asks the platform for it, or nothing trains here.
   std::optional<Master> meeting;
   /// What was said, each with its source.
   Facts facts;
@@ -92,10 +92,10 @@ struct Topology {
   [[nodiscard]] bool is_alone() const;
   /// This is a node, and there are others.
   [[nodiscard]] bool has_other_nodes() const { return is<StaticNode>() || is<ElasticNode>(); }
-  /// Whether the master listens on this node; nothing if that is not known yet, or nothing trains here.
+  /// Whether the master listens on this node; nullopt if that is not known yet, or nothing trains here.
   [[nodiscard]] std::optional<bool> hosts_master() const;
   [[nodiscard]] const Master* master() const { return meeting ? &*meeting : nullptr; }
-  /// A fact that is a number; nothing if it is not known or not fixed, or nothing trains here.
+  /// A fact that is a number; nullopt if it is not known or not fixed, or nothing trains here.
   [[nodiscard]] std::optional<unsigned> number(Fact fact) const;
   [[nodiscard]] std::optional<unsigned> node_rank() const { return number(Fact::node_rank); }
   [[nodiscard]] std::optional<unsigned> nodes() const { return number(Fact::nnodes); }
@@ -117,7 +117,7 @@ Outcome<Topology> resolve_topology(const Settings& settings, const platform::Pla
 /// The same on all nodes, in all versions: 20000 + CRC-32 (IEEE 802.3, as in zlib) of the run id mod 10000.
 std::uint16_t default_port(std::string_view run_id);
 
-/// A decimal number without sign, at most 1,000,000,000; otherwise nothing.
+/// Parses a decimal number without a sign, at most 1,000,000,000; nullopt for anything else.
 std::optional<unsigned> parse_count(std::string_view text);
 
 /// Whether the host is localhost or a name like it, or an unspecified address, which as a destination is this
