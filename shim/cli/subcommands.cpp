@@ -42,22 +42,22 @@ std::string_view granularity_name(const Topology& topology) {
 
 std::string waiting(const Job& job, const Settings& settings) {
   const auto& [topology, choice] = job;
-  if (choice.wait == Until::none && !choice.links) return "nothing";
+  if (choice.wait == wait::Until::none && !choice.links) return "nothing";
   const Master& master = *topology.master();
   const std::string limit = format_time(*settings.time(Option::wait_timeout));
   if (choice.links)
     return fmt::format("all {} nodes, which meet at {}, at most {}", *topology.nodes(), master.text(), limit);
-  if (choice.wait == Until::name) return fmt::format("the name {}, at most {}", master.host, limit);
+  if (choice.wait == wait::Until::name) return fmt::format("the name {}, at most {}", master.host, limit);
   return fmt::format("{} to answer, at most {}", master.text(), limit);
 }
 
 json::Object json_waiting(const Job& job, const Settings& settings) {
   const auto& [topology, choice] = job;
-  if (choice.wait == Until::none && !choice.links) return json::Object().text("for", "nothing");
+  if (choice.wait == wait::Until::none && !choice.links) return json::Object().text("for", "nothing");
   json::Object object;
-  object.text("for", choice.links ? "nodes" : choice.wait == Until::name ? "name" : "port");
+  object.text("for", choice.links ? "nodes" : choice.wait == wait::Until::name ? "name" : "port");
   object.text("host", topology.master()->host);
-  if (choice.links || choice.wait == Until::port) object.number("port", topology.master()->port);
+  if (choice.links || choice.wait == wait::Until::port) object.number("port", topology.master()->port);
   return object.seconds("timeout_seconds", *settings.time(Option::wait_timeout));
 }
 

@@ -126,7 +126,7 @@ void choose_wait(LaunchChoice& choice, const LaunchInput& input) {
   if (wanted == "auto" && (topology.platform.is_off() || needs_no_wait)) return;
   const bool opens_port = topology.hosts_master().value_or(false);
   const bool to_port = wanted == "port" || (wanted == "auto" && joins);
-  choice.wait = to_port && !opens_port ? Until::port : Until::name;
+  choice.wait = to_port && !opens_port ? wait::Until::port : wait::Until::name;
 }
 
 void choose_link(LaunchChoice& choice, const LaunchInput& input) {
@@ -152,7 +152,7 @@ void choose_link(LaunchChoice& choice, const LaunchInput& input) {
 /// A program that waits for nothing is executed at once, and the failure of that has the better message.
 std::string find_missing(const LaunchChoice& choice, const LaunchInput& input, const std::string& script) {
   const Node& node = input.node;
-  if (!choice.launcher->launches() && choice.wait == Until::none && !is_script(input.command)) return {};
+  if (!choice.launcher->launches() && choice.wait == wait::Until::none && !is_script(input.command)) return {};
   const std::string& program = choice.interpreter.empty() ? input.command[0] : choice.interpreter;
   // A file that exists and cannot be executed is a different case: executing it gives the reason.
   const bool is_path = program.find('/') != std::string::npos;

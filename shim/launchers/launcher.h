@@ -15,6 +15,7 @@
 #include "settings/settings.h"
 #include "supervise/supervise.h"
 #include "topology/topology.h"
+#include "wait/until.h"
 
 /// What starts the workers, behind one interface. Each folder beside this file is one such launcher.
 namespace rankshim {
@@ -27,7 +28,7 @@ std::shared_ptr<const Launcher> no_launcher();
 /// What is decided before anything is waited for, and stays; only secrets are removed from its texts.
 struct LaunchChoice {
   std::shared_ptr<const Launcher> launcher = no_launcher();  ///< never null
-  Until wait = Until::none;
+  wait::Until wait = wait::Until::none;
   /// The nodes meet before the launch (link/), and go on without a link if they cannot.
   bool links = false;
   std::string_view link_demanded_by;  ///< the option without which it would do; empty: none

@@ -38,7 +38,7 @@ class Peer final : public Link {
         master_(host_port(options_.master.host, std::to_string(options_.master.port))),
         schedule_(options_.dns.timing, options_.self.nnodes),
         random_(static_cast<unsigned>(std::hash<std::string>()(options_.self.instance))) {
-    options_.master.until = Until::name;
+    options_.master.until = wait::Until::name;
     options_.dns.nodes = options_.self.nnodes;
   }
 
@@ -70,7 +70,8 @@ class Peer final : public Link {
     Hello hello = options_.self;
     hello.address = connection->local_address();
     if (options_.token) hello.nonce = random_number();
-    if (!launched()) hello.failure = first_told();
+    const Culprit* const told = first_told(false) != nullptr ? first_told(false) : first_told(true);
+    if (told != nullptr && !launched()) hello.failure = *told;
     const std::string said = to_text(hello);
     connection->send(said);
     loop::Timer timer(io_.get_executor(), std::min(deadline, now() + options_.timing.welcome));
@@ -211,7 +212,7 @@ class Peer final : public Link {
   // ---- meeting ----
 
   asio::awaitable<void> gather(Time deadline) override {
-    if (schedule_.is_large() && options_.self.restarts == 0)  // else all would come at the same moment
+    if (options_.self.restarts == 0)  // else all would come at the same moment
       co_await pause(milliseconds(options_.self.nnodes / 4), deadline);
     while (!met_ && now() < deadline) {
       co_await seek(deadline);
@@ -303,13 +304,7 @@ class Peer final : public Link {
 
   // ---- running ----
 
-  /// The first failure that this node has told of, also that it was asked to stop.
-  [[nodiscard]] std::optional<Culprit> first_told() const {
-    for (const Message& message : said_)
-      if (const auto* failure = std::get_if<Culprit>(&message)) return *failure;
-    return std::nullopt;
-  }
-  /// The first that this node has told of, or that it was asked to stop.
+  /// The first failure that this node has told of; `stopped`: that it was asked to stop instead. Null: none.
   [[nodiscard]] const Culprit* first_told(bool stopped) const {
     for (const Message& message : said_)
       if (const auto* failure = std::get_if<Culprit>(&message);

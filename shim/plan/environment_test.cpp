@@ -44,7 +44,7 @@ TEST_CASE("a program runs as it is, with the variables that its scripts read") {
   const ShownPlan result = planned(node, {"bash", "tools/dist_train.sh", "c.py", "8"});
   CHECK(result.argv == Words{"bash", "tools/dist_train.sh", "c.py", "8"});
   CHECK(result.scope == supervise::SignalScope::handlers);
-  CHECK(result.wait == Until::name);
+  CHECK(result.wait == wait::Until::name);
   const Environment environment = environment_of(result, node);
   CHECK(environment.get("PORT") == "1234");
   CHECK(environment.get("NODE_RANK") == "1");
@@ -131,7 +131,7 @@ TEST_CASE("a program alone has the five variables, but PORT, RANK and WORLD_SIZE
   const Environment environment = environment_of(planned(node, {"x"}), node);
   CHECK(environment.entries() == Words{"A=1", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29500", "NNODES=1",
                                        "NODE_RANK=0", "NPROC_PER_NODE=2"});
-  CHECK(planned(node, {"x"}).wait == Until::none);
+  CHECK(planned(node, {"x"}).wait == wait::Until::none);
 }
 
 TEST_CASE(
@@ -166,7 +166,7 @@ TEST_CASE("processes that exist already get torch's variables and no second laun
   CHECK(environment_of(result, node).get("RANK") == "3");
   CHECK(result.site);
   CHECK(environment_of(result, node).get("TORCHELASTIC_ERROR_FILE") == "/dev/shm/rankshim-XXXXXX/error.json");
-  CHECK(result.wait == Until::port);
+  CHECK(result.wait == wait::Until::port);
   CHECK(std::holds_alternative<Faults>(plan(node, {"--launcher=torchrun", "train.py"}).plan));
 }
 

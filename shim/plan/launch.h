@@ -31,13 +31,6 @@ struct EnvironmentChange {
   [[nodiscard]] Environment apply(const Environment& environment) const;
 };
 
-/// How far the master must be reachable before the launch goes on.
-enum class Until : std::uint8_t {
-  none,
-  name,  ///< its name resolves
-  port,  ///< its port is open
-};
-
 /// The input from which a launch is planned.
 struct LaunchInput {
   const Topology& topology;

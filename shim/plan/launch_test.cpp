@@ -13,9 +13,9 @@ using namespace for_test;
 
 TEST_CASE("rankshim wait without a command waits for the master's port, on the master for its name") {
   const FakeNode worker(kubeflow);
-  CHECK(planned(worker, {"wait"}).wait == Until::port);
-  CHECK(planned(worker, {"wait", "--wait=dns"}).wait == Until::name);
-  CHECK(planned(worker, {"wait", "--node-rank=0"}).wait == Until::name);
+  CHECK(planned(worker, {"wait"}).wait == wait::Until::port);
+  CHECK(planned(worker, {"wait", "--wait=dns"}).wait == wait::Until::name);
+  CHECK(planned(worker, {"wait", "--node-rank=0"}).wait == wait::Until::name);
 }
 
 TEST_CASE("the interpreter is the option's, else python3 or python, whichever PATH has first") {

@@ -207,11 +207,13 @@ awaitable<FoundTorch> check_python(const Run& run, const Job& job) {
   }
 }
 
-awaitable<void> wait_for_master(const Run& run, Topology& topology, Until until, wait::Reached& reached) {
+awaitable<void> wait_for_master(const Run& run, Topology& topology, wait::Until until,
+                                wait::Reached& reached) {
   using namespace boost::asio::experimental::awaitable_operators;
-  if (until == Until::none) co_return;
+  if (until == wait::Until::none) co_return;
   const Master& known = *topology.master();
-  run.monitor.enter("wait", until == Until::name ? "the name " + known.host : known.text() + " to answer");
+  run.monitor.enter("wait",
+                    until == wait::Until::name ? "the name " + known.host : known.text() + " to answer");
   wait::Master master{known.host, known.port, until, !topology.hosts_master(),
                       is_elsewhere(topology, run.node)};
   expect_place(master, topology);

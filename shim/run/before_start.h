@@ -46,7 +46,7 @@ boost::asio::awaitable<FoundTorch> check_python(const Run& run, const Job& job);
 
 /// Waits for the master as chosen. `reached` tells then where the master is, if it was looked up, and the
 /// topology knows which node hosts it.
-boost::asio::awaitable<void> wait_for_master(const Run& run, Topology& topology, Until until,
+boost::asio::awaitable<void> wait_for_master(const Run& run, Topology& topology, wait::Until until,
                                              wait::Reached& reached);
 
 }  // namespace rankshim

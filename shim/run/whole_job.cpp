@@ -249,7 +249,8 @@ awaitable<std::unique_ptr<WholeJob>> join_job(const Run& run, Job& job, Attempts
   attempts.begin(attempts.number(), steady_clock::now());
   // The nodes of a job that is started again would all ask for the name at one moment: they seek node 0 where
   // it was first, and ask if it is not there.
-  if (links && reached.addresses.empty()) co_await wait_for_master(run, job.topology, Until::name, reached);
+  if (links && reached.addresses.empty())
+    co_await wait_for_master(run, job.topology, wait::Until::name, reached);
   if (links) {
     if (auto whole = co_await meet_nodes(run, job, attempts, reached)) co_return whole;
   }

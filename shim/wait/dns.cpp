@@ -356,7 +356,7 @@ asio::awaitable<void> Resolver::look(Clock::time_point deadline) {
 
 /// A full search queries the whole search list. Between two of them, while the result is "not yet", only the
 /// likeliest name is queried, by one query: so rankshim looks twenty times as often as an `until nslookup`
-/// loop, and sends fewer queries in the long run. A large job's first look is such a query, too.
+/// loop, and sends fewer queries in the long run. The first look of a job of many nodes is such a query, too.
 asio::awaitable<void> Resolver::ask_servers(Clock::time_point deadline) {
   const auto executor = co_await asio::this_coro::executor;
   const bool is_first = names_.empty();
@@ -379,7 +379,7 @@ asio::awaitable<void> Resolver::ask_servers(Clock::time_point deadline) {
 
   const std::size_t likely = likeliest(name_, conf, names_);
   const bool same = names_ == before && servers == answer_.servers;
-  const bool may_be_enough = is_first || (same && (is_negative(answer_.status) || schedule_.is_large()));
+  const bool may_be_enough = is_first || same;
   bool searches = begin >= next_search_ || !answer_.addresses.empty() || !may_be_enough;
   std::vector<Reply> replies;
   if (!searches) {

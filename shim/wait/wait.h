@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/fault.h"
-#include "plan/launch.h"
 #include "wait/schedule.h"
+#include "wait/until.h"
 
 namespace rankshim::wait {
 

@@ -127,8 +127,8 @@ TEST_CASE("each run makes its own folder in the folder for logs", "[native]") {
 }
 
 TEST_CASE("a script's workers wait for the master's port, a program's for its name alone", "[native]") {
-  CHECK(started_natively({"train.py"}).wait == Until::port);
-  CHECK(started_natively({"--", "./mytask"}).wait == Until::name);
+  CHECK(started_natively({"train.py"}).wait == wait::Until::port);
+  CHECK(started_natively({"--", "./mytask"}).wait == wait::Until::name);
 }
 
 TEST_CASE("PYTHON_EXEC names the workers' interpreter, as with torchrun", "[native]") {

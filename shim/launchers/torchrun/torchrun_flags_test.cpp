@@ -45,9 +45,9 @@ TEST_CASE("an elastic job meets by c10d, with the host and the local address set
         "--rdzv_endpoint=job-worker-0:29400 --rdzv_id=job --rdzv_conf=is_host=true,join_timeout=60 "
         "--local_addr=10.9.9.9 --max_restarts=0 --log_dir=/tmp/rankshim-XXXXXX train.py");
   CHECK(environment_of(result, node).get("TORCH_DISABLE_SHARE_RDZV_TCP_STORE") == "1");
-  CHECK(result.wait == Until::name);
+  CHECK(result.wait == wait::Until::name);
   node.name = "job-worker-1";
-  CHECK(planned(node, {"train.py"}).wait == Until::port);
+  CHECK(planned(node, {"train.py"}).wait == wait::Until::port);
 }
 
 TEST_CASE("an IPv6 address has brackets in every endpoint, and none as master_addr") {

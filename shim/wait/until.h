@@ -1,0 +1,14 @@
+#pragma once
+
+#include <cstdint>
+
+namespace rankshim::wait {
+
+/// How far the master must be reachable before the launch goes on.
+enum class Until : std::uint8_t {
+  none,
+  name,  ///< its name resolves
+  port,  ///< its port is open
+};
+
+}  // namespace rankshim::wait
