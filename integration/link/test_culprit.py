@@ -37,6 +37,16 @@ for step in range(2):
             raise ValueError("the loss is nan")
         if fault == "exits early":
             os._exit(0)
+        if fault == "differs":
+            batch = torch.ones(7)
+        if fault == "raises":
+            raise ValueError("the loss is nan")
+    if step == 1 and fault == "both raise" and rank != 0:
+        raise ValueError(f"the loss of {rank} is nan")
+    if step == 1 and fault == "is drained":
+        print("WAITS", flush=True)
+        while True:
+            dist.all_reduce(batch)
     if step == 1 and fault == "misses a barrier":
         dist.monitored_barrier(group, timeout=limit)
     dist.all_reduce(batch, group=group)
@@ -66,6 +76,62 @@ def test_the_node_that_all_others_waited_for_is_the_one_that_is_named(start, tmp
     for node in nodes:
         assert re.search(re.escape(before + "(job-node-1) ") + after, last_line(node)), node.transcript()
         assert node.report()["root_cause"]["node_rank"] == 1
+
+
+def codes_and_lines(nodes):
+    return [node.wait(LONG) for node in nodes], [last_line(node) for node in nodes]
+
+
+@pytest.mark.torch
+def test_two_last_lines_never_point_at_each_other(start, tmp_path, torch):
+    script = tmp_path / "train.py"
+    script.write_text(TRAINS)
+    codes, lines = codes_and_lines([start(rank, [str(script), "raises"], "--grace=3s", nodes=2) for rank in range(2)])
+    assert codes == [76, 1], lines
+    assert "node 1 (job-node-1) failed: rank 1 " in lines[0] and "ValueError: the loss is nan" in lines[0]
+    assert "ValueError: the loss is nan" in lines[1] and "node 0" not in lines[1]
+
+
+@pytest.mark.torch
+@pytest.mark.nightly
+def test_of_two_failures_all_nodes_name_the_same_one(start, tmp_path, torch):
+    script = tmp_path / "train.py"
+    script.write_text(TRAINS)
+    codes, lines = codes_and_lines([start(rank, [str(script), "both raise"], "--grace=3s") for rank in range(3)])
+    first = 1 if codes[1] == 1 else 2
+    assert codes == [76, 1, 76] if first == 1 else [76, 76, 1], lines
+    for rank, line in enumerate(lines):
+        assert f"ValueError: the loss of {first} is nan" in line
+        assert rank == first or f"node {first} (job-node-{first}) failed: rank {first} " in line
+
+
+@pytest.mark.torch
+@pytest.mark.nightly
+def test_a_mismatch_of_collectives_is_said_in_torchs_words_by_all(start, tmp_path, torch):
+    """Every rank that compares raises it, and it names both ranks: the first to raise is named."""
+    script = tmp_path / "train.py"
+    script.write_text(TRAINS)
+    nodes = [start(rank, [str(script), "differs"], "--grace=3s", TORCH_DISTRIBUTED_DEBUG="DETAIL") for rank in range(3)]
+    codes, lines = codes_and_lines(nodes)
+    (first,) = [rank for rank, code in enumerate(codes) if code != 76]
+    for rank, line in enumerate(lines):
+        assert "Detected mismatch between collectives on ranks" in line, nodes[rank].transcript()
+        assert rank == first or f"node {first} (job-node-{first}) failed: rank {first} " in line
+
+
+@pytest.mark.torch
+def test_a_drained_node_is_named_whichever_of_its_victims_ends_first(start, tmp_path, torch):
+    """Its worker dies of the TERM at once, in the middle of a collective."""
+    script = tmp_path / "train.py"
+    script.write_text(TRAINS)
+    nodes = [start(rank, [str(script), "is drained"], "--grace=3s") for rank in range(3)]
+    for node in nodes:
+        node.wait_line("WAITS", LONG)
+    nodes[1].signal(signal.SIGTERM)
+    codes, lines = codes_and_lines(nodes)
+    assert codes == [76, 143, 76], lines
+    for line in (lines[0], lines[2]):
+        assert "node 1 (job-node-1) was asked to stop (SIGTERM)" in line
 
 
 @pytest.mark.torch

@@ -26,6 +26,12 @@ std::string few(const std::vector<std::string>& texts, std::size_t most, const s
   return texts.size() > most ? fmt::format("{}{}and {} more", text, between, texts.size() - most) : text;
 }
 
+/// The texts that are not empty.
+std::vector<std::string> not_empty(std::vector<std::string> texts) {
+  std::erase(texts, "");
+  return texts;
+}
+
 /// The names of the nodes for which it holds.
 template <class Condition>
 std::vector<std::string> names_of(const std::vector<Node>& nodes, Condition condition) {
@@ -255,25 +261,39 @@ Waiting Roster::waiting() const {
   return {missing(), !faults().empty()};
 }
 
-/// "waiting for 1 of 3 nodes: rank 2", and what is wrong. `at_end` a node that gave up a moment before is
-/// none that did not come.
-std::string Roster::missing(bool at_end) const {
-  const auto went_away = [](const Node& node) { return !node.connection && !node.hello.instance.empty(); };
-  std::vector<std::string> ranks, parts;
+/// "waiting for 1 of 3 nodes: rank 2", the nodes that were here and went away, and what is wrong.
+std::string Roster::missing() const {
+  std::vector<std::string> absent;
   for (const Node& node : nodes_)
-    if (!node.connection && !(at_end && went_away(node)))
+    if (!node.connection) absent.push_back(std::to_string(&node - nodes_.data()));
+  return joined(not_empty({absent.empty() ? "" : "waiting for " + of_all(absent), went_away(), faults()}),
+                "; ");
+}
+
+/// The same when the time is over. A node that gave up a moment before is none that did not come.
+std::string Roster::never_came() const {
+  std::vector<std::string> ranks;
+  for (const Node& node : nodes_)
+    if (!node.connection && node.hello.instance.empty())
       ranks.push_back(std::to_string(&node - nodes_.data()));
-  if (!ranks.empty())
-    parts.push_back(fmt::format("{}{} of {} nodes{}: {} {}", at_end ? "" : "waiting for ", ranks.size(),
-                                nodes_.size(), at_end ? " did not come in time" : "",
-                                ranks.size() == 1 ? "rank" : "ranks", few(ranks, 10, ", ")));
-  const auto left = names_of(nodes_, went_away);
-  if (!left.empty())
-    parts.push_back(fmt::format("{}{} {} here, and went away",
-                                ranks.empty() ? "not all nodes came at the same time: " : "",
-                                few(left, 3, ", "), left.size() == 1 ? "was" : "were"));
-  if (std::string wrong = faults(); !wrong.empty()) parts.push_back(std::move(wrong));
-  return joined(parts, "; ");
+  std::string left = went_away();
+  if (ranks.empty() && !left.empty()) left = "not all nodes came at the same time: " + left;
+  return joined(not_empty({ranks.empty() ? "" : of_all(ranks, " did not come in time"), left, faults()}),
+                "; ");
+}
+
+/// "1 of 3 nodes: rank 2".
+std::string Roster::of_all(const std::vector<std::string>& ranks, std::string_view what) const {
+  return fmt::format("{} of {} nodes{}: {} {}", ranks.size(), nodes_.size(), what,
+                     ranks.size() == 1 ? "rank" : "ranks", few(ranks, 10, ", "));
+}
+
+/// "node 2 (e) was here, and went away"; empty if none did.
+std::string Roster::went_away() const {
+  const auto left =
+      names_of(nodes_, [](const Node& node) { return !node.connection && !node.hello.instance.empty(); });
+  if (left.empty()) return "";
+  return fmt::format("{} {} here, and went away", few(left, 3, ", "), left.size() == 1 ? "was" : "were");
 }
 
 std::string Roster::running() const {
@@ -441,7 +461,7 @@ Time Roster::tick(Time now) {
                               "port: " +
                               few(store_clients_, 3, ", "))
                     : Refuse{exit_code::configuration, faults()});
-  if (!met_ && is_due(deadline_)) end_meeting({exit_code::unreachable, missing(true)});
+  if (!met_ && is_due(deadline_)) end_meeting({exit_code::unreachable, never_came()});
   const bool is_time = !met_ && is_due(next_report_);
   if (is_time || (!met_ && has_news_ && is_due(last_report_ + between_news))) {
     if (is_time) report_again();

@@ -67,8 +67,33 @@ struct Outgoing {
   [[nodiscard]] bool closes() const { return !message || std::holds_alternative<Refuse>(*message); }
 };
 
-/// The job as node 0 sees it: who is here, whether they agree, who failed first. Pure: events with their
-/// time go in, messages come out. A hello is told only once its sender has proven the token.
+/// Roster is the job as node 0 sees it: who is here, whether they agree, who failed first. Pure: events with
+/// their time go in, messages come out. A hello is passed on only once its sender has proven the token.
+///
+/// The job goes through these states:
+///
+/// - Hindered: another process has the master's port. Nobody is called missing; nodes come by the second
+/// port.
+/// - Meeting: each hello gives a node its place, or is wrong. It ends by launch() when all are here, none is
+///   wrong, and the pause before another attempt is over; or by a Refuse to all: something is wrong and
+///   nobody else can come, a node takes no part, or the time is over.
+/// - Running: `go` was sent. It ends by one Stop to all, or by End when all are done.
+/// - Held: a victim has told its failure, and all go on. Another failure, or a node without a connection,
+/// stops
+///   all at once; otherwise all are asked how their workers are, and the judge decides (outcome/judge.h).
+/// - Stopping: the Stop was sent. Only that a node was asked to stop can still change it: nothing starts
+/// again.
+///
+/// A node goes through these (Node::State):
+///
+/// | state   | becomes                                                                            |
+/// |---------|------------------------------------------------------------------------------------|
+/// | missing | here, by its hello                                                                 |
+/// | here    | missing, when its connection ends; running, by launch(); failed or drained, before |
+/// | running | done, by Done with 0; failed, by its failure or another Done; drained, when it was |
+/// |         | asked to stop; lost, when it stays without a connection; stopped, by Done after a  |
+/// |         | Stop, or when its connection ends then                                             |
+/// | others  | nothing: they are how it ended                                                     |
 class Roster {
  public:
   struct Rules {
@@ -185,7 +210,10 @@ class Roster {
   [[nodiscard]] bool has_left(const Node& node) const;
   void connect(Node& node, ConnectionId id);
   void come_back(ConnectionId id, const Hello& hello);
-  [[nodiscard]] std::string missing(bool at_end = false) const;
+  [[nodiscard]] std::string missing() const;
+  [[nodiscard]] std::string never_came() const;
+  [[nodiscard]] std::string of_all(const std::vector<std::string>& ranks, std::string_view what = "") const;
+  [[nodiscard]] std::string went_away() const;
   [[nodiscard]] std::string faults() const;
   [[nodiscard]] Time refused_at() const;
   void stop_node(Node& node, const Stop& stop);

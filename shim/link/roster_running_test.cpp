@@ -321,6 +321,18 @@ TEST_CASE("a node 0 that loses all others at once is the one that is cut off", "
   CHECK(story.told<Stop>(0)->lost());
 }
 
+TEST_CASE("a node that is asked to stop after another has lost it is the one that is named", "[link]") {
+  Story story;
+  story.all_launch();
+  story.say(1, lost_peer("10.0.0.2"));
+  story.pass(100ms);
+  story.say(2, stopped);
+  for (const ConnectionId id : {0U, 1U, 2U}) {
+    REQUIRE(story.told<Stop>(id));
+    CHECK(story.told<Stop>(id)->sentence() == "node 2 (host-2) was asked to stop (SIGTERM)");
+  }
+}
+
 TEST_CASE("a node that goes away while a worker has lost its peer is lost at once", "[link]") {
   for (const bool goes_first : {true, false}) {
     Story story;
