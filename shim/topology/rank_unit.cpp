@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <initializer_list>
+#include <iterator>
 #include <optional>
 
 #include "base/text.h"
@@ -27,60 +29,82 @@ KnownNode known_node(const Facts& facts) {
   return node;
 }
 
+Added added_fault(Anchor anchor, Phrase what, std::string fix) {
+  return {{{fault(anchor, std::move(what), std::move(fix))}, {}}, {}, {}};
+}
+
 /// LOCAL_RANK is left out: Ascend's operator writes LOCAL_RANK="0,1,2,3", which is not a mistake.
-void check_numbers(Resolution& r) {
+Faults faults_of_numbers(const RankVariables& ranks, const Resolution& r) {
+  Faults faults;
   for (const Fact fact : facts_of_process)
-    if (fact != Fact::local_rank && r.ranks.text(fact) && !parse_count(*r.ranks.text(fact)))
-      r.refuse(Anchor::no_number, r.set(fact) + " is not a number",
-               fmt::format("correct or unset {}, or {}", variable_of(fact), settle_nodes));
+    if (fact != Fact::local_rank && ranks.text(fact) && !parse_count(*ranks.text(fact)))
+      faults.push_back(fault(Anchor::no_number, r.set(fact) + " is not a number",
+                             fmt::format("correct or unset {}, or {}", variable_of(fact), settle_nodes)));
+  return faults;
 }
 
-/// Takes a fact that is not known yet from the variable of `its`.
-void take(Resolution& r, Fact fact, Fact its, const Number& number) {
-  if (number) r.fill(fact, {std::to_string(*number), Origin::variable, variable_of(its)});
+/// A fact, and the fact of a process in whose variable it is.
+struct FromVariable {
+  Fact fact, variable;
+  Number number;
+};
+
+/// Those that are not known yet.
+Added taken(const Resolution& r, std::initializer_list<FromVariable> sources) {
+  Added added;
+  for (const auto& [fact, variable, number] : sources)
+    if (number && !r.has(fact))
+      added.facts.emplace_back(fact, Value{std::to_string(*number), Origin::variable, variable_of(variable)});
+  return added;
 }
 
-void read_nodes(Resolution& r) {
+Added read_nodes(const Resolution& r) {
   if (r.ranks.world_size == 0U && !r.is_users(Fact::nnodes))
-    return r.refuse(Anchor::no_number, r.set(Fact::world_size) + " is not a number of nodes",
-                    fmt::format("correct or unset WORLD_SIZE, or {}", settle_nodes));
-  take(r, Fact::nnodes, Fact::world_size, r.ranks.world_size);
-  take(r, Fact::node_rank, Fact::rank, r.ranks.rank);
-}
-
-void divide(Resolution& r, Fact fact, Fact its, const Number& number, unsigned per_node) {
-  if (r.known(fact) || !number) return;
-  if (*number % per_node != 0)
-    return r.refuse(
-        Anchor::rank_unit,
-        r.set(its) + Phrase(fmt::format(" is not a multiple of the {} workers of a node", per_node),
-                            {"NPROC_PER_NODE"}),
-        "correct --nproc-per-node (RANKSHIM_NPROC_PER_NODE), or set --rank-unit=node (RANKSHIM_RANK_UNIT)");
-  r.fact(fact) = {std::to_string(*number / per_node), Origin::derived,
-                  fmt::format("{} and {} workers per node", variable_of(its), per_node)};
+    return added_fault(Anchor::no_number, r.set(Fact::world_size) + " is not a number of nodes",
+                       fmt::format("correct or unset WORLD_SIZE, or {}", settle_nodes));
+  return taken(
+      r, {{Fact::nnodes, Fact::world_size, r.ranks.world_size}, {Fact::node_rank, Fact::rank, r.ranks.rank}});
 }
 
 /// There is one launcher per node, and the platform numbered its first worker.
-void read_first_worker(Resolution& r) {
+Added read_first_worker(const Resolution& r) {
   const Number workers = r.known(Fact::nproc_per_node);
   const unsigned per_node = (workers ? workers : r.ranks.local_world_size).value_or(0);
   if (per_node == 0)
-    return r.refuse(Anchor::rank_unit,
-                    {"--rank-unit=process, but the number of processes on a node is unknown",
-                     {variable_of(Fact::rank), variable_of(Fact::world_size)}},
-                    "set --nproc-per-node (RANKSHIM_NPROC_PER_NODE)");
-  divide(r, Fact::nnodes, Fact::world_size, r.ranks.world_size, per_node);
-  divide(r, Fact::node_rank, Fact::rank, r.ranks.rank, per_node);
+    return added_fault(Anchor::rank_unit,
+                       {"--rank-unit=process, but the number of processes on a node is unknown",
+                        {variable_of(Fact::rank), variable_of(Fact::world_size)}},
+                       "set --nproc-per-node (RANKSHIM_NPROC_PER_NODE)");
+  Added added;
+  for (const auto& [fact, variable, number] :
+       {FromVariable{Fact::nnodes, Fact::world_size, r.ranks.world_size},
+        FromVariable{Fact::node_rank, Fact::rank, r.ranks.rank}}) {
+    if (r.known(fact) || !number) continue;
+    if (*number % per_node == 0)
+      added.facts.emplace_back(
+          fact, Value{std::to_string(*number / per_node), Origin::derived,
+                      fmt::format("{} and {} workers per node", variable_of(variable), per_node)});
+    else
+      added.faults.push_back(fault(
+          Anchor::rank_unit,
+          r.set(variable) + Phrase(fmt::format(" is not a multiple of the {} workers of a node", per_node),
+                                   {"NPROC_PER_NODE"}),
+          "correct --nproc-per-node (RANKSHIM_NPROC_PER_NODE), or set --rank-unit=node "
+          "(RANKSHIM_RANK_UNIT)"));
+  }
+  return added;
 }
 
-void read_existing_process(Resolution& r) {
-  r.granularity = Granularity::process;
-  take(r, Fact::rank, Fact::rank, r.ranks.rank);
-  take(r, Fact::world_size, Fact::world_size, r.ranks.world_size);
-  take(r, Fact::local_rank, Fact::local_rank, r.ranks.local_rank);
-  if (r.ranks.local_world_size != 0U)
-    take(r, Fact::local_world_size, Fact::local_world_size, r.ranks.local_world_size);
-  if (r.known(Fact::nproc_per_node)) r.fill(Fact::local_world_size, *r.fact(Fact::nproc_per_node));
+Added read_existing_process(const Resolution& r) {
+  const Number local_size = r.ranks.local_world_size == 0U ? std::nullopt : r.ranks.local_world_size;
+  Added added = taken(r, {{Fact::rank, Fact::rank, r.ranks.rank},
+                          {Fact::world_size, Fact::world_size, r.ranks.world_size},
+                          {Fact::local_rank, Fact::local_rank, r.ranks.local_rank},
+                          {Fact::local_world_size, Fact::local_world_size, local_size}});
+  added.granularity = Granularity::process;
+  if (r.known(Fact::nproc_per_node) && !r.has(Fact::local_world_size) && !local_size)
+    added.facts.emplace_back(Fact::local_world_size, r.topology.facts[Fact::nproc_per_node]);
+  return added;
 }
 
 /// The facts of the node that are known, for a sentence.
@@ -91,27 +115,29 @@ Phrase node_in_words(const Resolution& r) {
   return all;
 }
 
-void refuse_unclear(Resolution& r) {
+Added refuse_unclear(const Resolution& r) {
   Phrase all = node_in_words(r);
   for (const Fact fact : facts_of_process)
     if (r.ranks.text(fact)) all.list(r.set(fact));
   const std::string workers = variable_of(Fact::nproc_per_node);
   if (r.node.environment().get(workers)) all.list(r.variable(workers));
-  r.refuse(Anchor::rank_unit, "cannot tell whether RANK and WORLD_SIZE count nodes or processes: " + all,
-           fmt::format("{}, or {}", settle_nodes, settle_unit));
+  return added_fault(Anchor::rank_unit,
+                     "cannot tell whether RANK and WORLD_SIZE count nodes or processes: " + all,
+                     fmt::format("{}, or {}", settle_nodes, settle_unit));
 }
 
 /// The variable of `its` contradicts a fact, unless the user set that, or it comes from this variable.
-void contradicts(Resolution& r, Fact fact, Fact its) {
+Added contradicts(const Resolution& r, Fact fact, Fact its) {
   const std::string variable = variable_of(its);
   if (!r.has(fact)) fact = Fact::nnodes;  // the rank of the only node may be missing
-  if (r.is_users(fact) || r.fact(fact)->is_from(variable)) return;
-  r.refuse(Anchor::contradiction, r.said(fact) + " contradicts " + r.set(its),
-           r.granularity == Granularity::node
-               ? fmt::format("correct or unset {}, or {}", variable, settle_nodes)
-               : fmt::format("unset {} if it is left over, or use the platform's value with --platform={} "
-                             "(RANKSHIM_PLATFORM)",
-                             variable, r.topology.platform.name()));
+  if (r.is_users(fact) || r.topology.facts[fact]->is_from(variable)) return {};
+  return added_fault(
+      Anchor::contradiction, r.said(fact) + " contradicts " + r.set(its),
+      r.granularity == Granularity::node
+          ? fmt::format("correct or unset {}, or {}", variable, settle_nodes)
+          : fmt::format("unset {} if it is left over, or use the platform's value with --platform={} "
+                        "(RANKSHIM_PLATFORM)",
+                        variable, r.topology.platform.name()));
 }
 
 /// LOCAL_RANK and LOCAL_WORLD_SIZE, of one process, as far as they are set: "LOCAL_RANK=0".
@@ -121,32 +147,32 @@ Phrase local_variables(const Resolution& r) {
   return all;
 }
 
-void no_process_of_this_node(Resolution& r) {
-  if (r.is_users(Fact::nnodes) || r.is_users(Fact::node_rank)) return;
-  r.refuse(Anchor::left_over,
-           r.set(Fact::rank) + ", " + r.set(Fact::world_size) + " and " + r.set(Fact::local_rank) +
-               " do not number a process of this node (" + node_in_words(r) + ")",
-           fmt::format("unset {} if left over, or {}, or set --rank-unit=process "
-                       "(RANKSHIM_RANK_UNIT) if something has started this process",
-                       joined(local_variables(r).names, " and "), settle_nodes));
+Added no_process_of_this_node(const Resolution& r) {
+  if (r.is_users(Fact::nnodes) || r.is_users(Fact::node_rank)) return {};
+  return added_fault(Anchor::left_over,
+                     r.set(Fact::rank) + ", " + r.set(Fact::world_size) + " and " + r.set(Fact::local_rank) +
+                         " do not number a process of this node (" + node_in_words(r) + ")",
+                     fmt::format("unset {} if left over, or {}, or set --rank-unit=process "
+                                 "(RANKSHIM_RANK_UNIT) if something has started this process",
+                                 joined(local_variables(r).names, " and "), settle_nodes));
 }
 
 /// Goes on without what is left over of one process.
-void drop_left_over(Resolution& r) {
+Added drop_left_over(const Resolution& r) {
   const Phrase dropped = local_variables(r);
-  r.warn(
+  Added added;
+  added.drops_local_rank = true;
+  added.warnings.push_back(
       fmt::format("{} {} ignored, because {} is this node's rank and not a process's; unset {}, or set "
                   "--rank-unit=process (RANKSHIM_RANK_UNIT) if something has started this process",
                   dropped.text, dropped.names.size() == 1 ? "is" : "are", r.set(Fact::rank).text,
                   joined(dropped.names, " and ")));
-  r.ranks.local_rank.reset();
-  r.ranks.has_local_rank = false;
-  r.ranks.local_world_size.reset();
+  return added;
 }
 
-/// Whether RANK and WORLD_SIZE agree with torchrun's flags, in either unit. That fault replaces all others.
-bool agrees_with_flags(Resolution& r) {
-  if (r.torchrun == nullptr) return true;
+/// The fault if RANK and WORLD_SIZE contradict torchrun's flags, in either unit.
+Faults faults_beside_flags(const Resolution& r) {
+  if (r.torchrun == nullptr) return {};
   const Facts& flags = r.torchrun->facts;
   KnownNode node = known_node(flags);
   if (!node.has_nnodes) {
@@ -156,11 +182,10 @@ bool agrees_with_flags(Resolution& r) {
   const bool by_process = r.unit == RankUnit::process;
   const Number by_unit = by_process ? Number(r.number(Fact::nproc_per_node)) : std::nullopt;
   const RankMeaning meaning = clash_with_flags(r.ranks, node, by_unit);
-  if (meaning == RankMeaning::nothing) return true;
+  if (meaning == RankMeaning::nothing) return {};
   const bool size = meaning == RankMeaning::wrong_nnodes;
   const Fact fact = size ? Fact::nnodes : Fact::node_rank;
-  r.faults = {flag_contradicts(fact, *flags[fact], r.set(size ? Fact::world_size : Fact::rank))};
-  return false;
+  return {flag_contradicts(fact, *flags[fact], r.set(size ? Fact::world_size : Fact::rank))};
 }
 
 /// RANK and WORLD_SIZE do not replace the platform's own variables for the nodes. Where those are set,
@@ -178,32 +203,34 @@ bool platform_numbers_nodes(const Resolution& r) {
 }
 
 /// A process that MPI has started as the only one on its node is the node's launcher, with its rank.
-void become_launcher(Resolution& r) {
-  const auto& local = r.fact(Fact::local_rank);
+Added become_launcher(const Resolution& r) {
+  const auto& local = r.topology.facts[Fact::local_rank];
   const bool is_torchs = local && local->is_variable(variable_of(Fact::local_rank));
   if (r.granularity != Granularity::process || r.unit == RankUnit::process || is_torchs ||
       r.text(Fact::local_world_size) != "1" || r.number(Fact::world_size) == 0 || !r.known(Fact::rank))
-    return;
-  const Value world = *r.fact(Fact::world_size), rank = *r.fact(Fact::rank);
+    return {};
+  const Value &world = *r.topology.facts[Fact::world_size], &rank = *r.topology.facts[Fact::rank];
   if (r.has(Fact::nnodes) && !same_value(Fact::nnodes, r.text(Fact::nnodes), world.text))
-    return;  // it would differ on other nodes
+    return {};  // it would differ on other nodes
   if (r.has(Fact::node_rank) && !r.is_users(Fact::node_rank) && r.text(Fact::node_rank) != rank.text)
-    return r.refuse(
+    return added_fault(
         Anchor::contradiction,
         r.said(Fact::node_rank) + " contradicts " + r.said(Fact::rank) + ", the one process of its node",
         correct(r.said(Fact::node_rank) + r.said(Fact::rank)) + ", or " + settle(Fact::node_rank));
-  r.fill(Fact::nnodes, world);
-  r.fill(Fact::node_rank, rank);
-  r.granularity = Granularity::node;
-  for (const Fact of_process : facts_of_process) r.fact(of_process).reset();
+  Added added;
+  added.granularity = Granularity::node;
+  if (!r.has(Fact::nnodes)) added.facts.emplace_back(Fact::nnodes, world);
+  if (!r.has(Fact::node_rank)) added.facts.emplace_back(Fact::node_rank, rank);
+  for (const Fact of_process : facts_of_process) added.facts.emplace_back(of_process, std::nullopt);
+  return added;
 }
 
 }  // namespace
 
-void take_meaning(Resolution& r, RankMeaning meaning) {
+Added meaning_adds(const Resolution& r, RankMeaning meaning) {
   switch (meaning) {
     case RankMeaning::nothing:
-      return;
+      break;
     case RankMeaning::nodes:
       return read_nodes(r);
     case RankMeaning::this_process:
@@ -221,6 +248,7 @@ void take_meaning(Resolution& r, RankMeaning meaning) {
     case RankMeaning::wrong_process:
       return no_process_of_this_node(r);
   }
+  return {};
 }
 
 RankMeaning recognise_started_process(const Resolution& r) {
@@ -239,19 +267,23 @@ RankMeaning recognise_started_process(const Resolution& r) {
   return started_process(r.ranks, node);
 }
 
-void read_ranks(Resolution& r, RankUnit unit) {
-  check_numbers(r);
+Added read_ranks(const Resolution& r, RankUnit unit) {
   KnownNode node = known_node(r.topology.facts);
   if (node.node_rank == 0U && r.ranks.rank == 0U && !node.has_nnodes && !node.workers)
     if (const auto visible = r.node.accelerators()) node.accelerators = visible->count;
-  take_meaning(r, meaning_of(r.ranks, node, unit));
+  Added added = meaning_adds(r, meaning_of(r.ranks, node, unit));
+  Faults faults = faults_of_numbers(r.ranks, r);
+  added.faults.insert(added.faults.begin(), faults.begin(), faults.end());
+  return added;
 }
 
-void check_ranks(Resolution& r) {
+Faults check_ranks(const Resolution& r) {
+  Faults faults;
+  const auto add = [&](Added added) { std::ranges::move(added.faults, std::back_inserter(faults)); };
   if (r.granularity == Granularity::process) {
     for (const Fact fact : facts_of_process) {
       const Number mine = r.known(fact), its = parse_count(r.ranks.text(fact).value_or(""));
-      if (mine && its && *mine != *its) contradicts(r, fact, fact);
+      if (mine && its && *mine != *its) add(contradicts(r, fact, fact));
     }
   } else if (!r.has(Fact::rdzv_backend)) {
     KnownNode node = known_node(r.topology.facts);
@@ -259,13 +291,14 @@ void check_ranks(Resolution& r) {
     // WORLD_SIZE is the platform's, even if the user sets the number of workers.
     if (r.is_users(Fact::nproc_per_node)) node.workers.reset();
     const RankMeaning clash = clash_of(r.ranks, node);
-    take_meaning(r, clash);
-    if (clash != RankMeaning::wrong_nnodes) return;
+    add(meaning_adds(r, clash));
+    if (clash != RankMeaning::wrong_nnodes) return faults;
     // RANK is probably left over of the same job: one run says both.
     RankVariables ranks = r.ranks;
     ranks.world_size.reset();
-    take_meaning(r, clash_of(ranks, node));
+    add(meaning_adds(r, clash_of(ranks, node)));
   }
+  return faults;
 }
 
 void take_ranks(Resolution& r, bool by_user) {
@@ -273,17 +306,20 @@ void take_ranks(Resolution& r, bool by_user) {
     auto& workers = r.fact(Fact::nproc_per_node);  // the platform's; it has started as many as were requested
     if (workers && !workers->from_user() && !workers->is_variable(variable_of(Fact::nproc_per_node)))
       workers.reset();
-    read_ranks(r, RankUnit::process);
+    r.add(read_ranks(r, RankUnit::process));
   } else if (r.reads_variables() && !r.idle && r.granularity == Granularity::node &&
              !platform_numbers_nodes(r) && !by_user) {
-    if (!agrees_with_flags(r)) return;
-    read_ranks(r, r.unit);
+    if (Faults faults = faults_beside_flags(r); !faults.empty()) {  // they replace all others
+      r.faults = std::move(faults);
+      return;
+    }
+    r.add(read_ranks(r, r.unit));
   }
-  if (!r.idle) become_launcher(r);
+  if (!r.idle) r.add(become_launcher(r));
   if (r.granularity == Granularity::process) r.torchrun = nullptr;
   if (!r.idle && r.settings.text(Option::platform) == "auto" && r.unit == RankUnit::any &&
       !r.is_started_process && !r.user_says_alone() && (r.has_own_words() || r.ranks.text(Fact::local_rank)))
-    check_ranks(r);
+    r.add(Findings{check_ranks(r), {}});
 }
 
 }  // namespace rankshim

@@ -33,7 +33,7 @@ std::string read(const Given& variables, const Known& known, std::string_view un
   const platform::Platform platform;
   Resolution r{settings, platform, node};
   r.topology.facts = facts_of(known);
-  read_ranks(r, rank_unit(unit));
+  r.add(read_ranks(r, rank_unit(unit)));
   if (!r.faults.empty()) return to_line(r.faults.front());
   const Facts& facts = r.topology.facts;
   std::string text = r.granularity == Granularity::node ? "node" : "process";
@@ -108,8 +108,8 @@ TEST_CASE("RANK, WORLD_SIZE and similar variables are compared with a platform's
     Resolution r{settings, platform, node, nullptr, granularity};
     r.topology.platform = platform::PlatformId("skypilot");
     r.topology.facts = facts;
-    check_ranks(r);
-    return r.faults.empty() ? std::string() : r.faults.front().what;
+    const Faults faults = check_ranks(r);
+    return faults.empty() ? std::string() : faults.front().what;
   };
   const Facts node = facts_of({"2", "1", "8"});
   for (const Given& good : std::vector<Given>{

@@ -28,8 +28,15 @@ struct Findings {
   std::vector<std::string> warnings;
 };
 
-/// What is known while the claims of all sources become a topology or faults: resolve.cpp has the steps. A
-/// step that only weighs what is known returns what it adds; read_ranks() and complete_…() fill in facts.
+/// What RANK and WORLD_SIZE add to what is known.
+struct Added : Findings {
+  std::vector<std::pair<Fact, std::optional<Value>>> facts;  ///< their values; nullopt: known no longer
+  std::optional<platform::Granularity> granularity;          ///< if it changes
+  bool drops_local_rank = false;  ///< LOCAL_RANK and LOCAL_WORLD_SIZE are left over
+};
+
+/// What is known while the claims of all sources become a topology or faults: resolve.cpp has the steps. Each
+/// returns what it adds, but for complete_…(), which fill in a topology's facts one after the other.
 struct Resolution {
   const Settings& settings;
   const platform::Platform& platform;
@@ -77,25 +84,26 @@ struct Resolution {
 
   void refuse(Anchor anchor, Phrase what, std::string fix);
   void add(Findings findings);
+  void add(Added added);
   void warn(std::string what) { topology.warnings.push_back(std::move(what)); }
 };
 
 /// Reads RANK and WORLD_SIZE: for nnodes and node_rank if those are not known yet, or, if they number
 /// processes that exist already, for rank, world_size, local_rank and local_world_size (then the granularity
 /// becomes process). A fault if they contradict known facts, or can mean both.
-void read_ranks(Resolution& r, RankUnit unit);
+Added read_ranks(const Resolution& r, RankUnit unit);
 
 /// Checks that RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE are the same numbers as those of a platform
 /// that has its own variables or, in granularity node, those of one of the node's processes. Else they may be
 /// left over from an outer platform, or this is one of several processes that exist already.
-void check_ranks(Resolution& r);
+Faults check_ranks(const Resolution& r);
 
 /// Whether this is a process that something (DeepSpeed, Ray Train) has started, and not a node's launcher:
-/// `this_process`, or what else take_meaning() takes (a fault if it cannot be told, a LOCAL_RANK left over).
+/// `this_process`, or what else meaning_adds() takes (a fault if it cannot be told, a LOCAL_RANK left over).
 RankMeaning recognise_started_process(const Resolution& r);
 
-/// Takes what the variables say.
-void take_meaning(Resolution& r, RankMeaning meaning);
+/// What a meaning of the variables adds.
+Added meaning_adds(const Resolution& r, RankMeaning meaning);
 
 /// Takes RANK and WORLD_SIZE where they count, else compares them. `by_user`: who has set the node's numbers.
 void take_ranks(Resolution& r, bool by_user);

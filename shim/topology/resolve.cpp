@@ -64,6 +64,17 @@ void Resolution::add(Findings findings) {
   std::ranges::move(findings.warnings, std::back_inserter(topology.warnings));
 }
 
+void Resolution::add(Added added) {
+  for (auto& [one, value] : added.facts) fact(one) = std::move(value);
+  if (added.granularity) granularity = *added.granularity;
+  if (added.drops_local_rank) {
+    ranks.local_rank.reset();
+    ranks.has_local_rank = false;
+    ranks.local_world_size.reset();
+  }
+  add(static_cast<Findings&&>(added));
+}
+
 namespace {
 
 /// If so, RANK and WORLD_SIZE add nothing, whatever they count.
@@ -291,7 +302,7 @@ Outcome<Topology> resolve_topology(const Settings& settings, const platform::Pla
   if (r.is_started_process)
     r.torchrun = nullptr;
   else
-    take_meaning(r, started);
+    r.add(meaning_adds(r, started));
   if (!r.faults.empty()) return std::move(r.faults);
   Winners winners = decide_facts(r);
   r.claims = std::move(winners.claims);
