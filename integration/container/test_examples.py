@@ -94,5 +94,5 @@ def test_a_pod_that_comes_late_is_waited_for_and_one_that_is_killed_is_named_by_
     engine.must("kill", "--signal=KILL", f"{worker_name}-pytorch")
     assert engine.must("wait", f"{master_name}-pytorch", timeout=JOB) == "76", master.transcript()
     message = job.termination_message(master_name)
-    assert message.startswith(f"node 1 ({worker_name}) is lost: its connection ended")
+    assert message.startswith(f"node 1 ({worker_name}) was lost: its connection ended")
     assert f"exit code 76, host {master_name}" in message

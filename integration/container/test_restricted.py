@@ -73,7 +73,7 @@ def test_a_restricted_pod_gets_rankshim_and_writes_its_status_and_its_terminatio
     running.wait_line("the root is not")
     running.wait_line('"phase":"run"')
     running.wait_line("^1000$")
-    assert "was ended by SIGSEGV" in (tmp_path / "log").read_text()
+    assert "was killed by SIGSEGV" in (tmp_path / "log").read_text()
 
 
 def test_without_root_rankshim_cannot_install_into_a_folder_of_roots_and_says_so(start, tmp_path):

@@ -34,7 +34,7 @@ def test_the_two_commands_of_the_page_print_equal_losses(rankshim, namespaces, t
     done = run(["bash", "-ec", shell("examples/restart/README.md", "See it").text], environment, timeout=2 * LONG, cwd=tmp_path)
     assert (done.code, done.stdout) == (0, "The losses are equal.\n"), done.transcript()
     assert list(losses((tmp_path / "undisturbed.txt").read_text())) == [str(step) for step in range(STEPS)]
-    assert "all are started again, restart 1 of 3" in done.stderr
+    assert "next: restart 1 of 3" in done.stderr
     assert shown(PAGE) <= {shape(line) for line in done.stderr.splitlines()}
     assert list(tmp_path.glob("tmp.*")) == []
 
@@ -70,7 +70,7 @@ def train(network, rankshim, tmp_path):
         for node in running:
             assert node.wait(LONG) == 0, node.transcript()
         if killed is not None:
-            assert all("all are started again, restart 1" in running[rank].stderr for rank in {0, 1, 2} - {killed})
+            assert all("next: restart 1" in running[rank].stderr for rank in {0, 1, 2} - {killed})
         return losses(before + running[0].stdout)
 
     return train

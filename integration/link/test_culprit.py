@@ -141,7 +141,7 @@ def test_a_culprit_that_fails_long_after_its_victims_is_named_before(start, tmp_
     script = tmp_path / "train.py"
     script.write_text(TRAINS)
     nodes = [start(rank, [str(script), "raises late", f"{tmp_path}/go"], "--grace=3s") for rank in range(3)]
-    nodes[1].wait_line("this node stops too", LONG)
+    nodes[1].wait_line("this node is stopped too", LONG)
     (tmp_path / "go").touch()
     for node in nodes:
         node.wait(LONG)
@@ -158,4 +158,4 @@ def test_a_node_0_that_loses_all_others_at_once_looks_at_its_own_network(start, 
         assert node.wait(60) == 76, node.transcript()
     assert "the connections to all 2 other nodes ended: look at this node's own network" in last_line(nodes[0])
     for node in nodes[1:]:
-        assert "node 0 (job-node-0) is lost: " in last_line(node)
+        assert "node 0 (job-node-0) was lost: " in last_line(node)

@@ -28,12 +28,12 @@ def test_a_worker_that_fails_once_makes_all_nodes_start_again_and_the_job_ends_w
     assert codes == [0, 0, 0], [node.transcript() for node in nodes]
     for rank, node in enumerate(nodes):
         assert node.stdout.endswith(f"UP {rank} 1 1\n")
-        assert "all are started again, restart 1 of 3" in node.stderr
+        assert "next: restart 1 of 3" in node.stderr
         report = node.report()
         assert report["attempt"] == 1
         past = report["past_attempts"]
         assert [(one["attempt"], one["exit_code"]) for one in past] == [(0, 3 if rank == 1 else 76)]
-        assert "ended with code 3" in past[0]["verdict"]
+        assert "exited with code 3" in past[0]["verdict"]
 
 
 def test_the_lines_for_programs_have_the_attempt(start):
@@ -121,7 +121,7 @@ def test_a_stop_from_outside_is_not_tried_again(start):
 
 
 @pytest.mark.parametrize(("rank", "number", "launcher", "code", "why"), [
-    (1, signal.SIGTERM, "native", 3, "it ended with code 3"),
+    (1, signal.SIGTERM, "native", 3, "exited with code 3"),
     (2, signal.SIGTERM, "native", 143, "node 1 (job-node-1) failed"),
     (2, signal.SIGINT, "native", 130, "node 1 (job-node-1) failed"),
     (2, signal.SIGTERM, "none", 143, "node 1 (job-node-1) failed"),
@@ -152,7 +152,7 @@ def test_a_stop_of_a_node_that_waits_for_node_0_is_its_end_and_the_others_name_i
     (tmp_path / "go").touch()
     for node in nodes:
         assert node.wait(30) in (3, 76), node.transcript()
-        assert f"it is not started again: node {rank} (job-node-{rank}) was asked to stop ({number.name})" in last_line(node)
+        assert f"not restarted: node {rank} (job-node-{rank}) was stopped ({number.name})" in last_line(node)
         assert "with code 3" in last_line(node)
 
 
@@ -169,7 +169,7 @@ def test_a_stop_of_a_program_that_then_ends_with_0_keeps_all_from_starting_again
     (tmp_path / "go").touch()
     assert [node.wait(30) for node in nodes] == [0, 3, 76], [node.transcript() for node in nodes]
     for node in nodes[1:]:
-        assert "it is not started again: node 0 (job-node-0) was asked to stop (SIGTERM)" in last_line(node)
+        assert "not restarted: node 0 (job-node-0) was stopped (SIGTERM)" in last_line(node)
 
 
 @pytest.mark.parametrize("stopped", [0, 2])
@@ -188,7 +188,7 @@ def test_a_node_that_is_stopped_while_all_meet_again_is_named_by_the_others(star
     assert "SIGTERM while waiting for the other nodes" in last_line(nodes[stopped])
     other = nodes[2 - stopped]
     assert other.wait(30) == 76, other.transcript()
-    assert f"node {stopped} (job-node-{stopped}) was asked to stop (SIGTERM)" in last_line(other)
+    assert f"node {stopped} (job-node-{stopped}) was stopped (SIGTERM)" in last_line(other)
     cause = other.report()["root_cause"]
     assert (cause["who"], cause["node_rank"], cause["host"]) == ("node", stopped, f"job-node-{stopped}")
     assert nodes[stopped].report()["root_cause"] is None, "a stop is no failure"
@@ -274,7 +274,7 @@ def test_before_the_next_attempt_rankshim_waits_for_an_accelerator_that_is_in_us
         assert node.wait(30) == 143, node.transcript()
         assert node.stdout == "UP 0\n"
         assert last_line(node).endswith("SIGTERM before the next attempt; nothing was started again; this was restart 1 of 1, "
-                                        "after an end: sh ended with code 3 after 0.0 s")
+                                        "before it: sh exited with code 3")
 
 
 @pytest.mark.parametrize("stopped", [0, 2])
@@ -292,7 +292,7 @@ def test_a_node_that_is_stopped_before_all_meet_again_is_named_by_the_others(clu
     for rank, node in enumerate(nodes):
         assert node.wait(30) == (143 if rank == stopped else 76), node.transcript()
         if rank != stopped:
-            assert f"node {stopped} (job-node-{stopped}) was asked to stop (SIGTERM)" in last_line(node)
+            assert f"node {stopped} (job-node-{stopped}) was stopped (SIGTERM)" in last_line(node)
 
 
 def test_the_termination_log_says_nothing_of_an_attempt_that_is_over(start, tmp_path):

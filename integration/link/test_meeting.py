@@ -179,11 +179,11 @@ def test_a_node_to_which_the_system_refuses_the_start_after_the_meeting_ends_all
     assert failed.wait(LONG) == 71, failed.transcript()
     for node in others:
         assert node.wait(LONG) == 76, node.transcript()
-        assert re.search(r"node 2 \(job-node-2\) failed: the system refused .*: Too many open files; ", last_line(node))
+        assert re.search(r"node 2 \(job-node-2\) failed: the system refused .*: Too many open files", last_line(node))
         assert node.report()["root_cause"]["exit_code"] == 71
 
 
-@pytest.mark.parametrize(("launcher", "says"), [("none", "/etc/passwd cannot be executed"), ("native", "ended with code 126")])
+@pytest.mark.parametrize(("launcher", "says"), [("none", "/etc/passwd cannot be executed"), ("native", "exited with code 126")])
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_program_that_cannot_be_executed_on_one_node_ends_all_by_its_name(start, rank, launcher, says):
     program = {"RANKSHIM_LAUNCHER": launcher, "RANKSHIM_LINK": "on"}

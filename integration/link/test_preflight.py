@@ -29,8 +29,8 @@ def test_all_nodes_say_which_failed_the_check_and_how_after_it_has_run_on_each(c
     assert [node.stdout for node in nodes] == [f"CHECKED {rank}\n" for rank in range(3)], "no node was ended for another"
     for node in nodes:
         line = last_line(node)
-        assert "node 1 (job-node-1) failed: /bin/sh ended with code 3 after" in line
-        assert "node 2 (job-node-2) too: /bin/sh ended with code 6 after" in line
+        assert "node 1 (job-node-1) failed: /bin/sh exited with code 3 after" in line
+        assert "node 2 (job-node-2) failed: /bin/sh exited with code 6 after" in line
 
 
 def test_the_jobs_own_settings_do_not_start_the_check_more_than_once(check):
@@ -42,7 +42,7 @@ def test_the_jobs_own_settings_do_not_start_the_check_more_than_once(check):
 @pytest.mark.parametrize(("words", "code", "what"), [
     (["preflight"], 64, "preflight needs a check"),
     (["preflight", "--check=exit 3", "x"], 64, "unexpected argument"),
-    (["preflight", "--check=exit 3"], 3, "sh ended with code 3"),
+    (["preflight", "--check=exit 3"], 3, "sh exited with code 3"),
     (["preflight", "--check=kill -KILL $$"], 137, "SIGKILL"),
 ])
 def test_on_a_lone_node_it_is_the_checks_own_end(shim, words, code, what):

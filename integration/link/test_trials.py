@@ -144,7 +144,7 @@ def test_a_worker_that_runs_out_of_memory_is_named_on_all_nodes(start, cluster, 
     assert "out of memory" in last_line(culprit)
     for node in others:
         assert node.wait(LONG) == 76, node.transcript()
-        assert "node 2 (job-node-2) failed: rank 2 was ended by SIGKILL" in last_line(node)
+        assert "node 2 (job-node-2) failed: rank 2 was killed by SIGKILL" in last_line(node)
 
 
 def test_a_pod_that_its_kubelet_starts_again_before_all_are_there_takes_its_place(start):
@@ -166,7 +166,7 @@ def test_a_pod_that_its_kubelet_starts_again_while_the_others_run_waits_for_them
     nodes[1] = start(1, UP)
     for rank in (0, 2):
         assert nodes[rank].wait(LONG) == 76, nodes[rank].transcript()
-        assert "node 1 (job-node-1) is lost" in last_line(nodes[rank])
+        assert "node 1 (job-node-1) was lost" in last_line(nodes[rank])
         nodes[rank] = start(rank, UP)
     for node in nodes:
         node.wait_line("UP", LONG)

@@ -47,7 +47,7 @@ def test_nodes_of_different_sizes_have_ranks_that_follow_each_other(start):
                                                                         ["UP 3 6", "UP 4 6", "UP 5 6"]]
 
 
-@pytest.mark.parametrize(("end", "code", "what"), [("exit 3", 3, "ended with code 3"), ("kill -KILL $$", 137, "was ended by SIGKILL")])
+@pytest.mark.parametrize(("end", "code", "what"), [("exit 3", 3, "exited with code 3"), ("kill -KILL $$", 137, "was killed by SIGKILL")])
 @pytest.mark.parametrize("culprit", [0, 2])
 def test_the_failure_of_one_worker_ends_all_nodes_with_its_name(start, culprit, end, code, what):
     nodes = {rank: start(rank, WAITS if rank != culprit else shell(f"echo UP; trap '{end}' USR1; while :; do sleep 0.05; done"))
@@ -126,7 +126,7 @@ def test_a_drained_node_takes_the_others_along_by_a_code_that_can_be_tried_again
     assert nodes[1].wait(20) == 143
     for node in (nodes[0], nodes[2]):
         assert node.wait(20) == 143, node.transcript()
-        assert "node 1 (job-node-1) was asked to stop" in last_line(node)
+        assert "node 1 (job-node-1) was stopped" in last_line(node)
 
 
 @pytest.mark.parametrize("stopped", [0, 1])
@@ -170,7 +170,7 @@ def test_a_stop_of_the_whole_job_is_no_failure_of_another_node(start):
             node.signal(signal.SIGTERM)
     for rank, node in enumerate(nodes):
         assert node.wait(20) in ((143,) if rank == 0 else (143, 76)), node.transcript()
-        assert " failed" not in last_line(node) and " is lost" not in last_line(node)
+        assert " failed" not in last_line(node) and " was lost" not in last_line(node)
 
 
 def test_a_program_is_linked_only_where_that_is_asked_for(start):
@@ -247,8 +247,8 @@ def test_a_node_whose_network_is_cut_is_lost_and_ends_itself_too(start, cluster)
     cluster[2].namespace.ip("link", "set", "eth0", "down")
     for node in nodes:
         assert node.wait(60) == 76, node.transcript()
-    assert "node 2 (job-node-2) is lost" in last_line(nodes[0])
-    assert "node 0 (job-node-0) is lost" in last_line(nodes[2])
+    assert "node 2 (job-node-2) was lost" in last_line(nodes[0])
+    assert "node 0 (job-node-0) was lost" in last_line(nodes[2])
 
 
 def test_a_node_0_whose_rankshim_is_stopped_is_lost_and_nobody_waits_for_its_word(start):
@@ -258,10 +258,10 @@ def test_a_node_0_whose_rankshim_is_stopped_is_lost_and_nobody_waits_for_its_wor
     nodes[0].signal(signal.SIGSTOP)
     for node in nodes[1:]:
         assert node.wait(60) == 76, node.transcript()
-        assert "node 0 (job-node-0) is lost: its rankshim has not answered for 3 s" in last_line(node)
+        assert "node 0 (job-node-0) was lost: its rankshim has not answered for 3 s" in last_line(node)
     nodes[0].signal(signal.SIGCONT)
     assert nodes[0].wait(60) == 76, nodes[0].transcript()
-    assert re.search(r"node 0 \(job-node-0\) is lost: its rankshim did not run for [\d.]+ s", last_line(nodes[0]))
+    assert re.search(r"node 0 \(job-node-0\) was lost: its rankshim did not run for [\d.]+ s", last_line(nodes[0]))
 
 
 @pytest.mark.parametrize("count", [2, 3])
@@ -272,10 +272,10 @@ def test_another_node_whose_rankshim_is_stopped_is_lost_and_says_itself_that_it_
     nodes[1].signal(signal.SIGSTOP)
     for node in nodes[:1] + nodes[2:]:
         assert node.wait(60) == 76, node.transcript()
-        assert "node 1 (job-node-1) is lost: its rankshim has not answered for 3 s, and it did not come back within 10 s" in last_line(node)
+        assert "node 1 (job-node-1) was lost: its rankshim has not answered for 3 s, and it did not come back within 10 s" in last_line(node)
     nodes[1].signal(signal.SIGCONT)
     assert nodes[1].wait(60) == 76, nodes[1].transcript()
-    assert re.search(r"node 1 \(job-node-1\) is lost: its rankshim did not run for [\d.]+ s, ", last_line(nodes[1]))
+    assert re.search(r"node 1 \(job-node-1\) was lost: its rankshim did not run for [\d.]+ s, ", last_line(nodes[1]))
 
 
 def test_a_node_whose_network_recovers_late_hears_of_the_failure_and_does_not_blame_node_0(start, cluster, tmp_path):
@@ -286,7 +286,7 @@ def test_a_node_whose_network_recovers_late_hears_of_the_failure_and_does_not_bl
     cluster[2].namespace.ip("link", "set", "eth0", "down")
     (tmp_path / "go").touch()
     assert nodes[1].wait(30) == 3
-    nodes[0].wait_line("this node stops too", 30)
+    nodes[0].wait_line("this node is stopped too", 30)
     until(lambda: "sleep 1000" not in nodes[0].tree().values(), "node 0's command has ended")
     time.sleep(2)  # longer than node 0 waits for those that it has told
     cluster[2].namespace.ip("link", "set", "eth0", "up")
@@ -308,13 +308,13 @@ def test_with_torchrun_the_failure_of_a_worker_ends_the_others_with_its_exceptio
     for node in nodes:
         node.wait_line("UP", LONG)
     nodes[2].signal(signal.SIGUSR1)
-    told = [node.wait_line("this node stops too", LONG) for node in nodes[:2]]
+    told = [node.wait_line("this node is stopped too", LONG) for node in nodes[:2]]
     failed = nodes[2].wait_line("ValueError: boom", LONG)
     assert max(line.at for line in told) - failed.at < 15, "the others do not wait for a time-out"
     assert nodes[2].wait(LONG) == 1, nodes[2].transcript()
     for node in nodes[:2]:
         assert node.wait(LONG) == 76, node.transcript()
-        assert "node 2 (job-node-2) failed: rank 2 ended with code 1 (ValueError: boom); this node was ended for it" in last_line(node)
+        assert "node 2 (job-node-2) failed: rank 2 exited with code 1: ValueError: boom" in last_line(node)
 
 
 SAVES_TOGETHER = """\
@@ -383,11 +383,11 @@ def test_a_worker_whose_peers_have_noticed_its_end_before_it_is_over_is_the_one_
     codes = [node.wait(LONG) for node in nodes]
     assert codes == [76, 1, 76], [node.transcript() for node in nodes]
     for node in (nodes[0], nodes[2]):
-        said = re.search(r"node 1 \(job-node-1\) failed: rank 1 ended with code 1 \(ValueError: the loss is nan\); "
+        said = re.search(r"node 1 \(job-node-1\) failed: rank 1 exited with code 1 \(ValueError: the loss is nan\); "
                          "this node (had already ended|was ended for it): ", last_line(node))
         assert said, node.transcript()
         if said[1] == "was ended for it":  # its worker had not ended when it was told
-            assert "(ValueError: the loss is nan); this node stops too" in node.stderr
+            assert ": ValueError: the loss is nan; this node is stopped too" in node.stderr
     assert "ValueError: the loss is nan" in last_line(nodes[1])
 
 
@@ -401,7 +401,7 @@ def test_a_pod_that_is_killed_while_the_workers_communicate_is_lost_and_no_other
     nodes[2].signal(signal.SIGKILL)
     for node in nodes[:2]:
         assert node.wait(LONG) == 76, node.transcript()
-        assert "node 2 (job-node-2) is lost: its connection ended" in last_line(node)
+        assert "node 2 (job-node-2) was lost: its connection ended" in last_line(node)
     assert nodes[0].report()["nodes"][2]["state"] == "lost"
 
 
@@ -410,10 +410,10 @@ def test_the_end_of_a_program_is_told_at_once_and_not_when_what_it_left_has_ende
     leaves = f"(trap '' TERM; until [ -e {tmp_path}/go ]; do sleep 0.05; done) & exit 3"
     program = {"RANKSHIM_LAUNCHER": "none", "RANKSHIM_LINK": "on", "RANKSHIM_LEFTOVER_GRACE": "100s"}
     nodes = [start(rank, shell(f"echo UP; [ $NODE_RANK = 0 ] || {{ {leaves}; }}; exec sleep 1000"), nodes=2, **program) for rank in range(2)]
-    line = nodes[0].wait_line("this node stops too", 30).text
+    line = nodes[0].wait_line("this node is stopped too", 30).text
     assert nodes[0].wait(30) == 76, nodes[0].transcript()
     (tmp_path / "go").touch()
-    assert "node 1 (job-node-1) failed: sh ended with code 3 after" in line and "left behind" not in line
+    assert "node 1 (job-node-1) failed: sh exited with code 3 after" in line and "left behind" not in line
     assert nodes[1].wait(30) == 3, nodes[1].transcript()
 
 
@@ -427,4 +427,4 @@ def test_a_torchrun_that_is_killed_is_what_is_named_and_not_the_workers_that_end
     agent = min(pid for pid, command in nodes[1].tree().items() if "torch.distributed.run" in command)
     os.kill(agent, signal.SIGKILL)
     assert [node.wait(LONG) for node in nodes] == [76, 137], [node.transcript() for node in nodes]
-    assert "node 1 (job-node-1) failed: torchrun was ended by SIGKILL after" in last_line(nodes[0])
+    assert "node 1 (job-node-1) failed: torchrun was killed by SIGKILL after" in last_line(nodes[0])

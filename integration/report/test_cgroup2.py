@@ -122,7 +122,7 @@ def test_a_program_over_the_limit_is_137_and_out_of_memory(scenes):
     assert memory["oom_kills"] == 1 and memory["limit_bytes"] == LIMIT and memory["oom_group"] is False
     assert LIMIT - (1 << 20) < memory["peak_bytes"] <= LIMIT
     verdict = scene.report["verdict"]
-    assert "was ended by SIGKILL" in verdict and "(out of memory: the limit is 64 MiB, the peak was 64 MiB)" in verdict
+    assert "was killed by SIGKILL" in verdict and ": out of memory: the limit is 64 MiB, the peak was 64 MiB" in verdict
     assert scene.log.startswith(f"{verdict}\nexit code 137") and scene.stderr.endswith(f"{verdict}\n")
     assert "memory.oom.group" not in scene.stderr and LAST_WORD not in scene.log
 
@@ -132,7 +132,7 @@ def test_a_shell_that_passes_its_childs_kill_on_is_out_of_memory_too(scenes):
     assert scene.code == 137
     assert (scene.cause["who"], scene.cause["exit_code"], scene.cause["out_of_memory"]) == ("program", 137, True)
     assert scene.report["memory"]["oom_kills"] == 1
-    assert "sh ended with code 137" in scene.log and "(out of memory: the limit is 64 MiB" in scene.log
+    assert "sh exited with code 137" in scene.log and ": out of memory: the limit is 64 MiB" in scene.log
 
 
 def test_a_launcher_that_ends_by_itself_after_its_childs_kill_keeps_its_code_and_the_kill_is_reported(scenes):
@@ -140,7 +140,7 @@ def test_a_launcher_that_ends_by_itself_after_its_childs_kill_keeps_its_code_and
     assert scene.code == 1
     assert (scene.cause["who"], scene.cause["exit_code"]) == ("program", 1)
     assert scene.report["memory"]["oom_kills"] == 1
-    assert "sh ended with code 1" in scene.log
+    assert "sh exited with code 1" in scene.log
     assert "the kernel killed a process because the memory limit was reached: the limit is 64 MiB, the peak was 64 MiB" in scene.log
     assert scene.stderr.endswith(f"{scene.report['verdict']}\n")
 
@@ -150,7 +150,7 @@ def test_a_program_that_outlived_its_childs_kill_and_is_killed_later_is_not_out_
     assert scene.code == 137
     assert scene.events["oom_kill"] == 1 and scene.report["memory"]["oom_kills"] == 1
     assert (scene.cause["who"], scene.cause["signal"], scene.cause["out_of_memory"]) == ("program", "SIGKILL", False)
-    assert "was ended by SIGKILL" in scene.log
+    assert "was killed by SIGKILL" in scene.log
     assert "(earlier, the kernel killed a process because the memory limit was reached: the limit is 64 MiB" in scene.log
 
 

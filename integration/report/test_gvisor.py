@@ -27,14 +27,14 @@ def sandbox():
 
 @pytest.mark.torch
 @pytest.mark.usefixtures("torch")
-@pytest.mark.parametrize("end, code, how", [("exit", 42, "ended with code 42"),
-                                            pytest.param("kill", 137, "was ended by SIGKILL", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("end, code, how", [("exit", 42, "exited with code 42"),
+                                            pytest.param("kill", 137, "was killed by SIGKILL", marks=pytest.mark.nightly)])
 def test_the_workers_end_is_known_from_torchrun(rankshim, sandbox, end, code, how):
     script = f'export MEET=$(mktemp -d); exec "{rankshim}" --nproc-per-node=2 -- "{WORKER}" {end}'
     done = run([*sandbox, "sh", "-c", script], clean_environment(), name="runsc", timeout=LONG)
     assert done.code == code, done.transcript()
     assert done.stderr.count(LINE) == 1
-    assert "worker 1 (rank 1, pid " in done.stderr.splitlines()[-1] and f"failed first: it {how}" in done.stderr.splitlines()[-1]
+    assert f"rank 1 {how}" in done.stderr.splitlines()[-1]
 
 
 def test_a_stop_goes_to_the_process_group_and_the_doctor_says_so(rankshim, sandbox):

@@ -31,7 +31,7 @@ def test_a_pre_start_hook_comes_before_anything_is_read(shim, tmp_path):
 
 
 @pytest.mark.parametrize("hook, limit, code, words", [
-    ("exit 9", "60s", 9, "the pre-start hook ended with code 9; nothing was started"),
+    ("exit 9", "60s", 9, "the pre-start hook exited with code 9; nothing was started"),
     ("sleep 1000", "250ms", 137, "it took longer than 250ms; nothing was started"),
 ])
 def test_a_pre_start_hook_that_fails_is_our_end(shim, hook, limit, code, words):
@@ -54,7 +54,7 @@ def test_the_post_stop_hook_gets_the_report_and_changes_nothing(shim, tmp_path):
     done = shim(f"--post-stop={hook}", "--", "sh", "-c", "exit 3")
     assert done.code == 3
     assert json.loads(done.stdout)["exit_code"] == 3
-    assert "the post-stop hook ended with code 5" in done.stderr
+    assert "the post-stop hook exited with code 5" in done.stderr
     report = tmp_path / "report.json"
     assert shim(f"--report={report}", "--post-stop=echo $RANKSHIM_REPORT", "--", "true").stdout == f"{report}\n"
 

@@ -31,7 +31,7 @@ def test_a_programs_end_is_in_the_report_and_success_leaves_the_termination_log_
     assert read_report(report)["root_cause"]["who"] == "program" and read_report(report)["root_cause"]["exit_code"] == 3
     assert not log.exists(), "it is for what the log's own end does not say"
     assert shim(*options, "--", "sh", "-c", "kill -9 $$").code == 137
-    assert log.read_text().startswith("sh was ended by SIGKILL after ")
+    assert log.read_text().startswith("sh was killed by SIGKILL after ")
     assert sorted(os.listdir(tmp_path)) == ["log", "report.json"]
 
 
@@ -40,7 +40,7 @@ def test_a_report_that_cannot_be_written_is_warned_about_before_the_verdict(shim
     assert done.code == 137
     lines = done.stderr.splitlines()
     assert "the report cannot be written" in lines[-3] and "the termination log" in lines[-2]
-    assert "sh was ended by SIGKILL" in lines[-1]
+    assert "sh was killed by SIGKILL" in lines[-1]
     done = shim(f"--report={tmp_path}/none/report.json", "--no-such-option", "--", "true")
     assert "the report cannot be written" in done.stderr and "--no-such-option" in done.stderr.splitlines()[-1]
 
@@ -140,7 +140,7 @@ def test_the_termination_message_to_stdout_follows_the_commands_output(rankshim,
         out.seek(0)
         lines = out.read().splitlines()
     assert code == 137
-    assert lines[0] == "output" and lines[1].startswith("sh was ended by SIGKILL") and len(lines) == 3
+    assert lines[0] == "output" and lines[1].startswith("sh was killed by SIGKILL") and len(lines) == 3
 
 
 def test_a_report_reaches_a_socket(rankshim):
@@ -451,14 +451,14 @@ def test_the_log_can_be_json(rankshim, tmp_path):
     done = run([rankshim, "--log-format=json", f"--run-dir={tmp_path}", "--", "sh", "-c", "exit 3"], clean_environment())
     lines = [json.loads(line) for line in done.stderr.splitlines()]
     assert [line["level"] for line in lines] == ["info", "error"]
-    assert lines[-1]["message"].startswith("sh ended with code 3")
+    assert lines[-1]["message"].startswith("sh exited with code 3")
     assert lines[-1]["time"].endswith("Z")
     assert [line["phase"] for line in lines] == ["resolve", "wind-down"]
     assert (lines[-1]["node_rank"], lines[-1]["run_id"]) == (0, "rankshim")
     assert [(line["nnodes"], line["platform"], line.get("exit_code")) for line in lines] == [(1, "single-node", None), (1, "single-node", 3)]
     long = clean_environment({"RANKSHIM_RUN_ID": "\x01" * 5000, "RANKSHIM_PLATFORM": "none"})
     done = run([rankshim, "--log-format=json", "--", "sh", "-c", "exit 3"], long)
-    assert json.loads(done.stderr.splitlines()[-1])["message"].startswith("sh ended with code 3")
+    assert json.loads(done.stderr.splitlines()[-1])["message"].startswith("sh exited with code 3")
     refused = run([rankshim, "--log-format=json", "--", "true"], clean_environment({"NODE_RANK": "1"}))
     last = json.loads(refused.stderr.splitlines()[-1])
     assert (last["exit_code"], last["cause"]) == (78, "config")
@@ -477,7 +477,7 @@ def test_on_a_terminal_the_status_is_for_a_reader(rankshim, tmp_path):
 
 def test_a_line_of_text_has_the_time_where_it_is_wanted(shim):
     line = shim("--log-time", "--", "sh", "-c", "exit 3").stderr.splitlines()[-1]
-    assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z rankshim: error: sh ended with code 3", line)
+    assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z rankshim: error: sh exited with code 3", line)
 
 
 @pytest.mark.attack

@@ -23,7 +23,7 @@ def test_an_error_file_of_many_values_is_read(rankshim, content, count):
     argv = ["prlimit", f"--stack={STACK}:", rankshim, "--launcher=native", "--nproc-per-node=1", "--", *shell(script)]
     done = run(argv, clean_environment(), name="rankshim")
     assert done.code == 3, done.transcript()
-    assert "ended with code 3" in last_line(done)
+    assert "exited with code 3" in last_line(done)
 
 
 TEXT_FUNCTION = re.compile(r"mem|str|stp|wcs|wmem|bcmp|bcopy|bzero")

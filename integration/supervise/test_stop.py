@@ -182,7 +182,7 @@ def test_a_checkpoint_is_saved_with_the_helpers_of_the_data_loader(rankshim, tmp
     assert process.stdout.count("SAVED after 1 signals") == workers, "each was asked once"
     assert "killed by" not in process.stderr
     if workers == 2:
-        assert re.search("(all|the) workers (then )?ended with code 0", process.stderr.splitlines()[-1])
+        assert re.search("(all|the) workers (then )?exited with code 0", process.stderr.splitlines()[-1])
 
 
 def test_a_program_without_a_fault_handler_has_its_whole_grace(start):
@@ -201,5 +201,5 @@ def test_a_program_with_one_shows_its_stacks_when_its_grace_is_over_and_the_verd
     stacks = process.wait_line("Fatal Python error: Aborted")
     assert stacks.at - came > 1.9
     assert process.wait() == 137, "as by the KILL, which would have come"
-    assert "was ended by SIGABRT" in process.stderr.splitlines()[-1]
+    assert "was killed by SIGABRT" in process.stderr.splitlines()[-1]
     assert "by which rankshim asked for stacks" in process.stderr.splitlines()[-1]

@@ -301,7 +301,7 @@ def test_with_a_terminal_too_blocked_and_ignored_signals_reach_the_command_as_th
     env = ["env", "--default-signal", "--block-signal=USR2,TTIN", "--ignore-signal=USR1,TTOU"]
     terminal = leader("--", "grep", "-E", "Sig(Blk|Ign)", "/proc/self/status", before=env)
     assert terminal.status() == 0
-    terminal.wait_text("ended with code 0")
+    terminal.wait_text("exited with code 0")
     seen = dict(line.split(":\t") for line in terminal.seen.splitlines() if line.startswith("Sig"))
     assert {field: int(value, 16) for field, value in seen.items()} == {
         "SigBlk": 1 << (signal.SIGUSR2 - 1) | 1 << (signal.SIGTTIN - 1),
@@ -316,7 +316,7 @@ def test_what_giving_the_terminal_up_sends_us_is_no_stop_and_not_passed_on(leade
     terminal.wait_text("command: got hello and the terminal is mine")
     terminal.type(b"end\n")
     assert terminal.status() == 7
-    terminal.wait_text("ended with code 7")
+    terminal.wait_text("exited with code 7")
     assert "SIGHUP" not in terminal.seen and "command: continued" not in terminal.seen
 
 

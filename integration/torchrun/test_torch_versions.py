@@ -70,7 +70,7 @@ def test_an_image_with_torch_distributed_launch_alone_chooses_it(image, tmp_path
     assert f"torch in {start.python} has no torchrun: torch.distributed.launch starts the workers" in done.stderr
     assert "torch.distributed.launch does not know --tee=3: it is left out" in done.stderr
     assert "starting torch.distributed.launch" in done.stderr
-    assert done.stderr.splitlines()[-1].startswith("rankshim: error: torch.distributed.launch ended with code 1")
+    assert done.stderr.splitlines()[-1].startswith("rankshim: error: torch.distributed.launch exited with code 1")
 
 
 @pytest.mark.parametrize("option", ["--nnodes=1:2", "--max-restarts=1"])

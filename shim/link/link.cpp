@@ -85,9 +85,7 @@ void Link::report_failure(Culprit failure) {
 
 void Link::report_stop(int signal) {
   hurries_ = true;
-  report_failure({.cause = Cause::stop_requested,
-                  .code = exit_code::signal_base + signal,
-                  .text = supervise::signal_name(signal)});
+  report_failure({.cause = Cause::stop_requested, .code = exit_code::signal_base + signal, .signal = signal});
 }
 
 void Link::take(const Message& message) {

@@ -116,8 +116,8 @@ TEST_CASE("a node that leaves the meeting before it has met anybody is named to 
     job.start(2);  // all are here then, but do not launch
     REQUIRE(job.run_until([&] { return left && job.met[1 - leaver]; }));
     CHECK(std::get<Refuse>(*job.met[1 - leaver]).code == exit_code::peer);
-    CHECK(job.refusal(1 - leaver) == "node " + std::to_string(leaver) + " (host-" + std::to_string(leaver) +
-                                         ") was asked to stop (SIGTERM)");
+    CHECK(job.refusal(1 - leaver) ==
+          "node " + std::to_string(leaver) + " (host-" + std::to_string(leaver) + ") was stopped (SIGTERM)");
   }
 }
 
@@ -132,7 +132,7 @@ TEST_CASE("a meeting that is cancelled can be left", "[link]") {
     asio::co_spawn(job.io, leave(*job.links[0]), [&](const std::exception_ptr&) { left = true; });
     job.start(1), job.start(2);
     REQUIRE(job.run_until([&] { return left && job.met[1] && job.met[2]; }));
-    CHECK(job.refusal(1) == "node 0 (host-0) was asked to stop (SIGTERM)");
+    CHECK(job.refusal(1) == "node 0 (host-0) was stopped (SIGTERM)");
   }
 }
 
@@ -167,8 +167,8 @@ TEST_CASE("a node that leaves the meeting is named to those that wait for it", "
     bool left = false;
     asio::co_spawn(job.io, leave(*job.links[leaver]), [&](const std::exception_ptr&) { left = true; });
     REQUIRE(job.run_until([&] { return left && job.met[1 - leaver]; }));
-    CHECK(job.refusal(1 - leaver) == "node " + std::to_string(leaver) + " (host-" + std::to_string(leaver) +
-                                         ") was asked to stop (SIGTERM)");
+    CHECK(job.refusal(1 - leaver) ==
+          "node " + std::to_string(leaver) + " (host-" + std::to_string(leaver) + ") was stopped (SIGTERM)");
     CHECK(std::get<Refuse>(*job.met[1 - leaver]).code == exit_code::peer);
   }
 }

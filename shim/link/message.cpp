@@ -19,7 +19,9 @@ namespace rankshim::outcome {
 
 // Also on the wire.
 BOOST_DESCRIBE_STRUCT(RankRange, (), (first, last))
-BOOST_DESCRIBE_STRUCT(Culprit, (), (rank, cause, code, text, node, host, frame, peer, ranks, victims))
+BOOST_DESCRIBE_STRUCT(Culprit, (),
+                      (rank, program, cause, code, signal, text, node, host, frame, peer, ranks, victims,
+                       after))
 
 }  // namespace rankshim::outcome
 
@@ -34,7 +36,7 @@ BOOST_DESCRIBE_STRUCT(Proof, (), ())
 BOOST_DESCRIBE_STRUCT(Waiting, (), (line, wrong))
 BOOST_DESCRIBE_STRUCT(Go, (), (attempt, offset, world))
 BOOST_DESCRIBE_STRUCT(Refuse, (), (code, sentence, stranger, culprit))
-BOOST_DESCRIBE_STRUCT(Stop, (), (culprit, again, note))
+BOOST_DESCRIBE_STRUCT(Stop, (), (culprit, others, again, note))
 BOOST_DESCRIBE_STRUCT(WorkerReport, (), (local_rank, code, age))
 BOOST_DESCRIBE_STRUCT(Done, (), (code, workers))
 BOOST_DESCRIBE_STRUCT(End, (), ())
@@ -220,25 +222,6 @@ std::optional<Line> Decoder::next() {
 
 Broken Decoder::at_end() const {
   return !greeted_ && bytes_ == store_client_word ? Broken::store_client : broken_;
-}
-
-std::string node_name(unsigned rank, std::string_view host, std::string_view address) {
-  std::vector<std::string> more;
-  if (!host.empty()) more.push_back(in_quotes(host));
-  if (!address.empty()) more.emplace_back(address);
-  return more.empty() ? fmt::format("node {}", rank) : fmt::format("node {} ({})", rank, joined(more));
-}
-
-std::string Stop::sentence() const {
-  const std::string name = node_name(culprit.node, culprit.host);
-  if (drained()) return name + " was asked to stop" + (culprit.text.empty() ? "" : " (" + culprit.text + ")");
-  if (lost()) return name + " is lost: " + culprit.text;
-  if (culprit.cause == Cause::hang || culprit.cause == Cause::exited_early)
-    return fmt::format("{} {}: {} {}", name, culprit.cause == Cause::hang ? "hung" : "ended early",
-                       outcome::in_words(culprit.ranks), culprit.text);
-  const std::string worker = culprit.rank ? fmt::format("rank {} ", *culprit.rank) : std::string();
-  return name + " failed: " + worker +
-         (culprit.text.empty() ? fmt::format("ended with code {}", culprit.code) : culprit.text);
 }
 
 }  // namespace rankshim::link

@@ -18,6 +18,8 @@ namespace rankshim::link {
 
 using outcome::Cause;
 using outcome::Culprit;
+using outcome::in_words;
+using outcome::node_name;
 
 /// What a node says of itself. `instance` is a random number: it shows that the same node comes back.
 struct Hello {
@@ -85,8 +87,9 @@ using Met = std::variant<Go, Refuse>;
 /// Everybody ends what runs, because of `culprit`.
 struct Stop {
   Culprit culprit;
-  bool again = false;  ///< the job is started again: all nodes meet once more
-  std::string note;    ///< why it is not, where it could have been
+  std::vector<Culprit> others;  ///< of a check: who failed besides, a few of them
+  bool again = false;           ///< the job is started again: all nodes meet once more
+  std::string note;             ///< why it is not, where it could have been
 
   /// That node was asked to stop from outside.
   [[nodiscard]] bool drained() const { return culprit.cause == Cause::stop_requested; }
@@ -98,8 +101,6 @@ struct Stop {
   }
   /// A worker, or the whole command, failed there.
   [[nodiscard]] bool failed() const { return !drained() && !lost(); }
-  /// "node 3 (e) failed: rank 17 was killed by SIGKILL".
-  [[nodiscard]] std::string sentence() const;
 };
 
 /// Node 0 asks how this node's workers are, to find out who is to blame.
@@ -193,9 +194,7 @@ class Decoder {
   Broken broken_ = Broken::no;
 };
 
-/// "node 3 (e, 10.0.0.9)"; what is empty is left out.
-std::string node_name(unsigned rank, std::string_view host, std::string_view address = {});
-/// The same of a node that has said who it is, to the hub.
+/// Its name, as all messages have it.
 inline std::string node_name(const Hello& hello) { return node_name(hello.rank, hello.host, hello.seen); }
 
 }  // namespace rankshim::link

@@ -31,10 +31,15 @@ TEST_CASE("a message comes back as it was", "[link]") {
   CHECK(back.port == 29500);
   CHECK(back.host == "worker-3");
   CHECK(there_and_back(Waiting{"waiting for 2 of 16 nodes: ranks 5, 9", true}).wrong);
-  const Stop stop = there_and_back(
-      Stop{{.rank = 17, .cause = Cause::out_of_memory, .code = 137, .node = 2, .host = "c"}, true, "note"});
+  const Stop stop =
+      there_and_back(Stop{{.rank = 17, .cause = Cause::out_of_memory, .code = 137, .node = 2, .host = "c"},
+                          {{.node = 7}},
+                          true,
+                          "note"});
   CHECK(stop.culprit.rank == 17);
   CHECK(stop.culprit.node == 2);
+  REQUIRE(stop.others.size() == 1);
+  CHECK(stop.others.front().node == 7);
   CHECK(stop.again);
   CHECK(stop.note == "note");
   CHECK_FALSE(there_and_back(Culprit{.code = 1}).rank);
@@ -55,8 +60,8 @@ TEST_CASE("a cause that only a newer rankshim knows is an end of some kind", "[l
 TEST_CASE("a message is its type and its members", "[link]") {
   CHECK(to_text(Go{0, 8, 64}) == R"(go {"attempt":0,"offset":8,"world":64})");
   CHECK(to_text(Culprit{.cause = Cause::exited, .code = 3}) ==
-        R"(fail {"cause":"exited","code":3,"text":"","node":0,"host":"","frame":"","peer":"","ranks":[],)"
-        R"("victims":[]})");
+        R"(fail {"program":"","cause":"exited","code":3,"text":"","node":0,"host":"","frame":"","peer":"",)"
+        R"("ranks":[],"victims":[],"after":0})");
   CHECK(to_text(Seen{{{1, std::nullopt, 0}, {2, 143, 7}}}) ==
         R"(seen {"workers":[{"local_rank":1,"age":0},{"local_rank":2,"code":143,"age":7}]})");
   CHECK(to_text(Done{0, {{1, 2, 3}}}) == R"(done {"code":0,"workers":[{"local_rank":1,"code":2,"age":3}]})");
@@ -129,16 +134,6 @@ TEST_CASE("texts are bounded and printable", "[link]") {
   CHECK(there_and_back(many).workers.size() == 60);
   CHECK(there_and_back(Refuse{78, "a\nb"}).sentence == "a\\nb");
   CHECK(std::get<Refuse>(*from_text(R"(refuse {"sentence":"\u001b[0m"})")).sentence == "\\x1b[0m");
-}
-
-TEST_CASE("sentences name the node, its host and what happened", "[link]") {
-  const Culprit failure{.rank = 17, .code = 137, .text = "was killed by SIGKILL", .node = 3, .host = "e"};
-  CHECK(Stop{failure}.sentence() == "node 3 (e) failed: rank 17 was killed by SIGKILL");
-  CHECK(Stop{{.code = 3, .node = 1}}.sentence() == "node 1 failed: ended with code 3");
-  CHECK(Stop{{.cause = Cause::stop_requested, .text = "SIGTERM", .node = 3, .host = "e"}}.sentence() ==
-        "node 3 (e) was asked to stop (SIGTERM)");
-  CHECK(Stop{{.cause = Cause::node_lost, .text = "it went away", .node = 3, .host = "e"}}.sentence() ==
-        "node 3 (e) is lost: it went away");
 }
 
 TEST_CASE("lines come out as they went in, however the stream is cut", "[link]") {

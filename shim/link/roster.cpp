@@ -375,7 +375,7 @@ void Roster::fail(Node& node, Culprit failure, Time now) {
   if (!met_) {
     node.state = stop.drained() ? Node::State::drained : Node::State::failed;
     node.failure = failure;
-    return end_meeting({.code = exit_code::peer, .sentence = stop.sentence(), .culprit = failure});
+    return end_meeting({.code = exit_code::peer, .sentence = in_words(failure), .culprit = failure});
   }
   if (stop.drained()) return stop_node(node, stop);
   if (!launched() || node.failure) return;
@@ -395,7 +395,7 @@ void Roster::stop_node(Node& node, const Stop& stop) {
   if (node.state == Node::State::running) node.state = Node::State::drained;
   if (!stop_ || !stop_->again) return stop_all(stop);
   stop_->again = false;  // it takes no further part
-  stop_->note = stop.sentence();
+  stop_->note = in_words(stop.culprit);
   send_all(*stop_);
 }
 
@@ -406,7 +406,7 @@ void Roster::tell_gathered() {
     return node.done || (!node.connection && node.state != Node::State::running);
   };
   if (rules_.gathers && !failed().empty() && std::ranges::all_of(nodes_, has_ended))
-    stop_all({all_failures({})});
+    stop_all(all_failures({}));
 }
 
 std::vector<const Node*> Roster::failed() const {
@@ -417,16 +417,14 @@ std::vector<const Node*> Roster::failed() const {
   return failed;
 }
 
-/// The node that is lost, or else the first failure, with what the others say.
-Culprit Roster::all_failures(const std::optional<Culprit>& lost) const {
+/// The node that is lost, or else the first failure, and a few of the others.
+Stop Roster::all_failures(const std::optional<Culprit>& lost) const {
+  constexpr std::size_t most = 4;
   const auto all = failed();
-  Culprit first = lost ? *lost : *all.front()->failure;
-  std::vector<std::string> texts = {first.text};
-  for (const Node* node : all | std::views::drop(lost ? 0 : 1))
-    texts.push_back(fmt::format("{} {}: {}", node_name(node->hello.rank, node->hello.host),
-                                lost ? "failed" : "too", node->failure->text));
-  first.text = few(texts, 5, "; ");
-  return first;
+  Stop stop{.culprit = lost ? *lost : *all.front()->failure};
+  for (const Node* node : all | std::views::drop(lost ? 0 : 1) | std::views::take(most))
+    stop.others.push_back(*node->failure);
+  return stop;
 }
 
 void Roster::stop_all(Stop stop) {
@@ -535,7 +533,7 @@ void Roster::decide(Time now) {
     node.state = Node::State::lost;
     node.back_by = {};
   }
-  stop_all({rules_.gathers ? all_failures(culprit) : std::move(culprit)});
+  stop_all(rules_.gathers ? all_failures(culprit) : Stop{.culprit = std::move(culprit)});
 }
 
 /// To all nodes that are connected, or whose command has ended as well; also to those that cannot be a part

@@ -224,7 +224,7 @@ class Roster {
   void tell_gathered();
   /// The nodes that told a failure, the first first.
   [[nodiscard]] std::vector<const Node*> failed() const;
-  [[nodiscard]] Culprit all_failures(const std::optional<Culprit>& lost) const;
+  [[nodiscard]] Stop all_failures(const std::optional<Culprit>& lost) const;
   void send(ConnectionId to, Message message) { outgoing_.push_back({{to}, std::move(message)}); }
   void close(ConnectionId id) { outgoing_.push_back({{id}, std::nullopt}); }
   void send_all(Message message, bool only_ended = false);

@@ -411,7 +411,7 @@ TEST_CASE("a node that is asked to stop while the others still come ends the mee
   story.arrive(1);
   story.say(1, stopped);
   for (const ConnectionId id : {0U, 1U}) {
-    CHECK(story.refusal(id) == "node 1 (host-1) was asked to stop (SIGTERM)");
+    CHECK(story.refusal(id) == "node 1 (host-1) was stopped (SIGTERM)");
     CHECK(story.told<Refuse>(id)->code == exit_code::peer);
   }
 }
@@ -424,7 +424,7 @@ TEST_CASE("no job is launched for a last node that comes only to say that it was
   story.arrive(2, last);
   CHECK_FALSE(story.ready());
   for (const ConnectionId id : {0U, 1U, 2U})
-    CHECK(story.refusal(id) == "node 2 (host-2) was asked to stop (SIGTERM)");
+    CHECK(story.refusal(id) == "node 2 (host-2) was stopped (SIGTERM)");
 }
 
 TEST_CASE("a node that cannot take part ends the meeting, and all name it", "[link]") {
@@ -495,7 +495,7 @@ TEST_CASE("a node that comes after the meeting has ended is told how it ended", 
   story.say(myself, stopped);
   CHECK_FALSE(story.roster.all_came());
   story.arrive(2);
-  CHECK(story.refusal(2) == "node 0 (host-0) was asked to stop (SIGTERM)");
+  CHECK(story.refusal(2) == "node 0 (host-0) was stopped (SIGTERM)");
   CHECK(story.closed[2]);
   CHECK(story.roster.all_came());
 }

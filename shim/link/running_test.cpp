@@ -27,11 +27,10 @@ TEST_CASE("linked nodes sleep", "[link]") {
 TEST_CASE("a failure is told to all others, and the culprit's node keeps its own end", "[link]") {
   TestJob job;
   job.all_launch();
-  job.links[1]->report_failure(
-      {.rank = 3, .cause = Cause::signalled, .code = 137, .text = "was killed by SIGKILL"});
+  job.links[1]->report_failure({.rank = 3, .cause = Cause::signalled, .code = 137, .signal = 9});
   REQUIRE(job.told(0));
   REQUIRE(job.told(2));
-  CHECK(job.stops[2]->sentence() == "node 1 (host-1) failed: rank 3 was killed by SIGKILL");
+  CHECK(in_words(job.stops[2]->culprit) == "node 1 (host-1) failed: rank 3 was killed by SIGKILL");
   CHECK_FALSE(job.stops[1]);
   for (unsigned rank = 0; rank < 3; ++rank) job.end(rank, rank == 1 ? 137 : 143);
   REQUIRE(job.run_until([&] { return job.ended[0] && job.ended[1] && job.ended[2]; }));
@@ -58,7 +57,7 @@ TEST_CASE("node 0's own failure is told", "[link]") {
   job.all_launch();
   job.end(0, 3);
   REQUIRE(job.told(1));
-  CHECK(job.stops[1]->sentence() == "node 0 (host-0) failed: ended with code 3");
+  CHECK(in_words(job.stops[1]->culprit) == "node 0 (host-0) failed: its command exited with code 3");
   CHECK_FALSE(job.stops[0]);
 }
 
@@ -69,7 +68,7 @@ TEST_CASE("a drained node is told of as such", "[link]") {
   REQUIRE(job.told(0));
   REQUIRE(job.told(1));
   CHECK(job.stops[1]->drained());
-  CHECK(job.stops[1]->sentence() == "node 2 (host-2) was asked to stop (SIGTERM)");
+  CHECK(in_words(job.stops[1]->culprit) == "node 2 (host-2) was stopped (SIGTERM)");
 }
 
 TEST_CASE("a node that has ended well learns of a failure while it waits", "[link]") {
@@ -106,8 +105,8 @@ TEST_CASE("a node that vanishes is lost, and ends all", "[link]") {
   job.links[1].reset();
   REQUIRE(job.told(0));
   REQUIRE(job.told(2));
-  CHECK(job.stops[2]->sentence() ==
-        "node 1 (host-1) is lost: its connection ended, and it did not come back within 1 s");
+  CHECK(in_words(job.stops[2]->culprit) ==
+        "node 1 (host-1) was lost: its connection ended, and it did not come back within 1 s");
 }
 
 TEST_CASE("node 0's loss is seen by all", "[link]") {
@@ -118,7 +117,7 @@ TEST_CASE("node 0's loss is seen by all", "[link]") {
   REQUIRE(job.told(2));
   REQUIRE(job.run_until([&] { return job.ended[1].has_value(); }));
   CHECK(job.ended[1]->stop->lost());
-  CHECK(job.stops[2]->sentence().starts_with("node 0 (host-0) is lost: its connection ended"));
+  CHECK(in_words(job.stops[2]->culprit).starts_with("node 0 (host-0) was lost: its connection ended"));
 }
 
 TEST_CASE("a lost connection is made again, harms nothing, and loses nothing", "[link]") {
@@ -133,7 +132,8 @@ TEST_CASE("a lost connection is made again, harms nothing, and loses nothing", "
     relay.cut();
     job.links[1]->report_failure({.rank = 2, .code = 1, .text = "told while there was no connection"});
     REQUIRE(job.told(2));
-    CHECK(job.stops[2]->sentence() == "node 1 (host-1) failed: rank 2 told while there was no connection");
+    CHECK(in_words(job.stops[2]->culprit) ==
+          "node 1 (host-1) failed: rank 2 exited with code 1: told while there was no connection");
   }
   TestJob job;
   Relay relay(job);
@@ -241,7 +241,7 @@ TEST_CASE("a node that failed and loses node 0 decides itself, and says that it 
   REQUIRE(job.run_until([&] { return job.ended[1].has_value(); }));
   REQUIRE(job.ended[1]->stop);
   CHECK(job.ended[1]->stop->again);
-  CHECK(job.ended[1]->stop->sentence() == "node 1 (host-1) failed: rank 2 ended with code 3");
+  CHECK(in_words(job.ended[1]->stop->culprit) == "node 1 (host-1) failed: rank 2 exited with code 3");
 }
 
 TEST_CASE("a node whose worker lost its peer waits for the cause, and does not name itself", "[link]") {
@@ -349,8 +349,8 @@ TEST_CASE("a node 0 whose rankshim is stopped is lost, whatever its kernel answe
     job.links[1]->on_stop([&](const Stop& stop) { job.stops[1] = stop; });
     if (pings) {
       REQUIRE(job.told(1));
-      CHECK(job.stops[1]->sentence().starts_with(
-          "node 0 (host-0) is lost: its rankshim has not answered for "));
+      CHECK(in_words(job.stops[1]->culprit)
+                .starts_with("node 0 (host-0) was lost: its rankshim has not answered for "));
     } else {  // of an older version
       REQUIRE(job.run_until([&] { return hub.was_asked(5); }));
       CHECK_FALSE(job.stops[1]);

@@ -25,7 +25,14 @@ inline Hello hello_of(unsigned rank, unsigned nnodes = 3) {
           .host = "host-" + std::to_string(rank)};
 }
 
-inline const Culprit stopped{.cause = Cause::stop_requested, .code = 143, .text = "SIGTERM"};
+inline const Culprit stopped{.cause = Cause::stop_requested, .code = 143, .signal = 15};
+
+/// What the nodes are told, as the last line has it.
+inline std::string words(const Stop& stop) {
+  std::string text = in_words(stop.culprit);
+  for (const Culprit& other : stop.others) text += "; " + in_words(other);
+  return text;
+}
 
 /// A roster of three nodes, its clock, and what it last said to each connection.
 struct Story {

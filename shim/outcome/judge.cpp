@@ -87,12 +87,11 @@ const NodeEvidence& node_with(const Evidence& evidence, unsigned rank) {
 }
 
 /// The workers to blame, with what they did.
-Culprit blame(const Evidence& evidence, Cause cause, const std::vector<unsigned>& ranks, std::string text) {
+Culprit blame(const Evidence& evidence, Cause cause, const std::vector<unsigned>& ranks) {
   const unsigned first = std::ranges::min(ranks);
   const NodeEvidence& node = node_with(evidence, first);
   return {.rank = ranks.size() == 1 ? std::optional(first) : std::nullopt,
           .cause = cause,
-          .text = std::move(text),
           .node = rank_of(evidence, node),
           .host = node.host,
           .ranks = to_ranges(ranks),
@@ -151,13 +150,10 @@ std::optional<Culprit> exited_early(const Evidence& evidence) {
     return early;
   });
   if (ranks.empty()) return std::nullopt;
-  const auto after = duration_cast<milliseconds>(last_exit - evidence.launched);
-  const auto victims = to_ranges(victims_of(evidence));
-  const std::string text =
-      fmt::format("exited 0 after {} while {} still waited for {}: {} shorter than theirs",
-                  hours_and_minutes(after), in_words(victims), ranks.size() == 1 ? "it" : "them",
-                  ranks.size() == 1 ? "its loop was" : "their loops were");
-  return blame(evidence, Cause::exited_early, ranks, text);
+  Culprit culprit = blame(evidence, Cause::exited_early, ranks);
+  culprit.after =
+      static_cast<std::uint32_t>(duration_cast<milliseconds>(last_exit - evidence.launched).count());
+  return culprit;
 }
 
 std::optional<Culprit> silent_node(const Evidence& evidence) {
@@ -182,14 +178,10 @@ std::optional<Culprit> still_running(const Evidence& evidence) {
     ranks = ranks_with(evidence, killed_by_launcher);
     if (ranks.size() != 1) return std::nullopt;
   }
-  const auto victims = victims_of(evidence);
-  if (ranks.size() > victims.size()) return std::nullopt;
-  const bool one = ranks.size() == 1;
-  const std::string_view now = one ? "is" : "are";
-  const std::string_view verb = still ? now : "was";
-  const std::string text = fmt::format("{} still running; {} timed out waiting for {}", verb,
-                                       in_words(to_ranges(victims)), one ? "it" : "them");
-  return blame(evidence, Cause::hang, ranks, text);
+  if (ranks.size() > victims_of(evidence).size()) return std::nullopt;
+  Culprit culprit = blame(evidence, Cause::hang, ranks);
+  if (!still) culprit.code = exit_code::signal_base + SIGTERM;
+  return culprit;
 }
 
 std::optional<Culprit> first_victim(const Evidence& evidence) {

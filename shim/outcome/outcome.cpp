@@ -5,21 +5,54 @@
 #include <algorithm>
 #include <array>
 
+#include "base/duration.h"
+#include "base/signals.h"
 #include "base/text.h"
 
 namespace rankshim::outcome {
 namespace {
 
 /// In the order of the enum.
-constexpr std::array<std::string_view, 13> cause_names = {
-    "none",      "exited",    "signalled",      "exception", "out_of_memory", "hang",  "exited_early",
-    "peer_lost", "node_lost", "stop_requested", "timed_out", "configuration", "system"};
+constexpr std::array<std::string_view, 14> cause_names = {
+    "none",      "exited",    "signalled",      "exception", "out_of_memory", "hang",          "exited_early",
+    "peer_lost", "node_lost", "stop_requested", "timed_out", "unreachable",   "configuration", "system"};
 
 constexpr std::size_t most_shown = 8;
 
 std::string shown(const RankRange& range) {
   return range.first == range.last ? fmt::format("{}", range.first)
                                    : fmt::format("{}-{}", range.first, range.last);
+}
+
+bool is_one(const std::vector<RankRange>& ranges) {
+  return ranges.size() == 1 && ranges.front().first == ranges.front().last;
+}
+
+/// Who failed, as the subject of a clause; empty if only the text says it.
+std::string who_failed(const Culprit& culprit) {
+  if (culprit.rank) return fmt::format("rank {}", *culprit.rank);
+  if (!culprit.program.empty()) return culprit.program;
+  return culprit.text.empty() ? "its command" : "";
+}
+
+/// What follows the node's name: "failed: ".
+std::string verb(const Culprit& culprit) {
+  switch (culprit.cause) {
+    case Cause::hang:
+      return "hung: ";
+    case Cause::exited_early:
+      return "ended early: ";
+    case Cause::node_lost:
+      return "was lost: ";
+    case Cause::stop_requested:
+      return "was stopped";
+    case Cause::peer_lost:
+      return culprit.peer.empty() ? "lost a peer: " : fmt::format("lost its peer {}: ", culprit.peer);
+    case Cause::timed_out:
+      return "timed out waiting for its peers: ";
+    default:
+      return "failed: ";
+  }
 }
 
 }  // namespace
@@ -50,7 +83,6 @@ std::string in_words(const std::vector<RankRange>& ranges) {
     if (parts.size() == most_shown) break;
     parts.push_back(shown(range));
   }
-  const bool one = ranges.size() == 1 && ranges.front().first == ranges.front().last;
   std::string last;
   if (ranges.size() > most_shown) {
     last = "more";
@@ -59,7 +91,46 @@ std::string in_words(const std::vector<RankRange>& ranges) {
     parts.pop_back();
   }
   const std::string list = joined(parts) + (last.empty() ? "" : " and " + last);
-  return (one ? "rank " : "ranks ") + list;
+  return (is_one(ranges) ? "rank " : "ranks ") + list;
+}
+
+std::string node_name(unsigned rank, std::string_view host, std::string_view address) {
+  std::vector<std::string> more;
+  if (!host.empty()) more.push_back(in_quotes(host));
+  if (!address.empty()) more.emplace_back(address);
+  return more.empty() ? fmt::format("node {}", rank) : fmt::format("node {} ({})", rank, joined(more));
+}
+
+std::string end_in_words(int code, const std::optional<int>& signal) {
+  return signal ? "was killed by " + supervise::signal_name(*signal)
+                : fmt::format("exited with code {}", code);
+}
+
+std::string what_happened(const Culprit& culprit) {
+  const bool one = is_one(culprit.ranks);
+  if (culprit.cause == Cause::hang) {
+    // One that its launcher killed was running until then.
+    const std::string_view runs = one ? "is" : "are", ran = one ? "was" : "were";
+    return fmt::format("{} {} still running; {} timed out waiting for {}", in_words(culprit.ranks),
+                       culprit.code == 0 ? runs : ran, in_words(culprit.victims), one ? "it" : "them");
+  }
+  if (culprit.cause == Cause::exited_early)
+    return fmt::format("{} exited 0 after {} while {} still waited for {}: {} shorter than theirs",
+                       in_words(culprit.ranks), hours_and_minutes(std::chrono::milliseconds(culprit.after)),
+                       in_words(culprit.victims), one ? "it" : "them",
+                       one ? "its loop was" : "their loops were");
+  if (culprit.cause == Cause::stop_requested)
+    return culprit.signal ? fmt::format(" ({})", supervise::signal_name(*culprit.signal)) : "";
+  const std::string who = who_failed(culprit);
+  if (who.empty()) return culprit.text;
+  const std::string after =
+      culprit.after == 0 ? "" : " after " + hours_and_minutes(std::chrono::milliseconds(culprit.after));
+  return fmt::format("{} {}{}{}{}", who, end_in_words(culprit.code, culprit.signal), after,
+                     culprit.text.empty() ? "" : ": ", culprit.text);
+}
+
+std::string in_words(const Culprit& culprit) {
+  return fmt::format("{} {}{}", node_name(culprit.node, culprit.host), verb(culprit), what_happened(culprit));
 }
 
 }  // namespace rankshim::outcome

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -21,7 +22,8 @@ enum class Cause : std::uint8_t {
   peer_lost,       ///< it lost its connection to a worker elsewhere: a victim
   node_lost,       ///< its node went away
   stop_requested,  ///< it was stopped from outside
-  timed_out,       ///< it waited for others in vain: a victim, or nobody came
+  timed_out,       ///< it waited for others in vain: a victim
+  unreachable,     ///< the master or another node did not come in time
   configuration,   ///< the environment or the configuration is incomplete or contradictory
   system,          ///< the system refused something
 };
@@ -33,6 +35,17 @@ std::optional<Cause> cause_named(std::string_view name);
 
 /// Whether who ended so only suffered from a failure elsewhere.
 constexpr bool is_victim(Cause cause) { return cause == Cause::peer_lost || cause == Cause::timed_out; }
+
+/// A stop that was requested while the command ran.
+struct StopRequest {
+  enum class By : std::uint8_t {
+    signal,  ///< from outside: a user, the platform, the terminal
+    order,   ///< rankshim's own decision, because of another node or of what it has found here
+  };
+  By by = By::signal;
+  int signal = 0;  ///< that came, or was sent for the order
+  std::chrono::steady_clock::time_point when;
+};
 
 /// Ranks `first` to `last`.
 struct RankRange {
@@ -52,15 +65,31 @@ std::string in_words(const std::vector<RankRange>& ranges);
 /// sets what it knows of its own failure, node 0 sets `node` and `host`.
 struct Culprit {
   std::optional<unsigned> rank;  ///< of the worker in the whole job; nullopt if it is no single worker
+  std::string program;           ///< what failed if it is no worker: "sh", "torchrun"
   Cause cause = Cause::none;
-  int code = 0;      ///< as an exit code: N, or 128 + the signal
-  std::string text;  ///< what happened, as one line without secrets
+  int code = 0;               ///< as an exit code: N, or 128 + the signal
+  std::optional<int> signal;  ///< that killed it, or of stop_requested that stopped it
+  std::string text;           ///< why, as one line without secrets: "ValueError: boom"; empty if unknown
   unsigned node = 0;
   std::string host;
   std::string frame;  ///< of an exception, the last of its traceback: "File "/app/train.py", line 7, in main"
   std::string peer;   ///< the address that a victim's exception names; empty if it names none
   std::vector<RankRange> ranks;    ///< of hang and exited_early: the workers to blame
   std::vector<RankRange> victims;  ///< and those that waited for them
+  std::uint32_t after = 0;         ///< how long it had run, in ms; 0 if unknown
 };
+
+/// "node 3 (e, 10.0.0.9)"; what is empty is left out.
+std::string node_name(unsigned rank, std::string_view host, std::string_view address = {});
+
+/// "exited with code 3", "was killed by SIGKILL".
+std::string end_in_words(int code, const std::optional<int>& signal);
+
+/// What happened, without the node: "rank 17 was killed by SIGKILL: out of memory", "rank 1 is still running;
+/// ranks 0 and 2 timed out waiting for it".
+std::string what_happened(const Culprit& culprit);
+
+/// The same with the node: "node 3 (e) failed: rank 17 was killed by SIGKILL: out of memory".
+std::string in_words(const Culprit& culprit);
 
 }  // namespace rankshim::outcome

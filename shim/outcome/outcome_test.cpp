@@ -30,4 +30,31 @@ TEST_CASE("ranks are named by their ranges") {
   CHECK(in_words(to_ranges(row.ranks)) == row.words);
 }
 
+TEST_CASE("a culprit is told with its node, what failed, how and why") {
+  struct Row {
+    Culprit culprit;
+    std::string words;
+  };
+  const auto row = GENERATE(values<Row>({
+      {{.rank = 5, .cause = Cause::exception, .code = 1, .text = "ValueError: x", .node = 2, .host = "e"},
+       "node 2 (e) failed: rank 5 exited with code 1: ValueError: x"},
+      {{.rank = 5, .cause = Cause::signalled, .code = 137, .signal = 9, .node = 2},
+       "node 2 failed: rank 5 was killed by SIGKILL"},
+      {{.program = "sh", .cause = Cause::exited, .code = 3, .node = 1, .after = 2500},
+       "node 1 failed: sh exited with code 3 after 2.5 s"},
+      {{.cause = Cause::exited, .code = 3}, "node 0 failed: its command exited with code 3"},
+      {{.cause = Cause::system, .code = 127, .text = "x was not found"}, "node 0 failed: x was not found"},
+      {{.rank = 1, .cause = Cause::peer_lost, .code = 1, .text = "E", .peer = "10.0.0.9"},
+       "node 0 lost its peer 10.0.0.9: rank 1 exited with code 1: E"},
+      {{.rank = 1, .cause = Cause::timed_out, .code = 1},
+       "node 0 timed out waiting for its peers: rank 1 exited with code 1"},
+      {{.cause = Cause::stop_requested, .code = 143, .signal = 15}, "node 0 was stopped (SIGTERM)"},
+      {{.cause = Cause::stop_requested, .code = 143}, "node 0 was stopped"},
+      {{.cause = Cause::node_lost, .text = "its connection ended"}, "node 0 was lost: its connection ended"},
+      {{.cause = Cause::signalled, .code = 1, .signal = 300},
+       "node 0 failed: its command was killed by signal 300"},
+  }));
+  CHECK(in_words(row.culprit) == row.words);
+}
+
 }  // namespace rankshim::outcome

@@ -5,12 +5,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "base/fault.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "report/files.h"
+#include "report/wording.h"
 #include "supervise/signals.h"
 
 namespace rankshim {
@@ -35,8 +37,8 @@ milliseconds between(steady_clock::time_point begin, steady_clock::time_point en
 }
 
 std::string_view outcome_of(const ExitReport& report) {
-  if (report.verdict->failed) return report.ending == nullptr ? "not started" : "failed";
-  if (report.verdict->cause == Cause::stopped) return "stopped";
+  if (report.verdict->failed()) return report.ending == nullptr ? "not started" : "failed";
+  if (report.verdict->cause == outcome::Cause::stop_requested) return "stopped";
   return report.verdict->code == 0 ? "succeeded" : "failed";
 }
 
@@ -81,13 +83,14 @@ json::Object root_json(const ExitReport& report, const RootCause& root) {
   if (topology != nullptr && topology->node_rank()) object.number("node_rank", *topology->node_rank());
   if (root.local_rank) {
     object.number("local_rank", *root.local_rank);
-    if (const auto rank = rank_of(root.rank, *root.local_rank, report)) object.number("rank", *rank);
+    if (const auto rank = rank_of(root.culprit.rank, *root.local_rank, report)) object.number("rank", *rank);
   } else if (process != nullptr) {  // a worker that the platform started
     object.number("local_rank", process->local_rank).number("rank", process->rank);
   }
   object.number("pid", root.pid);
-  add_end(object, root.signal, root.code);
-  object.flag("out_of_memory", root.out_of_memory).flag("lost_peer", root.lost_peer);
+  add_end(object, root.culprit.signal, root.culprit.code);
+  object.flag("out_of_memory", root.culprit.cause == outcome::Cause::out_of_memory);
+  object.flag("lost_peer", is_victim(root.culprit.cause));
   if (root.when) object.text("time", moment(*root.when));
   object.text("source", root.source);
   if (root.error != nullptr) {
@@ -97,14 +100,19 @@ json::Object root_json(const ExitReport& report, const RootCause& root) {
   return object;
 }
 
-/// The other node that this one was ended for.
-json::Object culprit_json(const link::Stop& stop) {
-  const outcome::Culprit& culprit = stop.culprit;
+/// Whether it says only what happened, not that something exited.
+bool has_exit_code(outcome::Cause cause) {
+  using enum outcome::Cause;
+  return cause != stop_requested && cause != node_lost && cause != hang && cause != exited_early;
+}
+
+/// Who is to blame, where that is more than what failed on this node.
+json::Object culprit_json(const outcome::Culprit& culprit) {
   json::Object object;
   object.text("who", "node").text("host", culprit.host).number("node_rank", culprit.node);
   if (culprit.rank) object.number("rank", *culprit.rank);
-  if (stop.failed() && !stop.is_found()) object.number("exit_code", culprit.code);
-  object.text("reason", culprit.text.empty() ? stop.sentence() : culprit.text);
+  if (has_exit_code(culprit.cause)) object.number("exit_code", culprit.code);
+  object.text("reason", what_happened(culprit));
   return object;
 }
 
@@ -183,7 +191,7 @@ json::Object memory_json(const MemoryReading& memory) {
 bool only_a_code(const ExitReport& report) {
   const Verdict& verdict = *report.verdict;
   const supervise::Ending* const ending = report.ending;
-  if (ending == nullptr || !verdict.root || verdict.root->signal) return false;
+  if (ending == nullptr || !verdict.root || verdict.root->culprit.signal) return false;
   if (verdict.root->error != nullptr && !is_exit(verdict.root->error->message)) return false;
   const bool killed = ending->leftovers_killed != 0 || !ending->left_behind.empty();
   return !killed && report.details->memory.oom_kills == 0;
@@ -214,7 +222,7 @@ std::vector<json::Object> nodes_json(const std::vector<link::Node>& nodes) {
           .number("exit_code", code.value_or(0))
           .text("time", moment(node.done_at - std::chrono::milliseconds(age)));
     if (!ends.empty()) object.objects("worker_ends", ends);
-    if (node.failure && !node.failure->text.empty()) object.text("failure", node.failure->text);
+    if (node.failure) object.text("failure", what_happened(*node.failure));
   }
   return list;
 }
@@ -224,18 +232,22 @@ std::string as_json(const ExitReport& report) {
   json::Object object;
   object.number("version", report_version).text("rankshim", RANKSHIM_VERSION);
   object.text("outcome", outcome_of(report)).number("exit_code", report.exit_code);
-  object.text("verdict", report.verdict->sentence);
+  object.text("verdict", wording::message(*report.verdict));
   object.object("node", node_json(report));
-  object.raw("root_cause", report.verdict->root        ? root_json(report, *report.verdict->root).str()
-                           : report.verdict->ended_for ? culprit_json(*report.verdict->ended_for).str()
-                                                       : "null");
+  const auto& [root, culprit] = std::tie(report.verdict->root, report.verdict->culprit);
+  std::string cause = "null";
+  if (root)
+    cause = root_json(report, *root).str();
+  else if (culprit)
+    cause = culprit_json(*culprit).str();
+  object.raw("root_cause", cause);
   const auto& first = report.past_attempts.empty() ? report.phases : report.past_attempts.front().phases;
   if (!first.empty()) object.text("started", moment(first.front().begin));
   object.text("ended", moment(report.end));
   object.object("phases", phases_json(report.phases, report.end,
                                       ending != nullptr ? ending->workers.first_at : std::nullopt));
   if (ending != nullptr) {
-    if (ending->stop_signal) object.text("stop_signal", supervise::signal_name(*ending->stop_signal));
+    if (ending->stop) object.text("stop_signal", supervise::signal_name(ending->stop->signal));
     if (!ending->workers.trains_alone.empty()) object.text("trains_alone", ending->workers.trains_alone);
     object.flag("killed_by_rankshim", ending->killed_by_us);
     object.object(
@@ -262,8 +274,8 @@ void remember(std::vector<PastAttempt>& attempts, PastAttempt attempt) {
 
 std::string termination_message(const ExitReport& report) {
   const Verdict& verdict = *report.verdict;
-  if ((report.exit_code == 0 && !verdict.failed) || only_a_code(report)) return {};
-  std::string text(cut(printable(verdict.sentence), longest_verdict));
+  if ((report.exit_code == 0 && !verdict.failed()) || only_a_code(report)) return {};
+  std::string text(cut(printable(wording::message(verdict)), longest_verdict));
   text += "\nexit code " + std::to_string(report.exit_code) + ", host " + report.host + "\n";
   if (!verdict.root || verdict.root->error == nullptr) return text;
   std::vector<std::string> lines = lines_of(verdict.root->error->traceback);
@@ -278,9 +290,8 @@ int conclude_rejected(const Rejected& rejected, const Node& node) {
   const Settings& settings = rejected.invocation.settings;
   const bool configured = rejected.exit_code == exit_code::configuration;
   const Verdict verdict{.code = rejected.exit_code,
-                        .cause = configured ? Cause::config : Cause::none,
-                        .sentence = to_line(rejected.faults.front()),
-                        .failed = true};
+                        .cause = configured ? outcome::Cause::configuration : outcome::Cause::none,
+                        .reason = to_line(rejected.faults.front())};
   const Details details;
   const int code = exit_code_of(verdict, settings);
   const ExitReport report{

@@ -50,14 +50,11 @@ TEST_CASE("the report has a worker's end, its exception and the phases", "[repor
   ending.workers.attempts = 3;
   Verdict verdict;
   verdict.code = 1;
-  verdict.failed = true;
-  verdict.sentence = "worker 1 failed first";
   RootCause root;
   root.who = "worker";
   root.local_rank = 1;
-  root.rank = 9;
+  root.culprit = {.rank = 9, .code = 1};
   root.pid = 17;
-  root.code = 1;
   root.error = &error;
   root.source = "kernel";
   verdict.root = root;
@@ -88,7 +85,7 @@ TEST_CASE("the report has a worker's end, its exception and the phases", "[repor
 
   const std::string message = termination_message(report);
   CHECK(message ==
-        "worker 1 failed first\nexit code 1, host pod-0\nTraceback:\n  line 1\nValueError: \"boom\"\n");
+        "rank 9 exited with code 1\nexit code 1, host pod-0\nTraceback:\n  line 1\nValueError: \"boom\"\n");
 }
 
 TEST_CASE("of many past attempts the first and the newest are kept, also where none has followed",
@@ -99,7 +96,8 @@ TEST_CASE("of many past attempts the first and the newest are kept, also where n
   CHECK(past[0].number == 0);
   CHECK(past[1].number == 151);
   CHECK(past.back().number == 249);
-  const Verdict verdict{.code = 143, .cause = Cause::stopped, .sentence = "SIGTERM while waiting"};
+  const Verdict verdict{
+      .code = 143, .cause = outcome::Cause::stop_requested, .reason = "SIGTERM while waiting"};
   const Details details;
   const std::string json =
       as_json({.verdict = &verdict,
@@ -113,8 +111,7 @@ TEST_CASE("of many past attempts the first and the newest are kept, also where n
 TEST_CASE("the termination message keeps to its 4096 bytes and is empty on success", "[report]") {
   Verdict verdict;
   verdict.code = 1;
-  verdict.failed = true;
-  for (int i = 0; i < 1000; ++i) verdict.sentence += "ä";
+  for (int i = 0; i < 1000; ++i) verdict.reason += "ä";
   PythonError error;
   for (int i = 0; i < 300; ++i) error.traceback += "line " + std::to_string(i) + " of a long traceback ä\n";
   error.message = "ValueError";
@@ -139,9 +136,7 @@ TEST_CASE("the termination message keeps to its 4096 bytes and is empty on succe
 TEST_CASE("the termination message is empty where nothing is known but the exit code", "[report]") {
   Verdict verdict;
   verdict.code = 3;
-  verdict.failed = true;
-  verdict.sentence = "run.sh ended with code 3 after 1.0 s";
-  verdict.root = RootCause{.who = "program", .code = 3};
+  verdict.root = RootCause{.culprit = {.program = "run.sh", .code = 3}, .who = "program"};
   Details details;
   supervise::Ending ending;
   ending.number = 3;
@@ -156,9 +151,9 @@ TEST_CASE("the termination message is empty where nothing is known but the exit 
   verdict.root->error = &error;
   CHECK_FALSE(termination_message(report).empty());
   verdict.root->error = nullptr;
-  verdict.root->signal = 9;
+  verdict.root->culprit.signal = 9;
   CHECK_FALSE(termination_message(report).empty());
-  verdict.root->signal.reset();
+  verdict.root->culprit.signal.reset();
   details.memory.oom_kills = 1;
   CHECK_FALSE(termination_message(report).empty());
   details.memory.oom_kills = 0;

@@ -12,9 +12,9 @@
 #include "base/fault.h"
 #include "launchers/launcher.h"
 #include "launchers/torchrun/error_file.h"
-#include "link/message.h"
 #include "node/cgroup.h"
 #include "node/oom_kills.h"
+#include "outcome/outcome.h"
 #include "settings/settings.h"
 #include "supervise/ending.h"
 
@@ -22,6 +22,7 @@ namespace rankshim {
 
 /// What is known of an end besides the wait statuses.
 struct Details {
+  std::string host;                         ///< this node's name
   std::map<unsigned, PythonError> workers;  ///< by local rank, for the last attempt
   PythonError agent;  ///< the launcher's, or its copy of the error of the worker that failed first
   bool agent_writes_error = false;  ///< the launcher would have written one if it had failed by itself
@@ -34,57 +35,73 @@ struct Details {
   std::map<pid_t, OomEvidence> oom;  ///< of the ends, by process
 };
 
-/// What failed first by itself, and how.
+/// What failed first on this node.
 struct RootCause {
-  std::string_view who;  ///< "worker", "launcher", "program"
+  outcome::Culprit culprit;  ///< how and why, as it is told to the other nodes
+  std::string_view who;      ///< "worker", "launcher", "program"
   std::optional<unsigned> local_rank;
-  std::optional<unsigned> rank;
   pid_t pid = 0;
-  int code = 0;                ///< in the shell's convention
-  std::optional<int> signal;   ///< the signal that ended it
-  bool out_of_memory = false;  ///< the kernel killed it, or one of its processes, at the cgroup's limit
-  bool timed_out = false;      ///< it lost its peer by waiting in vain
-  bool lost_peer = false;      ///< it ended like a worker whose peer on another node is gone
+  bool is_inner = false;               ///< a worker of a torchrun that the command started itself
   const PythonError* error = nullptr;  ///< a pointer into the details; null if it left none
-  std::string_view source;             ///< of this information: "kernel", "error file"
+  std::string_view source;             ///< of this information: "kernel", "error file", "torchrun"
   std::optional<std::chrono::steady_clock::time_point> when;
 };
 
-/// A worker's end as the cause; what it and the kernel have left of it is in the details. `source` is who
+/// A worker's end as the cause, with what it and the kernel have left of it in the details. `source` is who
 /// tells of it.
 RootCause cause_of(const supervise::WorkerEnd& worker, std::string_view source, const Details& details);
 
-/// Why it ended, in one word.
-outcome::Cause cause_of(const RootCause& root);
+/// How the command itself ended, whatever its workers did.
+struct CommandEnd {
+  std::string name;  ///< "torchrun", "sh"; empty: rankshim started the workers itself
+  int code = 0;      ///< as an exit code
+  std::optional<int> signal;
+  std::chrono::milliseconds ran{0};
+  std::optional<int> stop;                ///< the signal by which it was stopped
+  bool stopped_for_stacks = false;        ///< rankshim killed it when it asked for the stacks of what hung
+  bool killed_by_us = false;              ///< rankshim killed it because it had not stopped
+  bool remains = false;                   ///< not even SIGKILL ended it
+  bool workers_succeeded = false;         ///< all of them exited 0, …
+  bool workers_succeeded_before = false;  ///< … before the stop
+};
 
-/// The same for the other nodes: "ended with code 1 (ValueError: boom)".
-outcome::Culprit as_failure(const RootCause& root);
-
-/// How a run ended, for the exit code and for messages.
+/// How a run ended, as values; report/wording.h has the sentences.
 struct Verdict {
   int code = 0;
-  Cause cause = Cause::none;
-  std::string sentence;            ///< "train.py ended with code 3 after 12 s"
-  bool failed = false;             ///< whether it is logged as an error
-  bool is_doubtful = false;        ///< a success that is logged as a warning
-  Anchor anchor = Anchor::none;    ///< of an end that rankshim explains, for the end of the last line
-  std::vector<std::string> lines;  ///< what stderr gets instead of the sentence, if it is more
-  std::string point;               ///< how the sentence begins if it points to another node
-  std::optional<RootCause> root;
-  std::optional<link::Stop> ended_for;  ///< the other node that this one was ended for
+  outcome::Cause cause = outcome::Cause::none;  ///< of this node's end
+  Anchor anchor = Anchor::none;                 ///< for the end of the last line
+  std::string reason;                 ///< why, where rankshim itself ended the run or could not start it
+  std::optional<CommandEnd> command;  ///< nullopt if nothing was started
+  std::optional<RootCause> root;      ///< what failed here; if `code` is 0, the command has hidden it
+  /// Who is to blame by what all nodes know, or all workers of a lone node.
+  std::optional<outcome::Culprit> culprit;
+  std::vector<outcome::Culprit> others;  ///< who failed besides, in a check
+  bool of_several = false;               ///< the job has other nodes
+  bool is_linked = false;                ///< and they have told this one what they know
+  bool stopped_for_culprit = false;      ///< this node did nothing wrong: it was stopped because of another
+  std::string trained_alone;             ///< "trained alone (world 8 of 16)", where it should not have
+  std::vector<std::string> notes;        ///< what else a reader must know, one clause each
+  Faults faults;                         ///< what stderr gets instead of the sentence
+
+  /// Whether the run failed; one that was stopped did not.
+  [[nodiscard]] bool failed() const { return code != 0 && cause != outcome::Cause::stop_requested; }
 };
 
 /// The command's end counts, after a stop too. A launcher's exit code says nothing about its workers, so with
 /// one the result is, in this order: that of the first worker of the last set that failed by itself before
-/// any stop and before the launcher's end; 0 if all workers had ended with 0 before a stop; 128 + the stop's
-/// signal, however the workers ended then, because a job that was stopped is not done; the launcher's own. If
-/// --strict ended a node that trains alone, that is the cause, with code 78. If a torchrun in a command has
+/// any stop and before the launcher's end; 0 if all workers had exited with 0 before a stop; 128 + the stop's
+/// signal, however the workers ended then, because a job that was stopped is not done; the launcher's own. On
+/// a lone node whose worker only lost another one, the one that hung or exited early is the culprit. If
+/// --strict stopped a node that trains alone, that is the cause, with code 78. If a torchrun in a command has
 /// failed, its worker is the cause, with the command's code; if that is 0 it hides the failure, and with
 /// `strict` the code is the worker's.
-/// `numbers` are this node's in the job; nothing if it is alone. `details` must outlive the verdict.
+/// `numbers` are this node's in the job; nullopt if it is alone. `details` must outlive the verdict.
 Verdict judge(const supervise::Ending& ending, const LaunchChoice& choice, const LaunchPlan& plan,
               const Details& details, const std::optional<supervise::NodeNumbers>& numbers = std::nullopt,
               bool strict = false);
+
+/// What ended this node's part of the job, for the other nodes and for a decision about a restart.
+outcome::Culprit culprit_of(const Verdict& verdict);
 
 /// The verdict's code, after --exit-map.
 int exit_code_of(const Verdict& verdict, const Settings& settings);

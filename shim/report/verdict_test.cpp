@@ -7,8 +7,10 @@
 
 #include "launchers/native/native_launcher.h"
 #include "launchers/torchrun/torchrun_launcher.h"
+#include "report/wording.h"
 
 using namespace rankshim;
+using outcome::Cause;
 using supervise::Ending;
 using supervise::WorkerEnd;
 using namespace std::chrono_literals;
@@ -28,9 +30,13 @@ Ending torchrun(std::vector<WorkerEnd> workers) {
   ending.ended_at = start + 10s;
   ending.ran = 10s;
   ending.workers.ends = std::move(workers);
-  ending.workers.states.resize(2);
+  ending.workers.states.resize(2, {.ended = true});
   ending.workers.attempts = 1;
   return ending;
+}
+
+outcome::StopRequest stop_at(std::chrono::steady_clock::time_point when) {
+  return {.signal = SIGTERM, .when = when};
 }
 
 template <class Kind>
@@ -70,7 +76,7 @@ TEST_CASE("a node that --strict ended because it trains alone is 78, whatever th
   supervise::Ending ending;
   ending.kind = supervise::Ending::Kind::signalled;
   ending.number = SIGTERM;
-  ending.stop_signal = SIGTERM;
+  ending.stop = stop_at(start + 5s);
   ending.workers.trains_alone =
       "this node trains alone: worker 12 (torchrun) has WORLD_SIZE=8, but the job has 16";
   ending.workers.ended_for_it = true;
@@ -79,12 +85,12 @@ TEST_CASE("a node that --strict ended because it trains alone is 78, whatever th
   const Details details;
   const Verdict verdict = judge(ending, {}, plan, details);
   CHECK(verdict.code == 78);
-  CHECK(verdict.failed);
-  CHECK(verdict.cause == Cause::config);
-  CHECK(
-      verdict.sentence.starts_with("this node trains alone: worker 12 (torchrun) has WORLD_SIZE=8, but the "
-                                   "job has 16, and --strict does not "
-                                   "allow that; bash was ended by SIGTERM after "));
+  CHECK(verdict.failed());
+  CHECK(verdict.cause == Cause::configuration);
+  CHECK(wording::message(verdict) ==
+        "this node trains alone: worker 12 (torchrun) has WORLD_SIZE=8, but the job has 16, and --strict "
+        "does not "
+        "allow that [R36]");
 }
 
 TEST_CASE("the first worker that failed by itself is the cause, with its own code", "[verdict]") {
@@ -92,14 +98,12 @@ TEST_CASE("the first worker that failed by itself is the cause, with its own cod
   const Details details;
   const Verdict verdict = judge(ending, chosen<TorchrunLauncher>(), train, details);
   CHECK(verdict.code == 42);
-  CHECK(verdict.failed);
+  CHECK(verdict.failed());
   REQUIRE(verdict.root);
   CHECK(verdict.root->who == "worker");
   CHECK(verdict.root->local_rank == 1U);
-  CHECK(verdict.root->rank == 9U);
-  CHECK(verdict.sentence ==
-        "worker 1 (rank 9, pid 101) failed first: it ended with code 42; torchrun ended with code 1 after "
-        "10.0 s");
+  CHECK(verdict.root->culprit.rank == 9U);
+  CHECK(wording::message(verdict) == "rank 9 exited with code 42");
 }
 
 TEST_CASE("each of several nodes reports only on itself, and names another that it probably lost",
@@ -107,41 +111,36 @@ TEST_CASE("each of several nodes reports only on itself, and names another that 
   const std::optional<supervise::NodeNumbers> numbers{{.node_rank = 1, .nodes = 2}};
   const Verdict own =
       judge(torchrun({worker(1, exited(42), 2s)}), chosen<TorchrunLauncher>(), train, {}, numbers);
-  CHECK(own.sentence ==
-        "worker 1 (rank 9, pid 101) failed first on node 1 of 2: it ended with code 42; torchrun ended "
-        "with code 1 after 10.0 s");
-  CHECK_FALSE(own.root.value().lost_peer);
+  CHECK(wording::message(own) == "node 1 failed: rank 9 exited with code 42");
+  CHECK(own.root.value().culprit.cause == Cause::exited);
 
   const Details gloo = with_error(
       1, "RuntimeError: [../gloo/transport/tcp/pair.cc:547] Connection closed by peer [10.0.0.1]:4711");
   const Ending raised = torchrun({worker(1, exited(1), 2s)});
   const Verdict lost = judge(raised, chosen<TorchrunLauncher>(), train, gloo, numbers);
-  CHECK(lost.root.value().lost_peer);
-  CHECK(lost.cause == Cause::peer);
-  CHECK(
-      lost.sentence ==
-      "lost its peer 10.0.0.1; see that node's report: worker 1 (rank 9, pid 101) on node 1 of 2 ended with "
-      "code 1 after 10.0 s (RuntimeError: Connection closed by peer [10.0.0.1]:4711)");
-  CHECK_FALSE(judge(raised, chosen<TorchrunLauncher>(), train, gloo).root.value().lost_peer);  // a node alone
+  CHECK(lost.root.value().culprit.cause == Cause::peer_lost);
+  CHECK(lost.cause == Cause::peer_lost);
+  CHECK(wording::message(lost) ==
+        "node 1 lost its peer 10.0.0.1: rank 9 exited with code 1: RuntimeError: Connection closed by peer "
+        "[10.0.0.1]:4711; see that node's report");
+  CHECK(judge(raised, chosen<TorchrunLauncher>(), train, gloo).cause == Cause::exception);  // a node alone
 
   const Verdict watchdog =
       judge(torchrun({worker(0, SIGABRT, 2s)}), chosen<TorchrunLauncher>(), train, {}, numbers);
-  CHECK(watchdog.sentence ==
-        "aborted, by itself or by NCCL's watchdog because another node failed; see the other nodes' reports: "
-        "worker 0 (rank 8, pid 100) on node 1 of 2 was ended by SIGABRT after 10.0 s");
+  CHECK(wording::message(watchdog) ==
+        "node 1 lost a peer: rank 8 was killed by SIGABRT: it aborted itself, or NCCL's watchdog did because "
+        "another node failed; see the other nodes' reports");
   Details without;  // without an accelerator there is no NCCL
   without.has_accelerators = false;
-  CHECK_FALSE(judge(torchrun({worker(0, SIGABRT, 2s)}), chosen<TorchrunLauncher>(), train, without, numbers)
-                  .root.value()
-                  .lost_peer);
+  CHECK(
+      judge(torchrun({worker(0, SIGABRT, 2s)}), chosen<TorchrunLauncher>(), train, without, numbers).cause ==
+      Cause::signalled);
 }
 
 TEST_CASE("an exception of a worker that a signal ended is told in order", "[verdict]") {
   const Details details = with_error(1, "RuntimeError: boom");
-  CHECK(
-      judge(torchrun({worker(1, SIGTERM, 2s)}), chosen<TorchrunLauncher>(), train, details).sentence ==
-      "worker 1 (rank 9, pid 101) failed first: it was ended by SIGTERM, after RuntimeError: boom; torchrun "
-      "ended with code 1 after 10.0 s");
+  CHECK(wording::message(judge(torchrun({worker(1, SIGTERM, 2s)}), chosen<TorchrunLauncher>(), train,
+                               details)) == "rank 9 was killed by SIGTERM: it had raised RuntimeError: boom");
 }
 
 TEST_CASE("a program in front of torchrun is what ended, as far as no worker is known to have failed",
@@ -154,21 +153,19 @@ TEST_CASE("a program in front of torchrun is what ended, as far as no worker is 
   TorchrunCommand own;
   own.begins_at = 1;
   wrapped.launcher = std::make_shared<TorchrunLauncher>(std::make_shared<TorchrunCommand>(own));
-  CHECK(judge(ending, wrapped, behind, {}).sentence == "timeout ended with code 124 after 10.0 s");
+  CHECK(wording::message(judge(ending, wrapped, behind, {})) == "timeout exited with code 124 after 10.0 s");
 }
 
 TEST_CASE("workers of the native launcher are several", "[verdict]") {
   Ending ending = torchrun({worker(0, 0, 6s), worker(1, 0, 7s)});
   ending.number = 0;
-  CHECK(judge(ending, chosen<NativeLauncher>(), train, {}).sentence ==
-        "the workers ended with code 0 after 10.0 s");
-  ending.stop_signal = SIGTERM;
-  ending.stopped_at = start + 5s;
-  CHECK(judge(ending, chosen<NativeLauncher>(), train, {}).sentence ==
-        "the workers ended with code 0 after 10.0 s; SIGTERM had asked them to stop");
+  CHECK(wording::message(judge(ending, chosen<NativeLauncher>(), train, {})) ==
+        "the workers exited with code 0 after 10.0 s");
+  ending.stop = stop_at(start + 5s);
+  CHECK(wording::message(judge(ending, chosen<NativeLauncher>(), train, {})) ==
+        "stopped (SIGTERM): the workers exited with code 0 after 10.0 s");
   const Ending failed = torchrun({worker(1, exited(1), 2s)});
-  CHECK(judge(failed, chosen<NativeLauncher>(), train, {}).sentence ==
-        "worker 1 (rank 9, pid 101) failed first: it ended with code 1 after 10.0 s");
+  CHECK(wording::message(judge(failed, chosen<NativeLauncher>(), train, {})) == "rank 9 exited with code 1");
 }
 
 TEST_CASE("what ends after the agent or after a stop is no cause", "[verdict]") {
@@ -181,47 +178,44 @@ TEST_CASE("what ends after the agent or after a stop is no cause", "[verdict]") 
   CHECK(verdict.code == 137);
   REQUIRE(verdict.root);
   CHECK(verdict.root->who == "launcher");
-  CHECK(verdict.root->signal == SIGKILL);
-  CHECK(verdict.sentence.find("2 processes that it left behind were stopped") != std::string::npos);
+  CHECK(verdict.root->culprit.signal == SIGKILL);
+  CHECK(wording::message(verdict).find("; 2 leftover processes were stopped") != std::string::npos);
 
   Ending stopped = torchrun({worker(0, exited(3), 6s), worker(1, 0, 6s)});
-  stopped.stop_signal = SIGTERM;
-  stopped.stopped_at = start + 5s;
+  stopped.stop = stop_at(start + 5s);
   const Verdict after = judge(stopped, chosen<TorchrunLauncher>(), train, details);
   CHECK(after.code == 143);
-  CHECK_FALSE(after.failed);
+  CHECK_FALSE(after.failed());
   CHECK_FALSE(after.root);
-  CHECK(after.cause == Cause::stopped);
+  CHECK(after.cause == Cause::stop_requested);
 }
 
 TEST_CASE("a launcher that was asked to stop is stopped, whatever its workers made of it", "[verdict]") {
   const Details details;
   Ending saved = torchrun({worker(0, 0, 6s), worker(1, 0, 7s)});  // checkpoints, and an end with 0
-  saved.stop_signal = SIGTERM;
-  saved.stopped_at = start + 5s;
+  saved.stop = stop_at(start + 5s);
   for (const int code : {0, 1}) {  // 0: the signal was --worker-signals'
     saved.number = code;
     const Verdict verdict = judge(saved, chosen<TorchrunLauncher>(), train, details);
     CHECK(verdict.code == 143);
-    CHECK(verdict.cause == Cause::stopped);
-    CHECK_FALSE(verdict.failed);
-    CHECK(verdict.sentence.starts_with("all workers then ended with code 0; torchrun ended with code "));
+    CHECK(verdict.cause == Cause::stop_requested);
+    CHECK_FALSE(verdict.failed());
+    CHECK(wording::message(verdict).starts_with(
+        "stopped (SIGTERM): all workers then exited with code 0; torchrun exited with code "));
   }
 
   Ending failed = torchrun({worker(0, exited(3), 4s), worker(1, 0, 6s)});
-  failed.stop_signal = SIGTERM;
-  failed.stopped_at = start + 5s;
+  failed.stop = stop_at(start + 5s);
   CHECK(judge(failed, chosen<TorchrunLauncher>(), train, details).code == 3);
 
   Ending done = torchrun({worker(0, 0, 3s), worker(1, 0, 4s)});  // while torchrun waited for other nodes
-  done.stop_signal = SIGTERM;
-  done.stopped_at = start + 5s;
+  done.stop = stop_at(start + 5s);
   const Verdict verdict = judge(done, chosen<TorchrunLauncher>(), train, details);
   CHECK(verdict.code == 0);
   CHECK(verdict.cause == Cause::none);
 
   Ending program;
-  program.stop_signal = SIGTERM;
+  program.stop = stop_at(start + 5s);
   CHECK(judge(program, chosen<Launcher>(), train, details).code == 0);
 }
 
@@ -232,10 +226,10 @@ TEST_CASE("a worker that failed because the rendezvous' host was lost is reporte
   details.agent.message = "RendezvousConnectionError: The connection to the C10d store has failed.";
   const Verdict verdict =
       judge(torchrun({worker(1, exited(1), 2s)}), chosen<TorchrunLauncher>(), train, details, numbers);
-  CHECK(verdict.root.value().lost_peer);
-  CHECK(verdict.sentence ==
-        "lost the node that hosts the rendezvous; see its report: worker 1 (rank 9, pid 101) on node 1 of 2 "
-        "ended with code 1 after 10.0 s (ConnectionError: a peer is gone)");
+  CHECK(verdict.root.value().culprit.cause == Cause::peer_lost);
+  CHECK(wording::message(verdict) ==
+        "node 1 lost a peer: rank 9 exited with code 1: ConnectionError: a peer is gone; see the other "
+        "nodes' reports; the node that hosts the rendezvous is gone");
 }
 
 TEST_CASE("a launcher that failed itself and ended its workers is the cause", "[verdict]") {
@@ -249,9 +243,9 @@ TEST_CASE("a launcher that failed itself and ended its workers is the cause", "[
   REQUIRE(verdict.root);
   CHECK(verdict.root->who == "launcher");
   CHECK(verdict.root->error == &store.agent);
-  CHECK(verdict.sentence ==
-        "lost another node; see the other nodes' reports: torchrun ended with code 1 after 10.0 s "
-        "(RendezvousConnectionError: The connection to the C10d store has failed.); it ended its workers "
+  CHECK(wording::message(verdict) ==
+        "node 1 lost a peer: torchrun exited with code 1 after 10.0 s: RendezvousConnectionError: The "
+        "connection to the C10d store has failed.; see the other nodes' reports; it stopped its workers "
         "itself");
 
   // A worker that failed before torchrun did, over the same.
@@ -280,42 +274,44 @@ TEST_CASE("a node that trained alone says so in its last line", "[verdict]") {
   ending.workers.trains_alone = "this node trains alone: worker 12 has WORLD_SIZE=1, but the job has 2";
   ending.workers.trained_alone = "trained alone (world 1 of 2)";
   const Verdict well = judge(ending, chosen<Launcher>(), train, {});
-  CHECK(well.sentence.ends_with(" ended with code 0 after 10.0 s, but trained alone (world 1 of 2)"));
-  CHECK((well.code == 0 && well.is_doubtful && !well.failed));
+  CHECK(
+      wording::message(well).ends_with(" exited with code 0 after 10.0 s, but trained alone (world 1 of 2)"));
+  CHECK((well.code == 0 && !well.failed()));
   ending.number = 3;
-  CHECK(judge(ending, chosen<Launcher>(), train, {})
-            .sentence.ends_with(" ended with code 3 after 10.0 s; it trained alone (world 1 of 2)"));
+  CHECK(wording::message(judge(ending, chosen<Launcher>(), train, {}))
+            .ends_with(" exited with code 3 after 10.0 s; it trained alone (world 1 of 2)"));
 }
 
 TEST_CASE("a KILL is reported as out of memory only if the kernel counted one", "[verdict]") {
   const Ending ending = torchrun({worker(1, SIGKILL, 2s)});
   const Details none = with_kills(0);
   const Details one = with_kills(1);
-  CHECK(judge(ending, chosen<TorchrunLauncher>(), train, none).cause == Cause::none);
+  CHECK(judge(ending, chosen<TorchrunLauncher>(), train, none).cause == Cause::signalled);
   const Verdict verdict = judge(ending, chosen<TorchrunLauncher>(), train, one);
-  CHECK(verdict.cause == Cause::oom);
+  CHECK(verdict.cause == Cause::out_of_memory);
   CHECK(verdict.code == 137);
-  CHECK(verdict.sentence.find("SIGKILL (out of memory: the limit is 512 MiB)") != std::string::npos);
+  CHECK(wording::message(verdict).find("SIGKILL: out of memory: the limit is 512 MiB") != std::string::npos);
 
   // An earlier one, that this worker outlived.
   const Details earlier = with_kills(1, {.own = false, .of_child = true});
   const Verdict later = judge(ending, chosen<TorchrunLauncher>(), train, earlier);
-  CHECK(later.cause == Cause::none);
-  CHECK_THAT(later.sentence, Catch::Contains("SIGKILL (earlier, the kernel killed a process because the "
-                                             "memory limit was reached: the limit is 512 MiB)"));
+  CHECK(later.cause == Cause::signalled);
+  CHECK_THAT(wording::message(later), Catch::Contains("SIGKILL: earlier, the kernel killed a process because "
+                                                      "the memory limit was reached: the limit is 512 MiB"));
 
   Ending program;
   program.number = 137;  // a shell that reports how its child ended
-  CHECK(judge(program, chosen<Launcher>(), train, one).cause == Cause::oom);
+  CHECK(judge(program, chosen<Launcher>(), train, one).cause == Cause::out_of_memory);
   CHECK(judge(program, chosen<Launcher>(), train, with_kills(1, {.own = true, .of_child = false})).cause ==
-        Cause::none);
+        Cause::exited);
   program.number = 1;
   const Verdict other = judge(program, chosen<Launcher>(), train, one);
-  CHECK(other.cause == Cause::none);
-  CHECK(other.sentence.ends_with(
-      " (the kernel killed a process because the memory limit was reached: the limit is 512 MiB)"));
-  CHECK(judge(program, chosen<Launcher>(), train, with_kills(2)).sentence.find("killed 2 processes") !=
-        std::string::npos);
+  CHECK(other.cause == Cause::exited);
+  CHECK(wording::message(other).ends_with(
+      ": the kernel killed a process because the memory limit was reached: the limit is 512 MiB"));
+  CHECK(
+      wording::message(judge(program, chosen<Launcher>(), train, with_kills(2))).find("killed 2 processes") !=
+      std::string::npos);
 }
 
 TEST_CASE("a worker whose child was killed for its memory, by its own words, is out of memory", "[verdict]") {
@@ -336,9 +332,9 @@ TEST_CASE("a worker whose child was killed for its memory, by its own words, is 
       return judge(torchrun({worker(0, exited(1), 2s)}), chosen<TorchrunLauncher>(), train, details);
     };
     const Verdict verdict = verdict_with({.own = false, .of_child = true});
-    CHECK((verdict.cause == Cause::oom) == is_oom);
+    CHECK((verdict.cause == Cause::out_of_memory) == is_oom);
     CHECK(verdict.code == 1);
-    CHECK(verdict_with({.own = false, .of_child = false}).cause == Cause::none);
+    CHECK(verdict_with({.own = false, .of_child = false}).cause != Cause::out_of_memory);
   }
 }
 
@@ -350,7 +346,7 @@ TEST_CASE("where the kernel does not tell, the error file does", "[verdict]") {
   CHECK(verdict.root->local_rank == 1U);
   CHECK(verdict.root->source == "error file");
   CHECK(verdict.code == 1);
-  CHECK(verdict.sentence.find("(ValueError: boom);") != std::string::npos);
+  CHECK(wording::message(verdict).ends_with(": ValueError: boom"));
 }
 
 TEST_CASE("the agent's error is reported if no worker failed", "[verdict]") {
@@ -358,7 +354,7 @@ TEST_CASE("the agent's error is reported if no worker failed", "[verdict]") {
   details.agent.message = "DistStoreError: Timed out";
   const Verdict verdict = judge(torchrun({}), chosen<TorchrunLauncher>(), train, details);
   CHECK(verdict.code == 1);
-  CHECK(verdict.sentence == "torchrun ended with code 1 after 10.0 s (DistStoreError: Timed out)");
+  CHECK(wording::message(verdict) == "torchrun exited with code 1 after 10.0 s: DistStoreError: Timed out");
 }
 
 TEST_CASE("a bus error, or shared memory that cannot be had, names what is left of /dev/shm", "[verdict]") {
@@ -366,14 +362,16 @@ TEST_CASE("a bus error, or shared memory that cannot be had, names what is left 
   details.shm = "/dev/shm has 0 MiB of 64 MiB left";
   const Verdict verdict =
       judge(torchrun({worker(0, SIGBUS, 1s)}), chosen<TorchrunLauncher>(), train, details);
-  CHECK(verdict.sentence.find("SIGBUS (/dev/shm has 0 MiB of 64 MiB left)") != std::string::npos);
+  CHECK(wording::message(verdict).find("SIGBUS: /dev/shm has 0 MiB of 64 MiB left") != std::string::npos);
   details.workers[0].message =
       "RuntimeError: unable to allocate shared memory(shm) for file </torch_1>: No space";
-  CHECK(judge(torchrun({worker(0, exited(1), 1s)}), chosen<TorchrunLauncher>(), train, details)
-            .sentence.find("No space; /dev/shm has 0 MiB of 64 MiB left)") != std::string::npos);
+  CHECK(wording::message(
+            judge(torchrun({worker(0, exited(1), 1s)}), chosen<TorchrunLauncher>(), train, details))
+            .find("No space; /dev/shm has 0 MiB of 64 MiB left") != std::string::npos);
   details.workers = {{0, {"OSError: [Errno 28] No space left on device: '/psm_f00'", ""}}};
-  CHECK(judge(torchrun({worker(0, exited(1), 1s)}), chosen<TorchrunLauncher>(), train, details)
-            .sentence.find("/psm_f00'; /dev/shm has 0 MiB of 64 MiB left)") != std::string::npos);
+  CHECK(wording::message(
+            judge(torchrun({worker(0, exited(1), 1s)}), chosen<TorchrunLauncher>(), train, details))
+            .find("/psm_f00'; /dev/shm has 0 MiB of 64 MiB left") != std::string::npos);
 }
 
 TEST_CASE("a port that another process holds is told with its holder, only where that is the reason",
@@ -381,28 +379,28 @@ TEST_CASE("a port that another process holds is told with its holder, only where
   Details details = with_error(0, "DistNetworkError: The server socket has failed, name: EADDRINUSE");
   details.port_holder = "port 29500 is held by python3 (pid 17)";
   const auto told = [&] {
-    return judge(torchrun({worker(0, exited(1), 2s)}), chosen<TorchrunLauncher>(), train, details).sentence;
+    return wording::message(
+        judge(torchrun({worker(0, exited(1), 2s)}), chosen<TorchrunLauncher>(), train, details));
   };
-  CHECK_THAT(told(), Catch::Contains("name: EADDRINUSE; port 29500 is held by python3 (pid 17))"));
+  CHECK_THAT(told(), Catch::Contains("name: EADDRINUSE; port 29500 is held by python3 (pid 17)"));
   details.workers[0].message = "OSError: [Errno 98] Address already in use";
-  CHECK_THAT(told(), Catch::Contains("in use; port 29500 is held by python3 (pid 17))"));
+  CHECK_THAT(told(), Catch::Contains("in use; port 29500 is held by python3 (pid 17)"));
   details.workers[0].message = "ValueError: boom";
-  CHECK_THAT(told(), Catch::Contains("(ValueError: boom)"));
+  CHECK_THAT(told(), Catch::EndsWith("code 1: ValueError: boom"));
 }
 
 TEST_CASE("the code with which a shell tells of a signal is explained", "[verdict]") {
   Ending ending;
   const auto told = [&](int code, const Details& details) {
     ending.number = code;
-    return judge(ending, chosen<Launcher>(), train, details).sentence;
+    return wording::message(judge(ending, chosen<Launcher>(), train, details));
   };
   CHECK(told(137, {}) ==
-        "train ended with code 137 after 0.0 s (128 + 9: SIGKILL killed a process in it; check its memory "
-        "limit)");
-  CHECK(told(139, {}) == "train ended with code 139 after 0.0 s (128 + 11: SIGSEGV killed a process in it)");
+        "train exited with code 137: 128 + 9: SIGKILL killed a process in it; check its memory limit");
+  CHECK(told(139, {}) == "train exited with code 139: 128 + 11: SIGSEGV killed a process in it");
   for (const int code : {3, 128, 129, 143, 255})
-    CHECK(told(code, {}) == fmt::format("train ended with code {} after 0.0 s", code));
-  CHECK_THAT(told(137, with_kills(1)), Catch::Contains("(out of memory") && !Catch::Contains("128 +"));
+    CHECK(told(code, {}) == fmt::format("train exited with code {}", code));
+  CHECK_THAT(told(137, with_kills(1)), Catch::Contains(": out of memory") && !Catch::Contains("128 +"));
 }
 
 TEST_CASE("where a script called sys.exit is told, and is neither an exception nor a launcher's failure",
@@ -411,10 +409,8 @@ TEST_CASE("where a script called sys.exit is told, and is neither an exception n
   details.agent.message = "sys.exit(3) at train.py, line 7";
   const Verdict verdict =
       judge(torchrun({worker(0, exited(3), 2s)}), chosen<TorchrunLauncher>(), train, details);
-  CHECK(verdict.sentence ==
-        "worker 0 (rank 8, pid 100) failed first: it ended with code 3 (sys.exit(3) at train.py, line 7); "
-        "torchrun ended with code 1 after 10.0 s");
-  CHECK(as_failure(*verdict.root).cause == outcome::Cause::exited);
+  CHECK(wording::message(verdict) == "rank 8 exited with code 3: sys.exit(3) at train.py, line 7");
+  CHECK(verdict.root->culprit.cause == Cause::exited);
 }
 
 TEST_CASE("a sys.exit that was caught does not explain another end", "[verdict]") {
@@ -437,7 +433,7 @@ TEST_CASE("a sys.exit that was caught does not explain another end", "[verdict]"
         judge(torchrun({worker(0, one.status, 2s)}), chosen<TorchrunLauncher>(), train, details);
     REQUIRE(verdict.root);
     CHECK((verdict.root->error != nullptr) == one.explains);
-    CHECK((verdict.sentence.find(one.call) != std::string::npos) == one.explains);
+    CHECK((wording::message(verdict).find(one.call) != std::string::npos) == one.explains);
   }
 }
 
@@ -463,9 +459,8 @@ TEST_CASE("nodes that never came give 75, whichever program gave up", "[verdict]
     ending.workers.attempts = 0;
     const Verdict verdict = judge(ending, chosen<TorchrunLauncher>(), train, details);
     CHECK(verdict.code == 75);
-    CHECK(verdict.cause == Cause::wait);
-    CHECK(verdict.sentence.starts_with(
-        "the other nodes did not join in time; torchrun ended with code 1 after"));
+    CHECK(verdict.cause == Cause::unreachable);
+    CHECK(wording::message(verdict) == "the other nodes did not join in time [R35]");
     CHECK(judge(torchrun({}), chosen<TorchrunLauncher>(), train, details).code ==
           1);  // later, for its next workers
   }
@@ -477,26 +472,23 @@ TEST_CASE("nodes that never came give 75, whichever program gave up", "[verdict]
   killed.workers.never_met = true;
   const Verdict verdict = judge(killed, chosen<TorchrunLauncher>(), train, {});
   CHECK(verdict.code == 75);
-  CHECK(verdict.failed);
-  CHECK(verdict.cause == Cause::wait);
-  CHECK(
-      verdict.sentence ==
-      "the other nodes did not join in time; torchrun was ended by SIGKILL after 10.0 s, killed by rankshim");
+  CHECK(verdict.failed());
+  CHECK(verdict.cause == Cause::unreachable);
+  CHECK(wording::message(verdict) == "the other nodes did not join in time [R35]");
 
   killed.workers.unreached = "torchrun could not reach m:1 within 10 s: port closed (connection refused)";
   const Verdict alone = judge(killed, chosen<TorchrunLauncher>(), train, {});
   CHECK(alone.code == 75);
   CHECK(alone.anchor == Anchor::port_closed);
-  CHECK(alone.sentence.starts_with(killed.workers.unreached + "; torchrun was ended by SIGKILL"));
+  CHECK(wording::message(alone) == killed.workers.unreached + " [R28]");
 }
 
 TEST_CASE("the verdict names what did not stop", "[verdict]") {
   Ending ending = torchrun({});
-  ending.stop_signal = SIGTERM;
+  ending.stop = stop_at(start + 5s);
   ending.did_not_stop = "worker 0 (rank 8, pid 17, state S, in futex_do_wait) did not stop in 1.6 s";
-  CHECK(judge(ending, chosen<TorchrunLauncher>(), train, {})
-            .sentence.ends_with("; SIGTERM had asked it to stop; worker 0 (rank 8, pid 17, state S, in "
-                                "futex_do_wait) did not stop in 1.6 s"));
+  CHECK(wording::message(judge(ending, chosen<TorchrunLauncher>(), train, {}))
+            .ends_with("; worker 0 (rank 8, pid 17, state S, in futex_do_wait) did not stop in 1.6 s"));
 }
 
 TEST_CASE("a failure of torchrun that the command hides is told, and counts with --strict", "[verdict]") {
@@ -509,31 +501,32 @@ TEST_CASE("a failure of torchrun that the command hides is told, and counts with
   plan.argv = {"bash", "run.sh"};
   const Verdict told = judge(ending, {}, plan, details);
   CHECK(told.code == 0);
-  CHECK_FALSE(told.failed);
+  CHECK_FALSE(told.failed());
   CHECK(told.root.value().source == "torchrun");
-  CHECK(told.sentence ==
-        "bash ended with code 0 after 10.0 s, although worker 1 (rank 9, pid 71) of a torchrun in it had "
-        "failed: it ended with code 3");
+  CHECK(wording::message(told) == "bash exited with code 0 after 10.0 s, although rank 9 exited with code 3");
   const Verdict strict = judge(ending, {}, plan, details, std::nullopt, true);
   CHECK(strict.code == 3);
-  CHECK(strict.failed);
+  CHECK(strict.failed());
 }
 
 TEST_CASE("a torchrun's worker is named although the command that has the torchrun fails too", "[verdict]") {
   const std::optional<supervise::NodeNumbers> numbers{{.node_rank = 1, .nodes = 2}};
   struct Row {
     int status;
-    std::string error, before, end;
+    std::string error, words;
     Cause cause;
   };
   const auto row = GENERATE(values<Row>({
-      {SIGKILL, "", "", "was ended by SIGKILL", Cause::none},
-      {exited(1), "ValueError: boom\nmore", "", "ended with code 1 (ValueError: boom)", Cause::none},
-      {exited(42), "CalledProcessError: Command returned non-zero exit status 1.", "", "ended with code 42",
-       Cause::none},
+      {SIGKILL, "", "failed: rank 9 was killed by SIGKILL", Cause::signalled},
+      {exited(1), "ValueError: boom\nmore", "failed: rank 9 exited with code 1: ValueError: boom",
+       Cause::exception},
+      {exited(42), "CalledProcessError: Command returned non-zero exit status 1.",
+       "failed: rank 9 exited with code 42", Cause::exited},
       {exited(1), "RuntimeError: [gloo/transport/tcp/pair.cc:538] Connection closed by peer [10.0.0.1]:1",
-       "lost its peer 10.0.0.1; see that node's report: ",
-       "ended with code 1 (RuntimeError: Connection closed by peer [10.0.0.1]:1)", Cause::peer},
+       "lost its peer 10.0.0.1: rank 9 exited with code 1: RuntimeError: Connection closed by peer "
+       "[10.0.0.1]:1; "
+       "see that node's report",
+       Cause::peer_lost},
   }));
   Ending ending;
   ending.ran = 10s;
@@ -545,14 +538,10 @@ TEST_CASE("a torchrun's worker is named although the command that has the torchr
   plan.argv = {"bash", "run.sh"};
   const Verdict verdict = judge(ending, {}, plan, details, numbers, true);
   CHECK(verdict.code == 5);  // its own
-  CHECK(verdict.failed);
+  CHECK(verdict.failed());
   CHECK(verdict.cause == row.cause);
-  CHECK(verdict.sentence ==
-        row.before +
-            "bash ended with code 5 after 10.0 s; worker 1 (rank 9, pid 71) of a torchrun in "
-            "it failed first: it " +
-            row.end);
-  ending.stop_signal = SIGTERM;
+  CHECK(wording::message(verdict) == "node 1 " + row.words + "; bash exited with code 5 after 10.0 s");
+  ending.stop = stop_at(start + 5s);
   CHECK_FALSE(judge(ending, {}, plan, details, numbers).root);
 }
 
@@ -562,9 +551,62 @@ TEST_CASE("a worker whose end no kernel shows is known from torchrun", "[verdict
   for (const Ending& ending : {torchrun({worker(0, 0, 1s, false), worker(1, 0, 2s, false)}), torchrun({})}) {
     const Verdict verdict = judge(ending, chosen<TorchrunLauncher>(), train, details);
     CHECK(verdict.code == 137);
-    CHECK(verdict.root.value().signal == SIGKILL);
-    CHECK(verdict.sentence.starts_with("worker 1 (rank 9, pid 101) failed first: it was ended by SIGKILL; "));
+    CHECK(verdict.root.value().culprit.signal == SIGKILL);
+    CHECK(wording::message(verdict).starts_with("rank 9 was killed by SIGKILL"));
   }
   // What the kernel shows is better.
   CHECK(judge(torchrun({worker(1, exited(42), 2s)}), chosen<TorchrunLauncher>(), train, details).code == 42);
+}
+
+TEST_CASE("what ended a node is told to the others in one line, and an exception only if it is its own",
+          "[verdict]") {
+  struct Row {
+    int status;
+    PythonError error;
+    Cause cause;
+    std::string words;
+  };
+  const auto row = GENERATE(values<Row>({
+      {SIGKILL, {}, Cause::signalled, "rank 9 was killed by SIGKILL"},
+      {exited(1),
+       {.message = "ValueError: boom\nand more",
+        .traceback = "Traceback (most recent call last):\n  File \"a.py\", line 2, in <module>\n    f()\n  "
+                     "File \"b.py\", line 7, in f\n    raise\n"},
+       Cause::exception,
+       "rank 9 exited with code 1: ValueError: boom"},
+      {exited(1),
+       {.message = "CalledProcessError: Command returned non-zero exit status 1.", .traceback = ""},
+       Cause::exited,
+       "rank 9 exited with code 1: CalledProcessError: Command returned non-zero exit status 1."},
+      {exited(1),
+       {.message = "RuntimeError: [../gloo/transport/tcp/pair.cc:1] Connection closed by peer [10.0.0.2]:1",
+        .traceback = ""},
+       Cause::peer_lost,
+       "rank 9 exited with code 1: RuntimeError: Connection closed by peer [10.0.0.2]:1"},
+  }));
+  Details details;
+  details.workers[1] = row.error;
+  const supervise::NodeNumbers numbers{.node_rank = 1, .nodes = 2};
+  const auto told = culprit_of(
+      judge(torchrun({worker(1, row.status, 2s)}), chosen<TorchrunLauncher>(), train, details, numbers));
+  CHECK(told.cause == row.cause);
+  CHECK(what_happened(told) == row.words);
+  CHECK(told.peer == (row.cause == Cause::peer_lost ? "10.0.0.2" : ""));
+  CHECK(told.frame == (row.cause == Cause::exception ? "File \"b.py\", line 7, in f" : ""));
+}
+
+TEST_CASE("on a lone node the worker that the others waited for is named, not its victim", "[verdict]") {
+  const Details timed_out = with_error(
+      0, "RuntimeError: [../gloo/transport/tcp/unbound_buffer.cc:1] Timed out waiting 20000ms for recv");
+  const Verdict hung = judge(torchrun({worker(0, exited(1), 5s), worker(1, SIGTERM, 6s)}),
+                             chosen<TorchrunLauncher>(), train, timed_out);
+  CHECK(wording::message(hung) == "rank 9 was still running; rank 8 timed out waiting for it");
+  CHECK(hung.code == 124);
+  const Details closed = with_error(
+      0, "RuntimeError: [../gloo/transport/tcp/pair.cc:1] Connection closed by peer [127.0.0.1]:1");
+  const Verdict early = judge(torchrun({worker(1, 0, 3s), worker(0, exited(1), 5s)}),
+                              chosen<TorchrunLauncher>(), train, closed);
+  CHECK(wording::message(early) ==
+        "rank 9 exited 0 after 3.0 s while rank 8 still waited for it: its loop was shorter than theirs");
+  CHECK(early.code == 1);
 }

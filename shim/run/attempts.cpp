@@ -98,15 +98,15 @@ std::string Attempts::quick_exception(const Stop& stop, Time now) const {
 }
 
 std::string Attempts::why_not(const Stop& stop, Time now) const {
-  const std::string_view cause = word_of_permanent(stop.culprit.cause);
   const int code = stop.culprit.code;
   const auto counts = [&](Time restart) { return now - restart < *limit_.within; };
   const auto used = limit_.within ? static_cast<unsigned>(std::ranges::count_if(restarts_, counts)) : number_;
   if (!of_the_job_) return used < limit_.most ? "" : "all restarts are used (--max-restarts)";
   const bool by_code = permanent_.has_code(code);
-  if (by_code || permanent_.has_cause(cause))
-    return fmt::format("an end by {} is not tried again (--permanent)",
-                       by_code ? "code " + std::to_string(code) : std::string(cause));
+  if (by_code || permanent_.has_cause(stop.culprit.cause))
+    return fmt::format(
+        "an end by {} is not tried again (--permanent)",
+        by_code ? "code " + std::to_string(code) : std::string(word_of_permanent(stop.culprit.cause)));
   if (const std::string exception = quick_exception(stop, now); !exception.empty() && exception == exception_)
     return "the same exception has ended it twice in a row, each time within a minute of its start";
   if (used < limit_.most) return "";
@@ -121,19 +121,6 @@ std::string Attempts::progress() const {
   const bool waits = pause_ != std::chrono::milliseconds::zero();
   return fmt::format("restart {}{}{}", number_, most,
                      waits ? fmt::format(", after a pause of {}", seconds(pause_)) : "");
-}
-
-Stop stop_of(const Verdict& verdict) {
-  Stop stop{
-      {.cause = verdict.cause == Cause::stopped ? outcome::Cause::stop_requested : outcome::Cause::exited,
-       .text = verdict.sentence}};
-  if (!stop.drained() && verdict.root) {
-    stop.culprit = as_failure(*verdict.root);
-    const bool has_text = verdict.root->local_rank || verdict.root->error != nullptr;
-    if (!has_text) stop.culprit.text = verdict.sentence;
-  }
-  stop.culprit.code = verdict.code;
-  return stop;
 }
 
 }  // namespace rankshim

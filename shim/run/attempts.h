@@ -6,7 +6,6 @@
 
 #include "launchers/launcher.h"
 #include "link/message.h"
-#include "report/verdict.h"
 #include "settings/settings.h"
 
 namespace rankshim {
@@ -57,8 +56,5 @@ class Attempts {
   std::vector<Time> restarts_;  ///< that this container has seen
   std::string exception_;       ///< that ended the last attempt within a minute of its start; empty: none
 };
-
-/// What ended a node that is the whole job, as if node 0 had told it.
-link::Stop stop_of(const Verdict& verdict);
 
 }  // namespace rankshim

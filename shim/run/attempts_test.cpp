@@ -163,43 +163,6 @@ TEST_CASE("attempts that end soon are followed by a growing pause, and long ones
   }
 }
 
-TEST_CASE("what ended a node is told to the others in one line, and an exception only if it is its own") {
-  static const PythonError boom{.message = "ValueError: boom\nand more",
-                                .traceback =
-                                    "Traceback (most recent call last):\n  File \"a.py\", line 2, in "
-                                    "<module>\n    f()\n  File \"b.py\", line 7, in f\n    raise\n"},
-      child{.message = "CalledProcessError: Command returned non-zero exit status 1.", .traceback = ""},
-      closed{.message = "RuntimeError: Connection closed by peer [10.0.0.2]:1", .traceback = ""};
-  struct Row {
-    RootCause root;
-    outcome::Cause cause;
-    std::string text;
-  };
-  const auto row = GENERATE(values<Row>({
-      {{.local_rank = 1, .rank = 9, .code = 137, .signal = 9},
-       outcome::Cause::signalled,
-       "was ended by SIGKILL"},
-      {{.local_rank = 1, .rank = 9, .code = 1, .error = &boom},
-       outcome::Cause::exception,
-       "ended with code 1 (ValueError: boom)"},
-      {{.code = 1, .error = &boom}, outcome::Cause::exception, "ended with code 1 (ValueError: boom)"},
-      {{.code = 1, .error = &child},
-       outcome::Cause::exited,
-       "ended with code 1 (CalledProcessError: Command returned non-zero exit status 1.)"},
-      {{.code = 1, .lost_peer = true, .error = &closed},
-       outcome::Cause::peer_lost,
-       "ended with code 1 (RuntimeError: Connection closed by peer [10.0.0.2]:1)"},
-      {{.code = 1}, outcome::Cause::exited, "bash ended with code 1 after 3 s"},
-  }));
-  const outcome::Culprit told =
-      stop_of({.code = 5, .sentence = "bash ended with code 1 after 3 s", .root = row.root}).culprit;
-  CHECK(told.cause == row.cause);
-  CHECK(told.text == row.text);
-  CHECK(told.rank == row.root.rank);
-  CHECK(told.code == 5);
-  CHECK(told.frame == (told.cause == outcome::Cause::exception ? "File \"b.py\", line 7, in f" : ""));
-}
-
 TEST_CASE("a stop from outside is never followed by another attempt, and needs no reason") {
   Attempts job = attempts({"--job-restarts=9"});
   link::Stop stop = failure(outcome::Cause::stop_requested, 143);

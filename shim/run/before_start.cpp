@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "base/text.h"
+#include "report/wording.h"
 #include "run/hooks.h"
 #include "run/plan.h"
 #include "supervise/supervise.h"
@@ -17,6 +18,7 @@
 namespace rankshim {
 
 using boost::asio::awaitable;
+using outcome::Cause;
 
 namespace {
 
@@ -93,30 +95,25 @@ awaitable<supervise::Ending> ask_for_torch(const Run& run, const std::vector<std
 /// The end by what is wrong, all of which is to be logged.
 EarlyEnd refused(const Faults& faults) {
   log::context().exit_code = exit_code::configuration;
-  log::context().cause = word(Cause::config);
-  EarlyEnd end = early_end(exit_code::configuration, Cause::config, Anchor::none, to_line(faults.front()));
-  for (const Fault& fault : faults) end.verdict.lines.push_back(to_line(fault));
+  log::context().cause = word_of_exit_map(Cause::configuration);
+  EarlyEnd end =
+      early_end(exit_code::configuration, Cause::configuration, Anchor::none, to_line(faults.front()));
+  end.verdict.faults = faults;
   return end;
 }
 
-EarlyEnd lacks(std::string sentence) {
-  return early_end(exit_code::configuration, Cause::config, Anchor::python, std::move(sentence));
+EarlyEnd lacks(std::string reason) {
+  return early_end(exit_code::configuration, Cause::configuration, Anchor::python, std::move(reason));
 }
 
 }  // namespace
 
-EarlyEnd early_end(int code, Cause cause, Anchor anchor, std::string sentence) {
-  Verdict verdict;
-  verdict.code = code;
-  verdict.cause = cause;
-  verdict.anchor = anchor;
-  verdict.sentence = std::move(sentence);
-  verdict.failed = cause != Cause::stopped;
-  return {std::move(verdict)};
+EarlyEnd early_end(int code, Cause cause, Anchor anchor, std::string reason) {
+  return {{.code = code, .cause = cause, .anchor = anchor, .reason = std::move(reason)}};
 }
 
 EarlyEnd stopped_early(int signal, std::string_view meanwhile) {
-  return early_end(exit_code::signal_base + signal, Cause::stopped, Anchor::none,
+  return early_end(exit_code::signal_base + signal, Cause::stop_requested, Anchor::none,
                    fmt::format("{} {}; nothing was started", supervise::signal_name(signal), meanwhile));
 }
 
@@ -141,8 +138,8 @@ awaitable<void> run_pre_start(const Run& run) {
   if (hook.leftovers != 0)
     log::warn("the processes that the pre-start hook left running were stopped: start them from the command");
   if (const int code = exit_code_of_hook(hook); code != 0)
-    throw early_end(code, Cause::none, Anchor::none,
-                    "the pre-start hook " + describe(hook, limit) + "; nothing was started");
+    throw early_end(code, Cause::exited, Anchor::none,
+                    "the pre-start hook " + wording::hook_end(hook, limit) + "; nothing was started");
 }
 
 awaitable<Job> resolve_when_ready(const Run& run, const std::vector<std::string>& command) {
@@ -159,7 +156,7 @@ awaitable<Job> resolve_when_ready(const Run& run, const std::vector<std::string>
       run.monitor.enter("wait", first.what);
     }
     const auto now = std::chrono::steady_clock::now();
-    if (now >= end) throw early_end(exit_code::unreachable, Cause::wait, first.anchor, first.what);
+    if (now >= end) throw early_end(exit_code::unreachable, Cause::unreachable, first.anchor, first.what);
     // No event shows that a file of a ConfigMap was written.
     const supervise::Signal signal = co_await run.signals.next_ending(now + std::chrono::seconds(1));
     if (signal.number == 0) continue;
@@ -229,7 +226,7 @@ awaitable<void> wait_for_master(const Run& run, Topology& topology, wait::Until 
     throw stopped_early(signal->number, "while waiting for the master");
   }
   if (const auto* unreachable = std::get_if<wait::Unreachable>(&first))
-    throw early_end(exit_code::unreachable, Cause::wait, unreachable->anchor, unreachable->what);
+    throw early_end(exit_code::unreachable, Cause::unreachable, unreachable->anchor, unreachable->what);
   reached = std::get<wait::Reached>(first);
   // Only now it is known which node hosts an elastic job without ranks.
   auto* elastic = std::get_if<ElasticNode>(&topology.part);

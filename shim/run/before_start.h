@@ -20,7 +20,7 @@ struct EarlyEnd {
   Verdict verdict;
 };
 
-EarlyEnd early_end(int code, Cause cause, Anchor anchor, std::string sentence);
+EarlyEnd early_end(int code, outcome::Cause cause, Anchor anchor, std::string reason);
 
 /// The end by this signal; `meanwhile` is "while waiting for the master".
 EarlyEnd stopped_early(int signal, std::string_view meanwhile);

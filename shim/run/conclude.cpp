@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "report/exit_report.h"
 #include "report/files.h"
+#include "report/wording.h"
 #include "run/hooks.h"
 #include "supervise/spawn.h"
 
@@ -23,19 +24,16 @@ namespace {
 void say_verdict(const Verdict& verdict) {
   if (log::dropped() != 0)
     log::warn("{} lines of rankshim were lost because stderr could not take them", log::dropped());
-  for (const std::string& line : verdict.lines) log::error("{}", line);
-  if (!verdict.lines.empty()) return;
-  if (verdict.failed) {
-    log::error("{}", verdict.sentence);
-  } else if (verdict.root || verdict.is_doubtful) {  // which the command has hidden
-    log::warn("{}", verdict.sentence);
-  } else {
-    log::info("{}", verdict.sentence);
-  }
-}
-
-bool was_asked_to_stop(const supervise::Ending& ending) {
-  return ending.stop_signal || (ending.late_signal && supervise::asks_to_stop(*ending.late_signal));
+  for (const Fault& fault : verdict.faults) log::error("{}", to_line(fault));
+  if (!verdict.faults.empty()) return;
+  const std::string message = wording::message(verdict);
+  const bool is_doubtful = verdict.root || !verdict.trained_alone.empty();  // a success, as the command says
+  if (verdict.failed())
+    log::error("{}", message);
+  else if (is_doubtful)
+    log::warn("{}", message);
+  else
+    log::info("{}", message);
 }
 
 /// The hook gets a report even if none was requested or could be written. `path` is the report's, if there is
@@ -51,9 +49,9 @@ awaitable<bool> run_post_stop(const Run& run, const std::string& report, const s
   const auto limit = *run.settings.time(Option::post_stop_timeout);
   const std::string command(run.settings.text(Option::post_stop));
   const supervise::Ending ending = co_await run_hook(run, command, environment, limit);
-  if (exit_code_of_hook(ending) != 0) log::warn("the post-stop hook {}", describe(ending, limit));
+  if (exit_code_of_hook(ending) != 0) log::warn("the post-stop hook {}", wording::hook_end(ending, limit));
   if (path.empty() && !file.empty()) unlink(file.c_str());
-  co_return was_asked_to_stop(ending);
+  co_return ending.stopped_from_outside().has_value();
 }
 
 /// No process of the job runs any more. Programs that a user starts in the container end as orphans of PID 1,
@@ -71,13 +69,12 @@ awaitable<int> conclude(const Run& run, Verdict verdict, const Job* job, const s
                         const Details& details, bool stopped) {
   const Settings& settings = run.settings;
   const int code = exit_code_of(verdict, settings);
-  if (code != verdict.code) verdict.sentence += "; --exit-map makes the exit code " + std::to_string(code);
-  verdict.sentence += reference(verdict.anchor);
+  if (code != verdict.code) wording::add_exit_map(verdict, code);
   log::context().exit_code = code;
-  log::context().cause = word(verdict.cause);
+  log::context().cause = word_of_exit_map(verdict.cause);
   const std::string path(settings.text(Option::report));
   const bool hook = !run.only_wait && settings[Option::post_stop].has_value();
-  const bool tells = !path.empty() || hook || verdict.code != 0 || verdict.failed;
+  const bool tells = !path.empty() || hook || verdict.code != 0;
   if (!tells) {  // the usual end: there is nothing to write, at most a provisional line to remove
     run.monitor.termination_log().finish({});
     say_verdict(verdict);
@@ -95,14 +92,14 @@ awaitable<int> conclude(const Run& run, Verdict verdict, const Job* job, const s
   const bool written = !path.empty() && replace_file(path, json);
   run.monitor.termination_log().finish(termination_message(report));
   say_verdict(verdict);  // what could not be written is said before it
-  // A user who asked to stop, at whatever moment, does not want to inspect the container.
-  stopped |= ending != nullptr && was_asked_to_stop(*ending);
+  // Who stops a node, at whatever moment, does not want to inspect it, and a victim has nothing to show.
+  stopped |= verdict.stopped_for_culprit || (ending != nullptr && ending->stopped_from_outside());
   if (hook) {
     const std::string there = written ? path : std::string();
     stopped |= co_await run_post_stop(run, json, there);
   }
   const auto time = settings.time(Option::hold_on_failure);
-  if (time && !run.only_wait && verdict.failed && code != 0 && !stopped) co_await hold(run, *time);
+  if (time && !run.only_wait && verdict.failed() && code != 0 && !stopped) co_await hold(run, *time);
   co_return code;
 }
 

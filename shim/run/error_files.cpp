@@ -41,11 +41,12 @@ outcome::Culprit ErrorFiles::failure_of(const supervise::WorkerEnd& worker, cons
   details.memory = run_.monitor.memory();
   details.oom = run_.monitor.oom();
   if (!folder.empty()) details.workers[worker.local_rank] = read(error_file_of(folder, worker.local_rank));
-  return as_failure(cause_of(worker, "kernel", details));
+  return cause_of(worker, "kernel", details).culprit;
 }
 
 Details ErrorFiles::gather(const supervise::Ending& ending, bool is_unused) const {
   Details details;
+  details.host = run_.node.host_name();
   details.memory = run_.monitor.memory();
   if (!failure_.empty() && !is_unused) details.told_by_torchrun = read_failure(run_.node, failure_);
   if (details.told_by_torchrun) run_.monitor.ended(details.told_by_torchrun->pid, std::nullopt);
@@ -59,7 +60,7 @@ Details ErrorFiles::gather(const supervise::Ending& ending, bool is_unused) cons
   }
   const Launcher& launcher = *job_.choice.launcher;
   details.agent_writes_error = launcher.starts_each_worker();  // there is no agent that could fail
-  if (!launchers_.empty() && !ending.stop_signal) {
+  if (!launchers_.empty() && !ending.stop) {
     details.agent_writes_error = launcher.writes_error();
     if (run_.node.file(launchers_).value_or("") != launchers_before_) details.agent = read(launchers_);
   }

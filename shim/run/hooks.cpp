@@ -1,8 +1,5 @@
 #include "run/hooks.h"
 
-#include <cstring>
-
-#include "base/duration.h"
 #include "base/fault.h"
 #include "supervise/supervise.h"
 
@@ -24,22 +21,7 @@ boost::asio::awaitable<Ending> run_hook(const Run& run, const std::string& comma
 }
 
 std::optional<int> asked_to_stop(const Ending& hook) {
-  return hook.stop_signal ? hook.stop_signal : hook.late_signal;
-}
-
-std::string describe(const Ending& hook, std::chrono::milliseconds limit) {
-  switch (hook.kind) {
-    case Ending::Kind::not_started:
-      return "cannot be started: " + hook.failure.call + ": " + std::strerror(hook.number);
-    case Ending::Kind::exited:
-      return "ended with code " + std::to_string(hook.number);
-    case Ending::Kind::withheld:
-      return std::string("ended, and the system does not report how: wait4: ") + std::strerror(hook.number);
-    case Ending::Kind::signalled:
-      break;
-  }
-  return "was ended by " + supervise::signal_name(hook.number) +
-         (hook.killed_by_us && !hook.stop_signal ? " because it took longer than " + format_time(limit) : "");
+  return hook.stop ? std::optional(hook.stop->signal) : hook.late_signal;
 }
 
 int exit_code_of_hook(const Ending& hook) {

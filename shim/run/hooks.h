@@ -26,9 +26,6 @@ boost::asio::awaitable<supervise::Ending> run_hook(const Run& run, const std::st
 /// The signal that asked the hook to stop, or rankshim after the hook's end.
 std::optional<int> asked_to_stop(const supervise::Ending& hook);
 
-/// "ended with code 3", "was ended by SIGKILL because it took longer than 10m", "cannot be started: …".
-std::string describe(const supervise::Ending& hook, std::chrono::milliseconds limit);
-
 /// The exit code for the hook's end. It is 71 whenever the hook could not be started.
 int exit_code_of_hook(const supervise::Ending& hook);
 

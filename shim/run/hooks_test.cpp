@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "report/wording.h"
+
 namespace rankshim {
 namespace {
 
@@ -30,22 +32,22 @@ TEST_CASE("a hook's end is a code and a sentence") {
   Ending killed = ending(Ending::Kind::signalled, SIGKILL);
   killed.killed_by_us = true;
   Ending stopped = killed;
-  stopped.stop_signal = SIGTERM;
+  stopped.stop.emplace().signal = SIGTERM;
   Ending refused = ending(Ending::Kind::not_started, ENOMEM);
   refused.failure.call = "fork";
   const std::vector<Case> cases = {
-      {ending(Ending::Kind::exited, 0), 0, "ended with code 0"},
-      {ending(Ending::Kind::exited, 3), 3, "ended with code 3"},
-      {ending(Ending::Kind::signalled, SIGSEGV), 139, "was ended by SIGSEGV"},
-      {killed, 137, "was ended by SIGKILL because it took longer than 10m"},
-      {stopped, 137, "was ended by SIGKILL"},
+      {ending(Ending::Kind::exited, 0), 0, "exited with code 0"},
+      {ending(Ending::Kind::exited, 3), 3, "exited with code 3"},
+      {ending(Ending::Kind::signalled, SIGSEGV), 139, "was killed by SIGSEGV"},
+      {killed, 137, "was killed by SIGKILL because it took longer than 10m"},
+      {stopped, 137, "was killed by SIGKILL"},
       {refused, 71, "cannot be started: fork: " + std::string(std::strerror(ENOMEM))},
       {ending(Ending::Kind::withheld, ECHILD), 71,
        "ended, and the system does not report how: wait4: " + std::string(std::strerror(ECHILD))},
   };
   for (const Case& expected : cases) {
     CHECK(exit_code_of_hook(expected.end) == expected.code);
-    CHECK(describe(expected.end, 10min) == expected.sentence);
+    CHECK(wording::hook_end(expected.end, 10min) == expected.sentence);
   }
 }
 
@@ -54,7 +56,7 @@ TEST_CASE("a stop counts while a hook runs and after its end") {
   CHECK_FALSE(asked_to_stop(end));
   end.late_signal = SIGHUP;
   CHECK(asked_to_stop(end) == SIGHUP);
-  end.stop_signal = SIGTERM;
+  end.stop.emplace().signal = SIGTERM;
   CHECK(asked_to_stop(end) == SIGTERM);
 }
 

@@ -17,6 +17,7 @@
 #include "loop/loop.h"
 #include "node/instance.h"
 #include "node/process.h"
+#include "report/wording.h"
 #include "supervise/signals.h"
 #include "supervise/spawn.h"
 
@@ -238,7 +239,7 @@ void Monitor::begin_attempt(unsigned number, bool is_last,
 void Monitor::end_attempt(const Verdict& verdict, const supervise::Ending& ending) {
   remember(past_attempts_, {.number = attempt_,
                             .code = verdict.code,
-                            .sentence = verdict.sentence,
+                            .sentence = wording::sentence(verdict),
                             .phases = std::exchange(phases_, {}),
                             .first_worker_at = ending.workers.first_at,
                             .end = steady_clock::now()});

@@ -21,6 +21,7 @@
 #include "node/process.h"
 #include "node/shared_memory.h"
 #include "node/slurm_step.h"
+#include "report/wording.h"
 #include "run/attempts.h"
 #include "run/before_start.h"
 #include "run/error_files.h"
@@ -32,6 +33,7 @@ namespace rankshim {
 namespace {
 
 using boost::asio::awaitable;
+using outcome::Cause;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
@@ -122,7 +124,7 @@ class Watchers final : public supervise::Observer {
   void command_ended(const supervise::Ending& ending) override {
     monitor_.command_ended();
     monitor_.ended(ending.pid, ending.started_at);
-    if (whole_ == nullptr || ending.stop_signal) return;
+    if (whole_ == nullptr || ending.stop) return;
     const Details details = errors_.gather(ending);
     whole_->tell_end(judge_(ending, details));
   }
@@ -144,19 +146,16 @@ bool is_tried_again(Attempts& attempts, const WholeJob* whole, Verdict& verdict,
   if (whole != nullptr) {
     stop = whole->stop();
   } else {
-    stop = stop_of(verdict);
+    stop = link::Stop{.culprit = culprit_of(verdict)};
     attempts.decide(*stop, steady_clock::now());
   }
-  if (stop && attempts.of_the_job() && !stop->note.empty())
-    verdict.sentence += "; it is not started again: " + stop->note;
+  if (stop && attempts.of_the_job() && !stop->note.empty()) wording::add_not_restarted(verdict, stop->note);
   if (!stop || !stop->again) return false;
-  const bool stopped = (ending.stop_signal && ending.stopped_because.empty()) || ending.signal_after_order ||
-                       (ending.late_signal && supervise::asks_to_stop(*ending.late_signal)) ||
-                       verdict.cause == Cause::stopped;
+  const bool stopped = ending.stopped_from_outside() || verdict.cause == Cause::stop_requested;
   if (stopped)
-    verdict.sentence += "; it is not started again: this node was asked to stop";
+    wording::add_not_restarted(verdict, "this node was stopped");
   else if (!ending.left_behind.empty())
-    verdict.sentence += "; it is not started again: not even KILL has ended all of its processes";
+    wording::add_not_restarted(verdict, "not even SIGKILL has ended all of its processes");
   return !stopped && ending.left_behind.empty();
 }
 
@@ -256,7 +255,7 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
     if (!is_tried_again(all.attempts, whole, verdict, ending))
       co_return co_await conclude(run, verdict, &job, &ending, details);
     all.attempts.next(steady_clock::now());
-    log::warn("{}; all are started again, {}", verdict.sentence, all.attempts.progress());
+    log::warn("{}; next: {}", wording::sentence(verdict), all.attempts.progress());
     run.monitor.end_attempt(verdict, ending);
     if (all.memory) free_shared_memory(*all.memory);
     co_await wait_for_accelerators(run);
@@ -299,7 +298,8 @@ std::optional<Job> resolve_for_others(const Run& run, const std::vector<std::str
 /// This end is one of this node's own, for which the others would wait. A node that is asked to stop can be
 /// replaced by another.
 bool is_own_fault(const Verdict& verdict) {
-  return verdict.cause == Cause::none || verdict.cause == Cause::config;
+  return verdict.cause == Cause::configuration || verdict.cause == Cause::system ||
+         verdict.cause == Cause::exited;
 }
 
 /// Sets `job` once it is known, and `meets` once the other nodes are sought.
@@ -314,7 +314,7 @@ awaitable<int> run_stages(const Run& run, const std::vector<std::string>& argume
   FoundTorch torch;
   if (!run.only_wait) {
     if (!job->choice.missing.empty())
-      throw early_end(exit_code::not_found, Cause::none, Anchor::none, job->choice.missing);
+      throw early_end(exit_code::not_found, Cause::system, Anchor::none, job->choice.missing);
     torch = co_await check_python(run, *job);
   }
   Common all{.arguments = arguments,
@@ -333,9 +333,7 @@ awaitable<int> run_stages(const Run& run, const std::vector<std::string>& argume
       whole = co_await join_job(run, *job, all.attempts, all.reached);
     } catch (EarlyEnd& end) {
       if (const auto& past = run.monitor.past_attempts(); !past.empty())
-        end.verdict.sentence += fmt::format("{}; this was {}, after an end: {}",
-                                            end.verdict.cause == Cause::stopped ? " again" : "",
-                                            all.attempts.progress(), past.back().sentence);
+        wording::add_last_attempt(end.verdict, all.attempts.progress(), past.back().sentence);
       throw;
     }
     if (run.only_wait) {
@@ -358,7 +356,7 @@ awaitable<int> run_whole(const Run& run, const std::vector<std::string>& argumen
   } catch (EarlyEnd& thrown) {
     end = std::move(thrown);
   } catch (const boost::system::system_error& error) {
-    end = early_end(exit_code::system, Cause::none, Anchor::system,
+    end = early_end(exit_code::system, Cause::system, Anchor::system,
                     fmt::format("the system refused a resource that supervising a process needs: {}",
                                 loop::reason(error)));
   }

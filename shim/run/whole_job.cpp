@@ -17,11 +17,14 @@
 #include "base/signals.h"
 #include "base/text.h"
 #include "loop/loop.h"
+#include "report/wording.h"
 #include "run/before_start.h"
 
 namespace rankshim {
 
 using boost::asio::awaitable;
+using outcome::Cause;
+using outcome::Culprit;
 using std::chrono::steady_clock;
 
 namespace {
@@ -32,10 +35,27 @@ std::chrono::milliseconds time_to_come(const Run& run) {
          run.settings.time(Option::grace).value_or(std::chrono::seconds(30));
 }
 
-/// The anchor of an end because of another node.
-Anchor anchor_of(const link::Stop& stop) {
-  if (stop.drained()) return Anchor::node_stopped;
-  return stop.lost() ? Anchor::node_lost : Anchor::node_failed;
+/// The anchor of an end that a node has caused for all.
+Anchor anchor_of(const Culprit& culprit) {
+  if (culprit.cause == Cause::stop_requested) return Anchor::node_stopped;
+  return culprit.cause == Cause::node_lost ? Anchor::node_lost : Anchor::node_failed;
+}
+
+/// This node's end because of another one.
+void set_stopped_for(Verdict& verdict, const link::Stop& stop) {
+  verdict.code = exit_code::peer;
+  verdict.cause = Cause::peer_lost;
+  verdict.anchor = anchor_of(stop.culprit);
+  verdict.culprit = stop.culprit;
+  verdict.others = stop.others;
+  verdict.of_several = verdict.is_linked = verdict.stopped_for_culprit = true;
+  verdict.root.reset();
+}
+
+/// It did not fail by itself: it is to blame by what all nodes know (outcome/judge.h).
+bool is_found(const Culprit& culprit) {
+  return culprit.cause == Cause::hang || culprit.cause == Cause::exited_early ||
+         culprit.cause == Cause::node_lost;
 }
 
 /// The token of --job-token-file, if there is one.
@@ -86,20 +106,20 @@ link::Options plan_link(const Run& run, const Job& job, const StaticNode& node,
 /// The end of a meeting that failed after that time.
 EarlyEnd end_of(const link::Refuse& refuse, const Topology& topology, std::chrono::milliseconds time) {
   if (refuse.code == exit_code::peer) {
-    const link::Stop stop{refuse.culprit.value_or(outcome::Culprit{.cause = outcome::Cause::stop_requested})};
-    EarlyEnd end = early_end(refuse.code, Cause::peer, anchor_of(stop), refuse.sentence);
-    if (refuse.culprit) end.verdict.ended_for = stop;
+    EarlyEnd end = early_end(refuse.code, Cause::peer_lost, Anchor::node_stopped, refuse.sentence);
+    if (refuse.culprit) set_stopped_for(end.verdict, {.culprit = *refuse.culprit});
     return end;
   }
   const bool late = refuse.code == exit_code::unreachable;
   if (refuse.anchor != Anchor::none)
-    return early_end(refuse.code, Cause::wait, refuse.anchor, refuse.sentence);
+    return early_end(refuse.code, Cause::unreachable, refuse.anchor, refuse.sentence);
   std::vector<std::string> own;
   for (const Fact fact : {Fact::nnodes, Fact::node_rank, Fact::master_port})
     if (const auto& value = topology.facts[fact]) own.push_back(in_words(fact, *value));
   const std::string where =
       late ? fmt::format("; waited {} at {}", format_time(time), topology.master()->text()) : "";
-  return early_end(late ? refuse.code : exit_code::configuration, late ? Cause::wait : Cause::config,
+  return early_end(late ? refuse.code : exit_code::configuration,
+                   late ? Cause::unreachable : Cause::configuration,
                    late ? Anchor::nodes_missing : Anchor::nodes_differ,
                    fmt::format("{}{}; this node has {}; compare rankshim explain on all nodes",
                                refuse.sentence, where, joined(own)));
@@ -111,7 +131,7 @@ awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attemp
   using namespace boost::asio::experimental::awaitable_operators;
   const auto token = job_token(run);
   if (const auto* faults = std::get_if<Faults>(&token))
-    throw early_end(exit_code::configuration, Cause::config, Anchor::none, to_line(faults->front()));
+    throw early_end(exit_code::configuration, Cause::configuration, Anchor::none, to_line(faults->front()));
   const std::string_view must = run.preflight ? "preflight" : job.choice.link_demanded_by;
   StaticNode& node = std::get<StaticNode>(job.topology.part);
   std::shared_ptr<link::Link> link;
@@ -121,7 +141,7 @@ awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attemp
   } catch (const boost::system::system_error& error) {
     if (!must.empty())
       throw early_end(
-          exit_code::system, Cause::none, Anchor::no_link,
+          exit_code::system, Cause::system, Anchor::no_link,
           fmt::format("the system refused what the link of the nodes needs, which {} asks for: {}", must,
                       loop::reason(error)));
     log::warn("the job goes on without a link between its nodes: {}", loop::reason(error));
@@ -151,7 +171,7 @@ awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attemp
   const auto& refuse = std::get<link::Refuse>(met);
   if (refuse.code != 0) throw end_of(refuse, job.topology, time);
   if (!must.empty())
-    throw early_end(exit_code::configuration, Cause::config, Anchor::no_link,
+    throw early_end(exit_code::configuration, Cause::configuration, Anchor::no_link,
                     fmt::format("the nodes cannot be linked, which {} asks for: {}", must, refuse.sentence));
   log::warn("the job goes on without a link between its nodes: {}; --link on makes this an error",
             refuse.sentence);
@@ -221,7 +241,7 @@ awaitable<bool> tell_early_end(const Run& run, const Job& job, const Verdict& ve
   log::info("telling the other nodes that this one cannot take part: at most {}", format_time(patience));
   try {
     const auto link = link::Link::make(run.io, std::move(plan));
-    link->report_failure({.cause = outcome::Cause::exited, .code = verdict.code, .text = verdict.sentence});
+    link->report_failure(culprit_of(verdict));
     const auto met = co_await (link->meet(steady_clock::now() + patience) || next_end(run));
     if (const auto* signal = std::get_if<supervise::Signal>(&met)) {
       run.signals.drop();  // else the post-stop hook would get it
@@ -262,10 +282,10 @@ void WholeJob::begin(const std::shared_ptr<supervise::Launcher>& launcher) {
   link_->on_stop([this, watched = std::weak_ptr(launcher)](const link::Stop& stop) {
     stop_ = stop;
     if (gathers_ && stop.failed()) return;  // each node's command has ended
-    const std::string why = stop.sentence();
     const auto launcher = watched.lock();
-    log::warn("{}; this node {}", why, launcher != nullptr ? "stops too" : "has ended already");
-    if (launcher != nullptr) launcher->give({.kind = supervise::Order::Kind::stop, .why = why});
+    log::warn("{}; this node {}", in_words(stop.culprit),
+              launcher != nullptr ? "is stopped too" : "had ended already");
+    if (launcher != nullptr) launcher->give({.kind = supervise::Order::Kind::stop, .why = {}});
   });
   link_->on_look([watched = std::weak_ptr(launcher)] {
     const auto launcher = watched.lock();
@@ -273,13 +293,13 @@ void WholeJob::begin(const std::shared_ptr<supervise::Launcher>& launcher) {
   });
 }
 
-void WholeJob::worker_failed(const outcome::Culprit& failure) {
+void WholeJob::worker_failed(const Culprit& failure) {
   told_failure_ = true;
   link_->report_failure(failure);
 }
 
 awaitable<void> WholeJob::give_up(std::string why) {
-  worker_failed({.cause = outcome::Cause::exited, .code = exit_code::system, .text = std::move(why)});
+  worker_failed({.cause = Cause::system, .code = exit_code::system, .text = std::move(why)});
   co_await link_->finish({.code = exit_code::system});
 }
 
@@ -309,59 +329,61 @@ awaitable<std::optional<int>> WholeJob::wait_for_others(const Run& run, const li
 }
 
 awaitable<void> WholeJob::finish(const Run& run, Verdict& verdict, const supervise::Ending& ending) {
-  const auto own_stop = ending.signal_after_order        ? ending.signal_after_order
-                        : ending.stopped_because.empty() ? ending.stop_signal
-                                                         : std::nullopt;
-  const bool late = ending.late_signal && supervise::asks_to_stop(*ending.late_signal);
-  tell_end(verdict, late ? ending.late_signal : own_stop);
-  verdict.sentence = link::with_node_names(verdict.sentence, link_->nodes());
-  if (verdict.code == 0 && !stop_) {
+  const std::optional<int> own_stop = ending.stopped_from_outside();
+  tell_end(verdict, own_stop);
+  verdict.is_linked = true;
+  if (verdict.root)
+    verdict.root->culprit.text = link::with_node_names(verdict.root->culprit.text, link_->nodes());
+  if (!stop_ && !own_stop) {
     run.monitor.enter("finish", "the other nodes' ends");
-    if (verdict.root) log::warn("{}; this node waits for the others", verdict.sentence);
+    if (verdict.root) log::warn("{}; this node waits for the others", wording::sentence(verdict));
   }
   const std::optional<int> signal =
       co_await wait_for_others(run, {verdict.code, ends_of(ending.workers.ends)});
+  if (stop_ && !own_stop) add_stop(verdict);
+  if (signal) add_signal(run, verdict, *signal);
+}
 
-  const bool is_for_another = stop_ && stop_->culprit.node != node_rank_ && !own_stop;
-  // This node's workers did not fail by themselves: what they did is known from the others.
-  const bool is_blamed = stop_ && stop_->culprit.node == node_rank_ && !own_stop && stop_->is_found();
-  const bool starts_again = (is_for_another || is_blamed) && stop_->again;
-  const bool had_ended = ending.stopped_because.empty();
-  if (is_for_another)
-    verdict.sentence = stop_->sentence() +
-                       (had_ended ? "; this node had already ended: " : "; this node was ended for it: ") +
-                       verdict.sentence;
-  else if (is_blamed)
-    verdict.sentence = stop_->sentence() + "; " + verdict.sentence;
-  else if (stop_ && stop_->culprit.node == node_rank_ && !verdict.point.empty())
-    verdict.sentence = verdict.sentence.substr(verdict.point.size()) + "; no other node had failed before";
-  if (signal && (starts_again || (!stop_ && verdict.cause != Cause::stopped)))
-    verdict.sentence +=
-        fmt::format("; {} came while it waited for the other nodes", supervise::signal_name(*signal));
-  if (signal && (starts_again || (!stop_ && verdict.code == 0))) {
-    run.signals.drop();
-    verdict =
-        early_end(exit_code::signal_base + *signal, Cause::stopped, Anchor::none, verdict.sentence).verdict;
-  } else if (stop_ && gathers_ && verdict.code != 0 && !own_stop) {
-    verdict.sentence = stop_->sentence();
-  } else if (is_blamed) {
-    const bool hung = stop_->culprit.cause == outcome::Cause::hang;
-    verdict =
-        early_end(hung ? exit_code::hang : exit_code::peer, Cause::peer, anchor_of(*stop_), verdict.sentence)
-            .verdict;
-    verdict.ended_for = stop_;
-  } else if (is_for_another) {
-    verdict = early_end(exit_code::peer, Cause::peer, anchor_of(*stop_), verdict.sentence).verdict;
-    verdict.ended_for = stop_;
+/// What ended the whole job becomes the verdict, unless it is this node's own failure, or a check, which
+/// reports its own end everywhere.
+void WholeJob::add_stop(Verdict& verdict) {
+  const Culprit& culprit = stop_->culprit;
+  const bool is_here = culprit.node == node_rank_;
+  if (!is_here && !(gathers_ && verdict.code != 0)) {
+    set_stopped_for(verdict, *stop_);
+    verdict.stopped_for_culprit = !gathers_;
+    return;
   }
+  verdict.culprit = culprit;
+  verdict.others = stop_->others;
+  verdict.of_several = true;
+  verdict.anchor = anchor_of(culprit);
+  if (!is_here || !is_found(culprit)) return;
+  // What its workers did is known from the others.
+  verdict.cause = culprit.cause;
+  verdict.code = culprit.cause == Cause::hang ? exit_code::hang : exit_code::peer;
+  verdict.root.reset();
+}
+
+/// A signal that came while this node waited for the others' ends stops it, if its part of the job was done.
+void WholeJob::add_signal(const Run& run, Verdict& verdict, int signal) {
+  const bool starts_again = verdict.stopped_for_culprit && stop_->again;
+  if (!starts_again && (stop_ || verdict.cause == Cause::stop_requested)) return;
+  wording::add_signal_while_waiting(verdict, signal);
+  if (!starts_again && verdict.code != 0) return;
+  run.signals.drop();
+  verdict.code = exit_code::signal_base + signal;
+  verdict.cause = Cause::stop_requested;
+  verdict.anchor = Anchor::none;
+  verdict.root.reset();
 }
 
 /// A stop after a failure matters where all would be started again.
 void WholeJob::tell_end(const Verdict& verdict, std::optional<int> stop_signal) {
   if (verdict.code == 0 && !stop_) return;
-  const bool stopped = verdict.cause == Cause::stopped;
+  const bool stopped = verdict.cause == Cause::stop_requested;
   if (!stop_ && !told_stop_ && !stopped && !std::exchange(told_failure_, true))
-    link_->report_failure(stop_of(verdict).culprit);
+    link_->report_failure(culprit_of(verdict));
   if ((stop_signal || (stopped && !stop_)) && !std::exchange(told_stop_, true))
     link_->report_stop(stop_signal.value_or(SIGTERM));
 }

@@ -62,6 +62,9 @@ class WholeJob {
   /// The signal that ended the wait, if one did. What ended the job is in stop_ afterwards.
   boost::asio::awaitable<std::optional<int>> wait_for_others(const Run& run, const link::Done& done);
 
+  void add_stop(Verdict& verdict);
+  void add_signal(const Run& run, Verdict& verdict, int signal);
+
   std::shared_ptr<link::Link> link_;
   const unsigned node_rank_;
   const bool restarts_;

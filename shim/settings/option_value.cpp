@@ -52,21 +52,33 @@ std::optional<Variables> parse_variables(std::string_view text) {
 
 using ExitCode = std::uint8_t;
 
-constexpr std::array<std::string_view, 6> cause_words = {"", "oom", "wait", "config", "stopped", "peer"};
+/// What --exit-map can change. "peer": this node ended because of another one, or of a worker elsewhere.
+constexpr auto exit_map_words = std::to_array<CauseWord>({
+    {"oom", outcome::Cause::out_of_memory},
+    {"wait", outcome::Cause::unreachable},
+    {"config", outcome::Cause::configuration},
+    {"stopped", outcome::Cause::stop_requested},
+    {"peer", outcome::Cause::peer_lost},
+    {"peer", outcome::Cause::timed_out},
+    {"peer", outcome::Cause::node_lost},
+    {"peer", outcome::Cause::hang},
+    {"peer", outcome::Cause::exited_early},
+});
 
 /// An end by one of these need not be tried again.
-constexpr auto permanent_words = std::to_array<std::pair<std::string_view, outcome::Cause>>({
+constexpr auto permanent_words = std::to_array<CauseWord>({
     {"oom", outcome::Cause::out_of_memory},
     {"exception", outcome::Cause::exception},
     {"signal", outcome::Cause::signalled},
     {"lost", outcome::Cause::node_lost},
 });
 
-std::optional<Ends> parse_permanent(std::string_view text) {
-  std::array<std::string_view, permanent_words.size()> words;
-  std::ranges::transform(permanent_words, words.begin(), [](const auto& row) { return row.first; });
-  return Ends::parse(text, words);
+std::string_view word_in(std::span<const CauseWord> words, outcome::Cause cause) {
+  const auto row = std::ranges::find(words, cause, &CauseWord::cause);
+  return row == words.end() ? std::string_view() : row->word;
 }
+
+std::optional<Ends> parse_permanent(std::string_view text) { return Ends::parse(text, permanent_words); }
 
 /// What a function reads from a text. One that only checks it is for a fact's value, which the topology reads
 /// as a text because it can come from elsewhere too.
@@ -127,13 +139,9 @@ bool is_choice(const OptionInfo& option) { return &rule_of(option) == &kinds::ch
 
 }  // namespace
 
-std::string_view word_of_permanent(outcome::Cause cause) {
-  const auto row =
-      std::ranges::find_if(permanent_words, [cause](const auto& one) { return one.second == cause; });
-  return row == permanent_words.end() ? std::string_view() : row->first;
-}
+std::string_view word_of_permanent(outcome::Cause cause) { return word_in(permanent_words, cause); }
 
-std::string_view word(Cause cause) { return cause_words[static_cast<std::size_t>(cause)]; }
+std::string_view word_of_exit_map(outcome::Cause cause) { return word_in(exit_map_words, cause); }
 
 std::string one_of(std::string_view choices, std::string_view instead) {
   std::vector<std::string_view> known;
@@ -154,17 +162,18 @@ std::string wanted(const OptionInfo& option, std::string_view instead) {
 
 char separator(const OptionInfo& option) { return rule_of(option).separator; }
 
-std::optional<Ends> Ends::parse(std::string_view text, std::span<const std::string_view> causes) {
+std::optional<Ends> Ends::parse(std::string_view text, std::span<const CauseWord> words) {
   Ends ends;
   while (!text.empty()) {
     const std::string_view item = take_part(text, ",");
     if (const auto codes = number_range<ExitCode>(item)) {
       ends.codes_.push_back(*codes);
-    } else if (!item.empty() && contains(causes, item)) {
-      ends.causes_.emplace_back(item);
-    } else {
-      return std::nullopt;
+      continue;
     }
+    const std::size_t known = ends.causes_.size();
+    for (const auto& [word, cause] : words)
+      if (word == item) ends.causes_.push_back(cause);
+    if (ends.causes_.size() == known) return std::nullopt;
   }
   return ends;
 }
@@ -174,7 +183,7 @@ bool Ends::has_code(int code) const {
       codes_, [code](const auto& range) { return range.first <= code && code <= range.second; });
 }
 
-bool Ends::has_cause(std::string_view cause) const { return contains(causes_, cause); }
+bool Ends::has_cause(outcome::Cause cause) const { return contains(causes_, cause); }
 
 std::optional<ExitMap> ExitMap::parse(std::string_view text) {
   ExitMap map;
@@ -182,16 +191,16 @@ std::optional<ExitMap> ExitMap::parse(std::string_view text) {
     std::string_view to = take_part(text, ",");
     const std::string_view from = take_part(to, "=");
     const auto code = parse_number<ExitCode>(to);
-    auto ends = Ends::parse(from, cause_words);
+    auto ends = Ends::parse(from, exit_map_words);
     if (from.empty() || !ends || !code) return std::nullopt;
     map.rules_.emplace_back(std::move(*ends), *code);
   }
   return map;
 }
 
-int ExitMap::apply(Cause cause, int code) const {
+int ExitMap::apply(outcome::Cause cause, int code) const {
   for (const auto& [ends, to] : rules_)
-    if (ends.has_cause(word(cause))) return to;
+    if (ends.has_cause(cause)) return to;
   for (const auto& [ends, to] : rules_)
     if (ends.has_code(code)) return to;
   return code;

@@ -19,34 +19,30 @@
 
 namespace rankshim {
 
-/// Why rankshim ends, if that is more than the command's end.
-enum class Cause : std::uint8_t {
-  none,
-  oom,      ///< out of memory: a process was killed for it
-  wait,     ///< the master was not reachable in time
-  config,   ///< the environment or configuration is incomplete or contradictory
-  stopped,  ///< a stop was requested
-  peer,     ///< a worker of another node was lost (lost_peer.h)
-};
-
-/// As `--exit-map` names it; empty for `none`.
-std::string_view word(Cause cause);
+/// As `--exit-map` and the log name it; empty if they have no name for it.
+std::string_view word_of_exit_map(outcome::Cause cause);
 
 /// As `--permanent` names it; empty if it has no name for it.
 std::string_view word_of_permanent(outcome::Cause cause);
 
+/// An option's word for a cause; several causes may have the same one.
+struct CauseWord {
+  std::string_view word;
+  outcome::Cause cause;
+};
+
 /// `--permanent`: exit codes, ranges of them and causes, separated by commas.
 class Ends {
  public:
-  /// Returns nothing if the text does not have that form.
-  static std::optional<Ends> parse(std::string_view text, std::span<const std::string_view> causes);
+  /// nullopt if the text does not have that form.
+  static std::optional<Ends> parse(std::string_view text, std::span<const CauseWord> words);
 
   [[nodiscard]] bool has_code(int code) const;
-  [[nodiscard]] bool has_cause(std::string_view cause) const;
+  [[nodiscard]] bool has_cause(outcome::Cause cause) const;
 
  private:
   std::vector<std::pair<int, int>> codes_;
-  std::vector<std::string> causes_;
+  std::vector<outcome::Cause> causes_;
 };
 
 /// `--exit-map`: FROM[-TO]=CODE or CAUSE=CODE, separated by commas. The rule for a cause comes before one for
@@ -57,7 +53,7 @@ class ExitMap {
   static std::optional<ExitMap> parse(std::string_view text);
 
   /// The code to exit with.
-  [[nodiscard]] int apply(Cause cause, int code) const;
+  [[nodiscard]] int apply(outcome::Cause cause, int code) const;
 
  private:
   std::vector<std::pair<Ends, int>> rules_;

@@ -276,13 +276,13 @@ TEST_CASE("an empty variable counts as not set, and Kubernetes' service links ar
 TEST_CASE("the exit map changes numbers, ranges and causes, a cause first") {
   const auto map = ExitMap::parse("3=0,64-78=1,stopped=0,wait=200,peer=201");
   REQUIRE(map);
-  CHECK(map->apply(Cause::none, 3) == 0);
-  CHECK(map->apply(Cause::none, 70) == 1);
-  CHECK(map->apply(Cause::none, 4) == 4);
-  CHECK(map->apply(Cause::stopped, 143) == 0);
-  CHECK(map->apply(Cause::wait, 75) == 200);
-  CHECK(map->apply(Cause::peer, 1) == 201);
-  CHECK(map->apply(Cause::config, 78) == 1);
+  CHECK(map->apply(outcome::Cause::none, 3) == 0);
+  CHECK(map->apply(outcome::Cause::none, 70) == 1);
+  CHECK(map->apply(outcome::Cause::none, 4) == 4);
+  CHECK(map->apply(outcome::Cause::stop_requested, 143) == 0);
+  CHECK(map->apply(outcome::Cause::unreachable, 75) == 200);
+  CHECK(map->apply(outcome::Cause::peer_lost, 1) == 201);
+  CHECK(map->apply(outcome::Cause::configuration, 78) == 1);
   for (const char* wrong : {"3", "a=1", "3=", "5-3=1", "300=1", "1=256"}) CHECK_FALSE(ExitMap::parse(wrong));
 }
 

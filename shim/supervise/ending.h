@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "node/process.h"
+#include "outcome/outcome.h"
+#include "supervise/signals.h"
 #include "supervise/spawn.h"
 
 namespace rankshim::supervise {
@@ -98,9 +100,8 @@ struct Ending {
   int number = 0;
   SpawnFailure failure;
   std::string interpreter;  ///< the one that is missing (SpawnFailure::interpreter), if it is known
-  /// The first signal that requested a stop while the command ran, before Policy::rewrite.
-  std::optional<int> stop_signal;
-  std::string stopped_because;  ///< why an order stopped it, as if stop_signal had come; empty: a signal did
+  /// The first stop while the command ran; its signal is the one before Policy::rewrite.
+  std::optional<outcome::StopRequest> stop;
   std::optional<int> signal_after_order;  ///< a stop signal that came after that order
   /// The first signal after the command's end that would have ended rankshim, or a stop signal that was not
   /// passed on before the end; for a hook, also one that came while it ran.
@@ -114,10 +115,17 @@ struct Ending {
   std::string left_behind;  ///< what not even KILL ended: "17 (dd, state D, in folio_wait_bit), …"
   pid_t pid = 0;            ///< the command's; 0 if it was not started
   std::chrono::milliseconds ran{0};
-  std::chrono::steady_clock::time_point started_at;                 ///< just before the command was started
-  std::optional<std::chrono::steady_clock::time_point> ended_at;    ///< when the command had ended
-  std::optional<std::chrono::steady_clock::time_point> stopped_at;  ///< when stop_signal was passed on
+  std::chrono::steady_clock::time_point started_at;               ///< just before the command was started
+  std::optional<std::chrono::steady_clock::time_point> ended_at;  ///< when the command had ended
   WorkerRecord workers;
+
+  /// The signal by which somebody outside stopped this node, at any time; nullopt if nobody did.
+  [[nodiscard]] std::optional<int> stopped_from_outside() const {
+    if (late_signal && asks_to_stop(*late_signal)) return late_signal;
+    const bool by_order = stop && stop->by == outcome::StopRequest::By::order;
+    if (by_order || !stop) return signal_after_order;
+    return stop->signal;
+  }
 };
 
 /// The exit code that tells of this end: the command's own, 128 + its signal, 127 or 126 if it was not found

@@ -57,7 +57,7 @@ TEST_CASE("where memory is refused signals are passed on and the end is the comm
     const Ending ending = command.ending();
     CHECK(ending.kind == Ending::Kind::exited);
     CHECK(ending.number == 9);
-    CHECK(ending.stop_signal == SIGTERM);
+    CHECK(ending.stop.value().signal == SIGTERM);
   }
 }
 

@@ -113,7 +113,7 @@ TEST_CASE("the first worker that fails ends the others, and is how all ended", "
     const Ending ending = workers->ending();
     CHECK(ending.kind == Kind::exited);
     CHECK(ending.number == 42);
-    CHECK_FALSE(ending.stop_signal);
+    CHECK_FALSE(ending.stop);
     CHECK_FALSE(ending.killed_by_us);
   }
 }
@@ -141,7 +141,7 @@ TEST_CASE("a stop reaches each worker once, and none is asked again when another
     workers->signal(SIGTERM);
     CHECK(workers.lines(5) == Lines{"asked 0", "asked 1", "asked 2", "saving", "saving"});
     const Ending ending = workers->ending();
-    CHECK(ending.stop_signal == SIGTERM);
+    CHECK(ending.stop.value().signal == SIGTERM);
     CHECK(ending.number == 3);
     CHECK(workers->line().empty());
   }

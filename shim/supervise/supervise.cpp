@@ -28,6 +28,7 @@
 namespace rankshim::supervise {
 namespace {
 
+using outcome::StopRequest;
 using std::chrono::milliseconds;
 using Clock = SignalQueue::Clock;
 using Deadline = SignalQueue::Deadline;
@@ -90,7 +91,7 @@ class Supervisor {
   void on_signal(const Signal& arrived);
   void on_running_signal(const Signal& signal, bool stop, int arrived);
   void hurry(int signal);
-  void begin_stop(int signal, std::optional<milliseconds> grace);
+  void begin_stop(const StopRequest& stop, std::optional<milliseconds> grace);
   void take_orders();
 
   void reap();
@@ -276,9 +277,10 @@ void Supervisor::on_running_signal(const Signal& signal, bool stop, int arrived)
               by_nohup ? " (nohup)" : "");
     return;
   }
-  if (!ending_.stopped_because.empty() && !ending_.signal_after_order) ending_.signal_after_order = arrived;
+  const bool ordered = ending_.stop && ending_.stop->by == StopRequest::By::order;
+  if (ordered && !ending_.signal_after_order) ending_.signal_after_order = arrived;
   const bool interrupted = std::exchange(interrupted_, interrupted_ || arrived == SIGINT);
-  if (!ending_.stop_signal) {
+  if (!ending_.stop) {
     pass_on();
     secondary([&] {
       std::string what = signal_name(arrived) + " received and passed on";
@@ -286,7 +288,7 @@ void Supervisor::on_running_signal(const Signal& signal, bool stop, int arrived)
       if (policy_.grace) what += "; what is left in " + seconds(*policy_.grace) + " is killed";
       log::info("{}", what);
     });
-    begin_stop(arrived, policy_.grace);
+    begin_stop({StopRequest::By::signal, arrived, Clock::now()}, policy_.grace);
   } else if (interrupted && arrived == SIGINT && (launcher_.stops_workers() || starts_workers_)) {
     kill_all("a second SIGINT");
   } else if (launcher_.stops_workers()) {
@@ -308,11 +310,10 @@ void Supervisor::hurry(int signal) {
 }
 
 /// The first stop was passed on.
-void Supervisor::begin_stop(int signal, std::optional<milliseconds> grace) {
-  ending_.stop_signal = signal;
-  ending_.stopped_at = Clock::now();
+void Supervisor::begin_stop(const StopRequest& stop, std::optional<milliseconds> grace) {
+  ending_.stop = stop;
   if (grace) kill_in(*grace);
-  tell([&](Observer& one) { one.stop_passed_on(signal, policy_.grace); });
+  tell([&](Observer& one) { one.stop_passed_on(stop.signal, policy_.grace); });
 }
 
 void Supervisor::take_orders() {
@@ -323,10 +324,9 @@ void Supervisor::take_orders() {
         name_hanging(forwarder_.everything(), order->why);
         break;
       case Order::Kind::stop:
-        if (ending_.stop_signal) break;
-        ending_.stopped_because = std::move(order->why);
+        if (ending_.stop) break;
         forwarder_.pass_on({.number = SIGTERM}, true);
-        begin_stop(SIGTERM, patience());
+        begin_stop({StopRequest::By::order, SIGTERM, Clock::now()}, patience());
         break;
       case Order::Kind::kill:
         kill_all(order->why);
@@ -358,7 +358,7 @@ void Supervisor::reap() {
   } else if (command_ended() && forwarder_.nothing_left()) {
     progress_ = Progress::finished;
   } else if (progress_ == Progress::leftovers && !looked_at_leftovers_ && !saved_) {
-    begin_leftovers(ending_.stop_signal ? patience() : policy_.leftover_grace);  // there is one grace for all
+    begin_leftovers(ending_.stop ? patience() : policy_.leftover_grace);  // there is one grace for all
   } else if (progress_ == Progress::leftovers && looked_at_leftovers_ && reaped != 0) {
     forwarder_.stop_what_is_left(false);
   }
@@ -413,7 +413,7 @@ void Supervisor::record_failed_start(SpawnFailure failed) {
 
 /// The other workers would wait for one that is gone. A stop that was passed on has reached them already.
 void Supervisor::end_other_workers() {
-  if (ending_.stop_signal) return;
+  if (ending_.stop) return;
   kill_in(patience());
   forwarder_.pass_on({.number = SIGTERM}, true);
   log::info("a worker has failed; the others are asked to stop, and are killed in {}", seconds(patience()));
@@ -424,9 +424,8 @@ void Supervisor::on_command_end(int status) {
   forwarder_.drop_kept();
   // The terminal signalled the command, and not rankshim.
   if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGQUIT) &&
-      (terminal_.descriptor() >= 0 || policy_.ctty) && !starts_workers_ && !ending_.stop_signal) {
-    ending_.stop_signal = WTERMSIG(status);
-    ending_.stopped_at = Clock::now();
+      (terminal_.descriptor() >= 0 || policy_.ctty) && !starts_workers_ && !ending_.stop) {
+    ending_.stop = {StopRequest::By::signal, WTERMSIG(status), Clock::now()};
     if (policy_.grace) kill_in(*policy_.grace);
   }
   terminal_.take_back();  // otherwise what is left would get a Ctrl-C that is meant for rankshim now
@@ -444,8 +443,7 @@ void Supervisor::on_command_end(int status) {
 /// A notice that ends the command (Slurm's USR1, which reaches a shell directly) does not ask those to stop
 /// that handle it: they save their state.
 void Supervisor::leave_time_to_save(int signal) {
-  if (progress_ != Progress::leftovers || ending_.stop_signal || (policy_.worker_signals & bit(signal)) == 0)
-    return;
+  if (progress_ != Progress::leftovers || ending_.stop || (policy_.worker_signals & bit(signal)) == 0) return;
   std::vector<Process> saving = forwarder_.everything();
   std::erase_if(saving, [signal](const Process& process) {
     const std::optional<SignalMasks> masks = signal_masks(process.pid);
@@ -465,7 +463,7 @@ void Supervisor::begin_leftovers(milliseconds grace) {
   ending_.leftovers = static_cast<unsigned>(std::ranges::count_if(left, &Process::alive));
   forwarder_.stop_what_is_left(true);
   forwarder_.continue_stopped();
-  if (ending_.stop_signal && !policy_.grace)
+  if (ending_.stop && !policy_.grace)
     log::info("what the command left behind is asked to stop, and is killed in {}",
               seconds(grace_after_stop));
 }
@@ -488,10 +486,10 @@ void Supervisor::on_kill_due() {
   bool asked = false;
   secondary([&] { asked = asks_for_stacks(); });
   if (!asked)
-    kill_all(command_ended()       ? "what the command left behind did not end in time"
-             : ending_.stop_signal ? "the grace is over"
-             : failed_at_          ? "the other workers did not stop in time"
-                                   : "its time is over");
+    kill_all(command_ended() ? "what the command left behind did not end in time"
+             : ending_.stop  ? "the grace is over"
+             : failed_at_    ? "the other workers did not stop in time"
+                             : "its time is over");
 }
 
 /// Names what has not stopped, and asks those for their stacks that have a handler for ABRT: Python has one
@@ -511,7 +509,7 @@ bool Supervisor::asks_for_stacks() {
       const std::optional<SignalMasks> masks = signal_masks(process.pid);
       return masks && (masks->caught & bit(SIGABRT)) != 0;
     });
-  const bool is_late = (ending_.stop_signal || failed_at_) && !command_ended();
+  const bool is_late = (ending_.stop || failed_at_) && !command_ended();
   if (!able.empty() || (is_late && ending_.did_not_stop.empty()))
     name_hanging(left, able.empty() ? "" : ": asked for stacks by SIGABRT, then killed");
   if (able.empty()) return false;
@@ -525,9 +523,9 @@ bool Supervisor::asks_for_stacks() {
 void Supervisor::name_hanging(const std::vector<Process>& left, std::string_view what_now) {
   const std::string hanging = describe_hanging(left, launcher_.record().states);
   if (hanging.empty()) return;
-  const Clock::time_point since = command_ended()
-                                      ? ending_.ended_at.value_or(ending_.started_at)
-                                      : ending_.stopped_at.value_or(failed_at_.value_or(ending_.started_at));
+  Clock::time_point since = failed_at_.value_or(ending_.started_at);
+  if (ending_.stop) since = ending_.stop->when;
+  if (command_ended()) since = ending_.ended_at.value_or(ending_.started_at);
   const auto time = std::chrono::duration_cast<milliseconds>(Clock::now() - since);
   const std::string what = fmt::format("{} did not stop in {}", hanging, hours_and_minutes(time));
   if (!command_ended()) ending_.did_not_stop = what;

@@ -55,7 +55,7 @@ TEST_CASE("the command's exit code and signal are reported unchanged", "[supervi
       const Ending ending = run(mode, "exit " + std::to_string(code));
       CHECK(ending.kind == Kind::exited);
       CHECK(ending.number == code);
-      CHECK_FALSE(ending.stop_signal);
+      CHECK_FALSE(ending.stop);
     }
     for (const int signal : {SIGTERM, SIGKILL, SIGSEGV, SIGUSR1}) {
       const Ending ending = run(mode, "ulimit -c 0; kill -" + std::to_string(signal) + " $$");
@@ -107,7 +107,7 @@ TEST_CASE("every signal is passed on once, in its order", "[supervise]") {
       }
       const Ending ending = command.ending();
       CHECK(ending.number == 5);
-      CHECK(ending.stop_signal == SIGHUP);
+      CHECK(ending.stop.value().signal == SIGHUP);
       CHECK(command.line().empty());
     }
   }
@@ -122,7 +122,7 @@ TEST_CASE("a signal is passed on even if whom it has reached cannot be found out
     command.signal(signal);
     CHECK(command.line() == std::to_string(signal));
   }
-  CHECK(command.ending().stop_signal == SIGTERM);
+  CHECK(command.ending().stop.value().signal == SIGTERM);
 }
 
 TEST_CASE("a real-time signal arrives as often as it was queued, with its values in order", "[supervise]") {
@@ -226,7 +226,7 @@ TEST_CASE("without a grace a stop leaves the command all the time it wants", "[s
     CHECK(command.line() == "asked");
     CHECK(ending.kind == Kind::exited);
     CHECK(ending.number == 3);
-    CHECK(ending.stop_signal == SIGTERM);
+    CHECK(ending.stop.value().signal == SIGTERM);
     CHECK_FALSE(ending.killed_by_us);
   }
 }
@@ -248,7 +248,7 @@ TEST_CASE("when the grace is over everything is killed, in other sessions too", 
     CHECK(ending.kind == Kind::signalled);
     CHECK(ending.number == SIGKILL);
     CHECK(ending.killed_by_us);
-    CHECK(ending.stop_signal == SIGTERM);
+    CHECK(ending.stop.value().signal == SIGTERM);
     CHECK(command.line().empty());  // no process is left that could write
   }
 }
@@ -303,7 +303,7 @@ TEST_CASE("after a stop the leftovers have what remains of the grace", "[supervi
     const Ending ending = command.ending();
     CHECK(ending.kind == Kind::exited);
     CHECK(ending.number == 3);
-    CHECK(ending.stop_signal == SIGTERM);
+    CHECK(ending.stop.value().signal == SIGTERM);
     CHECK(ending.leftovers == 1);
     CHECK(ending.leftovers_killed == 1);
   }
@@ -322,7 +322,7 @@ TEST_CASE("INT kills what is left, TERM does not hurry it", "[supervise]") {
     const Ending ending = command.ending();
     CHECK(ending.number == 2);
     CHECK(ending.leftovers_killed == 1);
-    CHECK_FALSE(ending.stop_signal);
+    CHECK_FALSE(ending.stop);
     CHECK(command.line().empty());
   }
 }
@@ -497,7 +497,7 @@ TEST_CASE("a stop signal that was inherited as ignored stops nothing", "[supervi
     command.signal(SIGUSR2);  // ends it, without a grace that a stop would have started
     const Ending ending = command.ending();
     CHECK(ending.number == SIGUSR2);
-    CHECK_FALSE(ending.stop_signal);
+    CHECK_FALSE(ending.stop);
   }
 }
 
@@ -565,7 +565,7 @@ TEST_CASE("an order from outside stops the command as a TERM would, and its reas
     INFO(name(mode));
     const Ending ending = run(mode, "exec sleep 1000", policy);
     CHECK(ending.number == SIGTERM);
-    CHECK(ending.stop_signal == SIGTERM);
-    CHECK(ending.stopped_because == "node 3 has failed");
+    CHECK(ending.stop.value().signal == SIGTERM);
+    CHECK(ending.stop->by == rankshim::outcome::StopRequest::By::order);
   }
 }

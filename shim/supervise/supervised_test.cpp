@@ -34,17 +34,19 @@ constexpr int too_long_ms = 120'000;
 struct FlatEnding {
   Ending::Kind kind;
   int number, stop_signal;
+  bool ordered;
   bool killed_by_us, never_met;
   unsigned leftovers, leftovers_killed;
   long ran;
-  char call[16], path[512], because[64];
+  char call[16], path[512];
   bool interpreter;
 };
 
 FlatEnding flatten(const Ending& ending) {
   FlatEnding flat{ending.kind,
                   ending.number,
-                  ending.stop_signal.value_or(0),
+                  ending.stop ? ending.stop->signal : 0,
+                  ending.stop && ending.stop->by == rankshim::outcome::StopRequest::By::order,
                   ending.killed_by_us,
                   ending.workers.never_met,
                   ending.leftovers,
@@ -52,11 +54,9 @@ FlatEnding flatten(const Ending& ending) {
                   ending.ran.count(),
                   {},
                   {},
-                  {},
                   ending.failure.interpreter};
   ending.failure.call.copy(flat.call, sizeof(flat.call) - 1);
   ending.failure.path.copy(flat.path, sizeof(flat.path) - 1);
-  ending.stopped_because.copy(flat.because, sizeof(flat.because) - 1);
   return flat;
 }
 
@@ -179,9 +179,11 @@ Ending Supervised::ending() {
   ending.number = flat.number;
   ending.failure.call = flat.call;
   ending.failure.path = flat.path;
-  ending.stopped_because = flat.because;
   ending.failure.interpreter = flat.interpreter;
-  if (flat.stop_signal != 0) ending.stop_signal = flat.stop_signal;
+  if (flat.stop_signal != 0) {
+    ending.stop.emplace().signal = flat.stop_signal;
+    if (flat.ordered) ending.stop->by = rankshim::outcome::StopRequest::By::order;
+  }
   ending.killed_by_us = flat.killed_by_us;
   ending.workers.never_met = flat.never_met;
   ending.leftovers = flat.leftovers;

@@ -52,7 +52,7 @@ TEST_CASE("an agent without workers ends within two seconds of a stop", "[torchr
     const Ending ending = command.ending();
     CHECK(std::chrono::steady_clock::now() - start < 10s);  // else: never
     CHECK(ending.killed_by_us);
-    CHECK(ending.stop_signal == SIGINT);
+    CHECK(ending.stop.value().signal == SIGINT);
     CHECK(command.line().empty());
   }
 }

@@ -1,0 +1,213 @@
+#include "report/wording.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <vector>
+
+#include "base/duration.h"
+#include "base/fault.h"
+#include "base/signals.h"
+#include "base/text.h"
+#include "launchers/torchrun/error_file.h"
+#include "settings/not_found.h"
+
+namespace rankshim::wording {
+namespace {
+
+using outcome::Cause;
+using supervise::Ending;
+using supervise::signal_name;
+
+constexpr std::size_t longest_error = 300;
+
+/// A file that is there and cannot be executed because what has to read or load it is not.
+std::string without_interpreter(const Ending& ending) {
+  const std::string& missing = ending.interpreter;  // empty: not known
+  if (const std::string where = where_not_found(missing); where.starts_with(':'))
+    return fmt::format("{} cannot be executed: its interpreter {} was not found{}; correct the link",
+                       ending.failure.path, in_quotes(missing), where);
+  const bool has_dos_ends = missing.ends_with('\r');
+  const bool is_loader = missing.find("/ld-") != std::string::npos;
+  std::string_view hint;
+  if (has_dos_ends)
+    hint = "; the file has Windows line ends: remove them (dos2unix)";
+  else if (is_loader)
+    hint = "; that is its dynamic loader: it was built for another distribution";
+  return fmt::format("{} cannot be executed: its interpreter {} was not found{}", ending.failure.path,
+                     missing.empty() ? "or dynamic loader" : in_quotes(missing), hint);
+}
+
+/// Whether a shell whose exit code is 128 + this number tells of a process that such a signal killed.
+bool is_fatal(int signal) {
+  constexpr std::array fatal = {SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGKILL, SIGSEGV};
+  return contains(fatal, signal);
+}
+
+/// "out of memory: the limit is 512 MiB, the peak was 512 MiB"; empty if no process was killed for it.
+std::string memory_in_words(const RootCause& root, const MemoryReading& memory) {
+  const bool is_why = root.culprit.cause == Cause::out_of_memory;
+  if (!is_why && memory.oom_kills == 0) return {};
+  std::string text = "out of memory";
+  // If it is not the cause, only the program knows whose processes they were, and whether they matter.
+  if (!is_why)
+    text = fmt::format("{}the kernel killed {} because the memory limit was reached",
+                       root.culprit.signal == SIGKILL ? "earlier, " : "",
+                       memory.oom_kills == 1 ? "a process" : fmt::format("{} processes", memory.oom_kills));
+  if (memory.limit) text += ": the limit is " + mebibytes(*memory.limit);
+  if (memory.peak) text += ", the peak was " + mebibytes(*memory.peak);
+  return text;
+}
+
+/// "torchrun exited with code 1 after 3 s", "the workers were killed by SIGKILL after 3 s, by rankshim
+/// because they had not stopped".
+std::string in_words(const CommandEnd& command) {
+  const bool several = command.name.empty();
+  std::string text = several ? "the workers" : command.name;
+  if (command.remains)
+    text += " did not end even on SIGKILL,";
+  else if (command.signal)
+    text += fmt::format(" {} killed by {}", several ? "were" : "was", signal_name(*command.signal));
+  else
+    text += fmt::format(" exited with code {}", command.code);
+  text += " after " + hours_and_minutes(command.ran);
+  if (command.stopped_for_stacks)
+    return text + ", when rankshim asked for the stacks of what had not stopped";
+  if (!command.killed_by_us) return text;
+  return text + fmt::format(", by rankshim because {} had not stopped", several ? "they" : "it");
+}
+
+/// The end of a command that was stopped.
+std::string stopped_in_words(const CommandEnd& command) {
+  if (command.workers_succeeded_before)
+    return fmt::format("all workers had exited with code 0 before {} stopped {}", signal_name(*command.stop),
+                       command.name.empty() ? "this node" : command.name);
+  const std::string workers = command.workers_succeeded ? "all workers then exited with code 0; " : "";
+  return fmt::format("stopped ({}): {}{}", signal_name(*command.stop), workers, in_words(command));
+}
+
+/// What failed here, and where else to look if this is only a consequence.
+std::string in_words(const RootCause& root, const Verdict& verdict) {
+  const outcome::Culprit& culprit = root.culprit;
+  std::string text = verdict.of_several ? outcome::in_words(culprit) : what_happened(culprit);
+  if (verdict.of_several && !verdict.is_linked && is_victim(culprit.cause))
+    text += culprit.peer.empty() ? "; see the other nodes' reports" : "; see that node's report";
+  if (root.is_inner && verdict.command->code != culprit.code) text += "; " + in_words(*verdict.command);
+  return text;
+}
+
+std::string culprit_in_words(const Verdict& verdict) {
+  const outcome::Culprit& culprit = *verdict.culprit;
+  std::string text = verdict.stopped_for_culprit ? "stopped: " : "";
+  text += verdict.of_several ? outcome::in_words(culprit) : what_happened(culprit);
+  for (const outcome::Culprit& other : verdict.others) text += "; " + outcome::in_words(other);
+  if (!verdict.stopped_for_culprit && verdict.is_linked && is_victim(culprit.cause))
+    text += "; no other node had failed before";
+  return text;
+}
+
+/// Why the run ended, before all notes.
+std::string head(const Verdict& verdict) {
+  if (verdict.culprit) return culprit_in_words(verdict);
+  if (!verdict.reason.empty()) return verdict.reason;
+  if (verdict.root && verdict.code != 0) return in_words(*verdict.root, verdict);
+  if (verdict.root)
+    return fmt::format("{}, although {}", in_words(*verdict.command), what_happened(verdict.root->culprit));
+  return verdict.command->stop ? stopped_in_words(*verdict.command) : in_words(*verdict.command);
+}
+
+}  // namespace
+
+std::string sentence(const Verdict& verdict) {
+  std::string text = head(verdict);
+  if (!verdict.trained_alone.empty())
+    text += (verdict.code == 0 ? ", but " : "; it ") + verdict.trained_alone;
+  for (const std::string& note : verdict.notes) text += "; " + note;
+  return text;
+}
+
+std::string message(const Verdict& verdict) { return sentence(verdict) + reference(verdict.anchor); }
+
+std::string why(const RootCause& root, const Details& details) {
+  const std::optional<int>& signal = root.culprit.signal;
+  std::vector<std::string> reasons;
+  if (std::string memory = memory_in_words(root, details.memory); !memory.empty())
+    reasons.push_back(std::move(memory));
+  const std::string error = root.error == nullptr ? std::string() : in_plain_words(root.error->message);
+  const std::string shown(cut(error, longest_error));
+  if (!shown.empty()) reasons.push_back(signal ? "it had raised " + shown : shown);
+  const auto says = [&error](std::string_view words) { return error.find(words) != std::string::npos; };
+  const bool shm = signal == SIGBUS || says("Bus error") || says("unable to allocate shared memory") ||
+                   says("No space left on device");
+  if (shm && !details.shm.empty()) reasons.push_back(details.shm);
+  if (!details.port_holder.empty() && is_error_of_busy_port(error)) reasons.push_back(details.port_holder);
+  if (root.culprit.cause == Cause::peer_lost && signal == SIGABRT && shown.empty())
+    reasons.emplace_back("it aborted itself, or NCCL's watchdog did because another node failed");
+  if (const int told = root.culprit.code - exit_code::signal_base;
+      reasons.empty() && !signal && is_fatal(told))
+    reasons.push_back(fmt::format("128 + {}: {} killed a process in it{}", told, signal_name(told),
+                                  told == SIGKILL ? "; check its memory limit" : ""));
+  return joined(reasons, "; ");
+}
+
+std::string unseen_end(const Ending& ending, const std::string& program) {
+  const int code = exit_code_of(ending);
+  const char* reason = std::strerror(ending.number);
+  if (ending.kind == Ending::Kind::withheld)
+    return fmt::format("{} has ended, and the system does not report how: wait4: {}", program, reason);
+  if (code == exit_code::system)
+    return fmt::format("the system refused to start {}: {}: {}", program, ending.failure.call, reason);
+  if (ending.failure.interpreter) return without_interpreter(ending);
+  if (code == exit_code::not_found) return not_found(program);
+  if (ending.number == ENOEXEC)
+    return fmt::format(
+        "{} cannot be executed: this machine does not know its format; check the architecture that it was "
+        "built for",
+        ending.failure.path);
+  return fmt::format("{} cannot be executed: {}", program, reason);
+}
+
+std::string hook_end(const Ending& hook, std::chrono::milliseconds limit) {
+  if (hook.kind == Ending::Kind::not_started)
+    return fmt::format("cannot be started: {}: {}", hook.failure.call, std::strerror(hook.number));
+  if (hook.kind == Ending::Kind::withheld)
+    return fmt::format("ended, and the system does not report how: wait4: {}", std::strerror(hook.number));
+  const auto signal = hook.kind == Ending::Kind::signalled ? std::optional(hook.number) : std::nullopt;
+  const bool too_long = signal && hook.killed_by_us && !hook.stop;
+  return outcome::end_in_words(hook.number, signal) +
+         (too_long ? " because it took longer than " + format_time(limit) : "");
+}
+
+std::string leftovers(const Ending& ending) {
+  const unsigned found = ending.leftovers, killed = ending.leftovers_killed;
+  if (found == 0) return {};
+  const bool one = found == 1;
+  if (killed == 0)
+    return one ? "a leftover process was stopped" : fmt::format("{} leftover processes were stopped", found);
+  return one ? "a leftover process had to be killed"
+             : fmt::format("{} of {} leftover processes had to be killed", killed, found);
+}
+
+void add_not_restarted(Verdict& verdict, std::string_view why) {
+  verdict.notes.push_back(fmt::format("not restarted: {}", why));
+}
+
+void add_last_attempt(Verdict& verdict, std::string_view progress, std::string_view last) {
+  verdict.notes.push_back(fmt::format("this was {}; before it: {}", progress, last));
+}
+
+void add_signal_while_waiting(Verdict& verdict, int signal) {
+  verdict.notes.push_back(fmt::format("{} came while it waited for the other nodes", signal_name(signal)));
+}
+
+void add_exit_map(Verdict& verdict, int code) {
+  verdict.notes.push_back(fmt::format("--exit-map makes the exit code {}", code));
+}
+
+void add_strict(Verdict& verdict) { verdict.notes.emplace_back("--strict makes that the exit code"); }
+
+}  // namespace rankshim::wording

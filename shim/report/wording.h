@@ -1,0 +1,44 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+
+#include "report/verdict.h"
+#include "supervise/ending.h"
+
+/// The sentences about ends: the last line on stderr, the termination log, the report's `verdict`, hooks.
+namespace rankshim::wording {
+
+/// The verdict as one line: "node 2 (mnist-worker-1) failed: rank 5 exited with code 1: ValueError: the loss
+/// is nan", and "stopped: " before it on the other nodes.
+std::string sentence(const Verdict& verdict);
+
+/// The same with the reference into docs/when-it-fails.md at its end: "… the loss is nan [R37]".
+std::string message(const Verdict& verdict);
+
+/// Why it ended like that: the exception, and what the kernel and the machine know. Empty if unknown. To be
+/// called when all else is known of it.
+std::string why(const RootCause& root, const Details& details);
+
+/// "3 could not be started: …" of a command that was not started, or whose end the system does not report.
+std::string unseen_end(const supervise::Ending& ending, const std::string& program);
+
+/// "exited with code 3", "was killed by SIGKILL because it took longer than 10m", "cannot be started: …".
+std::string hook_end(const supervise::Ending& hook, std::chrono::milliseconds limit);
+
+/// "2 of 3 leftover processes were killed"; empty if there were none.
+std::string leftovers(const supervise::Ending& ending);
+
+/// Adds why the job is not started again.
+void add_not_restarted(Verdict& verdict, std::string_view why);
+/// Adds which attempt this was, and how the one before ended.
+void add_last_attempt(Verdict& verdict, std::string_view progress, std::string_view last);
+/// Adds the signal that came while this node waited for the others' ends.
+void add_signal_while_waiting(Verdict& verdict, int signal);
+/// Adds the exit code of --exit-map.
+void add_exit_map(Verdict& verdict, int code);
+/// Adds that the command's exit code hid this failure, and --strict does not allow that.
+void add_strict(Verdict& verdict);
+
+}  // namespace rankshim::wording
