@@ -131,7 +131,7 @@ def test_a_local_rank_that_cannot_be_true_costs_nothing_and_the_others_are_told(
              for rank, worker in enumerate(["import signal; signal.pause()", "import sys; sys.exit(3)"])]
     assert nodes[1].wait(LONG) == 3, nodes[1].transcript()
     assert nodes[0].wait(LONG) == 76, nodes[0].transcript()
-    assert "worker 0 (" in last_line(nodes[1]) and "node 1 (job-node-1) failed: " in last_line(nodes[0])
+    assert "rank 1 exited with code 3" in last_line(nodes[1]) and "node 1 (job-node-1) failed: " in last_line(nodes[0])
 
 
 def test_a_job_of_1_600_nodes_of_60_workers_has_a_status_and_a_report(start, rankshim, helper, tmp_path):

@@ -16,7 +16,7 @@ def test_the_last_line_names_the_process_that_holds_the_port(shim, tmp_path):
         name = file.read().strip()
     assert done.code == 1
     assert "ddress already in use" in done.stderr.splitlines()[-1]
-    assert f"; port {port} is held by {name} (pid {os.getpid()}))" in done.stderr.splitlines()[-1], done.transcript()
+    assert f"; port {port} is held by {name} (pid {os.getpid()})" in done.stderr.splitlines()[-1], done.transcript()
 
 
 def test_node_0_whose_master_is_a_wildcard_address_does_not_wait_for_itself(shim):

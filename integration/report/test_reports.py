@@ -168,7 +168,7 @@ def test_of_two_secrets_the_longer_is_taken_out_whole(shim, tmp_path):
     done = shim(f"--python={sys.executable}", f"--report={report}", "--", str(worker),
                 env={"PYTHONPATH": str(tmp_path), "A_TOKEN": "abcdef", "B_SECRET": "abcdef-more"})
     assert done.code == 1
-    assert "no login for [redacted])" in done.stderr and "more" not in report.read_text()
+    assert "no login for [redacted]" in done.stderr and "more" not in report.read_text()
 
 
 @pytest.mark.attack

@@ -392,7 +392,7 @@ void tell_rejection(const Rejected& rejected, const Node& node) {
                   .monitor = monitor,
                   .preflight = is_preflight};
     loop::run_to_end(io, tell_rejection_of(run, invocation.arguments,
-                                           early_end(rejected.exit_code, Cause::config, Anchor::none,
+                                           early_end(rejected.exit_code, Cause::configuration, Anchor::none,
                                                      to_line(rejected.faults.front()))
                                                .verdict));
   } catch (const boost::system::system_error& error) {
