@@ -131,7 +131,7 @@ def test_a_drained_node_is_named_whichever_of_its_victims_ends_first(start, tmp_
     codes, lines = codes_and_lines(nodes)
     assert codes == [76, 143, 76], lines
     for line in (lines[0], lines[2]):
-        assert "node 1 (job-node-1) was asked to stop (SIGTERM)" in line
+        assert "node 1 (job-node-1) was stopped (SIGTERM)" in line
 
 
 @pytest.mark.torch

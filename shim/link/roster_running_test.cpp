@@ -325,7 +325,7 @@ TEST_CASE("a node that is asked to stop after another has lost it is the one tha
   story.say(2, stopped);
   for (const ConnectionId id : {0U, 1U, 2U}) {
     REQUIRE(story.told<Stop>(id));
-    CHECK(story.told<Stop>(id)->sentence() == "node 2 (host-2) was asked to stop (SIGTERM)");
+    CHECK(words(*story.told<Stop>(id)) == "node 2 (host-2) was stopped (SIGTERM)");
   }
 }
 

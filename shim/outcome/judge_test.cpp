@@ -107,7 +107,7 @@ TEST_CASE("the culprit is named, never a victim") {
        1, "is still running; ranks 0 and 2 timed out waiting for it"},
       {"a lone node's worker that exited 0 early",
        Story(1).add_worker(0, 1).end(1, 312, 0).fail(0, 313, Cause::peer_lost), 0, Cause::exited_early, 1,
-       "exited 0 after 5 min 12 s while rank 0 still waited for it: its loop was shorter than theirs"},
+       "rank 1 exited 0 after 5 min 12 s while rank 0 still waited for it: its loop was shorter than theirs"},
       {"a lone node's worker that raised before the others noticed",
        Story(1).add_worker(0, 1).fail(0, 5, Cause::exception, "ValueError: x").end(1, 6, 1), 0,
        Cause::exception, 0, "ValueError: x"},
