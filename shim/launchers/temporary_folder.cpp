@@ -14,7 +14,7 @@
 #include <system_error>
 
 #include "base/log.h"
-#include "node/instance.h"
+#include "node/private_folder.h"
 
 namespace rankshim {
 namespace {
@@ -94,8 +94,11 @@ TemporaryFolder::TemporaryFolder(const LaunchChoice& choice, const std::optional
   const std::string hosts = choice.launcher->hostfile();
   if (!(launches && choice.log_dir.empty()) && !site && hosts.empty()) return;
   const std::string wanted = parent_of(node, launches);
-  own_.path = make_instance_folder(others_can_replace_in(wanted) ? "/tmp" : wanted, lock_);
-  if (own_.path.empty() && wanted == in_memory) own_.path = make_instance_folder("/tmp", lock_);
+  PrivateFolder folder =
+      make_private_folder(others_can_replace_in(wanted) ? "/tmp" : wanted, node.host_name());
+  if (folder.path.empty() && wanted == in_memory) folder = make_private_folder("/tmp", node.host_name());
+  own_.path = std::move(folder.path);
+  lock_ = std::move(folder.lock);
   const bool made = !own_.path.empty();
   own_.has_site = made && site && write_site(own_.path, *site);
   const bool written =

@@ -12,7 +12,8 @@ namespace rankshim {
 
 /// A temporary folder for the files that a command needs from rankshim, as long as this object lives: the
 /// launcher's logs with their error files (torchrun would otherwise make a folder under /tmp that nothing
-/// removes), and sitecustomize.py (inner_torchrun.h). Its name says whose it is (node/instance.h).
+/// removes), and sitecustomize.py (inner_torchrun.h). node/private_folder.h says what becomes of it if
+/// rankshim is killed.
 class TemporaryFolder : boost::noncopyable {
  public:
   /// Makes the folder if the launcher or `site` needs one. If none can be made (a read-only root), the

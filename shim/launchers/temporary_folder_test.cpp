@@ -1,6 +1,5 @@
 #include "launchers/temporary_folder.h"
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -11,7 +10,6 @@
 
 #include "launchers/torchrun/torchrun_launcher.h"
 #include "node/fake_node_for_test.h"
-#include "node/instance.h"
 
 namespace rankshim {
 namespace {
@@ -70,26 +68,6 @@ TEST_CASE("a folder into which nothing was written goes at the command's end, an
   std::ofstream(used.own().path + "/failure.json") << "{}";
   CHECK_FALSE(used.remove_if_unused());
   CHECK(content(used.own().path + "/failure.json") == "{}");
-}
-
-TEST_CASE("the folder of a rankshim that was killed is removed as its, and that of a living one stays") {
-  const Place place;
-  const pid_t killed = fork();
-  if (killed == 0) {
-    const TemporaryFolder folder(torchrun_chosen(), site_for(), place.node);
-    fs::create_directories(folder.own().path + "/attempt_0/0");
-    _exit(0);
-  }
-  REQUIRE(waitpid(killed, nullptr, 0) == killed);
-  REQUIRE(std::distance(fs::directory_iterator(place.path), {}) == 1);
-  const std::string left = fs::directory_iterator(place.path)->path();
-  const std::string not_ours = place.path / "rankshim-master";  // a checkout
-  fs::create_directory(not_ours);
-  const TemporaryFolder living(torchrun_chosen(), site_for(), place.node);
-  remove_what_was_left({place.path});
-  CHECK_FALSE(fs::exists(left));
-  CHECK(fs::exists(living.own().path + "/sitecustomize.py"));
-  CHECK(fs::exists(not_ours));
 }
 
 TEST_CASE("without a place for a temporary folder there is none") {

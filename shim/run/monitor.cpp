@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "loop/loop.h"
-#include "node/instance.h"
+#include "node/private_folder.h"
 #include "node/process.h"
 #include "report/wording.h"
 #include "supervise/signals.h"
@@ -112,11 +112,9 @@ void Monitor::look_around() {
 }
 
 void Monitor::open_socket() {
-  const std::string run_dir(settings_.text(Option::run_dir));
-  if (!run_dir.empty()) remove_what_was_left({run_dir});
-  remove_what_was_left(status::socket_folders({}, node_.environment()));  // temporary folders are there, too
-  if (node_.environment().get("TMPDIR")) remove_what_was_left({"/tmp"});  // else it is one of these
-  socket_.open(status::socket_folders(run_dir, node_.environment()));
+  const std::string temporary(node_.environment().get("TMPDIR").value_or("/tmp"));
+  remove_folders_of_ended_containers({"/dev/shm", "/tmp", temporary}, node_.host_name());
+  socket_.open(status::socket_folders(settings_.text(Option::run_dir), node_.environment()));
 }
 
 void Monitor::held() {

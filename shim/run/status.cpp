@@ -21,7 +21,6 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "loop/loop.h"
-#include "node/instance.h"
 #include "node/process.h"
 
 namespace rankshim::status {
@@ -30,6 +29,7 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr int backlog = 8;
+constexpr std::string_view beginning = "rankshim-", ending = ".sock";
 constexpr timeval patience{5, 0};
 constexpr std::chrono::milliseconds a_moment{500};  // an instance that has just begun has no socket yet
 
@@ -42,6 +42,15 @@ int call(int (*with_address)(int, const sockaddr*, socklen_t), int socket, const
   }
   return with_address(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address);
 }
+
+/// The number of this process's PID namespace, which its file shows (namespaces(7)); 0 if /proc is not there.
+ino_t pid_namespace() {
+  struct stat status{};
+  return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+}
+
+/// "rankshim-4026531836-": several containers may share a folder.
+std::string beginning_in_namespace() { return fmt::format("{}{}-", beginning, pid_namespace()); }
 
 /// The credentials of the other side; nothing if the kernel does not give them.
 std::optional<ucred> peer_of(int connection) {
@@ -93,6 +102,7 @@ struct Instance {
 /// whose numbers mean nothing here. What another user has put there is not even asked.
 std::vector<Instance> find_instances(const std::vector<std::string>& folders) {
   constexpr pid_t of_another = std::numeric_limits<pid_t>::max();
+  const std::string own = beginning_in_namespace();
   std::vector<Instance> found;
   for (const std::string& folder : folders) {
     Folder names(folder.c_str());
@@ -100,9 +110,11 @@ std::vector<Instance> find_instances(const std::vector<std::string>& folders) {
       const std::string_view name = entry;
       const std::string path = folder + "/" + entry;
       struct stat status{};
-      if (name.starts_with("rankshim-") && name.ends_with(".sock") && lstat(path.c_str(), &status) == 0 &&
-          S_ISSOCK(status.st_mode) && is_trusted(status.st_uid))
-        found.push_back({instance_of(name).value_or(of_another), path});
+      if (!name.starts_with(beginning) || !name.ends_with(ending) || lstat(path.c_str(), &status) != 0 ||
+          !S_ISSOCK(status.st_mode) || !is_trusted(status.st_uid))
+        continue;
+      const auto pid = name.starts_with(own) ? first_number<pid_t>(name.substr(own.size())) : std::nullopt;
+      found.push_back({pid.value_or(of_another), path});
     }
   }
   std::ranges::sort(found, {}, &Instance::pid);
@@ -132,8 +144,8 @@ bool is_rankshim(pid_t pid) {
 std::vector<Instance> instances_for_us(const std::vector<std::string>& folders) {
   std::vector<Instance> found = find_instances(folders);
   // This user's instances may be of several jobs, but in a folder that the user has named, or in a container.
-  constexpr std::string_view of_the_machine = "rankshim-4026531836-";  // proc_ns.h, PROC_PID_INIT_INO
-  const bool shared = folders.size() > 1 && name_in_namespace() == of_the_machine;
+  constexpr ino_t of_the_machine = 4026531836;  // proc_ns.h, PROC_PID_INIT_INO
+  const bool shared = folders.size() > 1 && pid_namespace() == of_the_machine;
   for (pid_t pid = getppid(); pid > 0;) {
     const auto one = std::ranges::find(found, pid, &Instance::pid);
     if (one != found.end()) return {*one};
@@ -184,7 +196,7 @@ Socket::~Socket() {
 
 void Socket::open(const std::vector<std::string>& folders) {
   if (!path_.empty()) return;
-  const std::string name = "/" + name_of_instance() + ".sock";
+  const std::string name = fmt::format("/{}{}{}", beginning_in_namespace(), getpid(), ending);
   int first_error = 0;
   for (const std::string& folder : folders) {
     const int error = open_at(folder + name);

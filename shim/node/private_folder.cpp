@@ -1,0 +1,76 @@
+#include "node/private_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <system_error>
+
+namespace rankshim {
+namespace {
+
+constexpr std::string_view random_part = "XXXXXX";  // of mkdtemp(3)
+
+std::string beginning_of_container(std::string_view host) {
+  std::string name = "rankshim-" + std::string(host) + "-";
+  std::ranges::replace(name, '/', '_');
+  return name;
+}
+
+Descriptor open_folder(const std::string& path) {
+  return Descriptor(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+}
+
+/// Whether this is a folder of ours that nobody holds and that is older than a minute.
+bool is_left(const std::string& path) {
+  constexpr std::time_t minute = 60;
+  struct stat status{};
+  if (lstat(path.c_str(), &status) != 0 || status.st_uid != geteuid() ||
+      status.st_mtime > std::time(nullptr) - minute)
+    return false;
+  const Descriptor folder = open_folder(path);
+  return folder.number() >= 0 && flock(folder.number(), LOCK_EX | LOCK_NB) == 0;
+}
+
+}  // namespace
+
+bool others_can_replace_in(const std::string& folder) {
+  struct stat status{};
+  if (stat(folder.c_str(), &status) != 0) return false;  // there is nothing to replace
+  const bool ours = status.st_uid == 0 || status.st_uid == geteuid();
+  return !ours || ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0 && (status.st_mode & S_ISVTX) == 0);
+}
+
+PrivateFolder make_private_folder(const std::string& parent, std::string_view host) {
+  const bool is_container = getpid() == 1;
+  PrivateFolder made{.path = parent + "/" + (is_container ? beginning_of_container(host) : "rankshim-")};
+  made.path += random_part;
+  if (mkdtemp(made.path.data()) == nullptr) return {};
+  if (is_container) {
+    made.lock = open_folder(made.path);
+    flock(made.lock.number(), LOCK_SH | LOCK_NB);  // without locks nobody gets one, and the folder stays
+  }
+  return made;
+}
+
+void remove_folders_of_ended_containers(const std::vector<std::string>& parents, std::string_view host) {
+  const std::string beginning = beginning_of_container(host);
+  for (const std::string& parent : parents) {
+    if (others_can_replace_in(parent)) continue;
+    Folder names(parent.c_str());
+    while (const char* entry = names.next()) {
+      const std::string_view name = entry;
+      if (!name.starts_with(beginning) || name.size() != beginning.size() + random_part.size()) continue;
+      const std::string path = parent + "/" + entry;
+      std::error_code ignored;  // it is nobody's job to remove it now
+      if (is_left(path)) std::filesystem::remove_all(path, ignored);
+    }
+  }
+}
+
+}  // namespace rankshim
