@@ -8,14 +8,17 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <spdlog/formatter.h>
 #include <spdlog/sinks/sink.h>
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <climits>
 #include <cstdlib>
+#include <iterator>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/files.h"
 #include "base/json.h"
@@ -28,8 +31,6 @@ namespace {
 constexpr std::size_t longest_line = 4096;
 
 std::uint64_t dropped_lines = 0;
-bool json_lines = false;
-bool time_in_front = false;
 
 #ifndef RWF_NOWAIT
 constexpr int RWF_NOWAIT = 8;
@@ -63,9 +64,9 @@ bool has_colours() {
   return !refused && isatty(STDERR_FILENO) == 1;
 }
 
-std::string plain_line(Level level, std::string_view text) {
+std::string plain_line(Level level, std::string_view text, bool with_time) {
   std::string line;
-  if (time_in_front) line = json::moment(std::chrono::system_clock::now()).append(" ");
+  if (with_time) line = json::moment(std::chrono::system_clock::now()).append(" ");
   line += "rankshim: ";
   if (level >= Level::warn) {
     static const bool coloured = has_colours();  // no call to the kernel before the first such line
@@ -98,21 +99,55 @@ std::string json_line(Level level, std::string_view text) {
   }
 }
 
-/// Has no pattern, as base_sink would: a line is text with a prefix, or JSON.
+/// A line as text. Not spdlog's pattern_formatter: only warnings and errors have their level in front, and
+/// control characters must be escaped.
+class TextFormatter final : public spdlog::formatter {
+ public:
+  explicit TextFormatter(bool with_time) : with_time_(with_time) {}
+  void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& line) override {
+    const std::string text = printable({message.payload.data(), message.payload.size()});
+    fmt::format_to(std::back_inserter(line), "{}", plain_line(message.level, text, with_time_));
+  }
+  [[nodiscard]] std::unique_ptr<spdlog::formatter> clone() const override {
+    return std::make_unique<TextFormatter>(with_time_);
+  }
+
+ private:
+  bool with_time_;
+};
+
+/// A line as a JSON object, which pattern_formatter does not escape for.
+class JsonFormatter final : public spdlog::formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& line) override {
+    const std::string text = printable({message.payload.data(), message.payload.size()});
+    fmt::format_to(std::back_inserter(line), "{}", json_line(message.level, text));
+  }
+  [[nodiscard]] std::unique_ptr<spdlog::formatter> clone() const override {
+    return std::make_unique<JsonFormatter>();
+  }
+};
+
+/// Not a sink of spdlog's: those write by stdio, which waits for a reader, and leaves errno changed.
 class StderrSink final : public spdlog::sinks::sink {
  public:
   void log(const spdlog::details::log_msg& message) override {
     const int saved = errno;  // a line between a failed call and the check of errno must not change it
-    const std::string text = printable({message.payload.data(), message.payload.size()});
-    std::string line = json_lines ? json_line(message.level, text) : plain_line(message.level, text);
-    if (line.size() >= longest_line) line.resize(cut(line, longest_line - 1).size());
+    spdlog::memory_buf_t made;
+    formatter_->format(message, made);
+    std::string line(cut({made.data(), made.size()}, longest_line - 1));
     line += '\n';
     if (write_what_fits(STDERR_FILENO, line) < 0) ++dropped_lines;
     errno = saved;
   }
   void flush() override {}
-  void set_pattern(const std::string& /*pattern*/) override {}
-  void set_formatter(std::unique_ptr<spdlog::formatter> /*formatter*/) override {}
+  void set_pattern(const std::string& /*pattern*/) override {}  // see TextFormatter
+  void set_formatter(std::unique_ptr<spdlog::formatter> formatter) override {
+    formatter_ = std::move(formatter);
+  }
+
+ private:
+  std::unique_ptr<spdlog::formatter> formatter_ = std::make_unique<TextFormatter>(false);
 };
 
 /// For a line that cannot be made: there is no memory for it.
@@ -134,8 +169,10 @@ spdlog::logger& logger() {
 
 void configure(std::string_view level, bool as_json, bool with_time) {
   logger().set_level(spdlog::level::from_str(std::string(level)));
-  json_lines = as_json;
-  time_in_front = with_time;
+  if (as_json)
+    logger().set_formatter(std::make_unique<JsonFormatter>());
+  else
+    logger().set_formatter(std::make_unique<TextFormatter>(with_time));
 }
 
 Context& context() {
