@@ -63,7 +63,8 @@ void Program::plan(Task task, Clock::time_point when, std::function<void()> act)
 }
 
 void Program::look(std::size_t number) {
-  auto [warning, in_short] = torchrun::lone_training(torchrun::see_processes(command_, *environment_, job_), job_);
+  auto [warning, in_short] =
+      torchrun::lone_training(torchrun::see_processes(command_, *environment_, job_), job_);
   record_.trains_alone = std::move(warning);
   record_.trained_alone = std::move(in_short);
   if (!record_.trains_alone.empty()) {

@@ -10,8 +10,9 @@
 #include "node/fake_node_for_test.h"
 
 /// The recorded environments: testdata/PROFILE/CASE.txt, and testdata_of_examples/ for examples/profiles. All
-/// files are read, so that a new platform needs only its TOML file and these. Above the line `=>` are variables as `env` prints them, `hostname: NAME` and
-/// `file PATH: TEXT` (\n and \t as in C); below it is the complete result:
+/// files are read, so that a new platform needs only its TOML file and these. Above the line `=>` are
+/// variables as `env` prints them, `hostname: NAME` and `file PATH: TEXT` (\n and \t as in C); below it is
+/// the complete result:
 ///
 ///     also: OTHER, …          profiles that are recognised too
 ///     role: NAME              a role that does not train
