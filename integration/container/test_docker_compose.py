@@ -19,7 +19,7 @@ from lib.requirements import cannot
 COMPOSE = pathlib.Path(sys.prefix) / "share" / "compose" / "docker-compose"
 SOCKET = "/run/podman.sock"
 DOCKER = f"""#!/bin/sh
-[ "$1" = compose ] && shift && exec {COMPOSE} "$@"
+[ "$1" = compose ] && shift && exec '{COMPOSE}' "$@"
 exit 64
 """
 # The nodes meet, as those of a training do.

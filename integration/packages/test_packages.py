@@ -61,7 +61,7 @@ def bin(tmp_path):
     """The programs of a new environment. It has no pip: that of .venv works for it, and asks no index."""
     bin = tmp_path / "venv/bin"
     must(PYTHON, "-m", "venv", "--without-pip", bin.parent)
-    (bin / "pip").write_text(f'#!/bin/sh\nexec {PYTHON} -m pip --python {bin}/python "$@"\n')
+    (bin / "pip").write_text(f'#!/bin/sh\nexec "{PYTHON}" -m pip --python "{bin}/python" "$@"\n')
     (bin / "pip").chmod(0o755)
     return bin
 

@@ -114,6 +114,7 @@ MADE = {
     "volcano/svc-plugin-alone-in-files.txt": (volcano([("master", 1), ("worker", 2)], "svc: [--inject-hosts-env=false]"), 2),
     "volcano/svc-plugin-alone-other-task.txt": (volcano([("trainer", 2)], "svc: []", "j"), 1),
     "volcano/chief-beside-one-worker.txt": (volcano([("chief", 1), ("worker", 1)], job="j"), 0),
+    "volcano/coordinator-beside-one-worker.txt": (volcano([("coordinator", 1), ("worker", 1)], job="j"), 1),
     "volcano/mpi-example-launcher.txt": (volcano([("mpimaster", 1), ("mpiworker", 2)], "ssh: [], svc: []", "lm-mpi-job"), 0),
     "volcano/mpi-launcher.txt": (volcano([("mpimaster", 1), ("mpiworker", 2)],
                                          "env: [], mpi: [--master=mpimaster, --worker=mpiworker]", "lm-mpi-job"), 0),

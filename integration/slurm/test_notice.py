@@ -62,7 +62,7 @@ def test_a_native_worker_gets_the_notice_once(cluster, notified):
 
 def test_what_saves_has_its_time_though_the_shell_that_started_it_died_of_the_notice(cluster, notified):
     (cluster.folder / "train.py").write_text(SAVES)
-    job, lines = notified("--grace=60s", "--", "bash", "-c", f"{sys.executable} train.py; echo over",
+    job, lines = notified("--grace=60s", "--", "bash", "-c", f"'{sys.executable}' train.py; echo over",
                           seen="which processes below it handle; they have 60 s to save their state")
     assert job.code != 0, job.transcript()
     assert "over" not in lines, "the shell survived"
@@ -75,7 +75,7 @@ def test_what_saves_has_its_time_though_the_shell_that_started_it_died_of_the_no
 def test_a_torchrun_in_a_shells_script_outlives_the_notice_which_its_worker_gets_once(cluster, notified, trap, code, seen):
     make_torch_stand_in(cluster.folder, AGENT.replace("sys.exit(1", "print('torchrun ended', flush=True); sys.exit(1"))
     (cluster.folder / "train.py").touch()
-    (cluster.folder / "run.sh").write_text(f"{trap} {sys.executable} -m torch.distributed.run train.py; exit $?")
+    (cluster.folder / "run.sh").write_text(f"{trap} '{sys.executable}' -m torch.distributed.run train.py; exit $?")
     job, lines = notified("--grace=60s", "--", "bash", "run.sh", seen=seen, PYTHONPATH=str(cluster.folder), WORKER=SAVES)
     assert job.code == code, job.transcript()
     assert lines.count("saved 1") == lines.count("torchrun ended") == 1, lines

@@ -351,7 +351,7 @@ def test_a_torchrun_inside_a_program_and_its_workers_ignore_the_notices_too(star
     both = 1 << (signal.SIGUSR1 - 1) | 1 << (signal.SIGUSR2 - 1)
     for options, flags, ignored in [((), "", both), (("--worker-signals=USR2,TERM",), "", 1 << (signal.SIGUSR2 - 1)),
                                     (("--worker-signals=none",), "", 0), ((), "--no-python", 0)]:
-        process = start("sh", "-c", f"{sys.executable} -m torch.distributed.run {flags} train.py; exit $?", options=options,
+        process = start("sh", "-c", f"'{sys.executable}' -m torch.distributed.run {flags} train.py; exit $?", options=options,
                         env={"PYTHONPATH": str(torch_stand_in), "WORKER": show})
         assert process.wait() == 0
         assert int(process.stdout, 16) & (both | 1 << (signal.SIGTERM - 1)) == ignored
