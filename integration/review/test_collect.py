@@ -71,7 +71,7 @@ def test_a_node_that_lost_its_peer_is_not_the_first_if_the_clocks_leave_that_ope
     assert [line.split(" (")[0] for line in lines] == ["node 1", "node 0", "node 2"], "what is a consequence has its order"
     assert " failed first, at " in lines[0] and "loss is nan" in lines[0]
     assert " earlier by its own clock, as a consequence, with exit code 1" in lines[1]
-    assert " ended well: " in lines[2]
+    assert " succeeded: " in lines[2]
 
 
 def test_a_node_that_lost_its_peer_long_before_any_failure_is_first_and_its_cause_is_elsewhere(capsys, one_failure):
@@ -108,7 +108,7 @@ def test_reports_of_different_jobs_are_told_apart(capsys, one_failure, two_failu
 
 def test_a_job_that_ended_well_is_zero(capsys, one_failure):
     code, lines = collected(capsys, one_failure[2])
-    assert (code, lines[0].split(": ")[0]) == (0, f"node 2 ({os.uname().nodename}) ended well")
+    assert (code, lines[0].split(": ")[0]) == (0, f"node 2 ({os.uname().nodename}) succeeded")
 
 
 def test_a_stopped_node_is_said_to_be_stopped(capsys, rankshim, tmp_path):
@@ -211,7 +211,7 @@ def test_a_file_that_is_no_report_is_one_line_with_its_name_and_what_is_wrong(ca
     assert main([two_failures[1], path]) == 65
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err.startswith(f"rankshim-review: error: {path} is no report of rankshim: {why}")
+    assert captured.err.startswith(f"rankshim-review: error: {path} is not a report of rankshim: {why}")
     assert captured.err.count("\n") == 1 and len(captured.err) < 400
 
 
@@ -223,7 +223,7 @@ def test_a_file_that_cannot_be_read_is_one_line(capsys, tmp_path, main):
     with large.open("wb") as file:
         file.truncate((64 << 20) + 1)
     assert main([str(large)]) == 65
-    assert capsys.readouterr().err == f"rankshim-review: error: {large} is no report of rankshim: it is larger than 64 MiB\n"
+    assert capsys.readouterr().err == f"rankshim-review: error: {large} is not a report of rankshim: it is larger than 64 MiB\n"
 
 
 @pytest.mark.parametrize("main", [collect.main, trace.main], ids=["collect", "trace"])
@@ -240,4 +240,4 @@ def test_a_clock_error_that_is_no_time_is_64(capsys, two_failures, error):
     with pytest.raises(SystemExit) as end:
         collect.main([f"--clock-error={error}", *two_failures])
     assert end.value.code == 64
-    assert f"'{error}' is no number of seconds from 0 to 86400" in capsys.readouterr().err
+    assert f"'{error}' is not a number of seconds from 0 to 86400" in capsys.readouterr().err

@@ -185,9 +185,9 @@ HOSTILE = {
     "text-for-list": ("apiVersion: v1\nkind: Pod\nspec: {containers: many}\n", "spec.containers is 'many': a list is expected"),
     "number-for-name": ("apiVersion: v1\nkind: Pod\nspec: {containers: [{command: [{a: b}]}]}\n", "a text is expected"),
     "no-containers": ("apiVersion: batch/v1\nkind: Job\nmetadata: {name: x}\nspec: {template: {spec: {}}}\n", "no containers"),
-    "control": ("a: \x01\n", "no YAML"),
+    "control": ("a: \x01\n", "not YAML"),
     "template": ("a: 1\n{{- if .Values.x }}\n", "helm template"),
-    "latin": ("a: [\n", "no YAML"),
+    "latin": ("a: [\n", "not YAML"),
 }
 
 

@@ -71,9 +71,9 @@ class Binary:
             self.help = subprocess.run([self._copy, "help", "all"], capture_output=True, text=True, timeout=LONGEST, check=True,
                                        env={}).stdout
         except (OSError, subprocess.SubprocessError) as error:
-            raise Unusable(f"{path} is no rankshim that runs here: {error}") from None
+            raise Unusable(f"{path} is not a rankshim that runs here: {error}") from None
         if "rankshim explain" not in self.help:
-            raise Unusable(f"{path} is no rankshim: it has no subcommand explain")
+            raise Unusable(f"{path} is not rankshim: it has no subcommand explain")
         # A container, or AppArmor, may leave this to root: then what depends on a host name or a file is not known.
         self.isolates = True
         self._is_slow = False

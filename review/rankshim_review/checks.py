@@ -181,7 +181,7 @@ def master(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary)
     if service is None:
         own = each.pod.spec.get("subdomain")
         yield "warning", own if own else place, f"no Service in these files makes the master's name {name}: a " \
-            f"headless Service named {parent} has to exist in the namespace"
+            f"headless Service named {parent} must exist in the namespace"
     elif service.get("spec", "clusterIP").value != "None":
         yield "warning", service.get("spec"), f"the Service {parent} is not headless, so the master's name {name} does not " \
             "exist: set clusterIP: None"

@@ -34,7 +34,7 @@ LARGEST_CLOCK_ERROR = 86400
 
 
 def main(arguments: list[str]) -> int:
-    """Returns the exit code of the node that failed first; 0 if all nodes ended well."""
+    """Returns the exit code of the node that failed first; 0 if all nodes succeeded."""
     parser = Parser(prog="rankshim-review collect", description="Which node of a job failed first, by the reports of its nodes.")
     parser.add_argument("reports", nargs="+", metavar="REPORT", help="what rankshim --report has written, one file for each node")
     parser.add_argument("--format", choices=("text", "json"), default="text")
@@ -82,7 +82,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         number = -1
     if not 0 <= number <= LARGEST_CLOCK_ERROR:
-        raise argparse.ArgumentTypeError(f"'{text}' is no number of seconds from 0 to {LARGEST_CLOCK_ERROR}")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number of seconds from 0 to {LARGEST_CLOCK_ERROR}")
     return number
 
 
@@ -150,7 +150,7 @@ def _text(job: Job) -> str:
     for report in job.failed:
         what = "was stopped" if report.outcome == "stopped" else "failed"
         lines.append(f"{report.name} {what} {_when(job, report)}, with exit code {report.exit_code}: {report.verdict}")
-    lines += [f"{report.name} ended well: {report.verdict}" for report in job.well]
+    lines += [f"{report.name} succeeded: {report.verdict}" for report in job.well]
     return "\n".join([*lines, *_notes(job)])
 
 

@@ -25,7 +25,7 @@ MOST = 2**32  # of ranks, process ids and seconds: far above what a report has
 
 
 class NoReport(Exception):
-    """A file that is no report: one line that names the file and what is wrong."""
+    """A file that is not a report: one line that names the file and what is wrong."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -179,7 +179,7 @@ def printable(text: str) -> str:
 
 
 def read_all(paths: Sequence[str]) -> list[Report] | None:
-    """The reports; none, after a line on stderr, if one of the files is no report."""
+    """The reports; none, after a line on stderr, if one of the files is not a report."""
     try:
         return [_read(path) for path in paths]
     except NoReport as error:
@@ -305,7 +305,7 @@ def _read(path: str) -> Report:
     except OSError as error:
         raise NoReport(f"{printable(path)}: {error.strerror}") from None
     except NoReport as error:
-        raise NoReport(f"{printable(path)} is no report of rankshim: {error}") from None
+        raise NoReport(f"{printable(path)} is not a report of rankshim: {error}") from None
 
 
 def _parse(content: bytes) -> Any:
@@ -353,7 +353,7 @@ def _phases(seconds: _Object, started: int, ended: int) -> tuple[Phase, ...]:
     """They follow each other from the start, in the order of the members."""
     phases, begin = [], started
     for name, taken in seconds.members:
-        if type(taken) not in (int, float) or not 0 <= taken <= MOST:  # also where it is no number (NaN)
+        if type(taken) not in (int, float) or not 0 <= taken <= MOST:  # also where it is not a number (NaN)
             raise seconds.wrong(name, "a number of seconds", taken)
         end = min(begin + round(taken * SECOND), ended)
         phases.append(Phase(printable(name), begin, end))

@@ -182,7 +182,7 @@ class Field:
 
 
 def _is_given(text: str) -> bool:
-    """Whether a process can be given it: NUL ends a text, and half of a surrogate pair is no letter."""
+    """Whether a process can be given it: NUL ends a text, and half of a surrogate pair is not a character."""
     try:
         return b"\0" not in text.encode()
     except UnicodeEncodeError:
@@ -265,9 +265,9 @@ def _one_line(file: str, text: str) -> Iterator[None]:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         what = " ".join(str(getattr(error, "problem", None) or error).split())
         hint = " (a template? give what `helm template` makes of it)" if re.search(r"^[ \t]*(- )?\{\{", text, re.M) else ""
-        raise Mistake(file, mark.line + 1 if mark else 1, f"this is no YAML: {what}{hint}") from None
+        raise Mistake(file, mark.line + 1 if mark else 1, f"this is not YAML: {what}{hint}") from None
     except (ValueError, LookupError, OverflowError, RecursionError) as error:
-        raise Mistake(file, 1, f"this is no YAML that can be read: {str(error)[:100]}") from None
+        raise Mistake(file, 1, f"this is not YAML that can be read: {str(error)[:100]}") from None
 
 
 def _check_size(file: str, text: str) -> None:

@@ -35,7 +35,7 @@ def workload(file: str, text: str) -> Workload:
     if len(text) > LARGEST_SCRIPT:
         raise Mistake(file, 1, f"a script of more than {LARGEST_SCRIPT >> 20} MiB is not read")
     if "\0" in text:
-        raise Mistake(file, 1, "this is no script: it has NUL in it")
+        raise Mistake(file, 1, "this is not a script: it has NUL in it")
     try:
         command = script("\n".join(each for each in text.splitlines() if not each.startswith("#")), {})
     except TooLong as error:
