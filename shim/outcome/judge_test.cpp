@@ -104,7 +104,7 @@ TEST_CASE("the culprit is named, never a victim") {
        "ValueError: x"},
       {"a lone node's worker that sleeps",
        Story(1).add_worker(0, 1).add_worker(0, 2).fail(0, 60, Cause::timed_out).end(2, 61, 1), 0, Cause::hang,
-       1, "is still running; ranks 0 and 2 timed out waiting for it"},
+       1, "rank 1 is still running; ranks 0 and 2 timed out waiting for it"},
       {"a lone node's worker that exited 0 early",
        Story(1).add_worker(0, 1).end(1, 312, 0).fail(0, 313, Cause::peer_lost), 0, Cause::exited_early, 1,
        "rank 1 exited 0 after 5 min 12 s while rank 0 still waited for it: its loop was shorter than theirs"},
