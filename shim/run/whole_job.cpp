@@ -329,8 +329,8 @@ awaitable<std::optional<int>> WholeJob::wait_for_others(const Run& run, const li
 }
 
 awaitable<void> WholeJob::finish(const Run& run, Verdict& verdict, const supervise::Ending& ending) {
-  const std::optional<int> own_stop = ending.stopped_from_outside();
-  tell_end(verdict, own_stop);
+  tell_end(verdict, ending.stopped_from_outside());
+  const bool own_stop = ending.command_stopped_from_outside().has_value();
   verdict.is_linked = true;
   if (verdict.root)
     verdict.root->culprit.text = link::with_node_names(verdict.root->culprit.text, link_->nodes());
@@ -357,7 +357,7 @@ void WholeJob::add_stop(Verdict& verdict) {
   verdict.culprit = culprit;
   verdict.others = stop_->others;
   verdict.of_several = true;
-  verdict.anchor = anchor_of(culprit);
+  if (verdict.anchor == Anchor::none) verdict.anchor = anchor_of(culprit);
   if (!is_here || !is_found(culprit)) return;
   // What its workers did is known from the others.
   verdict.cause = culprit.cause;

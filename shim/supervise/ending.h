@@ -121,7 +121,11 @@ struct Ending {
 
   /// The signal by which somebody outside stopped this node, at any time; nullopt if nobody did.
   [[nodiscard]] std::optional<int> stopped_from_outside() const {
-    if (late_signal && asks_to_stop(*late_signal)) return late_signal;
+    return late_signal && asks_to_stop(*late_signal) ? late_signal : command_stopped_from_outside();
+  }
+
+  /// The same while the command ran.
+  [[nodiscard]] std::optional<int> command_stopped_from_outside() const {
     const bool by_order = stop && stop->by == outcome::StopRequest::By::order;
     if (by_order || !stop) return signal_after_order;
     return stop->signal;
