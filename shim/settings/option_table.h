@@ -3,140 +3,129 @@
 // the kind, which is one of the rules in option_value.cpp.
 
 OPTION(platform, "The job and this node", "platform", text, "auto|none|NAME", "auto",
-       "the platform whose variables are read, for a node that looks like two; none: map nothing and wait "
-       "for nothing")
+       "the platform whose variables are read, if a node looks like two; none: map nothing and wait for "
+       "nothing")
 OPTION(profile, "", "profile", text, "FILE", "",
-       "read this profile too, besides those in /etc/rankshim.d, for a platform that rankshim does not know")
+       "read this profile too, besides those in /etc/rankshim.d, for an unknown platform")
 OPTION(rank_unit, "", "rank-unit", choice, "auto|node|process", "auto",
-       "what RANK and WORLD_SIZE count, for a platform whose other variables do not say it")
+       "what RANK and WORLD_SIZE count, if no other variable tells")
 OPTION(strict, "", "strict", boolean, "", "false",
-       "for unattended jobs: exit with 78 instead of a warning where a node seems to train alone, and with "
-       "the code of a worker whose failure a script hides")
+       "for unattended jobs: exit with 78 instead of a warning if a node seems to train alone, and with the "
+       "code of a worker whose failure a script hides")
 OPTION(nnodes, "", "nnodes", nodes, "N|MIN:MAX", "",
-       "the number of nodes, where no platform says it; 1: this node is the whole job")
-OPTION(node_rank, "", "node-rank", count, "N", "",
-       "the number of this node, 0 to nnodes-1, where no platform says it")
+       "number of nodes, if no platform sets it; 1: this node is the whole job")
+OPTION(node_rank, "", "node-rank", count, "N", "", "this node's rank, 0 to nnodes-1, if no platform sets it")
 OPTION(nproc_per_node, "", "nproc-per-node", workers, "N|auto|gpu|cpu", "",
-       "the number of workers on this node; otherwise the platform's, or that of the accelerators")
-OPTION(master_addr, "", "master-addr", text, "HOST", "",
-       "the name or address of node 0, where no platform says it")
+       "workers per node; default: what the platform says, else one per visible accelerator")
+OPTION(master_addr, "", "master-addr", text, "HOST", "", "name or address of node 0, if no platform sets it")
 OPTION(master_port, "", "master-port", port, "PORT", "",
-       "the port of torch's store on node 0, for two jobs that share a machine")
+       "port of torch's store on node 0; set it when two jobs share a machine")
 OPTION(run_id, "", "run-id", text, "ID", "",
-       "the job's name, the same on all nodes, for two jobs that share a rendezvous")
+       "job name, the same on all nodes; set it when two jobs share a rendezvous")
 
 OPTION(launcher, "Launching", "launcher", choice, "auto|torchrun|launch|native|none", "auto",
-       "what starts the workers; auto: torchrun for a script, nothing for a program; launch: torchrun, which "
-       "passes --local_rank to the script; native: rankshim itself, also for a program")
+       "what starts the workers; auto: torchrun for a script, nothing for a program; launch: torchrun with "
+       "--local_rank passed to the script; native: rankshim itself, for programs too")
 OPTION(python, "", "python", text, "PATH", "",
-       "the interpreter for scripts, in an image that has several; otherwise python3 or python, whichever is "
-       "first in PATH")
+       "interpreter for scripts; default: the first python3 or python in PATH")
 OPTION(max_restarts, "", "max-restarts", count, "N", "",
-       "for training that goes on from its checkpoints: how often the workers are restarted (torchrun's "
-       "--max_restarts); otherwise PET_MAX_RESTARTS, otherwise 0")
+       "how often failed workers are restarted, for training that resumes from checkpoints (torchrun's "
+       "--max_restarts); default: PET_MAX_RESTARTS, else 0")
 OPTION(rdzv_backend, "", "rdzv-backend", text, "static|c10d|etcd-v2|etcd", "",
-       "for an elastic job that meets at etcd, so that any node may be lost; otherwise c10d where nnodes is "
-       "MIN:MAX")
+       "rendezvous of an elastic job; etcd survives the loss of any node; default: c10d if nnodes is MIN:MAX")
 OPTION(rdzv_endpoint, "", "rdzv-endpoint", text, "HOST:PORT", "",
-       "for an elastic job that no platform describes: where its nodes meet; otherwise the master")
-OPTION(
-    torchrun_args, "", "torchrun-args", words, "'--NAME=VALUE ...'", "",
-    "more options for torchrun, whatever it has; those that the image's torchrun does not know are left out")
+       "where the nodes of an elastic job meet, if no platform sets it; default: the master")
+OPTION(torchrun_args, "", "torchrun-args", words, "'--NAME=VALUE ...'", "",
+       "extra options for torchrun; options that the image's torchrun does not know are dropped")
 OPTION(export_pet, "", "export-pet", boolean, "", "true",
-       "no: for a program whose torchrun must not join the job; with env, where it is given explicitly: "
-       "print the PET_* too")
+       "set PET_* so that a torchrun inside the program joins the job; with env, if given explicitly: print "
+       "PET_* too")
 OPTION(record, "", "record", boolean, "", "true",
-       "record the exceptions of workers whose script has no @record; no: for an image whose own "
-       "sitecustomize.py has to be the only one")
+       "record exceptions of workers whose script has no @record; no: for an image that needs its own "
+       "sitecustomize.py")
 OPTION(log_dir, "", "log-dir", text, "DIR", "",
-       "for who reads each worker's output by itself: write its stdout and stderr to a file below DIR, in "
-       "torchrun's layout")
+       "write each worker's stdout and stderr to a file under DIR, in torchrun's layout")
 OPTION(tee, "", "tee", boolean, "", "false",
-       "with --log-dir, where a collector reads the container's output: write the workers' to stdout and "
-       "stderr too")
+       "with --log-dir: write the workers' output to stdout and stderr too")
 OPTION(prefix, "", "prefix", boolean, "", "false",
-       "with --launcher native, for one log of many workers: begin each line with [RANK]")
+       "with --launcher native: begin each output line with [RANK]")
 OPTION(env, "", "env", variables, "NAME=VALUE", "",
-       "set a variable of the command; may be given again; with --launcher native, the value may have "
-       "placeholders")
+       "set a variable for the command; repeatable; with --launcher native the value may have placeholders")
 OPTION(bind, "", "bind", choice, "none|numa", "none",
-       "with --launcher native, for nodes of several sockets: numa: each worker runs on the CPUs, and takes "
-       "memory, near its accelerator")
+       "with --launcher native: numa pins each worker to the CPUs and memory near its accelerator")
 
 OPTION(wait, "Waiting for the master", "wait", choice, "auto|port|dns|none", "auto",
-       "what to wait for; auto: the port where rankshim starts the launcher, the name for a program, nothing "
-       "on a lone node")
+       "what to wait for; auto: the port if rankshim starts the launcher, the name for a program, nothing on "
+       "a lone node")
 OPTION(wait_timeout, "", "wait-timeout", time, "TIME", "10m",
-       "give up after this time: exit with 75 and say what is missing")
+       "give up after TIME: exit with 75 and name what is missing")
 
 OPTION(link, "The whole job", "link", choice, "auto|on|off", "auto",
-       "join the rankshims of all nodes: they agree before anything is launched, and the first failure ends "
-       "all; auto: where rankshim starts the launcher on several nodes; on: for a program too")
+       "connect the rankshims of all nodes: they agree before the launch, and one failure stops every node; "
+       "auto: if rankshim starts the launcher on several nodes; on: for programs too")
 OPTION(link_timeout, "", "link-timeout", time, "TIME", "30s",
-       "for a network that fails for longer: the time until a node that does not answer is lost")
+       "how long a node may be silent before it is treated as lost")
 OPTION(job_token_file, "", "job-token-file", text, "FILE", "",
-       "for a pod network that others share: a file of the job's secret, the same on all nodes")
-OPTION(job_restarts, "", "job-restarts", restarts, "N[/TIME]", "0",
-       "start the whole job again in place when a node has failed, at most N times; 3/1h: at most three "
-       "times in an hour")
+       "file with the job's secret, the same on all nodes; set it if other jobs share the pod network")
+OPTION(
+    job_restarts, "", "job-restarts", restarts, "N[/TIME]", "0",
+    "restart the whole job in place after a failure, at most N times; 3/1h: at most three times in an hour")
 OPTION(permanent, "", "permanent", ends, "CODE[-CODE]|CAUSE,...", "2,64-78,126,127",
-       "with --job-restarts: the ends that are not tried again; CAUSE is oom, exception, signal or lost")
+       "with --job-restarts: exit codes and causes that are not retried; CAUSE is oom, exception, signal or "
+       "lost")
 OPTION(restart_pause, "", "restart-pause", time, "TIME", "1m",
-       "the longest pause before a restart; it grows from 2 s while attempts end within a minute; 0: none")
-OPTION(check, "", "check", text, "CMD", "", "for preflight: the command that /bin/sh runs on each node")
+       "longest pause before a restart; it doubles from 2 s while attempts fail within a minute; 0: no pause")
+OPTION(check, "", "check", text, "CMD", "", "for preflight: the command to run on each node, by /bin/sh")
 
 OPTION(signal_scope, "Signals and exit codes", "signal-scope", choice, "auto|child|group|tree", "auto",
        "which processes get a stop signal; auto: those that handle it, from the command downwards")
 OPTION(grace, "", "grace", time, "TIME", "",
-       "the time from a stop signal until everything is killed; otherwise as long as the platform allows")
+       "time from a stop signal until everything is killed; default: as long as the platform allows")
 OPTION(leftover_grace, "", "leftover-grace", time, "TIME", "5s",
-       "the time between TERM and KILL for what the command leaves behind, for uploads that it starts")
+       "time between SIGTERM and SIGKILL for leftover processes, such as uploads")
 OPTION(rewrite_signal, "", "rewrite-signal", signal_map, "FROM=TO,...", "",
-       "pass TO on when FROM arrives, for a program that stops by another signal than TERM; TO may be none")
+       "send TO when FROM arrives, for a program that stops on another signal than TERM; TO may be none")
 OPTION(worker_signals, "", "worker-signals", signals, "SIG,...|none", "USR1,USR2",
-       "signals that only the workers of torchrun and native get, once they can take them")
+       "signals that only the workers of torchrun and native get, once they handle them")
 OPTION(stacks, "", "stacks", boolean, "", "true",
-       "print the stacks of what does not stop before it is killed; no: for a program whose fault handler "
-       "must not run")
+       "print the stacks of processes that do not stop before they are killed; no: for a program whose fault "
+       "handler must not run")
 OPTION(warn_on_reap, "", "warn-on-reap", boolean, "", "false",
-       "as tini -w, for who looks for lost processes: print a line for each orphan that is reaped")
-OPTION(
-    parent_death_signal, "", "parent-death-signal", signal, "SIG", "",
-    "as tini -p, for who starts rankshim from a program: the signal that rankshim gets when its parent ends")
+       "print a line for each reaped orphan (like tini -w)")
+OPTION(parent_death_signal, "", "parent-death-signal", signal, "SIG", "",
+       "signal to receive when the parent process dies (like tini -p)")
 OPTION(ctty, "", "ctty", boolean, "", "false",
-       "for a shell where rankshim itself has no terminal of its own: give the command its own session, with "
-       "stdin as its terminal")
+       "give the command its own session with stdin as its controlling terminal, for a shell in a container "
+       "without one")
 OPTION(exit_map, "", "exit-map", exit_map, "FROM[-TO]=CODE,...", "",
-       "change exit codes, for a platform's rules of retrying; FROM may be a cause: oom, wait, config, "
-       "stopped, peer")
+       "change exit codes to fit a platform's retry rules; FROM may be a cause: oom, wait, config, stopped, "
+       "peer")
 OPTION(hold_on_failure, "", "hold-on-failure", time, "TIME", "",
-       "keep a failed container this long, for kubectl exec; a TERM ends it")
+       "keep a failed container for TIME, for kubectl exec; SIGTERM ends it")
 
-OPTION(report, "Reports", "report", file, "FILE", "",
-       "write a report of how the command ended, as JSON, for programs")
+OPTION(report, "Reports", "report", file, "FILE", "", "write a JSON report of how the command ended to FILE")
 OPTION(termination_log, "", "termination-log", text, "PATH|none", "/dev/termination-log",
-       "write why the command failed, for kubectl describe; the default file is used where it exists")
+       "write why the command failed to PATH, for kubectl describe; the default file is used if it exists")
 OPTION(run_dir, "", "run-dir", text, "DIR", "",
-       "the folder of rankshim status's socket, for a container without a writable one; otherwise /run, "
-       "/dev/shm or TMPDIR")
+       "folder for the socket of rankshim status; default: /run, /dev/shm or TMPDIR")
 
 OPTION(pre_start, "Hooks", "pre-start", text, "CMD", "",
-       "run CMD with /bin/sh before anything is read, for what a platform's variables lack; if it fails, "
-       "rankshim exits with its code")
-OPTION(pre_start_timeout, "", "pre-start-timeout", time, "TIME", "10m", "kill it after this time")
+       "run CMD by /bin/sh before anything is read, to supply what the platform lacks; if it fails, rankshim "
+       "exits with its code")
+OPTION(pre_start_timeout, "", "pre-start-timeout", time, "TIME", "10m", "kill it after TIME")
 OPTION(post_stop, "", "post-stop", text, "CMD", "",
-       "run CMD with /bin/sh at the end, for uploads, with the report's path in RANKSHIM_REPORT")
-OPTION(post_stop_timeout, "", "post-stop-timeout", time, "TIME", "30s", "kill it after this time")
+       "run CMD by /bin/sh at the end, for uploads; RANKSHIM_REPORT is the report's path")
+OPTION(post_stop_timeout, "", "post-stop-timeout", time, "TIME", "30s", "kill it after TIME")
 
 OPTION(log_level, "Output and configuration", "log-level", choice, "error|warn|info|debug", "info",
-       "the least important messages to print; at info, a run that works prints 2 or 3 lines")
+       "least important messages to print; at info, a successful run prints 2 or 3 lines")
 OPTION(log_format, "", "log-format", choice, "text|json", "text",
-       "json: one object per line, for a collector of logs")
+       "json: one object per line, for log collectors")
 OPTION(log_time, "", "log-time", boolean, "", "false",
-       "put the time in front of each line of text, where nothing that collects the log does")
+       "put the time in front of each text line, if no log collector adds it")
 OPTION(config, "", "config", text, "FILE", "/etc/rankshim.toml",
-       "the configuration file; the default file need not exist", true, false)
+       "configuration file; the default file need not exist", true, false)
 OPTION(format, "", "format", text, "text|json|sh|dotenv", "",
-       "explain, doctor: text or json; env: sh, json or dotenv; status: text or json, the default is text on "
-       "a terminal",
+       "explain, doctor: text or json; env: sh, json or dotenv; status: text or json, default text on a "
+       "terminal",
        false, false)
