@@ -68,19 +68,21 @@ int run_hub(unsigned nodes, std::chrono::milliseconds late) {
   auto hub = Link::make(io, options_of(0, nodes));
   const long before = private_memory();
   bool over = false;
-  asio::co_spawn(io, hub->meet(now() + longest), [&](const std::exception_ptr& thrown, const Met& met) {
-    if (thrown || !std::holds_alternative<Go>(met)) std::_Exit(1);
-    std::printf("| link of %u nodes: memory of node 0 | %ld kB |\n", nodes,
-                (private_memory() - before) / 1024);
-    std::fflush(stdout);
-    hub->on_stop([&](const Stop&) {
-      asio::co_spawn(io, hub->finish({.code = 143}), [&](const std::exception_ptr&) {
-        hub.reset();
-        hub = Link::make(io, options_of(0, nodes, 1));
-        asio::co_spawn(io, hub->meet(now() + longest), [](const std::exception_ptr&, const Met&) {});
-      });
-    });
-  });
+  asio::co_spawn(io, hub->meet(now() + longest),
+                 [&](const std::exception_ptr& thrown, const MeetingResult& met) {
+                   if (thrown || !std::holds_alternative<Go>(met)) std::_Exit(1);
+                   std::printf("| link of %u nodes: memory of node 0 | %ld kB |\n", nodes,
+                               (private_memory() - before) / 1024);
+                   std::fflush(stdout);
+                   hub->on_stop([&](const Stop&) {
+                     asio::co_spawn(io, hub->finish({.code = 143}), [&](const std::exception_ptr&) {
+                       hub.reset();
+                       hub = Link::make(io, options_of(0, nodes, 1));
+                       asio::co_spawn(io, hub->meet(now() + longest),
+                                      [](const std::exception_ptr&, const MeetingResult&) {});
+                     });
+                   });
+                 });
   loop::run_until(io, over);
   return 0;
 }
@@ -97,7 +99,7 @@ int run_peers(unsigned nodes, bool is_late) {
   for (unsigned rank = 1; rank + 1 < nodes; ++rank) {
     peers.push_back(Link::make(io, options_of(rank, nodes)));
     asio::co_spawn(io, peers.back()->meet(now() + longest),
-                   [&](const std::exception_ptr& thrown, const Met& met) {
+                   [&](const std::exception_ptr& thrown, const MeetingResult& met) {
                      !thrown&& std::holds_alternative<Go>(met) ? ++launched : ++failed;
                    });
   }
@@ -133,8 +135,11 @@ int run_peers(unsigned nodes, bool is_late) {
               milliseconds_since(arrival));
   for (const auto& peer : peers) peer->on_stop([&](const Stop&) { ++told; });
   const Time failure = now();
-  const std::string fail =
-      to_text(Culprit{.rank = 7, .cause = rankshim::outcome::Cause::signalled, .code = 137, .text = "was killed by SIGKILL"}) + '\n';
+  const std::string fail = to_text(Culprit{.rank = 7,
+                                           .cause = rankshim::outcome::Cause::signalled,
+                                           .code = 137,
+                                           .text = "was killed by SIGKILL"}) +
+                           '\n';
   asio::write(socket, asio::buffer(fail));
   run([&] { return told == nodes - 2; });
   std::printf("| link of %u nodes: from a failure to the last node that knows | %.1f ms |\n", nodes,
@@ -147,7 +152,7 @@ int run_peers(unsigned nodes, bool is_late) {
   const auto meet_again = [&](unsigned rank) {
     peers[rank - 1] = Link::make(io, options_of(rank, nodes, 1));
     asio::co_spawn(io, peers[rank - 1]->meet(now() + longest),
-                   [&](const std::exception_ptr& thrown, const Met& met) {
+                   [&](const std::exception_ptr& thrown, const MeetingResult& met) {
                      !thrown&& std::holds_alternative<Go>(met) ? ++launched : ++failed;
                    });
   };

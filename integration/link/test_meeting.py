@@ -140,6 +140,12 @@ def test_the_holder_of_the_masters_port_is_named_where_it_is_in_the_same_contain
     assert re.search(rf"the master's port {PORT}, which python\S* \(pid \d+\) holds: .* \[R31\]$", last_line(node))
 
 
+def test_a_number_of_nodes_that_no_job_has_is_refused(start):
+    node = start(0, UP, nodes=10**9)
+    assert node.wait(LONG) == 78, node.transcript()
+    assert "RANKSHIM_NNODES=1000000000, and at most 65536 nodes can be linked: " in last_line(node)
+
+
 # --- a node that cannot take part ---
 
 # What is started, where, with which code it ends, and what all say.

@@ -127,8 +127,8 @@ struct Surroundings {
   std::optional<std::uint64_t> shm;  ///< the size of /dev/shm in bytes; nothing if there is none
   std::string temporary;             ///< the folder for temporary files
   bool temporary_is_writable = true;
-  wait::LookedUp own_name;            ///< of the host name
-  wait::LookedUp masters_name;        ///< of `master`, if there is one
+  wait::LookupResult own_name;        ///< of the host name
+  wait::LookupResult masters_name;    ///< of `master`, if there is one
   bool clock_is_synchronised = true;  ///< adjtimex(2): no STA_UNSYNC
   std::int64_t now = 0;               ///< seconds since 1970
   Python python;

@@ -117,7 +117,7 @@ Connection::Connection(tcp::socket socket, Side side, milliseconds timeout)
   watch_silence(socket_.native_handle(), timeout);
 }
 
-asio::awaitable<std::optional<Heard>> Connection::next() {
+asio::awaitable<std::optional<ReceivedMessage>> Connection::next() {
   auto heard = take();
   for (boost::system::error_code ignored; !heard && is_open(); heard = take()) {
     co_await socket_.async_wait(tcp::socket::wait_read, asio::redirect_error(asio::use_awaitable, ignored));
@@ -126,15 +126,15 @@ asio::awaitable<std::optional<Heard>> Connection::next() {
   co_return heard;
 }
 
-std::optional<Heard> Connection::take() {
+std::optional<ReceivedMessage> Connection::take() {
   while (is_open()) {
     if (auto line = decoder_.next()) {
       auto message = !key_ || check(*line) ? from_text(line->text) : std::nullopt;
       silent_rounds_ = 0;
-      if (message) return Heard{*std::move(message), *std::move(line)};
+      if (message) return ReceivedMessage{*std::move(message), *std::move(line)};
       close("a message that is none, or without the right tag");
-    } else if (decoder_.broken() != Broken::no) {
-      if (decoder_.broken() == Broken::version) write();  // the greeting, with the version of this side
+    } else if (decoder_.broken() != StreamError::no) {
+      if (decoder_.broken() == StreamError::version) write();  // the greeting, with the version of this side
       close("not the link's protocol");
     } else if (reads_++ == most_reads || !read()) {
       break;

@@ -50,7 +50,7 @@ bool same_tag(std::string_view one, std::string_view other);
 std::string random_number();
 
 /// What the other side has said: a message, and the line in which it came.
-struct Heard {
+struct ReceivedMessage {
   Message message;
   Line line;
 };
@@ -65,11 +65,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Connection(tcp::socket socket, Side side, std::chrono::milliseconds timeout);
 
   /// The next message; nothing once the connection has ended, and why() then says why.
-  boost::asio::awaitable<std::optional<Heard>> next();
+  boost::asio::awaitable<std::optional<ReceivedMessage>> next();
   /// How often this was called since the last message came.
   unsigned silent_rounds() { return ++silent_rounds_; }
   /// A message that is here already.
-  std::optional<Heard> take();
+  std::optional<ReceivedMessage> take();
   /// Calls `ready` once when take() may have more, or the connection has ended. A fifth of what next() needs
   /// in memory while it waits; node 0 has thousands of connections.
   template <class Ready>
@@ -98,7 +98,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   [[nodiscard]] bool is_open() const { return socket_.is_open(); }
   [[nodiscard]] const std::string& why() const { return why_; }
-  [[nodiscard]] Broken broken() const { return decoder_.at_end(); }
+  [[nodiscard]] StreamError broken() const { return decoder_.at_end(); }
   [[nodiscard]] bool is_finishing() const { return finishing_; }
   /// Whether something that was sent has not come to the other side's kernel; after the end, whether it never
   /// will. No event says that it has.

@@ -151,7 +151,7 @@ class Hub final : public Link {
     connections_[id] =
         std::make_shared<Connection>(std::move(socket), Connection::Side::hub, options_.timeout);
     limit(id);
-    hear(id);
+    read_messages(id);
     due_.signal();
   }
 
@@ -163,7 +163,7 @@ class Hub final : public Link {
 
   /// Hears the connection until it ends. No coroutine: it would be most of the memory that a node costs. One
   /// for which the system refuses something ends, so that its node can make a new one.
-  void hear(ConnectionId id) {
+  void read_messages(ConnectionId id) {
     const auto connection = connections_.at(id);
     try {
       while (const auto heard = connection->take()) {
@@ -177,12 +177,12 @@ class Hub final : public Link {
         else if (limited_.contains(id))
           greet(id, *connection, *heard);
         else
-          roster_.said(id, heard->message, now());
+          roster_.received(id, heard->message, now());
         due_.signal();
       }
       if (connection->is_open())
         return connection->when_ready([this, weak = weak_from_this(), id] {
-          if (const auto self = weak.lock()) hear(id);
+          if (const auto self = weak.lock()) read_messages(id);
         });
     } catch (const std::exception& error) {
       loop::go_on_after(error);
@@ -194,21 +194,22 @@ class Hub final : public Link {
   void ended(ConnectionId id, const Connection& connection) {
     connections_.erase(id);
     limited_.erase(id);
-    roster_.gone(id, now(),
-                 {.unheard = connection.unheard(), .silent = connection.why() == silent_ ? silent_ : ""});
+    roster_.disconnected(
+        id, now(), {.unheard = connection.unheard(), .silent = connection.why() == silent_ ? silent_ : ""});
     log::debug("the link: connection {} of {} has ended: {}", id, connection.remote_address(),
                connection.why());
     if (const auto unproven = unproven_.extract(id)) {
       const Hello& hello = unproven.mapped();
-      roster_.doubt(hello,
-                    node_name(hello) + " did not prove that it knows the job's token (--job-token-file)");
+      roster_.note_stranger(
+          hello, node_name(hello) + " did not prove that it knows the job's token (--job-token-file)");
     }
-    if (connection.broken() == Broken::store_client) roster_.store_client(connection.remote_address(), now());
+    if (connection.broken() == StreamError::store_client)
+      roster_.store_client(connection.remote_address(), now());
     due_.signal();
   }
 
   /// The other side says who it is, and proves the token; until then it counts for nothing.
-  void greet(ConnectionId id, Connection& connection, const Heard& heard) {
+  void greet(ConnectionId id, Connection& connection, const ReceivedMessage& heard) {
     if (const auto unproven = unproven_.find(id); unproven != unproven_.end()) {
       if (!std::holds_alternative<Proof>(heard.message))
         return connection.close("it did not prove the token");
@@ -222,11 +223,11 @@ class Hub final : public Link {
           node_name(hello) +
           (options_.token ? " has no token, and the job has one" : " has a token, and node 0 has none") +
           "; set --job-token-file on all nodes";
-      roster_.doubt(hello, sentence);
-      return tell({{id},
-                   Refuse{.code = exit_code::configuration,
-                          .sentence = sentence,
-                          .stranger = hello.run != options_.self.run}});
+      roster_.note_stranger(hello, sentence);
+      return deliver({{id},
+                      Refuse{.code = exit_code::configuration,
+                             .sentence = sentence,
+                             .stranger = hello.run != options_.self.run}});
     }
     boost::system::error_code ignored;
     const Welcome welcome{.instance = options_.self.instance,
@@ -244,7 +245,7 @@ class Hub final : public Link {
 
   void arrived(ConnectionId id, const Connection& connection, const Hello& hello) {
     limited_.erase(id);
-    roster_.is_at(connection.local_address());
+    roster_.set_address(connection.local_address());
     roster_.arrived(id, hello, now());
   }
 
@@ -255,7 +256,7 @@ class Hub final : public Link {
   }
 
   void send(const Message& message) override {
-    roster_.said(myself, message, now());
+    roster_.received(myself, message, now());
     process();
     due_.signal();
   }
@@ -264,7 +265,7 @@ class Hub final : public Link {
   Time process() {
     if (roster_.ready(now())) launch();
     Time next = roster_.tick(now());
-    for (const Outgoing& outgoing : roster_.take_outgoing()) tell(outgoing);
+    for (const Outgoing& outgoing : roster_.take_outgoing()) deliver(outgoing);
     std::erase_if(limited_, [&](const auto& limited) {
       const bool is_late = limited.second <= now();
       if (is_late)
@@ -290,10 +291,10 @@ class Hub final : public Link {
     return next_round_;
   }
 
-  void tell(const Outgoing& outgoing) {
+  void deliver(const Outgoing& outgoing) {
     const std::string text = outgoing.message ? to_text(*outgoing.message) : "";
     for (const ConnectionId id : outgoing.to) {
-      if (id == myself && outgoing.message) take(*outgoing.message);
+      if (id == myself && outgoing.message) handle(*outgoing.message);
       const auto found = connections_.find(id);
       if (found == connections_.end()) continue;
       if (outgoing.message) found->second->send(text);
@@ -318,14 +319,14 @@ class Hub final : public Link {
 
   void release() override { roster_.release(); }
 
-  asio::awaitable<void> gather(Time deadline) override {
+  asio::awaitable<void> hold_meeting(Time deadline) override {
     deadline_ = deadline;
     co_await listen(deadline);
     roster_.give_up_at(deadline);
     due_.signal();
     if (options_.leads_elsewhere) co_await (wait_for_verdict() || ask_other_node_0(deadline));
     co_await wait_for_verdict();
-    if (!launched()) co_await part(false);
+    if (!launched()) co_await wait_for_end(false);
   }
 
   asio::awaitable<void> wait_for_verdict() {
@@ -336,7 +337,7 @@ class Hub final : public Link {
   /// one, and then neither can have the others. If the name leads here after all, as a Service's does, all is
   /// well.
   asio::awaitable<void> ask_other_node_0(Time deadline) {
-    const Met met = co_await make_peer(io_, options_)->meet(deadline);
+    const MeetingResult met = co_await make_peer(io_, options_)->meet(deadline);
     const auto* refused = std::get_if<Refuse>(&met);
     if (refused != nullptr && refused->code == exit_code::configuration && !met_) {
       roster_.end_meeting(*refused);
@@ -348,10 +349,10 @@ class Hub final : public Link {
 
   /// When the job is over, waits until the others have closed their connections (then no state of the
   /// connection stays at this port), or, where the job is stopped, have said that they have ended; not for
-  /// long, unless all start again. But each node is told, unless this one was asked to stop: one whose
+  /// long, unless all start again. But each node is told, unless this one was stopped: one whose
   /// connection is lost may make it again, and the kernel may still send. Otherwise it would take this node
   /// for the one that was lost.
-  asio::awaitable<void> part(bool /*well*/) override {
+  asio::awaitable<void> wait_for_end(bool /*well*/) override {
     while (launched() && !is_over()) co_await changed_.wait(Time::max());
     const auto* refuse = met_ ? std::get_if<Refuse>(&*met_) : nullptr;
     if (refuse != nullptr && refuse->code == exit_code::peer) co_await tell_those_to_come();
@@ -363,7 +364,7 @@ class Hub final : public Link {
       for (auto& [id, connection] : connections_)
         if (!stop_) connection->finish();
       const auto has_heard = [](const auto& entry) { return !entry.second->unheard(); };
-      const bool told = !launched() || hurries() ||
+      const bool told = !launched() || is_stopping() ||
                         (!roster_.awaits_return(now()) && std::ranges::all_of(connections_, has_heard));
       if (told && (connections_.empty() || (stop_ && roster_.all_ended()))) break;
       const milliseconds to_tell = told ? options_.timing.farewell : options_.timeout + options_.rules.relink;
@@ -375,10 +376,10 @@ class Hub final : public Link {
     }
   }
 
-  /// A node has failed or was asked to stop while all meet. Those that come a moment later would look for
+  /// A node has failed or was stopped while all meet. Those that come a moment later would look for
   /// this one until their time is over. After the meeting's own deadline nobody would have been let in.
   asio::awaitable<void> tell_those_to_come() {
-    const milliseconds patience = hurries() ? options_.timing.leave : options_.timing.late;
+    const milliseconds patience = is_stopping() ? options_.timing.leave : options_.timing.late;
     const Time until = std::min(deadline_, now() + patience);
     if (!port_.is_open()) co_await listen(until);
     while (port_.is_open() && !roster_.all_came() && now() < until) co_await changed_.wait(until);

@@ -12,7 +12,7 @@ namespace rankshim::link {
 
 namespace asio = boost::asio;
 
-bool Seldom::lets(const std::string& line) {
+bool LogLimiter::allows(const std::string& line) {
   using namespace std::chrono_literals;  // a little less than what lies between node 0's own lines
   const auto since = now() - when;
   if (since < (line == last ? 29'000ms : 900ms)) return false;
@@ -31,11 +31,11 @@ std::shared_ptr<Link> Link::make(asio::io_context& io, Options options) {
 Link::Link(asio::io_context& io, Options options)
     : io_(io), options_(std::move(options)), changed_(io.get_executor()) {}
 
-asio::awaitable<Met> Link::meet(Time deadline) {
+asio::awaitable<MeetingResult> Link::meet(Time deadline) {
   const auto self = shared_from_this();
   const auto cancellation = co_await asio::this_coro::cancellation_state;
   try {
-    co_await gather(deadline);
+    co_await hold_meeting(deadline);
   } catch (const std::exception& error) {
     if (cancellation.cancelled() != asio::cancellation_type::none) throw;
     met_ = no_link(std::string(loop::reason(error)));
@@ -51,7 +51,7 @@ asio::awaitable<void> Link::finish(Done done) {
   next_line_ = now() + options_.rules.report;
   try {
     send(done);
-    co_await part(done.code == 0);
+    co_await wait_for_end(done.code == 0);
   } catch (const std::exception& error) {
     if (cancellation.cancelled() != asio::cancellation_type::none) throw;
     log::warn("the link: {}; this node ends without the others", loop::reason(error));
@@ -60,7 +60,7 @@ asio::awaitable<void> Link::finish(Done done) {
 
 asio::awaitable<void> Link::leave(Done done) {
   release();
-  is_over_ = hurries_ = true;
+  is_over_ = is_stopping_ = true;
   co_await finish(std::move(done));
 }
 
@@ -84,11 +84,11 @@ void Link::report_failure(Culprit failure) {
 }
 
 void Link::report_stop(int signal) {
-  hurries_ = true;
+  is_stopping_ = true;
   report_failure({.cause = Cause::stop_requested, .code = exit_code::signal_base + signal, .signal = signal});
 }
 
-void Link::take(const Message& message) {
+void Link::handle(const Message& message) {
   const auto* waiting = std::get_if<Waiting>(&message);
   // What has not begun cannot end: before the launch only somebody in node 0's place says that.
   const auto* stop = launched() ? std::get_if<Stop>(&message) : nullptr;
@@ -100,7 +100,7 @@ void Link::take(const Message& message) {
   if (waiting != nullptr) {
     waiting_ = waiting->line;
     if (parts_) next_line_ = now() + options_.rules.report + std::chrono::seconds(1);
-    if (waits_.lets(waiting_)) waiting->wrong ? log::warn("{}", waiting_) : log::info("{}", waiting_);
+    if (waits_.allows(waiting_)) waiting->wrong ? log::warn("{}", waiting_) : log::info("{}", waiting_);
   } else if (stop != nullptr && !stop_) {
     stop_ = *stop;
     stop_->again = stop->again && options_.rules.decide;

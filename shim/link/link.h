@@ -38,7 +38,7 @@ struct Timing {
 struct Options {
   /// What this node says of itself. `instance`, `address` and `nonce` are the link's own.
   Hello self;
-  wait::Master master;                 ///< only its name and port count
+  wait::MasterTarget master;           ///< only its name and port count
   std::vector<std::string> addresses;  ///< literal ones of the master, if it was just looked up
   bool leads_elsewhere = false;        ///< for node 0: none of them is its own
   /// Where node 0 listens while another process has the master's port, the same on all nodes; 0: nowhere.
@@ -61,16 +61,15 @@ constexpr std::chrono::milliseconds ping_interval(std::chrono::milliseconds time
                                                std::chrono::hours(1));
 }
 
-/// Lets what others make this node say through at most once a second, and the same line at most twice a
-/// minute.
-struct Seldom {
-  bool lets(const std::string& line);
+/// LogLimiter bounds what other nodes make this one log: a line a second, and the same line twice a minute.
+struct LogLimiter {
+  bool allows(const std::string& line);
   std::string last;
   Time when;
 };
 
-/// This node's part of the link: node 0 listens (the hub), the others connect to it. All of it happens on the
-/// event loop. After meet() nothing of it throws, and a link that breaks harms nothing.
+/// Link is this node's side of the link: node 0 listens (the hub), the others connect to it. It runs on the
+/// event loop. After meet() it does not throw, and a link that breaks does no harm.
 class Link : public std::enable_shared_from_this<Link> {
  public:
   /// Node 0's if `options.self.rank` is 0. Throws what the system refuses.
@@ -81,62 +80,62 @@ class Link : public std::enable_shared_from_this<Link> {
 
   /// Waits until all nodes are here and agree, or it is clear that they will not. Cancelling it (terminal)
   /// ends it at once. What the system refuses means no link.
-  boost::asio::awaitable<Met> meet(Time deadline);
+  boost::asio::awaitable<MeetingResult> meet(Time deadline);
 
-  /// `told` is called, once, when this node is to end because of another one: now, if that is known already.
+  /// Sets what is called once when another node ends this one; at once if that is known already.
   void on_stop(std::function<void(const Stop&)> told);
   /// `asked` says how this node's workers are when node 0 asks. It is called on the event loop.
   void on_look(std::function<std::vector<WorkerReport>()> asked) { asked_ = std::move(asked); }
-  /// A worker of this node has failed; or, if all have not met yet, this node cannot take part, and ends the
-  /// meeting.
+  /// Reports that a worker of this node has failed; or, if all have not met yet, that this node cannot take
+  /// part, which ends the meeting.
   void report_failure(Culprit failure);
-  /// This node was asked to stop from outside.
+  /// Reports that this node was stopped from outside, by this signal.
   void report_stop(int signal);
 
-  /// The command and all that it left have ended. A node that ended well waits for the others' end; any other
-  /// only until its last words are sent, and one that was asked to stop for a moment. If the stop() says even
-  /// then that all start again, node 0 has not heard of that. Cancelling it ends it at once.
-  /// After a meet() that was cancelled: tells what was reported to those that wait, and to those that are
-  /// about to come.
+  /// Reports that the command and its leftover processes have ended. A node that succeeded waits for the end
+  /// of the others; any other node only until its last words are sent, and one that was stopped for a moment.
+  /// If stop() says even then that all start again, node 0 has not heard of that. Cancelling it ends it at
+  /// once. After a meet() that was cancelled: sends what was reported to the nodes that wait, or are about to
+  /// come.
   boost::asio::awaitable<void> finish(Done done);
 
-  /// As finish(), for a command that ended well, and a node that was asked to stop since: it does not wait
-  /// for the others, and they go on. If it is node 0, they go on without a link.
+  /// Like finish(), for a command that succeeded on a node that was stopped since: it does not wait for the
+  /// others, and they go on. If it is node 0, they go on without a link.
   boost::asio::awaitable<void> leave(Done done);
 
-  /// What ends the job, as far as this node knows; nothing: all ended well, or nobody knows.
+  /// What ends the job, as far as this node knows; nullopt: all succeeded, or nobody knows.
   [[nodiscard]] const std::optional<Stop>& stop() const { return stop_; }
   /// When this node was told to launch; node 0 tells itself before it tells the others.
   [[nodiscard]] Time launched_at() const { return launched_at_; }
-  /// Node 0: all nodes, by rank. Others: nothing.
+  /// Node 0: all nodes, by rank. Others: an empty list.
   [[nodiscard]] virtual std::vector<Node> nodes() const { return {}; }
   /// Who or what this node waits for, in the meeting and after its command's end; empty: nothing, or it is
   /// not known.
   [[nodiscard]] virtual std::string waiting() const { return launched() && !parts_ ? "" : waiting_; }
   /// The limit of open files that the command is to get (setrlimit(2) in its process): rankshim's own is
-  /// raised as long as it holds the connections. Nothing: it is not.
+  /// raised as long as it holds the connections. nullopt: it is not.
   [[nodiscard]] virtual std::optional<rlimit> inherited_limit() const { return std::nullopt; }
 
  protected:
   Link(boost::asio::io_context& io, Options options);
 
   /// Node 0 says this to this node.
-  void take(const Message& message);
+  void handle(const Message& message);
   /// All nodes were told to launch.
   [[nodiscard]] bool launched() const { return met_ && std::holds_alternative<Go>(*met_); }
   [[nodiscard]] bool is_over() const { return stop_ || is_over_; }
   /// This node's command has ended: finish() waits for other nodes.
   [[nodiscard]] bool parts() const { return parts_; }
-  /// This node was asked to stop from outside: its platform may kill it soon.
-  [[nodiscard]] bool hurries() const { return hurries_; }
+  /// This node was stopped from outside: its platform may kill it soon.
+  [[nodiscard]] bool is_stopping() const { return is_stopping_; }
   /// Waits for something to change, or that moment. Says every Rules::report what it waits for, unless node 0
   /// does.
   boost::asio::awaitable<void> wait_for_change(Time until, std::string for_what);
 
   boost::asio::io_context& io_;
   Options options_;
-  loop::Event changed_;  ///< for gather() and part()
-  std::optional<Met> met_;
+  loop::Event changed_;  ///< for hold_meeting() and wait_for_end()
+  std::optional<MeetingResult> met_;
   std::optional<Stop> stop_;
   /// All have ended well, or this node has ended otherwise and said so, or there is no way back to node 0.
   bool is_over_ = false;
@@ -144,20 +143,20 @@ class Link : public std::enable_shared_from_this<Link> {
  private:
   virtual void send(const Message& message) = 0;
   /// Sets met_.
-  virtual boost::asio::awaitable<void> gather(Time deadline) = 0;
+  virtual boost::asio::awaitable<void> hold_meeting(Time deadline) = 0;
   /// Tells the others that the link is over, if it is this node's to end it.
   virtual void release() {}
   /// `well`: the command has ended with 0.
-  virtual boost::asio::awaitable<void> part(bool well) = 0;
+  virtual boost::asio::awaitable<void> wait_for_end(bool well) = 0;
 
   void tell_stop();
 
   bool parts_ = false;
-  bool hurries_ = false;
+  bool is_stopping_ = false;
   std::string waiting_;
   Time next_line_ = Time::max();  ///< of waits after the command's end
   Time launched_at_;
-  Seldom waits_;
+  LogLimiter waits_;
   std::function<void(const Stop&)> told_;
   std::function<std::vector<WorkerReport>()> asked_;
 };

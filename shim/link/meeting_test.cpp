@@ -88,10 +88,11 @@ asio::awaitable<void> leave(Link& link) {
 struct CancelledMeeting {
   CancelledMeeting(TestJob& of, unsigned rank) : job(of) {
     job.links[rank] = Link::make(job.io, job.options[rank]);
-    asio::co_spawn(job.io, job.links[rank]->meet(now() + 100s),
-                   asio::bind_cancellation_slot(signal.slot(), [this](const std::exception_ptr& thrown, Met) {
-                     cancelled = thrown != nullptr;
-                   }));
+    asio::co_spawn(
+        job.io, job.links[rank]->meet(now() + 100s),
+        asio::bind_cancellation_slot(signal.slot(), [this](const std::exception_ptr& thrown, MeetingResult) {
+          cancelled = thrown != nullptr;
+        }));
   }
   void cancel() {
     signal.emit(asio::cancellation_type::terminal);
@@ -146,9 +147,9 @@ TEST_CASE("a node 0 whose master's name leads to one without its token is not re
     asks.token.reset();
     if (with_token) asks.token = Key("the token of this job");
     const auto asking = make_peer(job.io, asks);
-    std::optional<Met> met;
+    std::optional<MeetingResult> met;
     asio::co_spawn(job.io, asking->meet(now() + 100s),
-                   [&](const std::exception_ptr&, Met result) { met = std::move(result); });
+                   [&](const std::exception_ptr&, MeetingResult result) { met = std::move(result); });
     REQUIRE(job.run_until([&] { return met.has_value(); }));
     CHECK(std::get<Refuse>(*met).code == 0);
     CHECK_FALSE(job.met[0]);
@@ -188,7 +189,7 @@ TEST_CASE("a node that cannot take part tells those that wait, and those that co
       job.links[leaver] = Link::make(job.io, job.options[leaver]);
       job.links[leaver]->report_failure({.cause = Cause::exited, .code = 127, .text = "there is no python"});
       asio::co_spawn(job.io, job.links[leaver]->meet(now() + 100s),
-                     [&](const std::exception_ptr&, Met met) { job.met[leaver] = std::move(met); });
+                     [&](const std::exception_ptr&, MeetingResult met) { job.met[leaver] = std::move(met); });
       for (int i = 0; i < 5; ++i) job.io.run_one_for(10ms);
       if (is_first) start_others();
       REQUIRE(job.all_met());
@@ -204,13 +205,13 @@ TEST_CASE("a node that cannot take part tells those that wait, and those that co
 TEST_CASE("a node that comes seconds after another could not take part is told by node 0, which waits for it",
           "[link]") {
   TestJob job;
-  job.options[0].timing.leave = 0ms;  // that of a node 0 that was asked to stop
+  job.options[0].timing.leave = 0ms;  // that of a node 0 that was stopped
   job.options[0].timing.late = 100'000ms;
   job.start(0);
   job.links[1] = Link::make(job.io, job.options[1]);
   job.links[1]->report_failure({.cause = Cause::exited, .code = 127, .text = "there is no python"});
   asio::co_spawn(job.io, job.links[1]->meet(now() + 100s),
-                 [&](const std::exception_ptr&, Met met) { job.met[1] = std::move(met); });
+                 [&](const std::exception_ptr&, MeetingResult met) { job.met[1] = std::move(met); });
   REQUIRE(job.run_until([&] { return job.met[1].has_value(); }));
   for (int i = 0; i < 5; ++i) job.io.run_one_for(10ms);
   CHECK_FALSE(job.met[0]);
@@ -235,7 +236,7 @@ TEST_CASE(
     job.links[0] = Link::make(job.io, job.options[0]);
     job.links[0]->report_failure({.cause = Cause::exited, .code = 127, .text = "there is no python"});
     asio::co_spawn(job.io, job.links[0]->meet(now() + 500ms),
-                   [&](const std::exception_ptr&, Met met) { job.met[0] = std::move(met); });
+                   [&](const std::exception_ptr&, MeetingResult met) { job.met[0] = std::move(met); });
     REQUIRE(job.run_until([&] { return !job.links[0]->waiting().empty(); }));
     if (is_freed) other.close();
     REQUIRE(job.all_met());
@@ -439,12 +440,12 @@ TEST_CASE("a node whose master's name leads to another job's node 0 for a while 
       auto other = Link::make(job.io, options);
       asio::cancellation_signal signal;
       bool met_other = false, is_over = false;
-      asio::co_spawn(
-          job.io, other->meet(now() + 100s),
-          asio::bind_cancellation_slot(signal.slot(), [&](const std::exception_ptr& thrown, const Met&) {
-            met_other = thrown == nullptr;
-            is_over = true;
-          }));
+      asio::co_spawn(job.io, other->meet(now() + 100s),
+                     asio::bind_cancellation_slot(
+                         signal.slot(), [&](const std::exception_ptr& thrown, const MeetingResult&) {
+                           met_other = thrown == nullptr;
+                           is_over = true;
+                         }));
       job.io.poll();
       job.start(1, comes ? 100'000ms : 500ms);
       REQUIRE(job.run_until([&] { return other->waiting().find(c.says) != std::string::npos; }));

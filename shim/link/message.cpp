@@ -199,11 +199,11 @@ void Decoder::read_greeting() {
   } else if (right == bytes_.size()) {
     return;  // the rest is to come
   } else if (right + 1 == greeting.size()) {
-    broken_ = Broken::version;
+    broken_ = StreamError::version;
   } else if (right == store_client_word.size()) {
-    broken_ = Broken::store_client;
+    broken_ = StreamError::store_client;
   } else {
-    broken_ = bytes_.size() == 8 && bytes_.ends_with(end_of_number) ? Broken::store : Broken::other;
+    broken_ = bytes_.size() == 8 && bytes_.ends_with(end_of_number) ? StreamError::store : StreamError::other;
   }
 }
 
@@ -212,16 +212,16 @@ std::optional<Line> Decoder::next() {
   const std::size_t end = bytes_.find('\n');
   const std::size_t tag = bytes_.rfind('}', end) + 1;
   if (greeted_ && (tag > longest_text || std::min(end, bytes_.size()) > longest_line))
-    broken_ = Broken::other;
-  if (!greeted_ || end == std::string::npos || broken_ != Broken::no) return std::nullopt;
+    broken_ = StreamError::other;
+  if (!greeted_ || end == std::string::npos || broken_ != StreamError::no) return std::nullopt;
   Line line{bytes_.substr(0, tag), bytes_.substr(tag, end - tag)};
   bytes_.erase(0, end + 1);
   if (bytes_.empty()) std::string().swap(bytes_);  // most connections say one thing and are silent then
   return line;
 }
 
-Broken Decoder::at_end() const {
-  return !greeted_ && bytes_ == store_client_word ? Broken::store_client : broken_;
+StreamError Decoder::at_end() const {
+  return !greeted_ && bytes_ == store_client_word ? StreamError::store_client : broken_;
 }
 
 }  // namespace rankshim::link

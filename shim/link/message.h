@@ -62,9 +62,9 @@ struct Waiting {
   bool wrong = false;  ///< something is
 };
 
-/// The nodes do not start together: the job cannot run as it is (78), not everybody came (75), a node has
-/// failed or was asked to stop (76), or the job goes on without a link (0). The exit code and the sentence
-/// for everybody.
+/// The nodes do not start together: the job cannot run as it is (78), not all nodes came (75), a node has
+/// failed or was stopped (76), or the job goes on without a link (0). The exit code and the sentence for all
+/// nodes.
 struct Refuse {
   int code = 0;
   std::string sentence;
@@ -82,16 +82,16 @@ struct Go {
 };
 
 /// How the meeting of the nodes ended.
-using Met = std::variant<Go, Refuse>;
+using MeetingResult = std::variant<Go, Refuse>;
 
-/// Everybody ends what runs, because of `culprit`.
+/// Each node ends its command because of `culprit`.
 struct Stop {
   Culprit culprit;
   std::vector<Culprit> others;  ///< of a check: who failed besides, a few of them
   bool again = false;           ///< the job is started again: all nodes meet once more
   std::string note;             ///< why it is not, where it could have been
 
-  /// That node was asked to stop from outside.
+  /// That node was stopped from outside.
   [[nodiscard]] bool drained() const { return culprit.cause == Cause::stop_requested; }
   /// That node went away.
   [[nodiscard]] bool lost() const { return culprit.cause == Cause::node_lost; }
@@ -118,13 +118,13 @@ struct Seen {
   std::vector<WorkerReport> workers;
 };
 
-/// The command of this node, and all that it left, has ended.
+/// The command of this node and its leftover processes have ended.
 struct Done {
   int code = 0;
   std::vector<WorkerReport> workers;  ///< those whose end is known
 };
 
-/// The link is over: every node has ended well, or node 0 has, and ends before the others.
+/// The link is over: every node has succeeded, or node 0 has, and ends before the others.
 struct End {};
 
 /// From a peer: a question whether the hub's own loop is awake, and the hub's answer.
@@ -133,7 +133,7 @@ struct Ping {};
 using Message =
     std::variant<Hello, Welcome, Proof, Waiting, Refuse, Go, Culprit, Stop, Done, End, Ping, Look, Seen>;
 
-/// What no job exceeds. A number from another node that is larger is no size, index or rank.
+/// Limits that no job exceeds. A larger number from another node is not used as a size, an index or a rank.
 inline constexpr unsigned most_nodes = 1U << 16U;
 inline constexpr unsigned most_workers = 1U << 15U;  ///< of a node: as many as it has process ids
 inline constexpr unsigned most_ranks = most_nodes * most_workers;
@@ -167,7 +167,7 @@ struct Line {
 };
 
 /// What makes a stream unreadable.
-enum class Broken : std::uint8_t {
+enum class StreamError : std::uint8_t {
   no,
   store_client,  ///< it begins as a client of torch's TCPStore does
   store,         ///< torch's store has answered the question
@@ -182,16 +182,16 @@ class Decoder {
   void feed(std::string_view bytes) { bytes_ += bytes; }
   /// The next whole line.
   std::optional<Line> next();
-  [[nodiscard]] Broken broken() const { return broken_; }
+  [[nodiscard]] StreamError broken() const { return broken_; }
   /// The same if nothing follows.
-  [[nodiscard]] Broken at_end() const;
+  [[nodiscard]] StreamError at_end() const;
 
  private:
   void read_greeting();
 
   std::string bytes_;
   bool greeted_ = false;
-  Broken broken_ = Broken::no;
+  StreamError broken_ = StreamError::no;
 };
 
 /// Its name, as all messages have it.

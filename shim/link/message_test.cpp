@@ -163,24 +163,24 @@ TEST_CASE("a tag follows a message's text", "[link]") {
 TEST_CASE("what is no peer is known by its first bytes", "[link]") {
   struct Case {
     std::string bytes;
-    Broken broken;
+    StreamError broken;
   };
   const Case cases[] = {
-      {"\0\xce\xf7\x85\x3c\x0d"s, Broken::store_client},
-      {"\0\xce\xf7\x85\x3c"s, Broken::store_client},  // one that says nothing more
-      {"\0"s, Broken::no},
-      {"\0\xce\xf7\x85\x3c\7"s, Broken::no},
-      {"\1\0\0\0\0\0\0\0"s, Broken::store},
-      {"\0\0\0\0\0\0\0\0"s, Broken::store},
-      {"\1\0\0"s, Broken::other},
-      {"GET / HTTP/1.1\r\n", Broken::other},
-      {"HTTP/1.1", Broken::other},
-      {"\0\xce\xf7\x85\x3c\7RSHX"s, Broken::other},
-      {"\0\xce\xf7\x85\x3c\7RS"s, Broken::no},
-      {"\0\xce\xf7\x85\x3c\7RSHM\2"s, Broken::version},
-      {std::string(greeting) + std::string(longest_line + 1, 'x'), Broken::other},
-      {std::string(greeting) + "ping {" + std::string(longest_text - 6, ' ') + "}\n", Broken::other},
-      {std::string(greeting) + std::string(longest_line, 'x'), Broken::no},
+      {"\0\xce\xf7\x85\x3c\x0d"s, StreamError::store_client},
+      {"\0\xce\xf7\x85\x3c"s, StreamError::store_client},  // one that says nothing more
+      {"\0"s, StreamError::no},
+      {"\0\xce\xf7\x85\x3c\7"s, StreamError::no},
+      {"\1\0\0\0\0\0\0\0"s, StreamError::store},
+      {"\0\0\0\0\0\0\0\0"s, StreamError::store},
+      {"\1\0\0"s, StreamError::other},
+      {"GET / HTTP/1.1\r\n", StreamError::other},
+      {"HTTP/1.1", StreamError::other},
+      {"\0\xce\xf7\x85\x3c\7RSHX"s, StreamError::other},
+      {"\0\xce\xf7\x85\x3c\7RS"s, StreamError::no},
+      {"\0\xce\xf7\x85\x3c\7RSHM\2"s, StreamError::version},
+      {std::string(greeting) + std::string(longest_line + 1, 'x'), StreamError::other},
+      {std::string(greeting) + "ping {" + std::string(longest_text - 6, ' ') + "}\n", StreamError::other},
+      {std::string(greeting) + std::string(longest_line, 'x'), StreamError::no},
   };
   for (const Case& c : cases) {
     CAPTURE(c.bytes);

@@ -22,7 +22,7 @@ using std::chrono::milliseconds;
 namespace {
 
 /// What is known of both sides of a connection: whether node 0 is awake, and whether this node was.
-struct Pulse {
+struct Liveness {
   bool answers = false;  ///< node 0 answers pings
   unsigned unanswered = 0;
   milliseconds slept{0};  ///< that this process did not run (SIGSTOP); 0: it did
@@ -56,7 +56,7 @@ class Peer final : public Link {
 
   asio::awaitable<Answer> connect(tcp::endpoint endpoint, Time deadline) {
     tcp::socket socket(io_);
-    const wait::PortLook look = co_await wait::connect(
+    const wait::PortProbe look = co_await wait::connect(
         socket, endpoint, std::min(deadline, now() + options_.dns.timing.connect_timeout));
     if (look.state != wait::PortState::open) {
       reason_ = look.reason();
@@ -94,20 +94,20 @@ class Peer final : public Link {
       welcomed(connection, *welcome);
     } else if (const auto* refuse = heard ? std::get_if<Refuse>(&heard->message) : nullptr) {
       refused(*refuse, *connection);
-    } else if (connection->broken() == Broken::version) {
-      take(no_link("the rankshim of node 0 speaks another version of the link"));
+    } else if (connection->broken() == StreamError::version) {
+      handle(no_link("the rankshim of node 0 speaks another version of the link"));
     } else {
-      const Broken broken = connection->broken();
+      const StreamError broken = connection->broken();
       reason_ = "the port accepts and closes the connection";
-      if (broken == Broken::store) reason_ = "torch's store answers there";
-      if (broken == Broken::other) reason_ = "what answers there is neither rankshim nor torch's store";
-      co_return broken == Broken::store ? Answer::store : Answer::none;
+      if (broken == StreamError::store) reason_ = "torch's store answers there";
+      if (broken == StreamError::other) reason_ = "what answers there is neither rankshim nor torch's store";
+      co_return broken == StreamError::store ? Answer::store : Answer::none;
     }
     co_return Answer::settled;
   }
 
   /// Proves the token to a hub that has proven it; else says why that has not.
-  std::string prove(Connection& connection, const Heard& heard, const std::string& hello) {
+  std::string prove(Connection& connection, const ReceivedMessage& heard, const std::string& hello) {
     if (const auto* refuse = std::get_if<Refuse>(&heard.message))
       return "it answers without the job's token: " + refuse->sentence;
     const auto* welcome = std::get_if<Welcome>(&heard.message);
@@ -143,7 +143,7 @@ class Peer final : public Link {
     reason_ = refuse.sentence;
     if (refuse.stranger && options_.self.rank != 0 && !launched()) return avoid(hub.remote_address());
     if (launched()) lose();
-    take(refuse);
+    handle(refuse);
   }
 
   /// That hub is another job's, of which an address may be left in a name server: this node's is elsewhere,
@@ -153,27 +153,27 @@ class Peer final : public Link {
     not_it_ = reason_;
     welcome_.reset();
     way_back_ = {};
-    if (reports_.lets(reason_)) log::warn("waiting for node 0 at {}: {}", master_, reason_);
+    if (reports_.allows(reason_)) log::warn("waiting for node 0 at {}: {}", master_, reason_);
   }
 
   /// Hears the hub until the connection ends, and looks for it again while the command runs.
   asio::awaitable<void> listen(std::weak_ptr<Link> weak, std::shared_ptr<Connection> connection,
                                milliseconds pings) {
-    const auto pulse = std::make_shared<Pulse>(Pulse{.answers = pings != milliseconds(0)});
+    const auto liveness = std::make_shared<Liveness>(Liveness{.answers = pings != milliseconds(0)});
     milliseconds interval = ping_interval(options_.timeout);
     if (pings != milliseconds(0)) interval = std::min(interval, std::max(pings, shortest_ping_interval));
     while (const auto heard = co_await connection->next()) {
-      pulse->unanswered = 0;
+      liveness->unanswered = 0;
       if (const auto* refuse = std::get_if<Refuse>(&heard->message)) {
         refused(*refuse, *connection);
         connection->close(refuse->sentence);
         continue;
       }
-      take(heard->message);
+      handle(heard->message);
       const auto is_done = [](const Message& said) { return std::holds_alternative<Done>(said); };
       if (std::holds_alternative<End>(heard->message) && std::ranges::none_of(said_, is_done))
-        log::warn("node 0 has ended well and was asked to stop: the nodes are no longer linked");
-      if (std::holds_alternative<Go>(heard->message)) loop::start(io_, ask(connection, interval, pulse));
+        log::warn("node 0 has succeeded, and was stopped: the nodes are no longer linked");
+      if (std::holds_alternative<Go>(heard->message)) loop::start(io_, ask(connection, interval, liveness));
     }
     const auto self = weak.lock();
     if (!self || connection_ != connection) co_return;
@@ -187,31 +187,31 @@ class Peer final : public Link {
     } catch (const std::exception& error) {
       reason_ = error.what();
     }
-    if (!connection_ && !is_over()) lose(*pulse);
+    if (!connection_ && !is_over()) lose(*liveness);
   }
 
   /// Asks node 0 now and then whether it is awake, which shows node 0 that this node is. Closes the
   /// connection when nothing has come back several times; the time that this process was stopped itself is
   /// not taken for node 0's silence. A proxy does not close the connection meanwhile.
   static asio::awaitable<void> ask(std::shared_ptr<Connection> connection, milliseconds interval,
-                                   std::shared_ptr<Pulse> pulse) {
+                                   std::shared_ptr<Liveness> liveness) {
     loop::Timer timer(co_await asio::this_coro::executor);
     while (connection->is_open()) {
-      if (pulse->is_silent()) co_return connection->close("node 0's rankshim does not answer");
+      if (liveness->is_silent()) co_return connection->close("node 0's rankshim does not answer");
       connection->send(Ping{});
-      if (pulse->answers) ++pulse->unanswered;
+      if (liveness->answers) ++liveness->unanswered;
       const Time due = now() + interval;
       timer.expires_at(due);
       co_await timer.async_wait(asio::use_awaitable);
       const auto late = std::chrono::duration_cast<milliseconds>(now() - due);
       const bool slept = late > most_unanswered * interval;
-      if (slept || connection->is_open()) pulse->slept = slept ? late : milliseconds(0);
+      if (slept || connection->is_open()) liveness->slept = slept ? late : milliseconds(0);
     }
   }
 
   // ---- meeting ----
 
-  asio::awaitable<void> gather(Time deadline) override {
+  asio::awaitable<void> hold_meeting(Time deadline) override {
     if (options_.self.restarts == 0)  // else all would come at the same moment
       co_await pause(milliseconds(options_.self.nnodes / 4), deadline);
     while (!met_ && now() < deadline) {
@@ -248,7 +248,7 @@ class Peer final : public Link {
         options_.dns.timeout = std::chrono::ceil<milliseconds>(deadline - now());
         const wait::Result found = co_await wait::wait_for(options_.master, options_.dns);
         if (const auto* unreachable = std::get_if<wait::Unreachable>(&found))
-          co_return take(
+          co_return handle(
               Refuse{.code = exit_code::unreachable,
                      .sentence = unreachable->what + (not_it_.empty() ? "" : "; before: " + not_it_),
                      .anchor = unreachable->anchor});
@@ -276,7 +276,7 @@ class Peer final : public Link {
       const bool is_node_0s = is_store && !welcome_ && !options_.rules.decide;
       store_since_ = is_node_0s ? std::min(store_since_, now()) : Time::max();
       if (is_node_0s && now() - store_since_ >= options_.timing.store)
-        co_return take(no_link(fmt::format(
+        co_return handle(no_link(fmt::format(
             "node 0 answers at {}, but not as rankshim: torch's store has answered there for {}; if it is "
             "another job's, set another RANKSHIM_MASTER_PORT on all nodes, if this node was started again, "
             "start the whole job again, and if its rank exists twice, end one of the two",
@@ -286,7 +286,7 @@ class Peer final : public Link {
       next = is_node_0s ? between_strangers() : std::min(longest, next);
       co_await pause(next, deadline);  // a cancelled try is no reason
       next *= 2;
-      if (!launched() && options_.self.rank != 0 && reports_.lets(reason_))
+      if (!launched() && options_.self.rank != 0 && reports_.allows(reason_))
         log::info("waiting for node 0 at {}: {}", master_, reason_);
     }
   }
@@ -304,7 +304,7 @@ class Peer final : public Link {
 
   // ---- running ----
 
-  /// The first failure that this node has told of; `stopped`: that it was asked to stop instead. Null: none.
+  /// The first failure that this node has told of; `stopped`: that it was stopped instead. Null: none.
   [[nodiscard]] const Culprit* first_told(bool stopped) const {
     for (const Message& message : said_)
       if (const auto* failure = std::get_if<Culprit>(&message);
@@ -314,8 +314,8 @@ class Peer final : public Link {
   }
 
   /// Node 0 is out of reach: this node decides by what it knows.
-  void lose(const Pulse& pulse = {}) {
-    const bool was_silent = pulse.is_silent();
+  void lose(const Liveness& liveness = {}) {
+    const bool was_silent = liveness.is_silent();
     const std::string end =
         was_silent ? fmt::format("its rankshim has not answered for {}", seconds(options_.timeout))
                    : std::string("its connection ended");
@@ -324,16 +324,16 @@ class Peer final : public Link {
                                    was_silent ? "the connection" : "it", options_.rules.relink.count() / 1000,
                                    reason_),
                .host = welcome_->host}};
-    if (pulse.slept != milliseconds(0)) {  // the others have lost this node
+    if (liveness.slept != milliseconds(0)) {  // the others have lost this node
       stop.culprit.node = options_.self.rank;
       stop.culprit.host = options_.self.host;
       stop.culprit.text =
           fmt::format("its rankshim did not run for {}, and node 0 could not be reached again: {}",
-                      hours_and_minutes(pulse.slept), reason_);
+                      hours_and_minutes(liveness.slept), reason_);
     }
     if (const Culprit* own = first_told(false); own != nullptr && !is_victim(own->cause)) stop.culprit = *own;
     if (options_.rules.decide) options_.rules.decide(stop);
-    take(stop);
+    handle(stop);
   }
 
   void send(const Message& message) override {
@@ -341,7 +341,7 @@ class Peer final : public Link {
     if (connection_) connection_->send(message);
   }
 
-  asio::awaitable<void> part(bool well) override {
+  asio::awaitable<void> wait_for_end(bool well) override {
     if (launched()) {
       const Time until = first_told(true) != nullptr ? now() + options_.timing.farewell : Time::max();
       // A node that failed waits for node 0's word: whether the job is started again, how the others' check
@@ -377,7 +377,7 @@ class Peer final : public Link {
   std::string not_it_;                      ///< why somebody who answered is not the hub
   std::string stranger_at_;                 ///< the address of the last that was another job's
   Time store_since_ = Time::max();          ///< torch's store has answered every try since then
-  Seldom reports_;
+  LogLimiter reports_;
   std::vector<Message> said_;  ///< a new connection begins with it
 };
 

@@ -146,12 +146,12 @@ void Roster::arrived(ConnectionId id, const Hello& hello, Time now) {
 }
 
 /// Until the meeting ends, if no more come than the newest that are kept.
-void Roster::keep(Wrong wrong) {
-  if (wrong_.size() >= nodes_.size() + most_strangers) {
-    close(wrong_.front().id);
-    wrong_.erase(wrong_.begin());
+void Roster::keep(RejectedNode wrong) {
+  if (rejected_.size() >= nodes_.size() + most_strangers) {
+    close(rejected_.front().id);
+    rejected_.erase(rejected_.begin());
   }
-  wrong_.push_back(std::move(wrong));
+  rejected_.push_back(std::move(wrong));
   has_news_ = true;
 }
 
@@ -164,11 +164,11 @@ void Roster::foreign_came(ConnectionId id, const Hello& hello, const std::string
   if (hello.rank == 0 && !is_old)  // its job's name leads here for a while: no fault of either
     return send(id, no_link(fault));
   send(id, Refuse{.code = exit_code::configuration, .sentence = fault, .stranger = !is_old});
-  if (!is_old) doubt(hello, fault);
+  if (!is_old) note_stranger(hello, fault);
 }
 
 /// The newest are kept. One comes again and again.
-void Roster::doubt(const Hello& hello, const std::string& sentence) {
+void Roster::note_stranger(const Hello& hello, const std::string& sentence) {
   const auto known = std::views::values(strangers_);
   if (met_ || std::ranges::find(known, sentence) != known.end()) return;
   if (strangers_.size() >= most_strangers) strangers_.erase(strangers_.begin());
@@ -187,13 +187,13 @@ Node* Roster::node_of(ConnectionId id) {
   return found == nodes_.end() ? nullptr : &*found;
 }
 
-void Roster::gone(ConnectionId id, Time now, const Parting& how) {
-  std::erase_if(wrong_, [&](const Wrong& wrong) { return wrong.id == id; });
+void Roster::disconnected(ConnectionId id, Time now, const Disconnect& how) {
+  std::erase_if(rejected_, [&](const RejectedNode& wrong) { return wrong.id == id; });
   Node* const node = node_of(id);
   if (node == nullptr) return;
   node->connection.reset();
   node->silent = how.silent;
-  for (const Wrong& wrong : wrong_)
+  for (const RejectedNode& wrong : rejected_)
     if (wrong.hello.rank == node->hello.rank) close(wrong.id);  // it can come again
   if (!met_) {
     node->state = Node::State::missing;
@@ -225,7 +225,7 @@ void Roster::slept(std::chrono::milliseconds time) {
 }
 
 bool Roster::is_complete() const {
-  return !met_ && wrong_.empty() &&
+  return !met_ && rejected_.empty() &&
          std::ranges::count(nodes_, std::optional<ConnectionId>(), &Node::connection) == 0;
 }
 
@@ -234,15 +234,15 @@ bool Roster::is_complete() const {
 /// when nobody has come for a while, and for long where there are too few of them.
 Time Roster::refused_at() const {
   std::size_t most = nodes_.size(), least = nodes_.size();
-  for (const Wrong& wrong : wrong_) {
+  for (const RejectedNode& wrong : rejected_) {
     most = std::max<std::size_t>(most, wrong.hello.nnodes);
     least = std::min<std::size_t>(least, wrong.hello.nnodes);
   }
   const auto to_come = std::ranges::count(nodes_, std::optional<ConnectionId>(), &Node::connection);
   const std::size_t count =
-      nodes_.size() - static_cast<std::size_t>(to_come) + wrong_.size() + store_clients_.size();
-  if (wrong_.empty() && store_clients_.empty()) return Time::max();
-  if (wrong_.empty()) return last_arrival_ + (count >= most ? rules_.patience : rules_.clients);
+      nodes_.size() - static_cast<std::size_t>(to_come) + rejected_.size() + store_clients_.size();
+  if (rejected_.empty() && store_clients_.empty()) return Time::max();
+  if (rejected_.empty()) return last_arrival_ + (count >= most ? rules_.patience : rules_.clients);
   if (count >= most) return last_arrival_;
   return last_arrival_ + (count >= least ? rules_.settle : rules_.patience);
 }
@@ -307,8 +307,8 @@ std::string Roster::running() const {
 
 std::string Roster::faults() const {
   std::vector<std::string> sentences;
-  sentences.reserve(wrong_.size() + strangers_.size());
-  for (const Wrong& wrong : wrong_) sentences.push_back(wrong.sentence);
+  sentences.reserve(rejected_.size() + strangers_.size());
+  for (const RejectedNode& wrong : rejected_) sentences.push_back(wrong.sentence);
   for (const auto& [rank, sentence] : strangers_)  // nobody who is here is meant
     if (rank >= nodes_.size() || !nodes_[rank].connection) sentences.push_back(sentence);
   return few(sentences, 3, "; ");
@@ -345,7 +345,7 @@ void Roster::come_back(ConnectionId id, const Hello& hello) {
   if (released_ || all_done()) send(id, End{});
 }
 
-void Roster::said(ConnectionId id, const Message& message, Time now) {
+void Roster::received(ConnectionId id, const Message& message, Time now) {
   Node* const node = node_of(id);
   if (node == nullptr) return;
   if (const auto* failure = std::get_if<Culprit>(&message)) {
@@ -454,7 +454,7 @@ Time Roster::tick(Time now) {
     return std::min(next, starts_at());
   }
   if (!met_ && is_due(refused_at()))
-    end_meeting(wrong_.empty() && !store_clients_.empty()
+    end_meeting(rejected_.empty() && !store_clients_.empty()
                     ? no_link("a node without rankshim, or without its link, came to the master's "
                               "port: " +
                               few(store_clients_, 3, ", "))
@@ -542,7 +542,7 @@ void Roster::send_all(Message message, bool only_ended) {
   Outgoing outgoing{{}, std::move(message)};
   for (const Node& node : nodes_)
     if (node.connection && (node.done || !only_ended)) outgoing.to.push_back(*node.connection);
-  for (const Wrong& wrong : wrong_) outgoing.to.push_back(wrong.id);
+  for (const RejectedNode& wrong : rejected_) outgoing.to.push_back(wrong.id);
   outgoing_.push_back(std::move(outgoing));
 }
 

@@ -17,7 +17,7 @@ namespace rankshim::link {
 
 using Time = std::chrono::steady_clock::time_point;
 
-/// A connection of the hub. Node 0 itself counts as one.
+/// A connection of the hub. Node 0 itself is treated as one.
 using ConnectionId = std::uint64_t;
 inline constexpr ConnectionId myself = 0;
 
@@ -28,15 +28,15 @@ struct Node {
     here,     ///< it waits for the others
     running,  ///< its command runs
     failed,   ///< a worker, or the command, failed
-    drained,  ///< it was asked to stop from outside
+    drained,  ///< it was stopped from outside
     lost,     ///< its connection ended and it did not come back
     stopped,  ///< its command has ended because of another node
-    done,     ///< its command has ended well
+    done,     ///< its command has succeeded
   };
 
   State state = State::missing;
   Hello hello;
-  std::optional<ConnectionId> connection;  ///< nothing: it is not connected
+  std::optional<ConnectionId> connection;  ///< nullopt: it is not connected
   std::vector<std::string> displaced;      ///< instances whose place it took while they were connected
   Go go;                                   ///< once all were told to launch
   std::optional<Culprit> failure;          ///< the first that it told
@@ -46,7 +46,7 @@ struct Node {
   std::optional<Done> done;                ///< once its command has ended, …
   Time done_at;                            ///< … by node 0's clock
   Time lost_at = Time::max();              ///< when it counts as lost, if it does not come back
-  std::string silent;                      ///< as in Roster::Parting, when it last went away
+  std::string silent;                      ///< as in Roster::Disconnect, when it last went away
   Time back_by;                            ///< it may come back until then, to hear how the job ends
 };
 
@@ -58,8 +58,8 @@ std::string_view word(Node::State state);
 /// address that several nodes have stays as it is. Pure.
 std::string with_node_names(std::string_view text, const std::vector<Node>& nodes);
 
-/// What the hub is to do: send `message` to connections. After a Refuse, and where there is no message, it
-/// closes them.
+/// A message that the hub must send to some connections. After a Refuse, and without a message, it closes
+/// them.
 struct Outgoing {
   std::vector<ConnectionId> to;
   std::optional<Message> message;
@@ -81,7 +81,7 @@ struct Outgoing {
 /// - Held: a victim has told its failure, and all go on. Another failure, or a node without a connection,
 /// stops
 ///   all at once; otherwise all are asked how their workers are, and the judge decides (outcome/judge.h).
-/// - Stopping: the Stop was sent. Only that a node was asked to stop can still change it: nothing starts
+/// - Stopping: the Stop was sent. Only that a node was stopped can still change it: nothing starts
 /// again.
 ///
 /// A node goes through these (Node::State):
@@ -121,7 +121,7 @@ class Roster {
   Roster(Hello own, Rules rules, Time now);
 
   /// Node 0's own address, as the others know it.
-  void is_at(const std::string& address) {
+  void set_address(const std::string& address) {
     if (nodes_[0].hello.seen.empty()) nodes_[0].hello.seen = address;
   }
   /// Nodes can come from now on: who is missing is no fault of theirs before.
@@ -136,17 +136,17 @@ class Roster {
     hindrance_ = std::move(why);
   }
   void arrived(ConnectionId id, const Hello& hello, Time now);
-  void said(ConnectionId id, const Message& message, Time now);
+  void received(ConnectionId id, const Message& message, Time now);
   /// How a connection ended.
-  struct Parting {
+  struct Disconnect {
     bool unheard = false;  ///< not all that it was sent has come to it
     std::string silent;    ///< "its rankshim has not answered for 30 s"; empty: it was not closed for that
   };
-  void gone(ConnectionId id, Time now, const Parting& how);
+  void disconnected(ConnectionId id, Time now, const Disconnect& how);
   /// This process did not run for so long (SIGSTOP); 0: it did run, which counts once all are back.
   void slept(std::chrono::milliseconds time);
   /// A node that was not let in, for its token or its run: a hint for those who wait for it.
-  void doubt(const Hello& hello, const std::string& sentence);
+  void note_stranger(const Hello& hello, const std::string& sentence);
   /// A client of torch's store was at the port, from that address: a node without rankshim.
   void store_client(const std::string& address, Time now);
   /// Does what is due. Returns when it has something to do next, or when ready() will hold.
@@ -190,7 +190,7 @@ class Roster {
 
  private:
   /// A node of the job that cannot be a part of it as it is.
-  struct Wrong {
+  struct RejectedNode {
     ConnectionId id;
     Hello hello;
     std::string sentence;
@@ -205,7 +205,7 @@ class Roster {
     return hindrance_.empty() ? std::max(last_arrival_, rules_.earliest) : Time::max();
   }
   [[nodiscard]] std::string fault_of(const Hello& hello) const;
-  void keep(Wrong wrong);
+  void keep(RejectedNode wrong);
   void foreign_came(ConnectionId id, const Hello& hello, const std::string& fault);
   [[nodiscard]] bool has_left(const Node& node) const;
   void connect(Node& node, ConnectionId id);
@@ -231,12 +231,12 @@ class Roster {
 
   Rules rules_;
   std::vector<Node> nodes_;
-  std::vector<Wrong> wrong_;
+  std::vector<RejectedNode> rejected_;
   std::vector<std::pair<unsigned, std::string>> strangers_;  ///< the ranks of who were not let in, and why
   std::vector<std::string> store_clients_;
   std::string hindrance_;
   std::vector<Outgoing> outgoing_;
-  std::optional<Met> met_;
+  std::optional<MeetingResult> met_;
   std::optional<Stop> stop_;
   Time deadline_ = Time::max();
   Time launched_;

@@ -336,7 +336,7 @@ TEST_CASE("node 0 learns what is wrong at most once a second", "[link][attack]")
 TEST_CASE("why a node was not let in is known until it comes, or the time is over", "[link]") {
   Story story;
   story.arrive(1);
-  story.roster.doubt(hello_of(2), "node 2 has no token");
+  story.roster.note_stranger(hello_of(2), "node 2 has no token");
   story.pass(0ms);
   CHECK(story.told<Waiting>(0)->line == "waiting for 1 of 3 nodes: rank 2; node 2 has no token");
   CHECK(story.told<Waiting>(0)->wrong);
@@ -344,9 +344,9 @@ TEST_CASE("why a node was not let in is known until it comes, or the time is ove
   story.pass(0ms);
   CHECK(story.refusal(1) == "1 of 3 nodes did not come in time: rank 2; node 2 has no token");
   Story other;
-  other.roster.doubt(hello_of(2), "node 2 has no token");
+  other.roster.note_stranger(hello_of(2), "node 2 has no token");
   other.arrive(2);
-  other.roster.doubt(hello_of(2), "node 2 has no token");  // of an older connection
+  other.roster.note_stranger(hello_of(2), "node 2 has no token");  // of an older connection
   CHECK(other.roster.waiting().line == "waiting for 1 of 3 nodes: rank 1");
 }
 
@@ -416,7 +416,7 @@ TEST_CASE("a node that is asked to stop while the others still come ends the mee
   }
 }
 
-TEST_CASE("no job is launched for a last node that comes only to say that it was asked to stop", "[link]") {
+TEST_CASE("no job is launched for a last node that comes only to say that it was stopped", "[link]") {
   Story story;
   story.arrive(1);
   Hello last = hello_of(2);

@@ -68,7 +68,7 @@ struct TestJob {
   void start(unsigned rank, std::chrono::milliseconds time = 100'000ms) {
     links[rank] = Link::make(io, options[rank]);
     asio::co_spawn(io, links[rank]->meet(std::chrono::steady_clock::now() + time),
-                   [this, rank](const std::exception_ptr& thrown, Met result) {
+                   [this, rank](const std::exception_ptr& thrown, MeetingResult result) {
                      if (!thrown) met[rank] = std::move(result);
                    });
   }
@@ -130,7 +130,7 @@ struct TestJob {
   asio::io_context io{1};
   asio::executor_work_guard<asio::io_context::executor_type> work{io.get_executor()};
   std::vector<Options> options;
-  std::vector<std::optional<Met>> met;
+  std::vector<std::optional<MeetingResult>> met;
   std::vector<std::optional<Ended>> ended;
   std::vector<std::optional<Stop>> stops;
   std::vector<std::shared_ptr<Link>> links;

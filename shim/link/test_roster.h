@@ -47,8 +47,10 @@ struct Story {
     collect();
   }
   void arrive(unsigned rank) { arrive(rank, hello_of(rank)); }
-  void say(ConnectionId id, const Message& message) { roster.said(id, message, now), collect(); }
-  void leave(ConnectionId id, const Roster::Parting& how = {}) { roster.gone(id, now, how), collect(); }
+  void say(ConnectionId id, const Message& message) { roster.received(id, message, now), collect(); }
+  void leave(ConnectionId id, const Roster::Disconnect& how = {}) {
+    roster.disconnected(id, now, how), collect();
+  }
   /// Lets time pass, as the hub does: each tick at its moment.
   void pass(std::chrono::milliseconds time) {
     const Time end = now + time;

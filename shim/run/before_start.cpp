@@ -30,7 +30,7 @@ bool is_elsewhere(const Topology& topology, const Node& node) {
 }
 
 /// What is wrong if the master turns out to be this node, or not to be it.
-void expect_place(wait::Master& master, const Topology& topology) {
+void expect_place(wait::MasterTarget& master, const Topology& topology) {
   const Facts& facts = topology.facts;
   const auto* elastic = topology.as<ElasticNode>();
   const bool own_service = elastic != nullptr && elastic->backend != "c10d";  // etcd may be anywhere
@@ -211,8 +211,8 @@ awaitable<void> wait_for_master(const Run& run, Topology& topology, wait::Until 
   const Master& known = *topology.master();
   run.monitor.enter("wait",
                     until == wait::Until::name ? "the name " + known.host : known.text() + " to answer");
-  wait::Master master{known.host, known.port, until, !topology.hosts_master(),
-                      is_elsewhere(topology, run.node)};
+  wait::MasterTarget master{known.host, known.port, until, !topology.hosts_master(),
+                            is_elsewhere(topology, run.node)};
   expect_place(master, topology);
   wait::Limits limits;
   limits.timeout = *run.settings.time(Option::wait_timeout);

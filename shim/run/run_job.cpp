@@ -137,7 +137,7 @@ class Watchers final : public supervise::Observer {
   const Judge& judge_;
 };
 
-/// Whether everything is started again after this end. A node that was asked to stop, or that could not end
+/// Whether everything is started again after this end. A node that was stopped, or that could not end
 /// its processes, takes no further part.
 bool is_tried_again(Attempts& attempts, const WholeJob* whole, Verdict& verdict,
                     const supervise::Ending& ending) {

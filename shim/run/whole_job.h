@@ -41,7 +41,7 @@ class WholeJob {
   }
   /// A worker of this node has failed: its end counts().
   void worker_failed(const outcome::Culprit& failure);
-  /// This node's command was asked to stop.
+  /// This node's command was stopped.
   void stopping(int signal);
   /// This node's command has ended: tells the others if it is not well, unless they know. `stop_signal` came
   /// from outside.

@@ -31,7 +31,7 @@ constexpr std::size_t most_servers = 3;
 /// at every look.
 constexpr std::size_t most_search_domains = 32;
 
-/// The used part of resolv.conf(5). Time-outs, attempts and rotation are rankshim's.
+/// The used part of resolv.conf(5). Timeouts, attempts and rotation are rankshim's.
 struct ResolvConf {
   std::vector<std::string> servers;  ///< the first that are addresses, with a port or without
   std::vector<std::string> search;   ///< the first, without dots at either end; "" is the root

@@ -32,7 +32,7 @@ namespace {
 constexpr std::size_t most_at_once = 16;
 
 /// What an errno of a connection shows.
-PortLook failed(const ip::address& address, int error) {
+PortProbe failed(const ip::address& address, int error) {
   const auto is = [error](std::initializer_list<int> any) { return std::ranges::count(any, error) != 0; };
   if (error == ECONNREFUSED) return {PortState::closed, address};
   if (error == ETIMEDOUT) return {PortState::silent, address};
@@ -42,11 +42,11 @@ PortLook failed(const ip::address& address, int error) {
 }
 
 /// One connection, until it counts as open or has failed.
-asio::awaitable<PortLook> try_address(ip::address address, std::uint16_t port, Timing timing,
-                                      Clock::time_point deadline) {
+asio::awaitable<PortProbe> try_address(ip::address address, std::uint16_t port, Timing timing,
+                                       Clock::time_point deadline) {
   const auto executor = co_await asio::this_coro::executor;
   ip::tcp::socket socket(executor);
-  const PortLook look =
+  const PortProbe look =
       co_await connect(socket, {address, port}, std::min(deadline, Clock::now() + timing.connect_timeout));
   if (look.state != PortState::open) co_return look;
   loop::Timer timer(executor, Clock::now() + timing.settle_time);
@@ -56,13 +56,13 @@ asio::awaitable<PortLook> try_address(ip::address address, std::uint16_t port, T
                                                       asio::redirect_error(asio::use_awaitable, error)) ||
                                  timer.async_wait(asio::use_awaitable));
   const bool hung_up = settled.index() == 0 && error;  // a peer that sends first is there
-  co_return PortLook{hung_up ? PortState::hung_up : PortState::open, address};
+  co_return PortProbe{hung_up ? PortState::hung_up : PortState::open, address};
 }
 
 }  // namespace
 
-asio::awaitable<PortLook> connect(ip::tcp::socket& socket, ip::tcp::endpoint endpoint,
-                                  Clock::time_point until) {
+asio::awaitable<PortProbe> connect(ip::tcp::socket& socket, ip::tcp::endpoint endpoint,
+                                   Clock::time_point until) {
   const ip::address address = endpoint.address();
   boost::system::error_code error;
   socket.open(endpoint.protocol(), error);
@@ -73,15 +73,15 @@ asio::awaitable<PortLook> connect(ip::tcp::socket& socket, ip::tcp::endpoint end
   const auto connected =
       co_await (socket.async_connect(endpoint, asio::redirect_error(asio::use_awaitable, error)) ||
                 timer.async_wait(asio::use_awaitable));
-  if (connected.index() == 1) co_return PortLook{PortState::silent, address};
+  if (connected.index() == 1) co_return PortProbe{PortState::silent, address};
   // To a port of this node that it also assigns, the kernel can connect a socket to itself.
   const ip::tcp::endpoint self = error ? ip::tcp::endpoint() : socket.local_endpoint(error);
   const ip::tcp::endpoint peer = error ? ip::tcp::endpoint() : socket.remote_endpoint(error);
   if (error) co_return failed(address, error.value());
-  co_return PortLook{self == peer ? PortState::closed : PortState::open, address};
+  co_return PortProbe{self == peer ? PortState::closed : PortState::open, address};
 }
 
-std::string PortLook::reason() const {
+std::string PortProbe::reason() const {
   if (state == PortState::failed) return std::string("cannot connect: ") + std::strerror(error);
   constexpr std::array<const char*, 6> reasons = {
       "",
@@ -93,8 +93,8 @@ std::string PortLook::reason() const {
   return reasons[static_cast<std::size_t>(state)];
 }
 
-asio::awaitable<PortLook> look_at_port(std::span<const ip::address> addresses, std::uint16_t port,
-                                       Timing timing, Clock::time_point deadline) {
+asio::awaitable<PortProbe> probe_port(std::span<const ip::address> addresses, std::uint16_t port,
+                                      Timing timing, Clock::time_point deadline) {
   const auto executor = co_await asio::this_coro::executor;
   const auto attempt = [&](const ip::address& address) {
     return asio::co_spawn(executor, try_address(address, port, timing, deadline), asio::deferred);
@@ -102,13 +102,13 @@ asio::awaitable<PortLook> look_at_port(std::span<const ip::address> addresses, s
   std::vector<decltype(attempt(addresses.front()))> attempts;
   for (const ip::address& address : addresses.first(std::min(addresses.size(), most_at_once)))
     attempts.push_back(attempt(address));
-  const auto until_open = [](const std::exception_ptr& /*none*/, const PortLook& look) {
+  const auto until_open = [](const std::exception_ptr& /*none*/, const PortProbe& look) {
     return look.state == PortState::open ? asio::cancellation_type::all : asio::cancellation_type::none;
   };
   const auto [order, thrown, looks] = co_await asio::experimental::make_parallel_group(std::move(attempts))
                                           .async_wait(until_open, asio::use_awaitable);
   const auto best =
-      std::ranges::max_element(looks, {}, &PortLook::state);  // the first of those that are equal
+      std::ranges::max_element(looks, {}, &PortProbe::state);  // the first of those that are equal
   const std::exception_ptr& of_best = thrown[static_cast<std::size_t>(best - looks.begin())];
   if (of_best) std::rethrow_exception(of_best);
   co_return *best;

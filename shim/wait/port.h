@@ -22,7 +22,7 @@ enum class PortState : std::uint8_t {
   open,
 };
 
-struct PortLook {
+struct PortProbe {
   PortState state = PortState::failed;  ///< the best of all addresses
   boost::asio::ip::address address;     ///< the first one in this state
   int error = 0;                        ///< errno, if state is `failed`
@@ -32,15 +32,15 @@ struct PortLook {
 };
 
 /// Opens the socket, which the command does not inherit, and connects it. `until` is the latest moment.
-boost::asio::awaitable<PortLook> connect(boost::asio::ip::tcp::socket& socket,
-                                         boost::asio::ip::tcp::endpoint endpoint, Clock::time_point until);
+boost::asio::awaitable<PortProbe> connect(boost::asio::ip::tcp::socket& socket,
+                                          boost::asio::ip::tcp::endpoint endpoint, Clock::time_point until);
 
 /// Connects to all addresses at once (the first 16), sends nothing and closes again, which torch's TCPStore
 /// takes for a peer that went away. Ends with the first connection that stays open for Timing::settle_time: a
 /// mesh's proxy accepts every connection, and closes it if it finds no listener. The deadline and
-/// Timing::connect_timeout limit the connecting. There has to be an address.
-boost::asio::awaitable<PortLook> look_at_port(std::span<const boost::asio::ip::address> addresses,
-                                              std::uint16_t port, Timing timing, Clock::time_point deadline);
+/// Timing::connect_timeout limit the connecting. At least one address is needed.
+boost::asio::awaitable<PortProbe> probe_port(std::span<const boost::asio::ip::address> addresses,
+                                             std::uint16_t port, Timing timing, Clock::time_point deadline);
 
 /// The port of a mesh's proxy that listens in this network namespace and takes what leaves it; 0 if there is
 /// none. `tables` are /proc/net/tcp and tcp6.

@@ -21,9 +21,9 @@ using asio::ip::make_address;
 using asio::ip::tcp;
 using Addresses = std::vector<asio::ip::address>;
 
-PortLook look(asio::io_context& context, const Addresses& addresses, std::uint16_t port,
-              std::chrono::milliseconds limit = std::chrono::seconds(10), Timing timing = quick()) {
-  return run(context, look_at_port(addresses, port, timing, Clock::now() + limit));
+PortProbe look(asio::io_context& context, const Addresses& addresses, std::uint16_t port,
+               std::chrono::milliseconds limit = std::chrono::seconds(10), Timing timing = quick()) {
+  return run(context, probe_port(addresses, port, timing, Clock::now() + limit));
 }
 
 /// A port that is bound without a listener: connections are refused, and no other process gets it.
@@ -38,7 +38,7 @@ struct ClosedPort {
 TEST_CASE("a port that accepts and keeps the connection is open") {
   asio::io_context context;
   tcp::acceptor acceptor(context, {asio::ip::address_v4::loopback(), 0});
-  const PortLook seen = look(context, {make_address("127.0.0.1")}, acceptor.local_endpoint().port());
+  const PortProbe seen = look(context, {make_address("127.0.0.1")}, acceptor.local_endpoint().port());
   CHECK(seen.state == PortState::open);
   CHECK(seen.address == make_address("127.0.0.1"));
 }
@@ -59,7 +59,7 @@ TEST_CASE("a port is open on IPv6 too") {
 TEST_CASE("a port without listener is closed") {
   asio::io_context context;
   const ClosedPort port(context);
-  const PortLook seen = look(context, {make_address("127.0.0.1")}, port.number());
+  const PortProbe seen = look(context, {make_address("127.0.0.1")}, port.number());
   CHECK(seen.state == PortState::closed);
   CHECK(seen.reason() == "port closed (connection refused)");
 }
@@ -75,8 +75,8 @@ TEST_CASE("a connection that the other side closes at once is not open") {
     });
     Timing timing = quick();
     timing.settle_time = std::chrono::hours(1);  // the event ends it, not the time
-    const PortLook seen = look(context, {make_address("127.0.0.1")}, acceptor.local_endpoint().port(),
-                               std::chrono::seconds(10), timing);
+    const PortProbe seen = look(context, {make_address("127.0.0.1")}, acceptor.local_endpoint().port(),
+                                std::chrono::seconds(10), timing);
     CHECK(seen.state == PortState::hung_up);
     CHECK_THAT(seen.reason(), Catch::Contains("closes the connection"));
   }
@@ -110,7 +110,7 @@ TEST_CASE("the probe sends nothing and closes") {
 TEST_CASE("the address that answers is found among those that don't") {
   asio::io_context context;
   tcp::acceptor acceptor(context, {make_address("127.0.0.3"), 0});
-  const PortLook seen =
+  const PortProbe seen =
       look(context, {make_address("127.0.0.2"), make_address("127.0.0.3")}, acceptor.local_endpoint().port());
   CHECK(seen.state == PortState::open);
   CHECK(seen.address == make_address("127.0.0.3"));
@@ -128,7 +128,7 @@ TEST_CASE("a dropped SYN is no answer in time") {
     const tcp::endpoint peer = acceptor.local_endpoint();
     connect(filler.native_handle(), peer.data(), static_cast<socklen_t>(peer.size()));
   }
-  const PortLook seen = look(context, {make_address("127.0.0.1")}, acceptor.local_endpoint().port());
+  const PortProbe seen = look(context, {make_address("127.0.0.1")}, acceptor.local_endpoint().port());
   CHECK(seen.state == PortState::silent);
   CHECK(seen.reason() == "no answer from the port (connecting timed out)");
   Timing patient = quick();

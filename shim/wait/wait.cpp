@@ -58,9 +58,9 @@ std::string_view what_to_do(Anchor why) {
 }
 
 /// What is known of the master, and what follows from it.
-class Waiting {
+class MasterWait {
  public:
-  Waiting(Master master, Limits limits)
+  MasterWait(MasterTarget master, Limits limits)
       : master_(std::move(master)),
         limits_(std::move(limits)),
         begin_(Clock::now()),
@@ -89,7 +89,7 @@ class Waiting {
       co_await look_up();
     if (addresses_.empty()) co_return false;
     if (master_.until == Until::name || (mine_ && master_.may_be_mine)) co_return true;
-    const PortLook port = co_await look_at_port(addresses_, master_.port, limits_.timing, deadline_);
+    const PortProbe port = co_await probe_port(addresses_, master_.port, limits_.timing, deadline_);
     if (!port_ || port.state == PortState::open || Clock::now() < deadline_) port_ = port;
     co_return port.state == PortState::open;
   }
@@ -218,7 +218,7 @@ class Waiting {
               mine_ ? "an address" : "no address", std::exchange(wrong, {}));
   }
 
-  Master master_;
+  MasterTarget master_;
   Limits limits_;
   Clock::time_point begin_;
   Clock::time_point step_begin_;
@@ -231,15 +231,15 @@ class Waiting {
   std::vector<std::string> logged_;  // since then
   std::vector<ip::address> addresses_;
   std::string ever_resolved_;
-  std::optional<PortLook> port_;
+  std::optional<PortProbe> port_;
   bool mine_ = false;
 };
 
 }  // namespace
 
-asio::awaitable<Result> wait_for(Master master, Limits limits) {
+asio::awaitable<Result> wait_for(MasterTarget master, Limits limits) {
   if (master.until == Until::none) co_return Reached{};
-  Waiting waiting(std::move(master), std::move(limits));
+  MasterWait waiting(std::move(master), std::move(limits));
   loop::Timer timer(co_await asio::this_coro::executor);
   while (!co_await waiting.look()) {
     if (!waiting.over()) {
@@ -252,7 +252,7 @@ asio::awaitable<Result> wait_for(Master master, Limits limits) {
   co_return waiting.reached();
 }
 
-LookedUp look_up(std::string_view host, milliseconds timeout) {
+LookupResult look_up(std::string_view host, milliseconds timeout) {
   try {
     asio::io_context io(1);
     const Result result = loop::run_to_end(

@@ -14,7 +14,7 @@
 
 namespace rankshim::wait {
 
-struct Master {
+struct MasterTarget {
   std::string host;  ///< a name or a literal address, IPv6 with or without brackets
   std::uint16_t port = 0;
   Until until = Until::none;
@@ -58,16 +58,16 @@ using Result = std::variant<Reached, Unreachable>;
 /// look succeeds), one when the reason changes, and one every 30 s. Cancelling the coroutine (terminal
 /// cancellation) ends it at once and closes everything it opened. Throws what the system refuses.
 /// (`wait_for(…) || other` results in one flat variant: Reached, Unreachable, or the result of `other`.)
-boost::asio::awaitable<Result> wait_for(Master master, Limits limits);
+boost::asio::awaitable<Result> wait_for(MasterTarget master, Limits limits);
 
 /// The result of looking a name up for a while.
-struct LookedUp {
+struct LookupResult {
   std::vector<std::string> addresses;  ///< literal addresses; empty: there is none yet
   std::string why;                     ///< one line for messages, if there is no address
 };
 
 /// Looks `host` up as a node does that waits for its master (hosts file, then DNS, repeatedly), for `timeout`
 /// at most. Blocks. If the kernel refuses to wait, that is a `why`, too.
-LookedUp look_up(std::string_view host, std::chrono::milliseconds timeout);
+LookupResult look_up(std::string_view host, std::chrono::milliseconds timeout);
 
 }  // namespace rankshim::wait

@@ -38,14 +38,14 @@ struct Waiting {
     limits.timeout = std::chrono::seconds(15);
   }
 
-  Result wait(Master master) { return run(context, wait_for(std::move(master), limits)); }
-  Reached reach(Master master) {
+  Result wait(MasterTarget master) { return run(context, wait_for(std::move(master), limits)); }
+  Reached reach(MasterTarget master) {
     Result result = wait(std::move(master));
     if (const auto* failure = std::get_if<Unreachable>(&result)) FAIL(failure->what);
     return std::get<Reached>(std::move(result));
   }
   /// Why it fails; "S" replaces the server.
-  std::string why_not(Master master) {
+  std::string why_not(MasterTarget master) {
     Result result = wait(std::move(master));
     REQUIRE(std::holds_alternative<Unreachable>(result));
     return neutral(std::get<Unreachable>(result).what);
@@ -219,7 +219,7 @@ TEST_CASE("a master that turns out to be this node, or not to be it, is a warnin
     });
     MasterPort own(fixture.context);
     port = &own;
-    Master master{"job-0.", own.number(), Until::port};
+    MasterTarget master{"job-0.", own.number(), Until::port};
     master.wrong_if_mine = "WAITS FOR ITSELF";
     master.wrong_if_not_mine = "HOSTS FOR NOBODY";
     fixture.reach(master);
@@ -347,7 +347,7 @@ std::size_t open_descriptors() {
 }
 
 /// Waits until the test's timer is cancelled, or `at`; whether that ended it, and nothing is left open.
-void check_cancelled_by(Waiting& fixture, Master master, asio::steady_timer& stop,
+void check_cancelled_by(Waiting& fixture, MasterTarget master, asio::steady_timer& stop,
                         asio::steady_timer::time_point at = asio::steady_timer::time_point::max()) {
   using namespace asio::experimental::awaitable_operators;
   stop.expires_at(at);
