@@ -8,6 +8,7 @@
 #include <boost/describe.hpp>
 #include <boost/mp11/algorithm.hpp>
 #include <concepts>
+#include <csignal>
 #include <limits>
 #include <memory>
 #include <utility>
@@ -105,6 +106,7 @@ bool settle(outcome::RankRange& range) { return range.first <= range.last && ran
 bool settle(Culprit& culprit) {
   settle_code(culprit.code);
   if (culprit.rank.value_or(0) >= most_ranks) culprit.rank.reset();
+  if (culprit.signal && (*culprit.signal < 1 || *culprit.signal >= NSIG)) culprit.signal.reset();
   return culprit.node < most_nodes;
 }
 bool settle(WorkerReport& worker) {

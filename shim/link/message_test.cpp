@@ -109,6 +109,9 @@ TEST_CASE("what is no message is refused; unknown members are not", "[link]") {
 
 TEST_CASE("a code or a rank that nobody can have comes back as one that can be", "[link][attack]") {
   CHECK_FALSE(there_and_back(Culprit{.rank = 4'294'967'295}).rank);
+  for (const int signal : {-1, 0, 65, 2'147'483'647})
+    CHECK_FALSE(there_and_back(Culprit{.signal = signal}).signal);
+  CHECK(there_and_back(Culprit{.signal = 64}).signal == 64);
   CHECK(there_and_back(Culprit{.rank = most_ranks - 1}).rank == most_ranks - 1);
   for (const auto& [sent, received] :
        {std::pair(-9, 0), std::pair(2'147'483'647, 255), std::pair(137, 137)}) {
