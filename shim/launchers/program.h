@@ -34,7 +34,7 @@ class Program : public supervise::Launcher {
   void stop_passed_on(int /*signal*/, std::optional<std::chrono::milliseconds> /*grace*/) override {
     drop(Task::look);
   }
-  void command_ended(const supervise::Ending& ending) override;
+  void command_ended(const supervise::ExitRecord& ending) override;
 
  protected:
   /// What is done at a moment while the command runs.

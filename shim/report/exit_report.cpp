@@ -190,7 +190,7 @@ json::Object memory_json(const MemoryReading& memory) {
 /// Whether only an exit code is known, which the command chose: the container's log has more information.
 bool only_a_code(const ExitReport& report) {
   const Verdict& verdict = *report.verdict;
-  const supervise::Ending* const ending = report.ending;
+  const supervise::ExitRecord* const ending = report.ending;
   if (ending == nullptr || !verdict.root || verdict.root->culprit.signal) return false;
   if (verdict.root->error != nullptr && !is_exit(verdict.root->error->message)) return false;
   const bool killed = ending->leftovers_killed != 0 || !ending->left_behind.empty();
@@ -228,7 +228,7 @@ std::vector<json::Object> nodes_json(const std::vector<link::Node>& nodes) {
 }
 
 std::string as_json(const ExitReport& report) {
-  const supervise::Ending* const ending = report.ending;
+  const supervise::ExitRecord* const ending = report.ending;
   json::Object object;
   object.number("version", report_version).text("rankshim", RANKSHIM_VERSION);
   object.text("outcome", outcome_of(report)).number("exit_code", report.exit_code);

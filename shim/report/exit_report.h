@@ -12,7 +12,7 @@
 #include "node/node.h"
 #include "report/verdict.h"
 #include "settings/settings.h"
-#include "supervise/ending.h"
+#include "supervise/exit_record.h"
 
 namespace rankshim {
 
@@ -42,7 +42,7 @@ struct ExitReport {
   const Verdict* verdict = nullptr;  ///< never null
   int exit_code = 0;                 ///< after --exit-map
   const Topology* topology = nullptr;
-  const supervise::Ending* ending = nullptr;
+  const supervise::ExitRecord* ending = nullptr;
   const Details* details = nullptr;  ///< never null
   std::string host;
   std::vector<Phase> phases;  ///< of the last attempt

@@ -42,7 +42,7 @@ TEST_CASE("the report has a worker's end, its exception and the phases", "[repor
   const std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now() - 1min;
   Details details;
   PythonError error{"ValueError: \"boom\"", "Traceback:\n  line 1\nValueError: \"boom\"\n"};
-  supervise::Ending ending;
+  supervise::ExitRecord ending;
   ending.number = 1;
   ending.started_at = start + 1s;
   ending.workers.first_at = start + 3s;
@@ -138,7 +138,7 @@ TEST_CASE("the termination message is empty where nothing is known but the exit 
   verdict.code = 3;
   verdict.root = RootCause{.culprit = {.program = "run.sh", .code = 3}, .who = "program"};
   Details details;
-  supervise::Ending ending;
+  supervise::ExitRecord ending;
   ending.number = 3;
   ExitReport report;
   report.verdict = &verdict;

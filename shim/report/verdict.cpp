@@ -19,7 +19,7 @@ namespace {
 
 using outcome::Cause;
 using outcome::Culprit;
-using supervise::Ending;
+using supervise::ExitRecord;
 
 // ---- one process ----
 
@@ -110,7 +110,7 @@ void add_evidence(RootCause& root, const PythonError* error, const Details& deta
 /// gone. It then writes an exception that is not a copy of a worker's
 /// (torch/distributed/elastic/multiprocessing/ errors, record). If it could not write one, the sign is that
 /// all workers ended by a TERM that rankshim did not send.
-bool launcher_failed(const Ending& ending, const Details& details) {
+bool launcher_failed(const ExitRecord& ending, const Details& details) {
   const std::string& message = details.agent.message;
   if (message.empty() || is_exit(message))
     return !details.agent_writes_error && ending.workers.all_ended_with(SIGTERM);
@@ -145,8 +145,8 @@ std::optional<RootCause> failure_of(supervise::WorkerEnd worker, const Details& 
 
 /// The first worker of the last set that failed by itself. Workers that the agent then ended, that a stop
 /// ended or that ended because their agent was gone are not considered.
-std::optional<RootCause> failed_worker(const Ending& ending, const Details& details) {
-  if (ending.kind == Ending::Kind::exited && ending.number == 0) return std::nullopt;
+std::optional<RootCause> failed_worker(const ExitRecord& ending, const Details& details) {
+  if (ending.kind == ExitRecord::Kind::exited && ending.number == 0) return std::nullopt;
   if (ending.workers.ends.empty() && !ending.stop && details.told_by_torchrun)
     return cause_of(*details.told_by_torchrun, "torchrun", details);  // the kernel shows no ends
   const bool launcher_first = launcher_failed(ending, details);
@@ -163,7 +163,7 @@ std::optional<RootCause> failed_worker(const Ending& ending, const Details& deta
 
 /// The command itself, with no worker to name, as the cause of its end; nullopt if it succeeded or was
 /// stopped.
-std::optional<RootCause> failed_command(const Ending& ending, const Details& details, bool launches,
+std::optional<RootCause> failed_command(const ExitRecord& ending, const Details& details, bool launches,
                                         const std::string& name) {
   const int code = exit_code_of(ending);
   if (code == 0 || ending.stop) return std::nullopt;
@@ -174,7 +174,7 @@ std::optional<RootCause> failed_command(const Ending& ending, const Details& det
                  .pid = ending.pid,
                  .source = "kernel",
                  .when = ending.ended_at};
-  if (ending.kind == Ending::Kind::signalled) root.culprit.signal = ending.number;
+  if (ending.kind == ExitRecord::Kind::signalled) root.culprit.signal = ending.number;
   add_evidence(root, &details.agent, details);
   if (root.culprit.cause == Cause::out_of_memory && ending.killed_by_us)
     set_cause(root, own_cause(root), details);
@@ -191,14 +191,14 @@ RootCause failed_inner_worker(const Details& details) {
 }
 
 /// How the command itself ended. Empty name: rankshim started the workers itself.
-CommandEnd command_end(const Ending& ending, std::string name) {
+CommandEnd command_end(const ExitRecord& ending, std::string name) {
   const bool all = ending.workers.all_ended_with(0);
   CommandEnd command{.name = std::move(name),
                      .code = exit_code_of(ending),
                      .ran = ending.ran,
                      .stop = ending.stop ? std::optional(ending.stop->signal) : std::nullopt,
                      .remains = !ending.ended_at && !ending.left_behind.empty()};
-  if (ending.kind == Ending::Kind::signalled) command.signal = ending.number;
+  if (ending.kind == ExitRecord::Kind::signalled) command.signal = ending.number;
   command.stopped_for_stacks = ending.killed_by_us && ending.number == SIGABRT && !command.remains;
   command.killed_by_us = ending.killed_by_us && !command.stopped_for_stacks && !command.remains;
   command.workers_succeeded = all && !command.name.empty();
@@ -208,7 +208,7 @@ CommandEnd command_end(const Ending& ending, std::string name) {
 }
 
 /// Who is to blame among the workers of a lone node, if one of them has only lost another.
-std::optional<Culprit> judge_workers(const Ending& ending, const RootCause& root) {
+std::optional<Culprit> judge_workers(const ExitRecord& ending, const RootCause& root) {
   outcome::NodeEvidence node{.failure = root.culprit, .failed = root.when.value_or(ending.started_at)};
   node.failure->rank = root.culprit.rank.value_or(*root.local_rank);
   for (const supervise::WorkerEnd& worker : ending.workers.ends)
@@ -225,7 +225,7 @@ std::optional<Culprit> judge_workers(const Ending& ending, const RootCause& root
 }
 
 /// What failed first on this node; nullopt if nothing did.
-std::optional<RootCause> find_root(const Ending& ending, const Launcher& launcher, const Details& details,
+std::optional<RootCause> find_root(const ExitRecord& ending, const Launcher& launcher, const Details& details,
                                    const std::string& name) {
   if (launcher.launches()) {
     if (auto worker = failed_worker(ending, details)) return worker;
@@ -237,7 +237,7 @@ std::optional<RootCause> find_root(const Ending& ending, const Launcher& launche
 
 /// Something failed here. A worker that lost a peer is a victim only where there is one: on another node, or
 /// beside it.
-void judge_failure(Verdict& verdict, const Ending& ending, const Details& details, bool strict) {
+void judge_failure(Verdict& verdict, const ExitRecord& ending, const Details& details, bool strict) {
   RootCause& root = *verdict.root;
   const bool is_own_worker = root.local_rank && !root.is_inner;
   // torchrun could not start its workers again, because the node that hosts the rendezvous is gone.
@@ -260,7 +260,7 @@ void judge_failure(Verdict& verdict, const Ending& ending, const Details& detail
 
 /// The command was stopped: a launcher's job is not done then, unless its workers had all succeeded before,
 /// and it was waiting for the other nodes' ends.
-void judge_stop(Verdict& verdict, const Ending& ending, bool launches) {
+void judge_stop(Verdict& verdict, const ExitRecord& ending, bool launches) {
   const bool was_over = launches && verdict.command->workers_succeeded_before;
   verdict.cause = was_over ? Cause::none : Cause::stop_requested;
   if (launches) verdict.code = was_over ? 0 : exit_code::signal_base + ending.stop->signal;
@@ -277,14 +277,14 @@ void give_reason(Verdict& verdict, int code, Cause cause, Anchor anchor, std::st
 
 /// Whether torchrun gave up its rendezvous before its first worker, or lost the node that hosted it, which
 /// may have given up first.
-bool never_met(const Ending& ending, const RootCause& root) {
+bool never_met(const ExitRecord& ending, const RootCause& root) {
   if (ending.workers.attempts != 0 || root.error == nullptr) return false;
   const std::string& message = root.error->message;
   return is_error_of_lost_peer(message) || is_error_of_no_meeting(message);
 }
 
 /// The other nodes did not come: torchrun, or rankshim, gave up for that.
-void judge_meeting(Verdict& verdict, const Ending& ending, bool launches) {
+void judge_meeting(Verdict& verdict, const ExitRecord& ending, bool launches) {
   const bool gave_up = launches && verdict.root && never_met(ending, *verdict.root);
   if (!ending.workers.unreached.empty())
     give_reason(verdict, exit_code::unreachable, Cause::unreachable, Anchor::port_closed,
@@ -294,7 +294,7 @@ void judge_meeting(Verdict& verdict, const Ending& ending, bool launches) {
                 "the other nodes did not join in time");
 }
 
-void add_notes(Verdict& verdict, const Ending& ending) {
+void add_notes(Verdict& verdict, const ExitRecord& ending) {
   std::vector<std::string>& notes = verdict.notes;
   if (!ending.did_not_stop.empty()) notes.push_back(ending.did_not_stop);
   if (std::string text = wording::leftovers(ending); !text.empty()) notes.push_back(std::move(text));
@@ -318,11 +318,11 @@ RootCause cause_of(const supervise::WorkerEnd& worker, std::string_view source, 
   return root;
 }
 
-Verdict judge(const Ending& ending, const LaunchChoice& choice, const LaunchPlan& plan,
+Verdict judge(const ExitRecord& ending, const LaunchChoice& choice, const LaunchPlan& plan,
               const Details& details, const std::optional<supervise::NodeNumbers>& numbers, bool strict) {
   const std::string& program = plan.argv.front();
   Verdict verdict{.code = exit_code_of(ending), .of_several = numbers && numbers->nodes > 1};
-  if (ending.kind == Ending::Kind::not_started || ending.kind == Ending::Kind::withheld) {
+  if (ending.kind == ExitRecord::Kind::not_started || ending.kind == ExitRecord::Kind::withheld) {
     const Anchor anchor = verdict.code == exit_code::system ? Anchor::system : Anchor::none;
     give_reason(verdict, verdict.code, Cause::system, anchor, wording::unseen_end(ending, program));
     return verdict;

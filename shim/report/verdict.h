@@ -16,7 +16,7 @@
 #include "node/oom_kills.h"
 #include "outcome/outcome.h"
 #include "settings/settings.h"
-#include "supervise/ending.h"
+#include "supervise/exit_record.h"
 
 namespace rankshim {
 
@@ -96,7 +96,7 @@ struct Verdict {
 /// failed, its worker is the cause, with the command's code; if that is 0 it hides the failure, and with
 /// `strict` the code is the worker's.
 /// `numbers` are this node's in the job; nullopt if it is alone. `details` must outlive the verdict.
-Verdict judge(const supervise::Ending& ending, const LaunchChoice& choice, const LaunchPlan& plan,
+Verdict judge(const supervise::ExitRecord& ending, const LaunchChoice& choice, const LaunchPlan& plan,
               const Details& details, const std::optional<supervise::NodeNumbers>& numbers = std::nullopt,
               bool strict = false);
 

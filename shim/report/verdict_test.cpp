@@ -11,7 +11,7 @@
 
 using namespace rankshim;
 using outcome::Cause;
-using supervise::Ending;
+using supervise::ExitRecord;
 using supervise::WorkerEnd;
 using namespace std::chrono_literals;
 
@@ -22,8 +22,8 @@ const std::chrono::steady_clock::time_point start{1h};
 constexpr int exited(int code) { return code << 8; }
 
 /// A torchrun that ended with 1 ten seconds after `start`.
-Ending torchrun(std::vector<WorkerEnd> workers) {
-  Ending ending;
+ExitRecord torchrun(std::vector<WorkerEnd> workers) {
+  ExitRecord ending;
   ending.number = 1;
   ending.pid = 7;
   ending.started_at = start;
@@ -73,8 +73,8 @@ Details with_kills(std::uint64_t kills, OomEvidence evidence = {.own = true, .of
 
 TEST_CASE("a node that --strict ended because it trains alone is 78, whatever the command's end",
           "[verdict]") {
-  supervise::Ending ending;
-  ending.kind = supervise::Ending::Kind::signalled;
+  supervise::ExitRecord ending;
+  ending.kind = supervise::ExitRecord::Kind::signalled;
   ending.number = SIGTERM;
   ending.stop = stop_at(start + 5s);
   ending.workers.trains_alone =
@@ -94,7 +94,7 @@ TEST_CASE("a node that --strict ended because it trains alone is 78, whatever th
 }
 
 TEST_CASE("the first worker that failed by itself is the cause, with its own code", "[verdict]") {
-  const Ending ending = torchrun({worker(0, 0, 1s), worker(1, exited(42), 2s), worker(0, SIGTERM, 3s)});
+  const ExitRecord ending = torchrun({worker(0, 0, 1s), worker(1, exited(42), 2s), worker(0, SIGTERM, 3s)});
   const Details details;
   const Verdict verdict = judge(ending, chosen<TorchrunLauncher>(), train, details);
   CHECK(verdict.code == 42);
@@ -116,7 +116,7 @@ TEST_CASE("each of several nodes reports only on itself, and names another that 
 
   const Details gloo = with_error(
       1, "RuntimeError: [../gloo/transport/tcp/pair.cc:547] Connection closed by peer [10.0.0.1]:4711");
-  const Ending raised = torchrun({worker(1, exited(1), 2s)});
+  const ExitRecord raised = torchrun({worker(1, exited(1), 2s)});
   const Verdict lost = judge(raised, chosen<TorchrunLauncher>(), train, gloo, numbers);
   CHECK(lost.root.value().culprit.cause == Cause::peer_lost);
   CHECK(lost.cause == Cause::peer_lost);
@@ -147,7 +147,7 @@ TEST_CASE("a program in front of torchrun is what ended, as far as no worker is 
           "[verdict]") {
   LaunchPlan behind = train;
   behind.argv = {"timeout", "4", "torchrun", "train.py"};
-  Ending ending = torchrun({});
+  ExitRecord ending = torchrun({});
   ending.number = 124;
   LaunchChoice wrapped;
   TorchrunCommand own;
@@ -157,21 +157,21 @@ TEST_CASE("a program in front of torchrun is what ended, as far as no worker is 
 }
 
 TEST_CASE("workers of the native launcher are several", "[verdict]") {
-  Ending ending = torchrun({worker(0, 0, 6s), worker(1, 0, 7s)});
+  ExitRecord ending = torchrun({worker(0, 0, 6s), worker(1, 0, 7s)});
   ending.number = 0;
   CHECK(wording::message(judge(ending, chosen<NativeLauncher>(), train, {})) ==
         "the workers exited with code 0 after 10.0 s");
   ending.stop = stop_at(start + 5s);
   CHECK(wording::message(judge(ending, chosen<NativeLauncher>(), train, {})) ==
         "stopped (SIGTERM): the workers exited with code 0 after 10.0 s");
-  const Ending failed = torchrun({worker(1, exited(1), 2s)});
+  const ExitRecord failed = torchrun({worker(1, exited(1), 2s)});
   CHECK(wording::message(judge(failed, chosen<NativeLauncher>(), train, {})) == "rank 9 exited with code 1");
 }
 
 TEST_CASE("what ends after the agent or after a stop is no cause", "[verdict]") {
   const Details details;
-  Ending killed = torchrun({worker(0, SIGTERM, 11s), worker(1, SIGTERM, 11s)});
-  killed.kind = Ending::Kind::signalled;
+  ExitRecord killed = torchrun({worker(0, SIGTERM, 11s), worker(1, SIGTERM, 11s)});
+  killed.kind = ExitRecord::Kind::signalled;
   killed.number = SIGKILL;
   killed.leftovers = 2;
   const Verdict verdict = judge(killed, chosen<TorchrunLauncher>(), train, details);
@@ -181,7 +181,7 @@ TEST_CASE("what ends after the agent or after a stop is no cause", "[verdict]") 
   CHECK(verdict.root->culprit.signal == SIGKILL);
   CHECK(wording::message(verdict).find("; 2 leftover processes were stopped") != std::string::npos);
 
-  Ending stopped = torchrun({worker(0, exited(3), 6s), worker(1, 0, 6s)});
+  ExitRecord stopped = torchrun({worker(0, exited(3), 6s), worker(1, 0, 6s)});
   stopped.stop = stop_at(start + 5s);
   const Verdict after = judge(stopped, chosen<TorchrunLauncher>(), train, details);
   CHECK(after.code == 143);
@@ -192,7 +192,7 @@ TEST_CASE("what ends after the agent or after a stop is no cause", "[verdict]") 
 
 TEST_CASE("a launcher that was asked to stop is stopped, whatever its workers made of it", "[verdict]") {
   const Details details;
-  Ending saved = torchrun({worker(0, 0, 6s), worker(1, 0, 7s)});  // checkpoints, and an end with 0
+  ExitRecord saved = torchrun({worker(0, 0, 6s), worker(1, 0, 7s)});  // checkpoints, and an end with 0
   saved.stop = stop_at(start + 5s);
   for (const int code : {0, 1}) {  // 0: the signal was --worker-signals'
     saved.number = code;
@@ -204,17 +204,17 @@ TEST_CASE("a launcher that was asked to stop is stopped, whatever its workers ma
         "stopped (SIGTERM): all workers then exited with code 0; torchrun exited with code "));
   }
 
-  Ending failed = torchrun({worker(0, exited(3), 4s), worker(1, 0, 6s)});
+  ExitRecord failed = torchrun({worker(0, exited(3), 4s), worker(1, 0, 6s)});
   failed.stop = stop_at(start + 5s);
   CHECK(judge(failed, chosen<TorchrunLauncher>(), train, details).code == 3);
 
-  Ending done = torchrun({worker(0, 0, 3s), worker(1, 0, 4s)});  // while torchrun waited for other nodes
+  ExitRecord done = torchrun({worker(0, 0, 3s), worker(1, 0, 4s)});  // while torchrun waited for other nodes
   done.stop = stop_at(start + 5s);
   const Verdict verdict = judge(done, chosen<TorchrunLauncher>(), train, details);
   CHECK(verdict.code == 0);
   CHECK(verdict.cause == Cause::none);
 
-  Ending program;
+  ExitRecord program;
   program.stop = stop_at(start + 5s);
   CHECK(judge(program, chosen<Launcher>(), train, details).code == 0);
 }
@@ -234,7 +234,7 @@ TEST_CASE("a worker that failed because the rendezvous' host was lost is reporte
 
 TEST_CASE("a launcher that failed itself and ended its workers is the cause", "[verdict]") {
   const std::optional<supervise::NodeNumbers> numbers{{.node_rank = 1, .nodes = 2}};
-  const Ending ended = torchrun({worker(0, SIGTERM, 9s), worker(1, SIGKILL, 9s)});
+  const ExitRecord ended = torchrun({worker(0, SIGTERM, 9s), worker(1, SIGKILL, 9s)});
   Details store;
   store.agent_writes_error = true;
   store.agent.message = "RendezvousConnectionError: The connection to the C10d store has failed.";
@@ -261,7 +261,7 @@ TEST_CASE("a launcher that failed itself and ended its workers is the cause", "[
             .who == "worker");
 
   // If torchrun would have written an error and did not, another process sent the TERM.
-  const Ending terminated = torchrun({worker(0, SIGTERM, 9s), worker(1, SIGTERM, 9s)});
+  const ExitRecord terminated = torchrun({worker(0, SIGTERM, 9s), worker(1, SIGTERM, 9s)});
   Details silent;
   CHECK(judge(terminated, chosen<TorchrunLauncher>(), train, silent).code == 1);
   silent.agent_writes_error = true;
@@ -269,7 +269,7 @@ TEST_CASE("a launcher that failed itself and ended its workers is the cause", "[
 }
 
 TEST_CASE("a node that trained alone says so in its last line", "[verdict]") {
-  Ending ending;
+  ExitRecord ending;
   ending.ran = 10s;
   ending.workers.trains_alone = "this node trains alone: worker 12 has WORLD_SIZE=1, but the job has 2";
   ending.workers.trained_alone = "trained alone (world 1 of 2)";
@@ -283,7 +283,7 @@ TEST_CASE("a node that trained alone says so in its last line", "[verdict]") {
 }
 
 TEST_CASE("a KILL is reported as out of memory only if the kernel counted one", "[verdict]") {
-  const Ending ending = torchrun({worker(1, SIGKILL, 2s)});
+  const ExitRecord ending = torchrun({worker(1, SIGKILL, 2s)});
   const Details none = with_kills(0);
   const Details one = with_kills(1);
   CHECK(judge(ending, chosen<TorchrunLauncher>(), train, none).cause == Cause::signalled);
@@ -299,7 +299,7 @@ TEST_CASE("a KILL is reported as out of memory only if the kernel counted one", 
   CHECK_THAT(wording::message(later), Catch::Contains("SIGKILL: earlier, the kernel killed a process because "
                                                       "the memory limit was reached: the limit is 512 MiB"));
 
-  Ending program;
+  ExitRecord program;
   program.number = 137;  // a shell that reports how its child ended
   CHECK(judge(program, chosen<Launcher>(), train, one).cause == Cause::out_of_memory);
   CHECK(judge(program, chosen<Launcher>(), train, with_kills(1, {.own = true, .of_child = false})).cause ==
@@ -339,7 +339,7 @@ TEST_CASE("a worker whose child was killed for its memory, by its own words, is 
 }
 
 TEST_CASE("where the kernel does not tell, the error file does", "[verdict]") {
-  const Ending ending = torchrun({worker(0, 0, 1s, false), worker(1, 0, 2s, false)});
+  const ExitRecord ending = torchrun({worker(0, 0, 1s, false), worker(1, 0, 2s, false)});
   const Details details = with_error(1, "ValueError: boom\nmore");
   const Verdict verdict = judge(ending, chosen<TorchrunLauncher>(), train, details);
   REQUIRE(verdict.root);
@@ -390,7 +390,7 @@ TEST_CASE("a port that another process holds is told with its holder, only where
 }
 
 TEST_CASE("the code with which a shell tells of a signal is explained", "[verdict]") {
-  Ending ending;
+  ExitRecord ending;
   const auto told = [&](int code, const Details& details) {
     ending.number = code;
     return wording::message(judge(ending, chosen<Launcher>(), train, details));
@@ -455,7 +455,7 @@ TEST_CASE("nodes that never came give 75, whichever program gave up", "[verdict]
         "RendezvousTimeoutError: ",
         "DistStoreError: Timed out after 901 seconds waiting for clients. 1/2 clients joined."}) {
     details.agent.message = given_up;
-    Ending ending = torchrun({});
+    ExitRecord ending = torchrun({});
     ending.workers.attempts = 0;
     const Verdict verdict = judge(ending, chosen<TorchrunLauncher>(), train, details);
     CHECK(verdict.code == 75);
@@ -465,8 +465,8 @@ TEST_CASE("nodes that never came give 75, whichever program gave up", "[verdict]
           1);  // later, for its next workers
   }
 
-  Ending killed = torchrun({});
-  killed.kind = Ending::Kind::signalled;
+  ExitRecord killed = torchrun({});
+  killed.kind = ExitRecord::Kind::signalled;
   killed.number = SIGKILL;
   killed.killed_by_us = true;
   killed.workers.never_met = true;
@@ -484,7 +484,7 @@ TEST_CASE("nodes that never came give 75, whichever program gave up", "[verdict]
 }
 
 TEST_CASE("the verdict names what did not stop", "[verdict]") {
-  Ending ending = torchrun({});
+  ExitRecord ending = torchrun({});
   ending.stop = stop_at(start + 5s);
   ending.did_not_stop = "worker 0 (rank 8, pid 17, state S, in futex_do_wait) did not stop in 1.6 s";
   CHECK(wording::message(judge(ending, chosen<TorchrunLauncher>(), train, {}))
@@ -492,7 +492,7 @@ TEST_CASE("the verdict names what did not stop", "[verdict]") {
 }
 
 TEST_CASE("a failure of torchrun that the command hides is told, and counts with --strict", "[verdict]") {
-  Ending ending;
+  ExitRecord ending;
   ending.ran = 10s;
   ending.ended_at = start + 10s;
   Details details;
@@ -528,7 +528,7 @@ TEST_CASE("a torchrun's worker is named although the command that has the torchr
        "see that node's report",
        Cause::peer_lost},
   }));
-  Ending ending;
+  ExitRecord ending;
   ending.ran = 10s;
   ending.number = 5;
   Details details;
@@ -548,7 +548,8 @@ TEST_CASE("a torchrun's worker is named although the command that has the torchr
 TEST_CASE("a worker whose end no kernel shows is known from torchrun", "[verdict]") {
   Details details;
   details.told_by_torchrun = WorkerEnd{.pid = 101, .local_rank = 1, .rank = 9, .status = SIGKILL};
-  for (const Ending& ending : {torchrun({worker(0, 0, 1s, false), worker(1, 0, 2s, false)}), torchrun({})}) {
+  for (const ExitRecord& ending :
+       {torchrun({worker(0, 0, 1s, false), worker(1, 0, 2s, false)}), torchrun({})}) {
     const Verdict verdict = judge(ending, chosen<TorchrunLauncher>(), train, details);
     CHECK(verdict.code == 137);
     CHECK(verdict.root.value().culprit.signal == SIGKILL);

@@ -20,13 +20,13 @@ namespace rankshim::wording {
 namespace {
 
 using outcome::Cause;
-using supervise::Ending;
+using supervise::ExitRecord;
 using supervise::signal_name;
 
 constexpr std::size_t longest_error = 300;
 
 /// A file that is there and cannot be executed because what has to read or load it is not.
-std::string without_interpreter(const Ending& ending) {
+std::string without_interpreter(const ExitRecord& ending) {
   const std::string& missing = ending.interpreter;  // empty: not known
   if (const std::string where = where_not_found(missing); where.starts_with(':'))
     return fmt::format("{} cannot be executed: its interpreter {} was not found{}; correct the link",
@@ -154,10 +154,10 @@ std::string why(const RootCause& root, const Details& details) {
   return joined(reasons, "; ");
 }
 
-std::string unseen_end(const Ending& ending, const std::string& program) {
+std::string unseen_end(const ExitRecord& ending, const std::string& program) {
   const int code = exit_code_of(ending);
   const char* reason = std::strerror(ending.number);
-  if (ending.kind == Ending::Kind::withheld)
+  if (ending.kind == ExitRecord::Kind::withheld)
     return fmt::format("{} has ended, and the system does not report how: wait4: {}", program, reason);
   if (code == exit_code::system)
     return fmt::format("the system refused to start {}: {}: {}", program, ending.failure.call, reason);
@@ -171,18 +171,18 @@ std::string unseen_end(const Ending& ending, const std::string& program) {
   return fmt::format("{} cannot be executed: {}", program, reason);
 }
 
-std::string hook_end(const Ending& hook, std::chrono::milliseconds limit) {
-  if (hook.kind == Ending::Kind::not_started)
+std::string hook_end(const ExitRecord& hook, std::chrono::milliseconds limit) {
+  if (hook.kind == ExitRecord::Kind::not_started)
     return fmt::format("cannot be started: {}: {}", hook.failure.call, std::strerror(hook.number));
-  if (hook.kind == Ending::Kind::withheld)
+  if (hook.kind == ExitRecord::Kind::withheld)
     return fmt::format("ended, and the system does not report how: wait4: {}", std::strerror(hook.number));
-  const auto signal = hook.kind == Ending::Kind::signalled ? std::optional(hook.number) : std::nullopt;
+  const auto signal = hook.kind == ExitRecord::Kind::signalled ? std::optional(hook.number) : std::nullopt;
   const bool too_long = signal && hook.killed_by_us && !hook.stop;
   return outcome::end_in_words(hook.number, signal) +
          (too_long ? " because it took longer than " + format_time(limit) : "");
 }
 
-std::string leftovers(const Ending& ending) {
+std::string leftovers(const ExitRecord& ending) {
   const unsigned found = ending.leftovers, killed = ending.leftovers_killed;
   if (found == 0) return {};
   const bool one = found == 1;

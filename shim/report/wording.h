@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "report/verdict.h"
-#include "supervise/ending.h"
+#include "supervise/exit_record.h"
 
 /// The sentences about ends: the last line on stderr, the termination log, the report's `verdict`, hooks.
 namespace rankshim::wording {
@@ -22,13 +22,13 @@ std::string message(const Verdict& verdict);
 std::string why(const RootCause& root, const Details& details);
 
 /// "3 could not be started: …" of a command that was not started, or whose end the system does not report.
-std::string unseen_end(const supervise::Ending& ending, const std::string& program);
+std::string unseen_end(const supervise::ExitRecord& ending, const std::string& program);
 
 /// "exited with code 3", "was killed by SIGKILL because it took longer than 10m", "cannot be started: …".
-std::string hook_end(const supervise::Ending& hook, std::chrono::milliseconds limit);
+std::string hook_end(const supervise::ExitRecord& hook, std::chrono::milliseconds limit);
 
 /// "2 of 3 leftover processes were killed"; empty if there were none.
-std::string leftovers(const supervise::Ending& ending);
+std::string leftovers(const supervise::ExitRecord& ending);
 
 /// Adds why the job is not started again.
 void add_not_restarted(Verdict& verdict, std::string_view why);

@@ -82,8 +82,8 @@ elif os.path.exists(d+'launch.py'):sys.exit(101)
 )";
 
 /// Runs the interpreter with look_for_torch.
-awaitable<supervise::Ending> ask_for_torch(const Run& run, const std::vector<std::string>& python,
-                                           const std::vector<std::string>& torchrun_args) {
+awaitable<supervise::ExitRecord> ask_for_torch(const Run& run, const std::vector<std::string>& python,
+                                               const std::vector<std::string>& torchrun_args) {
   supervise::Command command{python, run.node.environment().entries()};
   command.argv.insert(command.argv.end(), {"-c", look_for_torch});
   command.argv.insert(command.argv.end(), torchrun_args.begin(), torchrun_args.end());
@@ -133,7 +133,7 @@ awaitable<void> run_pre_start(const Run& run) {
   run.monitor.enter("pre-start");
   run.monitor.begin();
   const auto limit = *run.settings.time(Option::pre_start_timeout);
-  const supervise::Ending hook = co_await run_hook(run, command, run.node.environment(), limit);
+  const supervise::ExitRecord hook = co_await run_hook(run, command, run.node.environment(), limit);
   if (const auto signal = asked_to_stop(hook)) throw stopped_early(*signal, "during the pre-start hook");
   if (hook.leftovers != 0)
     log::warn("the processes that the pre-start hook left running were stopped: start them from the command");
@@ -172,10 +172,10 @@ awaitable<FoundTorch> check_python(const Run& run, const Job& job) {
   const std::string python = run.node.find_program(choice.python.front()).value_or(choice.python.front());
   std::vector<std::string> wanted = choice.launcher->torchrun_args();
   for (;;) {
-    const supervise::Ending asked = co_await ask_for_torch(run, choice.python, wanted);
+    const supervise::ExitRecord asked = co_await ask_for_torch(run, choice.python, wanted);
     if (const auto signal = asked_to_stop(asked))
       throw stopped_early(*signal, "while the interpreter was checked");
-    const int code = asked.kind == supervise::Ending::Kind::exited ? asked.number : 0;
+    const int code = asked.kind == supervise::ExitRecord::Kind::exited ? asked.number : 0;
     const auto unknown = static_cast<std::size_t>(code - first_unknown);
     if (code >= first_unknown && unknown < wanted.size()) {
       const auto option = wanted.begin() + static_cast<std::ptrdiff_t>(unknown);

@@ -48,7 +48,7 @@ awaitable<bool> run_post_stop(const Run& run, const std::string& report, const s
   environment.set("RANKSHIM_REPORT", file);
   const auto limit = *run.settings.time(Option::post_stop_timeout);
   const std::string command(run.settings.text(Option::post_stop));
-  const supervise::Ending ending = co_await run_hook(run, command, environment, limit);
+  const supervise::ExitRecord ending = co_await run_hook(run, command, environment, limit);
   if (exit_code_of_hook(ending) != 0) log::warn("the post-stop hook {}", wording::hook_end(ending, limit));
   if (path.empty() && !file.empty()) unlink(file.c_str());
   co_return ending.stopped_from_outside().has_value();
@@ -65,7 +65,7 @@ awaitable<void> hold(const Run& run, std::chrono::milliseconds time) {
 
 }  // namespace
 
-awaitable<int> conclude(const Run& run, Verdict verdict, const Job* job, const supervise::Ending* ending,
+awaitable<int> conclude(const Run& run, Verdict verdict, const Job* job, const supervise::ExitRecord* ending,
                         const Details& details, bool stopped) {
   const Settings& settings = run.settings;
   const int code = exit_code_of(verdict, settings);
@@ -80,7 +80,7 @@ awaitable<int> conclude(const Run& run, Verdict verdict, const Job* job, const s
     say_verdict(verdict);
     co_return code;
   }
-  const bool has_run = ending != nullptr && ending->kind != supervise::Ending::Kind::not_started;
+  const bool has_run = ending != nullptr && ending->kind != supervise::ExitRecord::Kind::not_started;
   ExitReport report{.verdict = &verdict,
                     .exit_code = code,
                     .topology = job != nullptr ? &job->topology : nullptr,

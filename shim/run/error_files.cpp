@@ -44,14 +44,14 @@ outcome::Culprit ErrorFiles::failure_of(const supervise::WorkerEnd& worker, cons
   return cause_of(worker, "kernel", details).culprit;
 }
 
-Details ErrorFiles::gather(const supervise::Ending& ending, bool is_unused) const {
+Details ErrorFiles::gather(const supervise::ExitRecord& ending, bool is_unused) const {
   Details details;
   details.host = run_.node.host_name();
   details.memory = run_.monitor.memory();
   if (!failure_.empty() && !is_unused) details.told_by_torchrun = read_failure(run_.node, failure_);
   if (details.told_by_torchrun) run_.monitor.ended(details.told_by_torchrun->pid, std::nullopt);
   details.oom = run_.monitor.oom();
-  const bool well = ending.kind == supervise::Ending::Kind::exited && ending.number == 0;
+  const bool well = ending.kind == supervise::ExitRecord::Kind::exited && ending.number == 0;
   if (well && !details.told_by_torchrun) return details;
   details.has_accelerators = run_.node.accelerators().has_value();
   if (!ending.workers.error_folder.empty()) {

@@ -8,7 +8,7 @@
 #include "link/message.h"
 #include "report/verdict.h"
 #include "run/run.h"
-#include "supervise/ending.h"
+#include "supervise/exit_record.h"
 
 namespace rankshim {
 
@@ -21,7 +21,7 @@ class ErrorFiles {
 
   /// Collects what the workers, the launcher and the kernel have left about this end, redacted. `is_unused`:
   /// nothing was written into rankshim's folder.
-  [[nodiscard]] Details gather(const supervise::Ending& ending, bool is_unused = false) const;
+  [[nodiscard]] Details gather(const supervise::ExitRecord& ending, bool is_unused = false) const;
 
   /// A worker that has just failed, for the other nodes: its exception is redacted. `folder` is the
   /// launcher's for the errors of its workers.

@@ -5,27 +5,27 @@
 
 namespace rankshim {
 
-using supervise::Ending;
+using supervise::ExitRecord;
 
-boost::asio::awaitable<Ending> run_helper(const Run& run, supervise::Command command,
-                                          std::chrono::milliseconds limit) {
+boost::asio::awaitable<ExitRecord> run_helper(const Run& run, supervise::Command command,
+                                              std::chrono::milliseconds limit) {
   supervise::Policy policy = plan_supervision(run.settings);
   policy.hook = true;
   policy.time_limit = limit;
   co_return co_await supervise::supervise(run.io, run.signals, command, policy);
 }
 
-boost::asio::awaitable<Ending> run_hook(const Run& run, const std::string& command,
-                                        const Environment& environment, std::chrono::milliseconds limit) {
+boost::asio::awaitable<ExitRecord> run_hook(const Run& run, const std::string& command,
+                                            const Environment& environment, std::chrono::milliseconds limit) {
   return run_helper(run, {{"/bin/sh", "-c", command}, environment.entries()}, limit);
 }
 
-std::optional<int> asked_to_stop(const Ending& hook) {
+std::optional<int> asked_to_stop(const ExitRecord& hook) {
   return hook.stop ? std::optional(hook.stop->signal) : hook.late_signal;
 }
 
-int exit_code_of_hook(const Ending& hook) {
-  return hook.kind == Ending::Kind::not_started ? exit_code::system : supervise::exit_code_of(hook);
+int exit_code_of_hook(const ExitRecord& hook) {
+  return hook.kind == ExitRecord::Kind::not_started ? exit_code::system : supervise::exit_code_of(hook);
 }
 
 }  // namespace rankshim

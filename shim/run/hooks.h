@@ -7,7 +7,7 @@
 
 #include "node/environment.h"
 #include "run/run.h"
-#include "supervise/ending.h"
+#include "supervise/exit_record.h"
 #include "supervise/spawn.h"
 
 namespace rankshim {
@@ -15,18 +15,18 @@ namespace rankshim {
 /// Runs a command that is not the job to its end, by the rules that the settings define for any command:
 /// signals are passed on to its process group, after a stop it has --grace, after `limit` it is killed, and
 /// what it leaves behind is ended.
-boost::asio::awaitable<supervise::Ending> run_helper(const Run& run, supervise::Command command,
-                                                     std::chrono::milliseconds limit);
+boost::asio::awaitable<supervise::ExitRecord> run_helper(const Run& run, supervise::Command command,
+                                                         std::chrono::milliseconds limit);
 
 /// Runs `command` by /bin/sh -c.
-boost::asio::awaitable<supervise::Ending> run_hook(const Run& run, const std::string& command,
-                                                   const Environment& environment,
-                                                   std::chrono::milliseconds limit);
+boost::asio::awaitable<supervise::ExitRecord> run_hook(const Run& run, const std::string& command,
+                                                       const Environment& environment,
+                                                       std::chrono::milliseconds limit);
 
 /// The signal that asked the hook to stop, or rankshim after the hook's end.
-std::optional<int> asked_to_stop(const supervise::Ending& hook);
+std::optional<int> asked_to_stop(const supervise::ExitRecord& hook);
 
 /// The exit code for the hook's end. It is 71 whenever the hook could not be started.
-int exit_code_of_hook(const supervise::Ending& hook);
+int exit_code_of_hook(const supervise::ExitRecord& hook);
 
 }  // namespace rankshim

@@ -13,11 +13,11 @@
 namespace rankshim {
 namespace {
 
-using supervise::Ending;
+using supervise::ExitRecord;
 using namespace std::chrono_literals;
 
-Ending ending(Ending::Kind kind, int number) {
-  Ending made;
+ExitRecord ending(ExitRecord::Kind kind, int number) {
+  ExitRecord made;
   made.kind = kind;
   made.number = number;
   return made;
@@ -25,24 +25,24 @@ Ending ending(Ending::Kind kind, int number) {
 
 TEST_CASE("a hook's end is a code and a sentence") {
   struct Case {
-    Ending end;
+    ExitRecord end;
     int code;
     std::string sentence;
   };
-  Ending killed = ending(Ending::Kind::signalled, SIGKILL);
+  ExitRecord killed = ending(ExitRecord::Kind::signalled, SIGKILL);
   killed.killed_by_us = true;
-  Ending stopped = killed;
+  ExitRecord stopped = killed;
   stopped.stop.emplace().signal = SIGTERM;
-  Ending refused = ending(Ending::Kind::not_started, ENOMEM);
+  ExitRecord refused = ending(ExitRecord::Kind::not_started, ENOMEM);
   refused.failure.call = "fork";
   const std::vector<Case> cases = {
-      {ending(Ending::Kind::exited, 0), 0, "exited with code 0"},
-      {ending(Ending::Kind::exited, 3), 3, "exited with code 3"},
-      {ending(Ending::Kind::signalled, SIGSEGV), 139, "was killed by SIGSEGV"},
+      {ending(ExitRecord::Kind::exited, 0), 0, "exited with code 0"},
+      {ending(ExitRecord::Kind::exited, 3), 3, "exited with code 3"},
+      {ending(ExitRecord::Kind::signalled, SIGSEGV), 139, "was killed by SIGSEGV"},
       {killed, 137, "was killed by SIGKILL because it took longer than 10m"},
       {stopped, 137, "was killed by SIGKILL"},
       {refused, 71, "cannot be started: fork: " + std::string(std::strerror(ENOMEM))},
-      {ending(Ending::Kind::withheld, ECHILD), 71,
+      {ending(ExitRecord::Kind::withheld, ECHILD), 71,
        "ended, and the system does not report how: wait4: " + std::string(std::strerror(ECHILD))},
   };
   for (const Case& expected : cases) {
@@ -52,7 +52,7 @@ TEST_CASE("a hook's end is a code and a sentence") {
 }
 
 TEST_CASE("a stop counts while a hook runs and after its end") {
-  Ending end = ending(Ending::Kind::exited, 0);
+  ExitRecord end = ending(ExitRecord::Kind::exited, 0);
   CHECK_FALSE(asked_to_stop(end));
   end.late_signal = SIGHUP;
   CHECK(asked_to_stop(end) == SIGHUP);

@@ -234,7 +234,7 @@ void Monitor::begin_attempt(unsigned number, bool is_last,
   oom_.clear();
 }
 
-void Monitor::end_attempt(const Verdict& verdict, const supervise::Ending& ending) {
+void Monitor::end_attempt(const Verdict& verdict, const supervise::ExitRecord& ending) {
   remember(past_attempts_, {.number = attempt_,
                             .code = verdict.code,
                             .sentence = wording::sentence(verdict),

@@ -56,7 +56,7 @@ class Monitor {
   /// it lives. `is_last`: no other one can follow.
   void begin_attempt(unsigned number, bool is_last, const std::shared_ptr<supervise::Launcher>& launcher);
   /// The attempt has ended so, and another one follows.
-  void end_attempt(const Verdict& verdict, const supervise::Ending& ending);
+  void end_attempt(const Verdict& verdict, const supervise::ExitRecord& ending);
 
   /// Adds what happened to the report: the phases, the attempts, and on node 0 of linked nodes all nodes.
   void add_to(ExitReport& report) const;

@@ -37,8 +37,8 @@ supervise::SignalScope signal_scope(const Settings& settings);
 /// nothing was to be started. `stopped`: the user has asked to stop, which `ending` does not show. Returns
 /// the exit code.
 boost::asio::awaitable<int> conclude(const Run& run, Verdict verdict, const Job* job,
-                                     const supervise::Ending* ending = nullptr, const Details& details = {},
-                                     bool stopped = false);
+                                     const supervise::ExitRecord* ending = nullptr,
+                                     const Details& details = {}, bool stopped = false);
 
 /// Tells the other nodes of a job that this one cannot take part because of its settings, if the part of them
 /// that was understood says which job it is. It takes some seconds at most.

@@ -60,7 +60,7 @@ void announce(const Job& job, const FoundTorch& torch, const std::vector<std::st
 
 /// This node's numbers in the job: those that its last workers had, because an elastic job's nodes come and
 /// go, or else the topology's. Nothing for a node alone.
-std::optional<supervise::NodeNumbers> numbers_of(const supervise::Ending& ending, const Job& job) {
+std::optional<supervise::NodeNumbers> numbers_of(const supervise::ExitRecord& ending, const Job& job) {
   const Topology& topology = job.topology;
   if (topology.is_alone()) return std::nullopt;
   const std::optional<supervise::NodeNumbers>& last = ending.workers.numbers;
@@ -103,7 +103,7 @@ awaitable<void> write_last_output(const Run& run, const supervise::Launcher& lau
 /// What happens while the command runs, for this node and for the whole job.
 class Watchers final : public supervise::Observer {
  public:
-  using Judge = std::function<Verdict(const supervise::Ending&, const Details&)>;
+  using Judge = std::function<Verdict(const supervise::ExitRecord&, const Details&)>;
 
   Watchers(Monitor& monitor, WholeJob* whole, const ErrorFiles& errors, const supervise::Launcher& launcher,
            const Judge& judge)
@@ -121,7 +121,7 @@ class Watchers final : public supervise::Observer {
     if (whole_ != nullptr) whole_->stopping(signal);
     monitor_.stopping(signal);
   }
-  void command_ended(const supervise::Ending& ending) override {
+  void command_ended(const supervise::ExitRecord& ending) override {
     monitor_.command_ended();
     monitor_.ended(ending.pid, ending.started_at);
     if (whole_ == nullptr || ending.stop) return;
@@ -140,7 +140,7 @@ class Watchers final : public supervise::Observer {
 /// Whether everything is started again after this end. A node that was stopped, or that could not end
 /// its processes, takes no further part.
 bool is_tried_again(Attempts& attempts, const WholeJob* whole, Verdict& verdict,
-                    const supervise::Ending& ending) {
+                    const supervise::ExitRecord& ending) {
   if (!attempts.allowed() || verdict.code == 0) return false;
   std::optional<link::Stop> stop;
   if (whole != nullptr) {
@@ -235,14 +235,14 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
   policy.sent_to_all = [&all](const supervise::Signal& signal) {
     return all.step.has_signalled_all(static_cast<pid_t>(signal.sender));
   };
-  const Watchers::Judge judge_end = [&](const supervise::Ending& ended, const Details& details) {
+  const Watchers::Judge judge_end = [&](const supervise::ExitRecord& ended, const Details& details) {
     return judge(ended, job.choice, plan, details, numbers_of(ended, job), run.settings.flag(Option::strict));
   };
   Watchers watchers(run.monitor, whole, error_files, *launcher, judge_end);
   policy.observer = &watchers;
   if (whole != nullptr) whole->begin(launcher);
   run.monitor.begin_attempt(all.attempts.number(), !all.attempts.allowed(), launcher);
-  supervise::Ending ending;
+  supervise::ExitRecord ending;
   std::optional<int> code;  // of the command, once it has ended: it is true whatever fails after that
   try {
     ending = co_await supervise::supervise(run.io, run.signals, command, policy);

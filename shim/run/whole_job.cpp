@@ -332,7 +332,7 @@ awaitable<std::optional<int>> WholeJob::wait_for_others(const Run& run, const li
   co_return std::nullopt;
 }
 
-awaitable<void> WholeJob::finish(const Run& run, Verdict& verdict, const supervise::Ending& ending) {
+awaitable<void> WholeJob::finish(const Run& run, Verdict& verdict, const supervise::ExitRecord& ending) {
   tell_end(verdict, ending.stopped_from_outside());
   const bool own_stop = ending.command_stopped_from_outside().has_value();
   verdict.is_linked = true;

@@ -56,7 +56,7 @@ class WholeJob {
 
   /// This node's command has ended as the verdict says. Waits until the job is over if it ended well, and
   /// changes the verdict to what ended the whole job.
-  boost::asio::awaitable<void> finish(const Run& run, Verdict& verdict, const supervise::Ending& ending);
+  boost::asio::awaitable<void> finish(const Run& run, Verdict& verdict, const supervise::ExitRecord& ending);
 
  private:
   /// The signal that ended the wait, if one did. What ended the job is in stop_ afterwards.

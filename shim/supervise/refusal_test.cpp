@@ -19,7 +19,7 @@ class Refusal final : public Observer {
   void stop_passed_on(int /*signal*/, std::optional<std::chrono::milliseconds> /*grace*/) override {
     throw boost::system::system_error(ENOSPC, boost::system::system_category(), "epoll");
   }
-  void command_ended(const Ending& /*ending*/) override { throw std::bad_alloc(); }
+  void command_ended(const ExitRecord& /*ending*/) override { throw std::bad_alloc(); }
 };
 
 /// The same for a launcher, in the supervisor's own steps.
@@ -32,7 +32,7 @@ class RefusedLauncher final : public Launcher {
   void stop_passed_on(int /*signal*/, std::optional<std::chrono::milliseconds> /*grace*/) override {
     throw std::bad_alloc();
   }
-  void command_ended(const Ending& /*ending*/) override { throw std::bad_alloc(); }
+  void command_ended(const ExitRecord& /*ending*/) override { throw std::bad_alloc(); }
   void finish() override { throw std::bad_alloc(); }
 };
 
@@ -54,8 +54,8 @@ TEST_CASE("where memory is refused signals are passed on and the end is the comm
     CHECK(command.line() == "noted");
     command.signal(SIGTERM);
     CHECK(command.line() == "asked");
-    const Ending ending = command.ending();
-    CHECK(ending.kind == Ending::Kind::exited);
+    const ExitRecord ending = command.ending();
+    CHECK(ending.kind == ExitRecord::Kind::exited);
     CHECK(ending.number == 9);
     CHECK(ending.stop.value().signal == SIGTERM);
   }
@@ -86,7 +86,7 @@ TEST_CASE("where memory is refused the grace is kept", "[supervise]") {
     Supervised command(mode, "trap 'echo asked' TERM; echo ready; while :; do sleep 3600; done", policy);
     REQUIRE(command.line() == "ready");
     command.signal(SIGTERM);
-    const Ending ending = command.ending();
+    const ExitRecord ending = command.ending();
     CHECK(ending.number == SIGKILL);
     CHECK(ending.killed_by_us);
   }

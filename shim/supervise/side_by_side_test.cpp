@@ -15,7 +15,7 @@
 
 using namespace rankshim::supervise;
 using namespace std::chrono_literals;
-using Kind = Ending::Kind;
+using Kind = ExitRecord::Kind;
 
 namespace {
 
@@ -86,7 +86,7 @@ TEST_CASE("workers that are started side by side end well when all have", "[supe
     INFO(name(mode));
     Together workers(mode, "echo $0; exit 0");
     CHECK(workers.lines(3) == Lines{"0", "1", "2"});
-    const Ending ending = workers->ending();
+    const ExitRecord ending = workers->ending();
     CHECK(ending.kind == Kind::exited);
     CHECK(ending.number == 0);
     CHECK(ending.leftovers == 0);
@@ -110,7 +110,7 @@ TEST_CASE("the first worker that fails ends the others, and is how all ended", "
     CHECK(workers->line() == "ready");
     close(open(last.path().c_str(), O_WRONLY | O_CLOEXEC));
     CHECK(workers->line() == "asked");
-    const Ending ending = workers->ending();
+    const ExitRecord ending = workers->ending();
     CHECK(ending.kind == Kind::exited);
     CHECK(ending.number == 42);
     CHECK_FALSE(ending.stop);
@@ -125,7 +125,7 @@ TEST_CASE("a worker that does not stop for another's failure is killed, and the 
     Policy policy;
     policy.grace = 100ms;
     Together workers(mode, "trap '' TERM; [ $0 = 1 ] && kill -SEGV $$; while :; do sleep 1000; done", policy);
-    const Ending ending = workers->ending();
+    const ExitRecord ending = workers->ending();
     CHECK(ending.kind == Kind::signalled);
     CHECK(ending.number == SIGSEGV);
     CHECK_FALSE(ending.killed_by_us);
@@ -140,7 +140,7 @@ TEST_CASE("a stop reaches each worker once, and none is asked again when another
     CHECK(workers.lines(3) == Lines{"ready", "ready", "ready"});
     workers->signal(SIGTERM);
     CHECK(workers.lines(5) == Lines{"asked 0", "asked 1", "asked 2", "saving", "saving"});
-    const Ending ending = workers->ending();
+    const ExitRecord ending = workers->ending();
     CHECK(ending.stop.value().signal == SIGTERM);
     CHECK(ending.number == 3);
     CHECK(workers->line().empty());
@@ -170,7 +170,7 @@ TEST_CASE("a worker that cannot be executed ends those that were started before 
   for (const Mode mode : modes()) {
     INFO(name(mode));
     Together workers(mode, "trap 'exit 0' TERM; " + waits, {}, "/no/such/program");
-    const Ending ending = workers->ending();
+    const ExitRecord ending = workers->ending();
     CHECK(ending.kind == Kind::not_started);
     CHECK(ending.number == ENOENT);
     CHECK(ending.failure.path == "/no/such/program");

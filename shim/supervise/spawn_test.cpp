@@ -10,7 +10,7 @@
 #include "supervise/supervised_for_test.h"
 
 using namespace rankshim::supervise;
-using Kind = Ending::Kind;
+using Kind = ExitRecord::Kind;
 
 namespace {
 
@@ -55,7 +55,7 @@ TEST_CASE("a failed execution names the file and the reason", "[spawn]") {
   for (const Mode mode : modes()) {
     for (const Case& wanted : cases) {
       INFO(name(mode) << ": " << wanted.command);
-      const Ending ending =
+      const ExitRecord ending =
           Supervised(mode, std::vector<std::string>{wanted.command, "argument"}, {}).ending();
       CHECK(ending.kind == Kind::not_started);
       CHECK(ending.failure.call == "execve");
@@ -70,7 +70,7 @@ TEST_CASE("a file that is no program is given to the shell, as execvp does", "[s
   const Folder folder;
   const std::string script = folder.file("script", "exit $(($# + 40))\n", 0755);
   for (const Mode mode : modes()) {
-    const Ending ending = Supervised(mode, std::vector<std::string>{script, "a", "b"}, {}).ending();
+    const ExitRecord ending = Supervised(mode, std::vector<std::string>{script, "a", "b"}, {}).ending();
     CHECK(ending.kind == Kind::exited);
     CHECK(ending.number == 42);
   }
@@ -83,7 +83,7 @@ TEST_CASE("PATH is searched as execvp does", "[spawn]") {
   const Mode mode = modes().front();
   const std::vector<std::string> tool = {"tool"};
   const auto path = [](const std::string& value) { return [value] { setenv("PATH", value.c_str(), 1); }; };
-  const Ending refused =
+  const ExitRecord refused =
       Supervised(mode, tool, {}, path("/no/such:" + folder.path + ":" + second.path)).ending();
   CHECK(refused.kind == Kind::not_started);
   CHECK(refused.number == EACCES);

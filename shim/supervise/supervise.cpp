@@ -77,7 +77,7 @@ class Supervisor {
   [[nodiscard]] Deadline due() const;
 
   /// Takes back what was lent to the command. Returns how it ended.
-  Ending end();
+  ExitRecord end();
 
  private:
   /// `leftovers`: the command has ended. `killing` begins before or after its end.
@@ -154,7 +154,7 @@ class Supervisor {
 
   std::string working_directory_;  // that was left
   bool warned_traced_ = false;
-  Ending ending_;
+  ExitRecord ending_;
 };
 
 void Supervisor::start() {
@@ -196,7 +196,7 @@ void Supervisor::start() {
   if (failed_at_) end_other_workers();
 }
 
-Ending Supervisor::end() {
+ExitRecord Supervisor::end() {
   secondary([this] {
     launcher_.finish();
     ending_.workers = launcher_.record();
@@ -350,7 +350,7 @@ void Supervisor::reap() {
   if (pid == -ECHILD) {
     // Without a child there will be no report of the command's end: that must not look like success.
     if (!command_ended() && !failed_at_) {
-      ending_.kind = Ending::Kind::withheld;
+      ending_.kind = ExitRecord::Kind::withheld;
       ending_.number = ECHILD;
     }
     ending_.leftovers = std::max(ending_.leftovers, ending_.leftovers_killed);
@@ -398,7 +398,7 @@ void Supervisor::on_process_end(pid_t pid, int status) {
 
 void Supervisor::record_end(pid_t pid, int status) {
   ending_.pid = pid;
-  ending_.kind = WIFSIGNALED(status) ? Ending::Kind::signalled : Ending::Kind::exited;
+  ending_.kind = WIFSIGNALED(status) ? ExitRecord::Kind::signalled : ExitRecord::Kind::exited;
   ending_.number = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
   ending_.killed_by_us = was_killed(status);
   Spawn& spawn = *std::ranges::find(spawns_, pid, &Spawn::pid);
@@ -406,7 +406,7 @@ void Supervisor::record_end(pid_t pid, int status) {
 }
 
 void Supervisor::record_failed_start(SpawnFailure failed) {
-  ending_.kind = Ending::Kind::not_started;
+  ending_.kind = ExitRecord::Kind::not_started;
   ending_.number = failed.error;
   ending_.failure = std::move(failed);
 }
@@ -544,7 +544,7 @@ void Supervisor::kill_all(std::string_view why) {
 void Supervisor::give_up() {
   progress_ = Progress::finished;
   if (!command_ended()) {
-    ending_.kind = Ending::Kind::signalled;
+    ending_.kind = ExitRecord::Kind::signalled;
     ending_.number = SIGKILL;
     ending_.killed_by_us = true;
   }
@@ -556,8 +556,8 @@ void Supervisor::give_up() {
 
 }  // namespace
 
-int exit_code_of(const Ending& ending) {
-  using Kind = Ending::Kind;
+int exit_code_of(const ExitRecord& ending) {
+  using Kind = ExitRecord::Kind;
   if (ending.kind == Kind::exited) return ending.number;
   if (ending.kind == Kind::signalled)
     return exit_code::signal_base + (ending.killed_by_us ? SIGKILL : ending.number);
@@ -569,8 +569,8 @@ int exit_code_of_status(int status) {
   return WIFSIGNALED(status) ? exit_code::signal_base + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-boost::asio::awaitable<Ending> supervise(boost::asio::io_context& io, SignalQueue& signals,
-                                         const Command& command, const Policy& policy) {
+boost::asio::awaitable<ExitRecord> supervise(boost::asio::io_context& io, SignalQueue& signals,
+                                             const Command& command, const Policy& policy) {
   Supervisor supervisor(io, signals, command, policy);
   supervisor.start();
   while (!supervisor.finished()) {

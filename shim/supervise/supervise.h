@@ -15,7 +15,7 @@
 
 #include "base/signals.h"
 #include "node/process.h"
-#include "supervise/ending.h"
+#include "supervise/exit_record.h"
 #include "supervise/signals.h"
 #include "supervise/spawn.h"
 
@@ -39,7 +39,7 @@ class Observer : boost::noncopyable {
   /// The first stop signal was passed on to the command. Processes that are left after `grace` are killed.
   virtual void stop_passed_on(int /*signal*/, std::optional<std::chrono::milliseconds> /*grace*/) {}
   /// The command itself has ended so; workers, and what else it left behind, may still run.
-  virtual void command_ended(const Ending& /*ending*/) {}
+  virtual void command_ended(const ExitRecord& /*ending*/) {}
 };
 
 /// Something that the supervisor of a running command has to do.
@@ -142,7 +142,7 @@ struct Policy {
   /// Whether the sender of a signal has sent it to everything below rankshim as well; empty: never.
   std::function<bool(const Signal&)> sent_to_all;
   /// The command is not the job but a hook or a helper: a signal that comes while it runs is also reported as
-  /// Ending::late_signal.
+  /// ExitRecord::late_signal.
   bool hook = false;
   /// How long the command may run before everything is killed; nothing: without a limit.
   std::optional<std::chrono::milliseconds> time_limit;
@@ -169,7 +169,7 @@ struct Policy {
 /// HUP can only shorten the remaining time, to Policy::grace, because everything has got its TERM by then;
 /// INT (Ctrl-C) or QUIT kills what is left at once. If the command had the terminal, its end by INT or QUIT
 /// counts as a stop. `command` and `policy` must live until the end.
-boost::asio::awaitable<Ending> supervise(boost::asio::io_context& io, SignalQueue& signals,
-                                         const Command& command, const Policy& policy);
+boost::asio::awaitable<ExitRecord> supervise(boost::asio::io_context& io, SignalQueue& signals,
+                                             const Command& command, const Policy& policy);
 
 }  // namespace rankshim::supervise

@@ -16,14 +16,14 @@
 
 using namespace rankshim::supervise;
 using namespace std::chrono_literals;
-using Kind = Ending::Kind;
+using Kind = ExitRecord::Kind;
 
 namespace {
 
 constexpr int rtmin = 34;
 
 /// Runs a command to its end.
-Ending run(Mode mode, const std::string& script, const Policy& policy = {}) {
+ExitRecord run(Mode mode, const std::string& script, const Policy& policy = {}) {
   return Supervised(mode, script, policy).ending();
 }
 
@@ -52,13 +52,13 @@ TEST_CASE("the command's exit code and signal are reported unchanged", "[supervi
   for (const Mode mode : modes()) {
     INFO(name(mode));
     for (const int code : {0, 1, 7, 127, 255}) {
-      const Ending ending = run(mode, "exit " + std::to_string(code));
+      const ExitRecord ending = run(mode, "exit " + std::to_string(code));
       CHECK(ending.kind == Kind::exited);
       CHECK(ending.number == code);
       CHECK_FALSE(ending.stop);
     }
     for (const int signal : {SIGTERM, SIGKILL, SIGSEGV, SIGUSR1}) {
-      const Ending ending = run(mode, "ulimit -c 0; kill -" + std::to_string(signal) + " $$");
+      const ExitRecord ending = run(mode, "ulimit -c 0; kill -" + std::to_string(signal) + " $$");
       CHECK(ending.kind == Kind::signalled);
       CHECK(ending.number == signal);
       CHECK_FALSE(ending.killed_by_us);
@@ -70,7 +70,7 @@ TEST_CASE("a command that makes us its tracer runs and ends as any other", "[sup
   const std::string trace_me = "import ctypes, os; ctypes.CDLL(None).ptrace(0, 0, None, None); ";
   for (const Mode mode : modes()) {
     INFO(name(mode));
-    const Ending exits =
+    const ExitRecord exits =
         Supervised(mode, {"python3", "-c", trace_me + "os.execvp('sh', ['sh', '-c', 'exit 7'])"}, {})
             .ending();
     CHECK(exits.kind == Kind::exited);
@@ -79,10 +79,10 @@ TEST_CASE("a command that makes us its tracer runs and ends as any other", "[sup
         mode, {"python3", "-c", trace_me + "print('ready', flush=True); import time; time.sleep(3600)"}, {});
     CHECK(stopped.line() == "ready");
     stopped.signal(SIGTERM);
-    const Ending ending = stopped.ending();
+    const ExitRecord ending = stopped.ending();
     CHECK(ending.kind == Kind::signalled);
     CHECK(ending.number == SIGTERM);
-    const Ending trapped =
+    const ExitRecord trapped =
         Supervised(mode, {"python3", "-c", trace_me + "import signal; signal.raise_signal(5)"}, {}).ending();
     CHECK(trapped.kind == Kind::signalled);
     CHECK(trapped.number == SIGTRAP);
@@ -105,7 +105,7 @@ TEST_CASE("every signal is passed on once, in its order", "[supervise]") {
         command.signal(signal);
         CHECK(command.line() == std::to_string(signal));
       }
-      const Ending ending = command.ending();
+      const ExitRecord ending = command.ending();
       CHECK(ending.number == 5);
       CHECK(ending.stop.value().signal == SIGHUP);
       CHECK(command.line().empty());
@@ -209,7 +209,7 @@ say command
       CHECK(lines == wanted);
       command.signal(SIGTERM);
       CHECK(command.line().empty());  // no more was printed, and no process is left
-      const Ending ending = command.ending();
+      const ExitRecord ending = command.ending();
       CHECK(ending.kind == Kind::signalled);
       CHECK(ending.number == SIGTERM);
       CHECK(ending.leftovers_killed == 0);
@@ -222,7 +222,7 @@ TEST_CASE("without a grace a stop leaves the command all the time it wants", "[s
     Supervised command(mode, "trap 'echo asked; exit 3' TERM; " + wait_ready, {});
     REQUIRE(command.line() == "ready");
     command.signal(SIGTERM);
-    const Ending ending = command.ending();
+    const ExitRecord ending = command.ending();
     CHECK(command.line() == "asked");
     CHECK(ending.kind == Kind::exited);
     CHECK(ending.number == 3);
@@ -243,7 +243,7 @@ TEST_CASE("when the grace is over everything is killed, in other sessions too", 
     for (int ready = 0; ready < 2; ++ready) REQUIRE(command.line() == "ready");
     const auto start = std::chrono::steady_clock::now();
     command.signal(SIGTERM);
-    const Ending ending = command.ending();
+    const ExitRecord ending = command.ending();
     CHECK(std::chrono::steady_clock::now() - start >= 200ms);
     CHECK(ending.kind == Kind::signalled);
     CHECK(ending.number == SIGKILL);
@@ -278,7 +278,7 @@ TEST_CASE("the command's leftovers get TERM, then KILL", "[supervise]") {
       policy.leftover_grace = wanted.grace;
       Supervised command(mode, "exec 2>&1; " + wanted.script, policy);
       CHECK(command.line() == wanted.output);
-      const Ending ending = command.ending();
+      const ExitRecord ending = command.ending();
       CHECK(ending.kind == Kind::exited);
       CHECK(ending.number == 6);
       CHECK(ending.leftovers == 1);
@@ -300,7 +300,7 @@ TEST_CASE("after a stop the leftovers have what remains of the grace", "[supervi
     Supervised command(mode, script, policy);
     REQUIRE(command.line() == "ready");
     command.signal(SIGTERM);
-    const Ending ending = command.ending();
+    const ExitRecord ending = command.ending();
     CHECK(ending.kind == Kind::exited);
     CHECK(ending.number == 3);
     CHECK(ending.stop.value().signal == SIGTERM);
@@ -319,7 +319,7 @@ TEST_CASE("INT kills what is left, TERM does not hurry it", "[supervise]") {
     REQUIRE(command.line() == "asked");
     command.signal(SIGTERM);
     command.signal(SIGINT);
-    const Ending ending = command.ending();
+    const ExitRecord ending = command.ending();
     CHECK(ending.number == 2);
     CHECK(ending.leftovers_killed == 1);
     CHECK_FALSE(ending.stop);
@@ -342,7 +342,7 @@ TEST_CASE("what has got a notice with all others is asked to stop when it is lef
     command.signal(SIGUSR1);
     command.signal(SIGUSR2);
     CHECK(command.line() == "asked");
-    const Ending ending = command.ending();
+    const ExitRecord ending = command.ending();
     CHECK(ending.number == 6);
     CHECK(ending.leftovers_killed == 0);
   }
@@ -389,7 +389,7 @@ TEST_CASE("a stop that was sent to all continues what is stopped, and does not c
     CHECK(command.line() == "continued");
     command.signal(SIGUSR2);
     CHECK(command.line().empty());
-    const Ending ending = command.ending();
+    const ExitRecord ending = command.ending();
     CHECK(ending.number == 6);
     CHECK(ending.leftovers_killed == 1);
   }
@@ -397,7 +397,7 @@ TEST_CASE("a stop that was sent to all continues what is stopped, and does not c
 
 TEST_CASE("a command that leaves nothing ends at once", "[supervise]") {
   for (const Mode mode : modes()) {
-    const Ending ending = run(mode, "true & wait; setsid true & wait; exit 1");
+    const ExitRecord ending = run(mode, "true & wait; setsid true & wait; exit 1");
     CHECK(ending.leftovers == 0);
     CHECK(ending.number == 1);
   }
@@ -417,7 +417,7 @@ TEST_CASE("a child from before our time is neither waited for nor ended", "[supe
       [[maybe_unused]] const auto at_our_end = read(pipe[0], &byte, 1);
       _exit(0);
     });
-    const Ending ending = command.ending();
+    const ExitRecord ending = command.ending();
     CHECK(ending.number == 3);
     CHECK(ending.leftovers == 0);
   }
@@ -449,7 +449,7 @@ TEST_CASE("three thousand orphans are reaped", "[supervise]") {
   REQUIRE(readlink("/proc/self/exe", program, sizeof(program) - 1) > 0);
   for (const Mode mode : modes()) {
     INFO(name(mode));
-    const Ending ending =
+    const ExitRecord ending =
         Supervised(mode, std::vector<std::string>{program, "[.orphans]", "-o", "/dev/null"}, {}).ending();
     CHECK(ending.kind == Kind::exited);
     CHECK(ending.number == 0);
@@ -495,7 +495,7 @@ TEST_CASE("a stop signal that was inherited as ignored stops nothing", "[supervi
     command.signal(SIGUSR1);  // after it
     CHECK(command.line() == "asked");
     command.signal(SIGUSR2);  // ends it, without a grace that a stop would have started
-    const Ending ending = command.ending();
+    const ExitRecord ending = command.ending();
     CHECK(ending.number == SIGUSR2);
     CHECK_FALSE(ending.stop);
   }
@@ -504,7 +504,7 @@ TEST_CASE("a stop signal that was inherited as ignored stops nothing", "[supervi
 TEST_CASE("a deadline that passes while the last process is reaped kills nothing again", "[supervise]") {
   // Longer than what lies between two KILLs.
   struct SlowObserver : Observer {
-    void command_ended(const Ending& /*ending*/) override { std::this_thread::sleep_for(150ms); }
+    void command_ended(const ExitRecord& /*ending*/) override { std::this_thread::sleep_for(150ms); }
   } observer;
   Policy policy;
   policy.grace = 0ms;
@@ -563,7 +563,7 @@ TEST_CASE("an order from outside stops the command as a TERM would, and its reas
   policy.observer = &other;
   for (const Mode mode : modes()) {
     INFO(name(mode));
-    const Ending ending = run(mode, "exec sleep 1000", policy);
+    const ExitRecord ending = run(mode, "exec sleep 1000", policy);
     CHECK(ending.number == SIGTERM);
     CHECK(ending.stop.value().signal == SIGTERM);
     CHECK(ending.stop->by == rankshim::outcome::StopRequest::By::order);

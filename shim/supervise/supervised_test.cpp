@@ -30,9 +30,9 @@ constexpr int too_long_ms = 120'000;
   return kernel::set_signal_mask(inherited_mask(), nullptr) == 0;
 }();
 
-/// What fits through a pipe of an Ending.
+/// What fits through a pipe of an ExitRecord.
 struct FlatEnding {
-  Ending::Kind kind;
+  ExitRecord::Kind kind;
   int number, stop_signal;
   bool ordered;
   bool killed_by_us, never_met;
@@ -42,7 +42,7 @@ struct FlatEnding {
   bool interpreter;
 };
 
-FlatEnding flatten(const Ending& ending) {
+FlatEnding flatten(const ExitRecord& ending) {
   FlatEnding flat{ending.kind,
                   ending.number,
                   ending.stop ? ending.stop->signal : 0,
@@ -170,11 +170,11 @@ std::string Supervised::line() {
   return found;
 }
 
-Ending Supervised::ending() {
+ExitRecord Supervised::ending() {
   wait_readable(result_, "supervise() to end");
   FlatEnding flat{};
   REQUIRE(::read(result_, &flat, sizeof(flat)) == static_cast<ssize_t>(sizeof(flat)));
-  Ending ending;
+  ExitRecord ending;
   ending.kind = flat.kind;
   ending.number = flat.number;
   ending.failure.call = flat.call;

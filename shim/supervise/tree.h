@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "node/process.h"
-#include "supervise/ending.h"
+#include "supervise/exit_record.h"
 #include "supervise/kernel.h"
 
 /// The command's processes, as /proc shows them: signals to them, what they do with these, where they hang.

@@ -150,7 +150,7 @@ void Agent::expect_end() {
   }
 }
 
-void Agent::command_ended(const supervise::Ending& ending) {
+void Agent::command_ended(const supervise::ExitRecord& ending) {
   Program::command_ended(ending);
   stops_alone_ = false;
   if (watch_) watch_->agent_ended();

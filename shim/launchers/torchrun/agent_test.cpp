@@ -16,7 +16,7 @@
 using namespace rankshim::supervise;
 using namespace rankshim::torchrun;
 using namespace std::chrono_literals;
-using Kind = Ending::Kind;
+using Kind = ExitRecord::Kind;
 
 namespace {
 
@@ -49,7 +49,7 @@ TEST_CASE("an agent without workers ends within two seconds of a stop", "[torchr
     REQUIRE(command.line() == "ready");
     const auto start = std::chrono::steady_clock::now();
     command.signal(SIGINT);
-    const Ending ending = command.ending();
+    const ExitRecord ending = command.ending();
     CHECK(std::chrono::steady_clock::now() - start < 10s);  // else: never
     CHECK(ending.killed_by_us);
     CHECK(ending.stop.value().signal == SIGINT);
@@ -77,7 +77,7 @@ TEST_CASE("an agent with a worker has its time, and gets each stop signal once",
     // The one sleep here: that nothing happens takes time to see.
     std::this_thread::sleep_for(1300ms);
     command.signal(SIGUSR1);
-    const Ending ending = command.ending();
+    const ExitRecord ending = command.ending();
     CHECK(ending.kind == Kind::exited);
     CHECK(ending.number == 1);
     CHECK_FALSE(ending.killed_by_us);
@@ -138,7 +138,7 @@ while True: signal.pause()
     }
     CHECK(line.find("the other nodes did not join within 100 ms: rankshim kills everything") !=
           std::string::npos);
-    const Ending ending = command.ending();
+    const ExitRecord ending = command.ending();
     CHECK(ending.workers.never_met);
     CHECK(ending.killed_by_us);
   }
@@ -174,7 +174,7 @@ while True: signal.pause()
   CHECK(line.find(
             "torchrun could not reach m:1 within 100 ms: port closed (connection refused): rankshim kills") !=
         std::string::npos);
-  const Ending ending = command.ending();
+  const ExitRecord ending = command.ending();
   CHECK(ending.workers.never_met);
   CHECK(ending.killed_by_us);
 }

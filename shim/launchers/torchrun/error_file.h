@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "node/node.h"
-#include "supervise/ending.h"
+#include "supervise/exit_record.h"
 
 namespace rankshim {
 

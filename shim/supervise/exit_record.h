@@ -88,8 +88,8 @@ struct WorkerRecord {
   }
 };
 
-/// How the command ended.
-struct Ending {
+/// ExitRecord is how the command ended.
+struct ExitRecord {
   enum class Kind : std::uint8_t {
     exited,       ///< `number` is its exit code
     signalled,    ///< `number` is the signal that ended it
@@ -134,7 +134,7 @@ struct Ending {
 
 /// The exit code that tells of this end: the command's own, 128 + its signal, 127 or 126 if it was not found
 /// or cannot be executed, 71 if the system refused to start it or does not report how it ended.
-int exit_code_of(const Ending& ending);
+int exit_code_of(const ExitRecord& ending);
 
 /// The same for a wait status, as wait(2) gives it.
 int exit_code_of_status(int status);

@@ -1,4 +1,4 @@
-#include "supervise/ending.h"
+#include "supervise/exit_record.h"
 
 #include <catch2/catch.hpp>
 #include <cerrno>
@@ -6,7 +6,7 @@
 #include <string>
 
 using namespace rankshim::supervise;
-using Kind = Ending::Kind;
+using Kind = ExitRecord::Kind;
 
 TEST_CASE("each way to end has its exit code", "[exit code]") {
   struct Case {
@@ -31,7 +31,7 @@ TEST_CASE("each way to end has its exit code", "[exit code]") {
       {Kind::not_started, EMFILE, "execve", 71},
       {Kind::not_started, ENFILE, "execve", 71},
   }));
-  Ending ending;
+  ExitRecord ending;
   ending.kind = row.kind;
   ending.number = row.number;
   ending.failure.call = row.failed_call;
