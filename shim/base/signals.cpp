@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 
-namespace rankshim::supervise {
+namespace rankshim {
 namespace {
 
 constexpr int rtmin = 34;  // SIGRTMIN as glibc has it and as people type it
@@ -68,4 +68,4 @@ std::optional<SignalMap> SignalMap::parse(std::string_view text) {
   return map;
 }
 
-}  // namespace rankshim::supervise
+}  // namespace rankshim

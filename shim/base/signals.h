@@ -7,7 +7,7 @@
 #include <string_view>
 
 /// Signals as people write and read them. Their numbers are the kernel's, 1 to 64.
-namespace rankshim::supervise {
+namespace rankshim {
 
 /// Bit N−1 is signal N.
 using SignalSet = std::uint64_t;
@@ -53,4 +53,4 @@ enum class SignalScope : std::uint8_t {
   tree,   ///< everything that the command started, in other sessions too
 };
 
-}  // namespace rankshim::supervise
+}  // namespace rankshim

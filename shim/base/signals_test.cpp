@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <csignal>
 
-namespace rankshim::supervise {
+namespace rankshim {
 namespace {
 
 TEST_CASE("signals are read by name, with and without SIG, and by number") {
@@ -45,4 +45,4 @@ TEST_CASE("a map of signals changes those it names") {
 }
 
 }  // namespace
-}  // namespace rankshim::supervise
+}  // namespace rankshim

@@ -31,7 +31,7 @@ Faults tee_without_files(const Settings& settings) {
   return refused(settings, Option::tee, "--log-dir is not set", "set --log-dir (RANKSHIM_LOG_DIR)");
 }
 
-supervise::SignalSet notices_to_ignore(const LaunchPlan& plan, const Settings& settings) {
+SignalSet notices_to_ignore(const LaunchPlan& plan, const Settings& settings) {
   return is_shell(base_name(plan.argv.front())) ? 0 : notices(settings);
 }
 
@@ -152,7 +152,8 @@ void choose_link(LaunchChoice& choice, const LaunchInput& input) {
 /// A program that waits for nothing is executed at once, and the failure of that has the better message.
 std::string find_missing(const LaunchChoice& choice, const LaunchInput& input, const std::string& script) {
   const Node& node = input.node;
-  if (!choice.launcher->launches() && choice.wait == wait::Until::none && !is_script(input.command)) return {};
+  if (!choice.launcher->launches() && choice.wait == wait::Until::none && !is_script(input.command))
+    return {};
   const std::string& program = choice.interpreter.empty() ? input.command[0] : choice.interpreter;
   // A file that exists and cannot be executed is a different case: executing it gives the reason.
   const bool is_path = program.find('/') != std::string::npos;

@@ -170,9 +170,8 @@ class Launcher {
   /// The file that the command's environment has it write its error into. Empty if there is none.
   [[nodiscard]] virtual std::string error_file(const Environment& environment, const OwnFolder& folder) const;
   /// The signals that the command starts with ignored.
-  [[nodiscard]] virtual supervise::SignalSet ignored_at_start(const LaunchPlan& /*plan*/,
-                                                              const LaunchChoice& /*choice*/,
-                                                              const LaunchInput& /*input*/) const {
+  [[nodiscard]] virtual SignalSet ignored_at_start(const LaunchPlan& /*plan*/, const LaunchChoice& /*choice*/,
+                                                   const LaunchInput& /*input*/) const {
     return 0;
   }
 
@@ -195,7 +194,7 @@ Faults tee_without_files(const Settings& settings);
 
 /// The notices (plan/launch.h): torchrun and other launchers would die of them, and a worker that still
 /// imports. None for a shell, which could not trap them any more (POSIX, trap).
-supervise::SignalSet notices_to_ignore(const LaunchPlan& plan, const Settings& settings);
+SignalSet notices_to_ignore(const LaunchPlan& plan, const Settings& settings);
 
 /// Makes the folder, which may be relative, and, unless `pattern` is empty, a new one in it ("/NAME_XXXXXX").
 /// Returns the path; empty, after a warning, if it cannot be made.

@@ -43,8 +43,8 @@ std::string call_of(const PythonSite& site) {
   if (site.job) job += "}";
   const auto truth = [](bool value) { return value ? "True" : "False"; };
   std::string ignored;
-  for (int signal = 1; signal <= supervise::last_signal; ++signal)
-    if ((site.ignored & supervise::bit(signal)) != 0) ignored += fmt::format("{}, ", signal);
+  for (int signal = 1; signal <= last_signal; ++signal)
+    if ((site.ignored & bit(signal)) != 0) ignored += fmt::format("{}, ", signal);
   return fmt::format("\n\nserve({}, {}, {}, {}, {}, ({}))\n", truth(site.had_path), job,
                      python_literal(site.master), truth(site.records), getpid(), ignored);
 }

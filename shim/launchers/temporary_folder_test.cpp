@@ -103,7 +103,7 @@ TEST_CASE("a rendezvous' configuration is shown to no other user") {
 TEST_CASE("a torchrun that another user's process may start can read our part") {
   const Place place;
   PythonSite site = site_for(Variables{{"PET_NNODES", "2"}, {"PET_RDZV_ID", "a\"b\\\n"}});
-  site.ignored = supervise::bit(SIGUSR1) | supervise::bit(SIGUSR2);
+  site.ignored = bit(SIGUSR1) | bit(SIGUSR2);
   const TemporaryFolder folder(torchrun_chosen(), site, place.node);
   const std::string path = folder.own().path;
   CHECK(content(path + "/sitecustomize.py")

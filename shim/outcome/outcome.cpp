@@ -102,8 +102,7 @@ std::string node_name(unsigned rank, std::string_view host, std::string_view add
 }
 
 std::string end_in_words(int code, const std::optional<int>& signal) {
-  return signal ? "was killed by " + supervise::signal_name(*signal)
-                : fmt::format("exited with code {}", code);
+  return signal ? "was killed by " + signal_name(*signal) : fmt::format("exited with code {}", code);
 }
 
 std::string what_happened(const Culprit& culprit) {
@@ -120,7 +119,7 @@ std::string what_happened(const Culprit& culprit) {
                        in_words(culprit.victims), one ? "it" : "them",
                        one ? "its loop was" : "their loops were");
   if (culprit.cause == Cause::stop_requested)
-    return culprit.signal ? fmt::format(" ({})", supervise::signal_name(*culprit.signal)) : "";
+    return culprit.signal ? fmt::format(" ({})", signal_name(*culprit.signal)) : "";
   const std::string who = who_failed(culprit);
   if (who.empty()) return culprit.text;
   const std::string after =

@@ -43,7 +43,7 @@ TEST_CASE("a program runs as it is, with the variables that its scripts read") {
   const FakeNode node({"NNODES=3", "NODE_RANK=1", "NPROC_PER_NODE=8", "MASTER_ADDR=m", "MASTER_PORT=1234"});
   const ShownPlan result = planned(node, {"bash", "tools/dist_train.sh", "c.py", "8"});
   CHECK(result.argv == Words{"bash", "tools/dist_train.sh", "c.py", "8"});
-  CHECK(result.scope == supervise::SignalScope::handlers);
+  CHECK(result.scope == SignalScope::handlers);
   CHECK(result.wait == wait::Until::name);
   const Environment environment = environment_of(result, node);
   CHECK(environment.get("PORT") == "1234");

@@ -296,9 +296,9 @@ void share_cpus(EnvironmentChange& change, bool launches, const LaunchInput& inp
   change.set.emplace_back("OMP_NUM_THREADS", fmt::format("{}", std::max(threads, 1U)));
 }
 
-supervise::SignalSet notices(const Settings& settings) {
-  constexpr supervise::SignalSet both = supervise::bit(SIGUSR1) | supervise::bit(SIGUSR2);
-  return *settings.get<supervise::SignalSet>(Option::worker_signals) & both;
+SignalSet notices(const Settings& settings) {
+  constexpr SignalSet both = bit(SIGUSR1) | bit(SIGUSR2);
+  return *settings.get<SignalSet>(Option::worker_signals) & both;
 }
 
 Variables user_variables(const Settings& settings) {

@@ -90,7 +90,7 @@ Variables network_interface(const Topology& topology, const Node& node,
 void share_cpus(EnvironmentChange& change, bool launches, const LaunchInput& input);
 
 /// USR1 and USR2, as far as --worker-signals names them: they announce an end, and launchers die of them.
-supervise::SignalSet notices(const Settings& settings);
+SignalSet notices(const Settings& settings);
 
 /// The variables that the user sets for the command by --env, as they were given.
 Variables user_variables(const Settings& settings);

@@ -44,7 +44,7 @@ std::string_view outcome_of(const ExitReport& report) {
 
 void add_end(json::Object& object, std::optional<int> signal, int exit_code) {
   if (signal)
-    object.text("signal", supervise::signal_name(*signal));
+    object.text("signal", signal_name(*signal));
   else
     object.number("exit_code", exit_code);
 }
@@ -247,7 +247,7 @@ std::string as_json(const ExitReport& report) {
   object.object("phases", phases_json(report.phases, report.end,
                                       ending != nullptr ? ending->workers.first_at : std::nullopt));
   if (ending != nullptr) {
-    if (ending->stop) object.text("stop_signal", supervise::signal_name(ending->stop->signal));
+    if (ending->stop) object.text("stop_signal", signal_name(ending->stop->signal));
     if (!ending->workers.trains_alone.empty()) object.text("trains_alone", ending->workers.trains_alone);
     object.flag("killed_by_rankshim", ending->killed_by_us);
     object.object(

@@ -21,7 +21,6 @@ namespace {
 
 using outcome::Cause;
 using supervise::ExitRecord;
-using supervise::signal_name;
 
 constexpr std::size_t longest_error = 300;
 

@@ -114,7 +114,7 @@ EarlyEnd early_end(int code, Cause cause, Anchor anchor, std::string reason) {
 
 EarlyEnd stopped_early(int signal, std::string_view meanwhile) {
   return early_end(exit_code::signal_base + signal, Cause::stop_requested, Anchor::none,
-                   fmt::format("{} {}; nothing was started", supervise::signal_name(signal), meanwhile));
+                   fmt::format("{} {}; nothing was started", signal_name(signal), meanwhile));
 }
 
 awaitable<supervise::Signal> next_end(const Run& run, supervise::SignalQueue::Deadline deadline,

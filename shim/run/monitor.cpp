@@ -247,8 +247,7 @@ void Monitor::end_attempt(const Verdict& verdict, const supervise::ExitRecord& e
 
 void Monitor::stopping(int signal) {
   enter("wind-down");
-  termination_log_.provisional(
-      killed_meanwhile(supervise::signal_name(signal) + " came, and the job was stopping"));
+  termination_log_.provisional(killed_meanwhile(signal_name(signal) + " came, and the job was stopping"));
 }
 
 void Monitor::command_ended() {

@@ -18,7 +18,7 @@ using Words = std::vector<std::string>;
 /// A choice and its plan as explain shows them, with the contents of sitecustomize.py.
 struct ShownPlan : LaunchChoice, LaunchPlan {
   std::optional<PythonSite> site;
-  supervise::SignalScope scope = supervise::SignalScope::child;
+  SignalScope scope = SignalScope::child;
 };
 
 /// The result of a command line on a node.

@@ -19,7 +19,7 @@ TEST_CASE("a script goes to torchrun with underscore flags and a static rendezvo
       "python3 -u -m torch.distributed.run --nnodes=3 --nproc_per_node=1 --rdzv_backend=static --node_rank=1 "
       "--master_addr=job-master-0 --master_port=23456 --rdzv_id=rankshim --max_restarts=0 "
       "--log_dir=/tmp/rankshim-XXXXXX train.py --epochs 2");
-  CHECK(result.scope == supervise::SignalScope::handlers);
+  CHECK(result.scope == SignalScope::handlers);
   CHECK(result.wait == wait::Until::port);
   CHECK(shell_quote(planned(node, {"-m", "pkg.train"}).argv)
             .ends_with("--log_dir=/tmp/rankshim-XXXXXX -m pkg.train"));

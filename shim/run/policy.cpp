@@ -6,13 +6,12 @@ supervise::Policy plan_supervision(const Settings& settings) {
   supervise::Policy policy;
   policy.grace = settings.time(Option::grace);
   policy.leftover_grace = *settings.time(Option::leftover_grace);
-  if (const auto map = settings.get<supervise::SignalMap>(Option::rewrite_signal)) policy.rewrite = *map;
+  if (const auto map = settings.get<SignalMap>(Option::rewrite_signal)) policy.rewrite = *map;
   policy.warn_on_reap = settings.flag(Option::warn_on_reap);
   return policy;
 }
 
-supervise::SignalScope signal_scope(const Settings& settings) {
-  using supervise::SignalScope;
+SignalScope signal_scope(const Settings& settings) {
   const std::string_view wanted = settings.text(Option::signal_scope);
   if (wanted == "child") return SignalScope::child;
   if (wanted == "group") return SignalScope::group;

@@ -30,7 +30,7 @@ struct Run {
 supervise::Policy plan_supervision(const Settings& settings);
 
 /// Which processes get a signal, by --signal-scope.
-supervise::SignalScope signal_scope(const Settings& settings);
+SignalScope signal_scope(const Settings& settings);
 
 /// Publishes a verdict, whatever it is: the last line on stderr, the report, the termination log, the
 /// post-stop hook, and the hold of a failed container. `job` is null if there was none yet, `ending` if

@@ -230,7 +230,7 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
   policy.stacks = run.settings.flag(Option::stacks);
   policy.ctty = run.settings.flag(Option::ctty);
   policy.launcher = launcher.get();
-  policy.worker_signals = *run.settings.get<supervise::SignalSet>(Option::worker_signals);
+  policy.worker_signals = *run.settings.get<SignalSet>(Option::worker_signals);
   policy.ignored_at_start = job.choice.launcher->ignored_at_start(plan, job.choice, input);
   policy.sent_to_all = [&all](const supervise::Signal& signal) {
     return all.step.has_signalled_all(static_cast<pid_t>(signal.sender));

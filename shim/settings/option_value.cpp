@@ -117,10 +117,10 @@ constexpr Rule exit_map{
 constexpr Rule restarts{"a number of restarts, or N/TIME such as 3/1h", as<RestartLimit::parse>};
 constexpr Rule ends{"exit codes and causes such as 2,64-78,oom (causes: oom, exception, signal, lost)",
                     as<parse_permanent>, ','};
-constexpr Rule signal{"a signal such as TERM, SIGUSR1, RTMIN+3 or 15", as<supervise::parse_signal>};
-constexpr Rule signals{"signals such as USR1,RTMIN+3,15, or none", as<supervise::parse_signals>, ','};
+constexpr Rule signal{"a signal such as TERM, SIGUSR1, RTMIN+3 or 15", as<parse_signal>};
+constexpr Rule signals{"signals such as USR1,RTMIN+3,15, or none", as<parse_signals>, ','};
 constexpr Rule signal_map{"FROM=TO,... with signals such as TERM, RTMIN+3 or 15; TO may be none",
-                          as<supervise::SignalMap::parse>, ','};
+                          as<SignalMap::parse>, ','};
 constexpr Rule words{"", as<parse_words>, ' '};
 constexpr Rule variables{"NAME=VALUE, one on each line", as<parse_variables>, '\n'};
 

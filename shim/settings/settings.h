@@ -70,9 +70,8 @@ struct RestartLimit {
 
 /// What a value means: nothing more than its text for a text, a choice and a fact of the topology; for every
 /// other kind it is parsed here, once.
-using Meaning =
-    std::variant<std::monostate, bool, std::chrono::milliseconds, int, supervise::SignalSet,
-                 supervise::SignalMap, ExitMap, RestartLimit, Ends, std::vector<std::string>, Variables>;
+using Meaning = std::variant<std::monostate, bool, std::chrono::milliseconds, int, SignalSet, SignalMap,
+                             ExitMap, RestartLimit, Ends, std::vector<std::string>, Variables>;
 
 /// A value, its source and what it means.
 struct Setting : Value {

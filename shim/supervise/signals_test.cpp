@@ -16,6 +16,9 @@
 
 #include "supervise/kernel.h"
 
+using rankshim::last_signal;
+using rankshim::signal_name;
+using rankshim::SignalSet;
 using namespace rankshim::supervise;
 
 namespace {

@@ -14,6 +14,9 @@
 #include "supervise/kernel.h"
 #include "supervise/supervised_for_test.h"
 
+using rankshim::bit;
+using rankshim::SignalScope;
+using rankshim::SignalSet;
 using namespace rankshim::supervise;
 using namespace std::chrono_literals;
 using Kind = ExitRecord::Kind;

@@ -95,8 +95,8 @@ class FilledLauncher final : public Launcher {
                           const OwnFolder& folder) const override;
   [[nodiscard]] std::string hostfile() const override { return parts_.hostfile; }
   [[nodiscard]] std::string_view lost_without_folder() const override;
-  [[nodiscard]] supervise::SignalSet ignored_at_start(const LaunchPlan& plan, const LaunchChoice& /*choice*/,
-                                                      const LaunchInput& input) const override {
+  [[nodiscard]] SignalSet ignored_at_start(const LaunchPlan& plan, const LaunchChoice& /*choice*/,
+                                           const LaunchInput& input) const override {
     return notices_to_ignore(plan, input.settings);
   }
 

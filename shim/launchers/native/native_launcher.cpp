@@ -59,8 +59,8 @@ std::vector<WorkerPlan> NativeLauncher::shown_workers(const LaunchPlan& plan, co
   return plan.argv.empty() ? std::vector<WorkerPlan>{} : native::shown_workers(plan, choice, input, folder);
 }
 
-supervise::SignalSet NativeLauncher::ignored_at_start(const LaunchPlan& plan, const LaunchChoice& choice,
-                                                      const LaunchInput& input) const {
+SignalSet NativeLauncher::ignored_at_start(const LaunchPlan& plan, const LaunchChoice& choice,
+                                           const LaunchInput& input) const {
   return choice.interpreter.empty() ? 0 : notices_to_ignore(plan, input.settings);
 }
 

@@ -86,7 +86,7 @@ void Agent::on_worker_change(const supervise::WorkerEnd* ended) {
 void Agent::stop_agent() {
   if (!std::exchange(stops_alone_, false)) return;
   drop(Task::stop_agent);
-  log::debug("{} is passed on to torchrun itself", supervise::signal_name(stop_signal_));
+  log::debug("{} is passed on to torchrun itself", signal_name(stop_signal_));
   supervise::kernel::send(find_agent(command()).pid, stop_signal_);
   if (some_run()) return expect_end();
   expect_end_within(patience_after_workers);
@@ -206,7 +206,7 @@ void Agent::expect_end_at(Clock::time_point when, milliseconds patience) {
     give({.kind = Order::Kind::kill,
           .why = fmt::format("the launcher{} did not follow {} within {}",
                              had_workers() ? ", whose workers have all ended," : " has no worker yet and",
-                             supervise::signal_name(stop_signal_), seconds(patience))});
+                             signal_name(stop_signal_), seconds(patience))});
   });
 }
 

@@ -13,6 +13,7 @@
 #include "base/files.h"
 #include "supervise/supervised_for_test.h"
 
+using rankshim::SignalScope;
 using namespace rankshim::supervise;
 using namespace rankshim::torchrun;
 using namespace std::chrono_literals;

@@ -19,7 +19,7 @@ struct PythonSite {
   std::optional<Variables> job;
   std::string master;    ///< its address, IPv4 or IPv6, without brackets; empty if it is not known
   bool records = false;  ///< whether exceptions are recorded: of workers, and of a Python that is the command
-  supervise::SignalSet ignored = 0;  ///< what a torchrun that the command starts ignores: notices()
+  SignalSet ignored = 0;  ///< what a torchrun that the command starts ignores: notices()
 };
 
 /// The contents of sitecustomize.py, if there is a worker to record or a torchrun that could train alone.

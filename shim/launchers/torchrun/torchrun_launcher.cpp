@@ -308,9 +308,8 @@ std::string TorchrunLauncher::error_file(const Environment& environment, const O
   return agent_error_file(environment, folder);
 }
 
-supervise::SignalSet TorchrunLauncher::ignored_at_start(const LaunchPlan& plan,
-                                                        const LaunchChoice& /*choice*/,
-                                                        const LaunchInput& input) const {
+SignalSet TorchrunLauncher::ignored_at_start(const LaunchPlan& plan, const LaunchChoice& /*choice*/,
+                                             const LaunchInput& input) const {
   const bool starts_programs =
       own_ && (own_->find("no_python") != nullptr || input.node.environment().get("PET_NO_PYTHON"));
   return starts_programs ? 0 : notices_to_ignore(plan, input.settings);

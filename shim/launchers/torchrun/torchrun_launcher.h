@@ -45,8 +45,8 @@ class TorchrunLauncher final : public Launcher {
   }
   [[nodiscard]] std::string error_file(const Environment& environment,
                                        const OwnFolder& folder) const override;
-  [[nodiscard]] supervise::SignalSet ignored_at_start(const LaunchPlan& plan, const LaunchChoice& choice,
-                                                      const LaunchInput& input) const override;
+  [[nodiscard]] SignalSet ignored_at_start(const LaunchPlan& plan, const LaunchChoice& choice,
+                                           const LaunchInput& input) const override;
 
   [[nodiscard]] std::string make_log_folder(const Job& job, const std::string& temporary) const override;
   [[nodiscard]] std::shared_ptr<supervise::Launcher> workers(Attempt attempt) const override;

@@ -125,7 +125,7 @@ TEST_CASE("a command that is torchrun is the launcher, and gets the flags that t
         "torchrun --nnodes=3 --rdzv_backend=static --node_rank=1 --master_addr=job-master-0 "
         "--master_port=23456 --rdzv_id=rankshim --log_dir=/tmp/rankshim-XXXXXX --nproc-per-node 2 "
         "--max_restarts=1 train.py --nnodes 9");
-  CHECK(result.scope == supervise::SignalScope::handlers);
+  CHECK(result.scope == SignalScope::handlers);
   CHECK(result.wait == wait::Until::port);
   CHECK(environment_of(result, node).has("TORCHELASTIC_ERROR_FILE"));
 
