@@ -24,7 +24,7 @@ torchrun::JobSize size_of(const Topology& topology, const Node& node);
 
 /// Any command of a job, for the supervisor. A few looks soon after the start find out whether it trains
 /// alone. That is a warning, and with --strict a stop.
-class Program : public supervise::Launcher {
+class Program : public supervise::Workers {
  public:
   Program(const torchrun::JobSize& job, bool strict) : job_(job), strict_(strict) {}
 

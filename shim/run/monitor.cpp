@@ -223,7 +223,7 @@ void Monitor::started(pid_t command) {
 }
 
 void Monitor::begin_attempt(unsigned number, bool is_last,
-                            const std::shared_ptr<supervise::Launcher>& launcher) {
+                            const std::shared_ptr<supervise::Workers>& launcher) {
   launcher_ = launcher;
   attempt_ = number;
   log::context().attempt = number;

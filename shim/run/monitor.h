@@ -54,7 +54,7 @@ class Monitor {
   void set_link(const std::shared_ptr<link::Link>& link) { link_ = link; }
   /// This attempt's command is about to be started, by this launcher: answers include its workers as long as
   /// it lives. `is_last`: no other one can follow.
-  void begin_attempt(unsigned number, bool is_last, const std::shared_ptr<supervise::Launcher>& launcher);
+  void begin_attempt(unsigned number, bool is_last, const std::shared_ptr<supervise::Workers>& launcher);
   /// The attempt has ended so, and another one follows.
   void end_attempt(const Verdict& verdict, const supervise::ExitRecord& ending);
 
@@ -91,7 +91,7 @@ class Monitor {
   bool failed_ = false;
   bool begun_ = false;
   pid_t command_ = 0;
-  std::weak_ptr<const supervise::Launcher> launcher_;
+  std::weak_ptr<const supervise::Workers> launcher_;
   std::weak_ptr<const link::Link> link_;
 
   TerminationLog termination_log_;

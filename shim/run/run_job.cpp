@@ -89,7 +89,7 @@ void prepare(Invocation& invocation) {
 }
 
 /// Waits until the workers' last output is written. A signal ends that, and is left to what comes next.
-awaitable<void> write_last_output(const Run& run, const supervise::Launcher& launcher) {
+awaitable<void> write_last_output(const Run& run, const supervise::Workers& launcher) {
   constexpr std::chrono::seconds patience{5};
   constexpr milliseconds between_looks{20};
   const auto end = steady_clock::now() + patience;
@@ -105,7 +105,7 @@ class Watchers final : public supervise::Observer {
  public:
   using Judge = std::function<Verdict(const supervise::ExitRecord&, const Details&)>;
 
-  Watchers(Monitor& monitor, WholeJob* whole, const ErrorFiles& errors, const supervise::Launcher& launcher,
+  Watchers(Monitor& monitor, WholeJob* whole, const ErrorFiles& errors, const supervise::Workers& launcher,
            const Judge& judge)
       : monitor_(monitor), whole_(whole), errors_(errors), launcher_(launcher), judge_(judge) {}
   void started(const std::vector<pid_t>& processes, Clock::time_point /*when*/,
@@ -133,7 +133,7 @@ class Watchers final : public supervise::Observer {
   Monitor& monitor_;
   WholeJob* const whole_;
   const ErrorFiles& errors_;
-  const supervise::Launcher& launcher_;
+  const supervise::Workers& launcher_;
   const Judge& judge_;
 };
 

@@ -282,7 +282,7 @@ awaitable<std::unique_ptr<WholeJob>> join_job(const Run& run, Job& job, Attempts
   co_return nullptr;
 }
 
-void WholeJob::begin(const std::shared_ptr<supervise::Launcher>& launcher) {
+void WholeJob::begin(const std::shared_ptr<supervise::Workers>& launcher) {
   link_->on_stop([this, watched = std::weak_ptr(launcher)](const link::Stop& stop) {
     stop_ = stop;
     if (gathers_ && stop.failed()) return;  // each node's command has ended

@@ -34,7 +34,7 @@ class WholeJob {
         tried_again_(tried_again) {}
 
   /// All nodes are here. This launcher gets what the others cause from now on, as long as it is there.
-  void begin(const std::shared_ptr<supervise::Launcher>& launcher);
+  void begin(const std::shared_ptr<supervise::Workers>& launcher);
   /// Whether the others are to be told of this end, by worker_failed().
   [[nodiscard]] bool counts(const supervise::WorkerEnd& worker) const {
     return !restarts_ && !told_failure_ && !told_stop_ && !stop_ && worker.status_known && worker.status != 0;

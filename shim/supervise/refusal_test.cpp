@@ -23,7 +23,7 @@ class Refusal final : public Observer {
 };
 
 /// The same for a launcher, in the supervisor's own steps.
-class RefusedLauncher final : public Launcher {
+class RefusedLauncher final : public Workers {
  public:
   void started(const std::vector<pid_t>& /*processes*/, Clock::time_point /*when*/,
                const std::vector<std::string>& /*environment*/) override {

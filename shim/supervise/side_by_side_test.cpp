@@ -20,7 +20,7 @@ using Kind = ExitRecord::Kind;
 namespace {
 
 /// Three workers of a shell script, with their number as $0.
-class Three : public Launcher {
+class Three : public Workers {
  public:
   [[nodiscard]] std::vector<Command> workers_to_start(const Command& command) override {
     std::vector<Command> workers(3, command);

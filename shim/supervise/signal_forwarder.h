@@ -21,7 +21,7 @@ class SignalForwarder {
   /// `processes` are the command's that were started and not reaped: until then their numbers, and those of
   /// their groups, cannot be reused. `signals` leaves real-time signals in the kernel's queue while too many
   /// are kept here.
-  SignalForwarder(SignalQueue& signals, const Policy& policy, Launcher& launcher,
+  SignalForwarder(SignalQueue& signals, const Policy& policy, Workers& launcher,
                   const std::vector<pid_t>& processes)
       : signals_(signals), policy_(policy), launcher_(launcher), processes_(processes) {
     kept_.reserve(first_real_time_signal);  // each standard signal can be kept without memory
@@ -96,7 +96,7 @@ class SignalForwarder {
 
   SignalQueue& signals_;
   const Policy& policy_;
-  Launcher& launcher_;
+  Workers& launcher_;
   const std::vector<pid_t>& processes_;
   const bool pid_1_ = getpid() == 1;
   std::vector<Process> before_us_;

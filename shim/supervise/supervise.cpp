@@ -129,8 +129,8 @@ class Supervisor {
   SignalQueue& signals_;
   const Command& command_;
   const Policy& policy_;
-  Launcher program_;  // for a command without workers
-  Launcher& launcher_;
+  Workers program_;  // for a command without workers
+  Workers& launcher_;
   Observer nobody_;
   Observer& observer_;
   std::vector<Command> workers_;  // these are started instead of the command

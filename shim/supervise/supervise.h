@@ -20,10 +20,35 @@
 #include "supervise/spawn.h"
 
 /// PID 1, and its interface to whatever starts workers: it knows no launcher.
+///
+/// A supervised command is in one of four states:
+///
+/// - running: the command, or one of its workers, is not reaped yet. Signals are passed on. The first stop,
+/// by
+///   a signal or an order, begins the grace. When one of several workers fails, the others are stopped.
+/// - leftovers: the command has ended, and what it started may still run. What handles the notice that ended
+///   the command has its time to save. Then everything gets TERM, and its grace begins.
+/// - killing: everything gets KILL, and again every 100 ms, because a fork during a walk may have been
+/// missed.
+/// - finished: nothing is left, or what is left is stuck in the kernel.
+///
+/// What leads from one to another:
+///
+///     running    the system refuses the command's start              → finished
+///     running    the command, or the last of its workers, is reaped  → leftovers
+///     running    the grace is over; a second INT; an order to kill   → killing
+///     leftovers  nothing is left                                     → finished
+///     leftovers  its grace is over; INT or QUIT                      → killing
+///     killing    nothing is left                                     → finished
+///     killing    five seconds have passed                            → finished
+///
+/// The command's end in the state killing does not lead back to leftovers. A process that has a handler for
+/// ABRT shows its stacks before the first KILL. Each deadline is stored before it is acted on, so that a call
+/// that the system refuses is tried again, and no state is left too early.
 namespace rankshim::supervise {
 
-/// Gets to know what happens while the command runs. Every call comes from the event loop and returns at
-/// once. What an observer cannot do changes nothing for the command.
+/// Observer is told what happens while the command runs. Every call comes from the event loop and must return
+/// at once. An exception that it throws is logged, and changes nothing for the command.
 class Observer : boost::noncopyable {
  public:
   using Clock = std::chrono::steady_clock;
@@ -42,7 +67,7 @@ class Observer : boost::noncopyable {
   virtual void command_ended(const ExitRecord& /*ending*/) {}
 };
 
-/// Something that the supervisor of a running command has to do.
+/// Order is something that the supervisor of a running command must do.
 struct Order {
   enum class Kind : std::uint8_t {
     name_hanging,  ///< log what has not stopped; `why` follows it in the line
@@ -53,10 +78,10 @@ struct Order {
   std::string why;
 };
 
-/// What supervise() asks about a command that may have workers. This base class is a program without workers;
-/// a launcher overrides it. All calls come from the event loop, between the command's start and the end of
-/// everything that it started, and none may block.
-class Launcher : public Observer {
+/// Workers is the interface that supervise() asks about the workers of a command. This base class is a
+/// program without workers; each launcher overrides it. All calls come from the event loop, between the
+/// command's start and the end of everything that it started, and none may block.
+class Workers : public Observer {
  public:
   /// Called once: the workers to start instead of the command, sorted by local rank, each in a new session.
   /// None: the command. The first that fails ends the others, and its end counts as the command's.
@@ -93,7 +118,7 @@ class Launcher : public Observer {
     orders_.push_back(std::move(order));
     if (wake_) wake_();
   }
-  /// The oldest order that was not taken yet; nothing if there is none.
+  /// The oldest order that was not taken yet; nullopt if there is none.
   std::optional<Order> take_order() {
     if (orders_.empty()) return std::nullopt;
     Order order = std::move(orders_.front());
@@ -121,7 +146,7 @@ class Launcher : public Observer {
   Observer* observer_ = nullptr;
 };
 
-/// How a command is supervised.
+/// Policy is how a command is supervised.
 struct Policy {
   SignalScope scope = SignalScope::handlers;
   /// The time between passing a stop signal on and killing everything that is left. Nothing: as long as the
@@ -129,8 +154,8 @@ struct Policy {
   std::optional<std::chrono::milliseconds> grace;
   /// The time between TERM and KILL for what the command leaves when it ends.
   std::chrono::milliseconds leftover_grace{5000};
-  /// The interface to what starts workers; null for a program that has none.
-  Launcher* launcher = nullptr;
+  /// The command's workers; null for a program that has none.
+  Workers* launcher = nullptr;
   /// These announce something (Slurm's USR1 before the time limit), and most launchers die of them. They go
   /// to the workers instead of the command, and in a program with SignalScope::handlers to those that handle
   /// them. As long as there are none, or one of the workers cannot take it, such a signal is kept.

@@ -528,7 +528,7 @@ TEST_CASE("a deadline that passes while the last process is reaped kills nothing
 namespace {
 
 /// Two orders in one moment, of which the second one ends the command.
-class TwoAtOnce : public Launcher {
+class TwoAtOnce : public Workers {
  public:
   void started(const std::vector<pid_t>& /*processes*/, Clock::time_point /*when*/,
                const std::vector<std::string>& /*environment*/) override {
@@ -552,14 +552,14 @@ TEST_CASE("of two orders in one moment neither is forgotten", "[supervise]") {
 TEST_CASE("an order from outside stops the command as a TERM would, and its reason is known", "[supervise]") {
   /// As the link to the other nodes does.
   struct OtherNode : Observer {
-    explicit OtherNode(Launcher& of) : launcher(of) {}
+    explicit OtherNode(Workers& of) : launcher(of) {}
     void started(const std::vector<pid_t>& /*processes*/, Clock::time_point /*when*/,
                  const std::vector<std::string>& /*environment*/) override {
       launcher.give({.kind = Order::Kind::stop, .why = "node 3 has failed"});
     }
-    Launcher& launcher;
+    Workers& launcher;
   };
-  Launcher launcher;
+  Workers launcher;
   OtherNode other(launcher);
   Policy policy;
   policy.launcher = &launcher;

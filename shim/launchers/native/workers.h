@@ -60,7 +60,7 @@ std::vector<WorkerPlan> shown_workers(const LaunchPlan& plan, const LaunchChoice
                                       const LaunchInput& input, const std::string& folder);
 
 /// rankshim itself as the launcher: the workers are its children, so the kernel reports how each ended.
-class Workers final : public supervise::Launcher {
+class Workers final : public supervise::Workers {
  public:
   /// In `folder`, a worker writes its exception to attempt_N/LOCAL_RANK/error.json, and its output to files
   /// beside it with --log-dir; empty: to no file.
