@@ -94,7 +94,7 @@ def test_a_term_among_the_leftovers_gives_them_the_grace(start, leaves):
     program = start("--grace=200ms", "--no-stacks", "--leftover-grace=1h", "--", "sh", "-c", leaves(3))
     program.wait_line("ASKED")
     program.signal(signal.SIGTERM)
-    program.wait_line("SIGTERM received; what the command left behind is killed in 200 ms")
+    program.wait_line("SIGTERM received: leftover processes are killed in 200 ms")
     assert program.wait() == 3
 
 

@@ -301,11 +301,10 @@ void Supervisor::on_running_signal(const Signal& signal, bool stop, int arrived)
 /// A stop that comes while what the command left behind is waited for.
 void Supervisor::hurry(int signal) {
   if (signal == SIGINT || signal == SIGQUIT)
-    return kill_all(
-        fmt::format("{} arrived while waiting for what the command left behind", signal_name(signal)));
+    return kill_all(fmt::format("{} arrived while waiting for leftover processes", signal_name(signal)));
   if (saved_) return begin_leftovers(patience());
   if (policy_.grace && kill_in(*policy_.grace))
-    log::info("{} received; what the command left behind is killed in {}", signal_name(signal),
+    log::info("{} received: leftover processes are killed in {}", signal_name(signal),
               seconds(*policy_.grace));
 }
 
@@ -416,7 +415,7 @@ void Supervisor::end_other_workers() {
   if (ending_.stop) return;
   kill_in(patience());
   forwarder_.pass_on({.number = SIGTERM}, true);
-  log::info("a worker has failed; the others are asked to stop, and are killed in {}", seconds(patience()));
+  log::info("a worker has failed: the others are stopped (SIGTERM), and killed in {}", seconds(patience()));
 }
 
 void Supervisor::on_command_end(int status) {
@@ -464,8 +463,7 @@ void Supervisor::begin_leftovers(milliseconds grace) {
   forwarder_.stop_what_is_left(true);
   forwarder_.continue_stopped();
   if (ending_.stop && !policy_.grace)
-    log::info("what the command left behind is asked to stop, and is killed in {}",
-              seconds(grace_after_stop));
+    log::info("leftover processes are stopped (SIGTERM), and killed in {}", seconds(grace_after_stop));
 }
 
 /// Returns whether that is sooner: an earlier deadline is kept.
@@ -486,7 +484,7 @@ void Supervisor::on_kill_due() {
   bool asked = false;
   secondary([&] { asked = asks_for_stacks(); });
   if (!asked)
-    kill_all(command_ended() ? "what the command left behind did not end in time"
+    kill_all(command_ended() ? "leftover processes did not stop in time"
              : ending_.stop  ? "the grace is over"
              : failed_at_    ? "the other workers did not stop in time"
                              : "its time is over");
