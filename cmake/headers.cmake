@@ -39,7 +39,6 @@ endforeach()
 add_library(headers INTERFACE)
 target_include_directories(headers SYSTEM INTERFACE "${headers_dir}")
 target_compile_definitions(headers INTERFACE ${headers_definitions})
-target_compile_options(headers INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fno-threadsafe-statics>)  # there is one thread
 
 # Their parts that are no templates.
 foreach(library fmt spdlog asio)
