@@ -8,7 +8,7 @@
 /// Durations as people write and read them.
 namespace rankshim {
 
-/// Reads "90s", "10m", "2h", "250ms", or a bare number of seconds, up to 100 years; nothing of other texts.
+/// Reads "90s", "10m", "2h", "250ms", or a bare number of seconds, up to 100 years; nullopt for other texts.
 std::optional<std::chrono::milliseconds> parse_time(std::string_view text);
 
 /// Writes a duration in the largest unit that divides it: "10m", "90s", "250ms".

@@ -72,7 +72,7 @@ struct Value {
   std::string text;
   Origin origin = Origin::fallback;
   std::string detail;
-  std::vector<std::string> inputs = {};  ///< of a derived value: the variables and files, each once
+  std::vector<std::string> inputs;  ///< of a derived value: the variables and files, each once
 
   /// What it came from: the variable, the option, the inputs by comma, …
   [[nodiscard]] std::string from() const { return inputs.empty() ? detail : joined(inputs); }

@@ -29,7 +29,7 @@ std::string Unreadable::why() const {
 }
 
 std::variant<std::string, Unreadable> read_file(const std::string& path, std::size_t most) {
-  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+  const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
   if (file.number() < 0) return Unreadable{errno};
   int error = refusal(file.number());
   std::string content;

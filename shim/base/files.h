@@ -14,15 +14,15 @@
 namespace rankshim {
 
 /// An open descriptor, which is closed at the end of its scope; −1 is none.
-class Descriptor {
+class UniqueFd {
  public:
-  explicit Descriptor(int number = -1) : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
+  explicit UniqueFd(int number = -1) : number_(number) {}
+  UniqueFd(UniqueFd&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  UniqueFd& operator=(UniqueFd&& other) noexcept {
     std::swap(number_, other.number_);
     return *this;
   }
-  ~Descriptor() {
+  ~UniqueFd() {
     if (number_ >= 0) close(number_);
   }
   [[nodiscard]] int number() const { return number_; }

@@ -109,7 +109,7 @@ yyjson_val* member(yyjson_val* container, std::string_view name) {
 
 std::string at_path(yyjson_val* value, std::string_view path) {
   if (path.empty()) return text_of(value);
-  const std::string_view name = take_part(path, ".");
+  const std::string_view name = split_next(path, ".");
   if (name != "*") {
     yyjson_val* inner = member(value, name);
     return inner == nullptr ? std::string() : at_path(inner, path);

@@ -10,7 +10,8 @@
 
 #include "base/text.h"
 
-/// Reads and writes JSON, by yyjson. A document is always valid: bytes that are no UTF-8 count as Latin-1.
+/// Reads and writes JSON, by yyjson. A document is always valid: bytes that are not UTF-8 are read as
+/// Latin-1.
 namespace rankshim::json {
 
 /// A JSON string with its quotes.
@@ -19,7 +20,8 @@ std::string quote(std::string_view text);
 /// A moment by RFC 3339 in UTC: 2026-11-22T01:02:03.456Z.
 std::string moment(std::chrono::system_clock::time_point when);
 
-/// The JSON object in the text, as one line of ASCII that is safe on a terminal. Empty if it is no object.
+/// The JSON object in the text, as one line of ASCII that is safe on a terminal. Empty if it is not an
+/// object.
 std::string ascii_object(std::string_view text);
 
 /// A JSON object as text: a line for each member, and one for each element of a list, named without its last
@@ -56,7 +58,7 @@ class Object {
   std::string members_;
 };
 
-/// Why the text is no JSON document (RFC 8259), such as "unexpected end of data at byte 17"; empty if it is
+/// Why the text is not JSON (RFC 8259), such as "unexpected end of data at byte 17"; empty if it is
 /// one. Strings may have bytes that are not UTF-8, and half a surrogate pair (`\ud83d`), read as U+FFFD.
 std::string error(std::string_view document);
 
@@ -64,7 +66,7 @@ std::string error(std::string_view document);
 /// dots; `*` means every member or element in turn (`server_list.*.server_id`). A string gives its text,
 /// another scalar its JSON spelling, a list of scalars its elements joined by commas, and any other list or
 /// object its JSON text. The values that `*` finds are joined by commas too, without those that are missing.
-/// Returns nothing if the path leads nowhere, to null or to an empty text, or if the document is no JSON.
+/// Returns nullopt if the path leads nowhere, to null or to an empty text, or if the document is not JSON.
 /// Time is bounded by the document's length times the path's, memory by thirty times the document's length.
 std::optional<std::string> field(std::string_view document, std::string_view path);
 

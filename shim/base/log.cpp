@@ -46,7 +46,7 @@ ssize_t write_now(int descriptor, std::string_view line) {
 /// Opens the file anew, so that the open file description has separate flags.
 ssize_t write_by_own_description(int descriptor, std::string_view line) {
   const std::string path = "/proc/self/fd/" + std::to_string(descriptor);
-  const Descriptor own(open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  const UniqueFd own(open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (own.number() >= 0) return ::write(own.number(), line.data(), line.size());
   // Without /proc, or if the file belongs to another user, poll and hope that no other process fills the pipe
   // in between. A pipe that is writable takes PIPE_BUF bytes, and one without a reader is an error at once.

@@ -46,7 +46,7 @@ std::optional<SignalSet> parse_signals(std::string_view text) {
   SignalSet set = 0;
   if (text == "none") return set;
   while (!text.empty()) {
-    const auto signal = parse_signal(take_part(text, ","));
+    const auto signal = parse_signal(split_next(text, ","));
     if (!signal) return std::nullopt;
     set |= bit(*signal);
   }
@@ -56,7 +56,7 @@ std::optional<SignalSet> parse_signals(std::string_view text) {
 std::optional<SignalMap> SignalMap::parse(std::string_view text) {
   SignalMap map;
   while (!text.empty()) {
-    const std::string_view item = take_part(text, ",");
+    const std::string_view item = split_next(text, ",");
     const auto equals = item.find('=');
     if (equals == std::string_view::npos) return std::nullopt;
     const auto from = parse_signal(item.substr(0, equals));

@@ -20,7 +20,7 @@ constexpr SignalSet bit(int signal) { return SignalSet{1} << (signal - 1); }
 std::string signal_name(int signal);
 
 /// The number of "TERM", "SIGTERM", "term", "15", "RTMIN+3" or "RTMAX-2". RTMIN is 34, as for kill(1) and
-/// container engines. Returns nothing if the number is not 1 to 64.
+/// container engines. Returns nullopt if the number is not 1 to 64.
 std::optional<int> parse_signal(std::string_view text);
 
 /// Reads signals separated by commas. "none" and the empty text are the empty set.
@@ -29,7 +29,7 @@ std::optional<SignalSet> parse_signals(std::string_view text);
 /// Which signal is passed on instead of the one that arrives.
 class SignalMap {
  public:
-  /// Reads "FROM=TO,…"; TO may be "none". Returns nothing if the text does not have that form, or FROM is
+  /// Reads "FROM=TO,…"; TO may be "none". Returns nullopt if the text does not have that form, or FROM is
   /// KILL, STOP or CHLD, which no process can catch or which is not passed on.
   static std::optional<SignalMap> parse(std::string_view text);
 

@@ -126,7 +126,7 @@ std::pair<std::string_view, std::string_view> split_host_port(std::string_view a
     return {address.substr(1, end - 1), rest.empty() ? rest : rest.substr(1)};
   }
   if (std::ranges::count(address, ':') != 1) return {address, {}};  // a name, or a bare V6 address
-  const std::string_view host = take_part(address, ":");
+  const std::string_view host = split_next(address, ":");
   return {host, address};
 }
 
@@ -189,21 +189,21 @@ std::string_view text_after(std::string_view text, std::string_view key, std::st
     text.remove_prefix(end + separator.size());
   }
   text.remove_prefix(key.size());
-  return take_part(text, separator);
+  return split_next(text, separator);
 }
 
 std::string counted(std::string_view number, std::string_view noun) {
   return std::string(number).append(" ").append(noun).append(number == "1" ? "" : "s");
 }
 
-std::string_view take_word(std::string_view& line) {
+std::string_view next_word(std::string_view& line) {
   const auto* const begin = std::ranges::find_if_not(line, is_blank);
   const auto* const end = std::find_if(begin, line.end(), is_blank);
   line = {end, line.end()};
   return {begin, end};
 }
 
-bool fits(std::string_view text, std::string_view glob) {
+bool glob_match(std::string_view text, std::string_view glob) {
   constexpr auto none = std::string_view::npos;
   std::size_t t = 0, g = 0, star = none, retry = 0;
   while (t < text.size()) {

@@ -108,7 +108,7 @@ void add_once(One one, std::vector<One>& all) {
 }
 
 /// Cuts the part in front of the first `separator`, and that, off `text`; all of `text` if there is none.
-constexpr std::string_view take_part(std::string_view& text, std::string_view separator) {
+constexpr std::string_view split_next(std::string_view& text, std::string_view separator) {
   const std::string_view part = text.substr(0, text.find(separator));
   text.remove_prefix(std::min(part.size() + separator.size(), text.size()));
   return part;
@@ -117,7 +117,7 @@ constexpr std::string_view take_part(std::string_view& text, std::string_view se
 /// Whether `part` is one of the parts of `list` between separators.
 constexpr bool has_part(std::string_view list, std::string_view part, std::string_view separator) {
   while (!list.empty())
-    if (take_part(list, separator) == part) return true;
+    if (split_next(list, separator) == part) return true;
   return false;
 }
 
@@ -125,7 +125,7 @@ constexpr bool has_part(std::string_view list, std::string_view part, std::strin
 std::pair<std::string_view, std::string_view> min_and_max(std::string_view range);
 
 /// Cuts the first line off `text` and returns it without its line end.
-constexpr std::string_view take_line(std::string_view& text) { return take_part(text, "\n"); }
+constexpr std::string_view next_line(std::string_view& text) { return split_next(text, "\n"); }
 
 /// The text after `key` in the first part of `text` that begins with it; empty if there is none.
 std::string_view text_after(std::string_view text, std::string_view key, std::string_view separator = "\n");
@@ -134,9 +134,9 @@ std::string_view text_after(std::string_view text, std::string_view key, std::st
 std::string counted(std::string_view number, std::string_view noun);
 
 /// Cuts the next word, delimited by blanks, off a line; empty at its end.
-std::string_view take_word(std::string_view& line);
+std::string_view next_word(std::string_view& line);
 
-/// Cuts the number at the start of a text off it. Returns nothing if there is none that the type can hold.
+/// Cuts the number at the start of a text off it. Returns nullopt if there is none that the type can hold.
 template <std::integral Number>
 std::optional<Number> take_number(std::string_view& text, int base = 10) {
   Number number{};
@@ -146,20 +146,20 @@ std::optional<Number> take_number(std::string_view& text, int base = 10) {
   return number;
 }
 
-/// The number at the start of a text; nothing if there is none that the type can hold.
+/// The number at the start of a text; nullopt if there is none that the type can hold.
 template <std::integral Number>
 std::optional<Number> first_number(std::string_view text) {
   return take_number<Number>(text);
 }
 
-/// The number that the whole text is, without blanks and "+"; nothing if the type can hold no such number.
+/// The number that the whole text is, without blanks and "+"; nullopt if the type can hold no such number.
 template <std::integral Number>
 std::optional<Number> parse_number(std::string_view text, int base = 10) {
   const std::optional<Number> number = take_number<Number>(text, base);
   return text.empty() ? number : std::nullopt;
 }
 
-/// N and M of N-M; a text N is both. Returns nothing if the text has neither form, or M is below N.
+/// N and M of N-M; a text N is both. Returns nullopt if the text has neither form, or M is below N.
 template <std::integral Number>
 std::optional<std::pair<Number, Number>> number_range(std::string_view text) {
   const auto dash = text.find('-');
@@ -172,7 +172,7 @@ std::optional<std::pair<Number, Number>> number_range(std::string_view text) {
 /// Whether the whole text matches the glob: `*` is any run of characters, `?` any one, each other character
 /// itself. It takes time in the order of the two lengths' product at most. To fnmatch(3) brackets have a
 /// meaning, and it takes C strings: the hundreds of comparisons at the start would copy both texts.
-bool fits(std::string_view text, std::string_view glob);
+bool glob_match(std::string_view text, std::string_view glob);
 
 /// The known name that begins with `wrong`, or else the one with the least edit distance to it, ignoring case
 /// and the spelling of dashes. Two neighbouring characters in the wrong order are one step; a name whose
@@ -180,7 +180,7 @@ bool fits(std::string_view text, std::string_view glob);
 std::string_view nearest(std::string_view wrong, std::span<const std::string_view> known,
                          std::optional<std::size_t> most_steps = std::nullopt);
 
-/// What follows "there is no NAME" in a message: ", the nearest is NEAR", or nothing if `near` is empty.
+/// What follows "there is no NAME" in a message: ", the nearest is NEAR", or empty if `near` is.
 inline std::string and_nearest(std::string_view near) {
   return near.empty() ? std::string() : ", the nearest is " + std::string(near);
 }

@@ -320,7 +320,7 @@ print(any(version.get(name) for name in ("cuda", "hip", "xpu")))
 
 /// The output of `python -c probe`; empty if it cannot be run or fails.
 std::string run_probe(const std::string& program) {
-  const Descriptor printed(memfd_create("probe", MFD_CLOEXEC));
+  const UniqueFd printed(memfd_create("probe", MFD_CLOEXEC));
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, printed.number(), STDOUT_FILENO);
@@ -350,10 +350,10 @@ Python ask_python(const Node& node, const Settings& settings) {
   python.program = *program;
   const std::string printed = run_probe(*program);
   std::string_view rest = printed;
-  python.version = take_line(rest);
-  python.has_torch = take_line(rest) == "True";
-  python.torch = take_line(rest);
-  python.for_accelerators = take_line(rest) == "True";
+  python.version = next_line(rest);
+  python.has_torch = next_line(rest) == "True";
+  python.torch = next_line(rest);
+  python.for_accelerators = next_line(rest) == "True";
   return python;
 }
 
@@ -390,7 +390,7 @@ void resolve(Surroundings& surroundings, const Invocation& invocation, const Nod
 bool takes_files(const std::string& folder) {
   const std::string text(std::size_t{32} << 10U, '\n');
   std::string path = folder + "/rankshim-XXXXXX";
-  const Descriptor file(mkostemp(path.data(), O_CLOEXEC));
+  const UniqueFd file(mkostemp(path.data(), O_CLOEXEC));
   if (file.number() < 0) return false;
   unlink(path.c_str());
   return write(file.number(), text.data(), text.size()) == static_cast<ssize_t>(text.size());

@@ -254,7 +254,7 @@ std::string profile_list(std::span<const platform::Profile> profiles) {
 std::string profile_text(std::string_view document) {
   std::string out;
   while (!document.empty()) {
-    std::string_view line = take_line(document);
+    std::string_view line = next_line(document);
     if (line.ends_with('\r')) line.remove_suffix(1);
     out += printable(line) + "\n";
   }
@@ -376,7 +376,7 @@ int install_binary(const std::string& folder) {
   // interrupted copy has the same, for it is 1 in each container. By sendfile(2): the standard library's copy
   // would bring 100 kB of locales into the binary.
   std::string temporary = target + ".XXXXXX";
-  const Descriptor from(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+  const UniqueFd from(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
   const int to = mkostemp(temporary.data(), O_CLOEXEC);
   ssize_t sent = to < 0 ? -1 : 1;
   while (sent > 0) sent = sendfile(to, from.number(), nullptr, 1 << 20);

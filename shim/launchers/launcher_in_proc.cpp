@@ -126,11 +126,11 @@ std::set<std::string> sockets_at(std::string_view table, std::uint16_t port) {
   std::set<std::string> sockets;
   const std::string at_port = fmt::format(":{:04X}", port);  // of "0100007F:5FD8"
   while (!table.empty()) {
-    std::string_view line = take_line(table);
+    std::string_view line = next_line(table);
     if (line.find(at_port) == std::string_view::npos) continue;  // a host's table can have 100,000 lines
     // "0:", local, remote, state, queues, timer, retransmits, user, timeout, inode
     std::array<std::string_view, 10> columns;
-    for (std::string_view& column : columns) column = take_word(line);
+    for (std::string_view& column : columns) column = next_word(line);
     const bool listens = columns[3] == "0A" && columns[1].ends_with(at_port);  // include/net/tcp_states.h
     const bool is_connected = columns[3] == "01" && columns[2].ends_with(at_port);
     if (listens || is_connected) sockets.insert(fmt::format("socket:[{}]", columns[9]));

@@ -28,7 +28,7 @@ SeenProcess spawned(pid_t pid, pid_t parent, unsigned world) {
 /// The words of a command line.
 std::vector<std::string> words(std::string_view line) {
   std::vector<std::string> all;
-  while (!line.empty()) all.emplace_back(rankshim::take_part(line, " "));
+  while (!line.empty()) all.emplace_back(rankshim::split_next(line, " "));
   return all;
 }
 

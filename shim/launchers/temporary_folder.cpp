@@ -53,7 +53,7 @@ std::string call_of(const PythonSite& site) {
 /// root may belong to another user (gosu, su): they may read it if it is `shared`.
 bool write_new_file(const std::string& path, std::initializer_list<std::string_view> parts, bool shared) {
   const bool for_others = shared && geteuid() == 0;
-  const Descriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  const UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   const auto is_written = [&](std::string_view part) {
     errno = ENOSPC;  // where only a part of it is taken
     return write(file.number(), part.data(), part.size()) == static_cast<ssize_t>(part.size());

@@ -29,7 +29,7 @@ class TemporaryFolder : boost::noncopyable {
 
  private:
   OwnFolder own_;
-  Descriptor lock_;
+  UniqueFd lock_;
 };
 
 /// The pattern of the folder's name, as it is shown: in TMPDIR if set. Otherwise a launcher's is in /tmp,

@@ -61,7 +61,7 @@ class Hub final : public Link {
     for (auto& [id, connection] : connections_) connection->close("node 0's link is over");
   }
 
-  void begin() { loop::start(io_, act(weak_from_this())); }
+  void begin() { loop::spawn(io_, act(weak_from_this())); }
 
   [[nodiscard]] std::vector<Node> nodes() const override { return roster_.nodes(); }
   [[nodiscard]] std::string waiting() const override {
@@ -101,7 +101,7 @@ class Hub final : public Link {
     }
     roster_.listens(now());
     open_way_back(0);
-    loop::start(io_, accept_from(weak_from_this(), port_));
+    loop::spawn(io_, accept_from(weak_from_this(), port_));
   }
 
   /// "the master's port 29500, which python (pid 7) holds".
@@ -118,7 +118,7 @@ class Hub final : public Link {
       if (const auto error = open_listener(way_back_, 0, backlog))
         return log::warn("the link: a connection that is lost cannot be made again: {}", error.message());
     }
-    loop::start(io_, accept_from(weak_from_this(), way_back_));
+    loop::spawn(io_, accept_from(weak_from_this(), way_back_));
   }
 
   /// Until the listener is closed. The loop itself must not accept: the command could start, and inherit the

@@ -180,7 +180,7 @@ std::string to_text(const Message& message) {
 }
 
 std::optional<Message> from_text(std::string_view text) {
-  const auto type = std::ranges::find(types, take_part(text, " "));
+  const auto type = std::ranges::find(types, split_next(text, " "));
   if (type == types.end()) return std::nullopt;
   Message message = boost::mp11::mp_with_index<types.size()>(
       static_cast<std::size_t>(type - types.begin()),

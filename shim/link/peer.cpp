@@ -134,7 +134,7 @@ class Peer final : public Link {
     way_back_ = {ip::make_address(connection->remote_address()), static_cast<std::uint16_t>(welcome.port)};
     connection_ = connection;
     for (const Message& message : said_) connection->send(message);
-    loop::start(io_, listen(weak_from_this(), connection, milliseconds(welcome.pings)));
+    loop::spawn(io_, listen(weak_from_this(), connection, milliseconds(welcome.pings)));
   }
 
   void refused(Refuse refuse, const Connection& hub) {
@@ -173,7 +173,7 @@ class Peer final : public Link {
       const auto is_done = [](const Message& said) { return std::holds_alternative<Done>(said); };
       if (std::holds_alternative<End>(heard->message) && std::ranges::none_of(said_, is_done))
         log::warn("node 0 has succeeded, and was stopped: the nodes are no longer linked");
-      if (std::holds_alternative<Go>(heard->message)) loop::start(io_, ask(connection, interval, liveness));
+      if (std::holds_alternative<Go>(heard->message)) loop::spawn(io_, ask(connection, interval, liveness));
     }
     const auto self = weak.lock();
     if (!self || connection_ != connection) co_return;

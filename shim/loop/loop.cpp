@@ -37,11 +37,11 @@ void go_on_after(const std::exception& error) {
   if (!std::exchange(logged, true)) log::error("{}; rankshim goes on", reason(error));
 }
 
-void must(int result, const char* call) {
+void throw_on_error(int result, const char* call) {
   if (result < 0) throw boost::system::system_error(-result, boost::system::system_category(), call);
 }
 
-int adopt(boost::asio::posix::stream_descriptor& owner, int descriptor) {
+int assign_fd(boost::asio::posix::stream_descriptor& owner, int descriptor) {
   boost::system::error_code error;
   owner.assign(descriptor, error);
   if (error) ::close(descriptor);
@@ -55,11 +55,11 @@ void Timer::expires_at(Clock::time_point when) {
     descriptor.cancel();
   } else {
     const int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    must(timer < 0 ? -errno : -adopt(descriptor, timer), "timerfd");
+    throw_on_error(timer < 0 ? -errno : -assign_fd(descriptor, timer), "timerfd");
   }
   state_->when = when;
-  must(set(descriptor.native_handle(), std::max(when.time_since_epoch(), Clock::duration(1))),
-       "timerfd_settime");
+  throw_on_error(set(descriptor.native_handle(), std::max(when.time_since_epoch(), Clock::duration(1))),
+                 "timerfd_settime");
 }
 
 void Timer::cancel() {
@@ -75,7 +75,7 @@ boost::asio::awaitable<void> Event::wait(Clock::time_point until) {
   co_await timer_.async_wait(boost::asio::redirect_error(boost::asio::use_awaitable, ignored));
 }
 
-void start(boost::asio::io_context& io, boost::asio::awaitable<void> coroutine) {
+void spawn(boost::asio::io_context& io, boost::asio::awaitable<void> coroutine) {
   boost::asio::co_spawn(io, std::move(coroutine), [](const std::exception_ptr& thrown) {
     if (thrown) std::rethrow_exception(thrown);
   });

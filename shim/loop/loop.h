@@ -26,11 +26,11 @@ std::string_view reason(const std::exception& error);
 void go_on_after(const std::exception& error);
 
 /// Throws boost::system::system_error if `result` is −errno.
-void must(int result, const char* call);
+void throw_on_error(int result, const char* call);
 
 /// Gives `descriptor` to `owner`. Returns errno if the loop cannot watch it (epoll_ctl(2): no memory, too
 /// many watches), and closes it then; else 0.
-int adopt(boost::asio::posix::stream_descriptor& owner, int descriptor);
+int assign_fd(boost::asio::posix::stream_descriptor& owner, int descriptor);
 
 /// A timer of the event loop, with a timerfd of its own, which is made when it is first set. Asio's own
 /// timers are not used: after the first of them has passed, the loop would wake up every 5 minutes for ever
@@ -91,7 +91,7 @@ class Event {
 };
 
 /// Runs the coroutine beside the other work of `io`. What it throws leaves a handler, for run_until() to log.
-void start(boost::asio::io_context& io, boost::asio::awaitable<void> coroutine);
+void spawn(boost::asio::io_context& io, boost::asio::awaitable<void> coroutine);
 
 /// Runs `io` until one of its handlers sets `over`. An exception that leaves a handler (refused memory, a
 /// refused call of Asio) is logged, and the loop goes on.
@@ -100,7 +100,7 @@ void run_until(boost::asio::io_context& io, const bool& over);
 /// Runs the coroutine to its end, together with the other work of `io`. Returns what the coroutine does, and
 /// throws what it throws. Its end needs no memory: Asio's own word of it does, and may never come.
 template <typename Result>
-Result run_to_end(boost::asio::io_context& io, boost::asio::awaitable<Result> coroutine) {
+Result block_on(boost::asio::io_context& io, boost::asio::awaitable<Result> coroutine) {
   bool over = false;
   std::exception_ptr thrown;
   std::optional<Result> result;
@@ -112,7 +112,7 @@ Result run_to_end(boost::asio::io_context& io, boost::asio::awaitable<Result> co
     }
     over = true;
   };
-  start(io, keep());
+  spawn(io, keep());
   run_until(io, over);
   if (thrown) std::rethrow_exception(thrown);
   return *std::move(result);

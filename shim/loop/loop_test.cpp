@@ -31,18 +31,18 @@ boost::asio::awaitable<int> fails(boost::asio::io_context& io) {
 
 TEST_CASE("a run returns what its coroutine does, and runs the loop's other work meanwhile", "[loop]") {
   boost::asio::io_context io(1);
-  CHECK(run_to_end(io, comes_back(io)) == 3);
+  CHECK(block_on(io, comes_back(io)) == 3);
 }
 
 TEST_CASE("an exception of a handler ends neither the loop nor the coroutine", "[loop]") {
   boost::asio::io_context io(1);
   boost::asio::post(io, [] { throw std::runtime_error("epoll: No space left on device [system:28]"); });
-  CHECK(run_to_end(io, comes_back(io)) == 3);
+  CHECK(block_on(io, comes_back(io)) == 3);
 }
 
 TEST_CASE("a run throws what its coroutine throws", "[loop]") {
   boost::asio::io_context io(1);
-  CHECK_THROWS_AS(run_to_end(io, fails(io)), std::bad_alloc);
+  CHECK_THROWS_AS(block_on(io, fails(io)), std::bad_alloc);
 }
 
 TEST_CASE("a reason is the system's words", "[loop]") {
@@ -59,7 +59,7 @@ TEST_CASE("a timer does not end for the event of a descriptor that was closed in
     std::array<int, 2> ends{};
     REQUIRE(pipe(ends.data()) == 0);
     close(ends[1]);  // the other end is at its end
-    REQUIRE(adopt(reader, ends[0]) == 0);
+    REQUIRE(assign_fd(reader, ends[0]) == 0);
   }
   std::optional<Timer> timer;
   bool over = false;

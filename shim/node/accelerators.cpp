@@ -136,7 +136,7 @@ Words valid_entries(std::string_view list, std::size_t present, bool indexed) {
   const bool unique_ids = prefix == "MIG-" || prefix == "GPU-";
   Words entries;
   while (!list.empty() && entries.size() < most) {
-    const std::string_view entry = trimmed(take_part(list, ","));
+    const std::string_view entry = trimmed(split_next(list, ","));
     const auto number = first_number<unsigned>(entry);
     if (unique_ids ? !entry.starts_with(prefix) : !number || (indexed && *number >= present)) break;
     if (contains(entries, entry)) return {};
@@ -198,7 +198,7 @@ cpu_set_t read_set(std::string_view text) {
   cpu_set_t set;
   CPU_ZERO(&set);
   while (!text.empty()) {
-    const auto range = number_range<std::size_t>(trimmed(take_part(text, ",")));
+    const auto range = number_range<std::size_t>(trimmed(split_next(text, ",")));
     if (!range) continue;
     for (std::size_t number = range->first; number <= range->second && number < CPU_SETSIZE; ++number)
       CPU_SET(number, &set);
@@ -236,7 +236,7 @@ unsigned count_mounted(std::string_view list, unsigned present) {
   constexpr unsigned most = 1U << 16U;
   bool slices = false;
   while (!list.empty() && count < most) {
-    const std::string_view entry = trimmed(take_part(list, ","));
+    const std::string_view entry = trimmed(split_next(list, ","));
     if (entry.empty()) continue;
     slices = slices || entry.starts_with("MIG-") ||
              (is_digit(entry.front()) && entry.find(':') != std::string_view::npos);
@@ -291,7 +291,7 @@ NearAccelerator near_accelerator(const Node& node, const Environment& environmen
     show_only(cards, environment, list);
   if (cards.empty()) return {{}, "not bound: no accelerator is known that it can use"};
   std::string_view rest = cards[local_rank % cards.size()];
-  const std::string_view address = take_part(rest, " ");
+  const std::string_view address = split_next(rest, " ");
   const std::string card = fmt::format("{} {}", is_nvidia ? "NVIDIA" : "AMD", address);
   const auto number = parse_number<unsigned>(
       node.field(is_nvidia ? fmt::format("/sys/bus/pci/devices/{}/numa_node", address)

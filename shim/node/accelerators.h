@@ -14,7 +14,7 @@ namespace rankshim {
 /// The accelerators, counted as torch would count them but without torch: the devices in /dev, without those
 /// that a container runtime's list (NVIDIA_VISIBLE_DEVICES, …) and the process's list (CUDA_VISIBLE_DEVICES,
 /// …) leave out. `what` is the source of the number: the list's variable, or the devices' files. Returns
-/// nothing if none is visible. Of several vendors', the first of NVIDIA, Ascend, Habana, Cambricon, Moore
+/// nullopt if none is visible. Of several vendors', the first of NVIDIA, Ascend, Habana, Cambricon, Moore
 /// Threads, AMD, Intel counts. Reads /dev once, and other folders only if /dev shows that they matter.
 std::optional<DeviceCount> visible_accelerators(const Node& node);
 

@@ -16,7 +16,7 @@ namespace {
 
 /// Cuts the next line off a hosts file, without its comment.
 std::string_view take_entry(std::string_view& file) {
-  const std::string_view line = take_line(file);
+  const std::string_view line = next_line(file);
   return line.substr(0, line.find('#'));
 }
 
@@ -63,9 +63,9 @@ std::vector<ip::address> addresses_in_hosts(std::string_view file, std::string_v
   std::vector<ip::address> found;
   while (!file.empty() && found.size() < most_addresses) {
     std::string_view line = take_entry(file);
-    const std::string_view first = take_word(line);
-    std::string_view alias = take_word(line);
-    while (!alias.empty() && !same_but_case(alias, name)) alias = take_word(line);
+    const std::string_view first = next_word(line);
+    std::string_view alias = next_word(line);
+    while (!alias.empty() && !same_but_case(alias, name)) alias = next_word(line);
     if (const auto address = alias.empty() ? std::nullopt : literal(first)) add_once(*address, found);
   }
   return found;
@@ -74,8 +74,8 @@ std::vector<ip::address> addresses_in_hosts(std::string_view file, std::string_v
 std::string domain_in_hosts(std::string_view file, std::string_view host) {
   while (!host.empty() && !file.empty()) {
     std::string_view line = take_entry(file);
-    take_word(line);  // the address
-    for (std::string_view name = take_word(line); !name.empty(); name = take_word(line))
+    next_word(line);  // the address
+    for (std::string_view name = next_word(line); !name.empty(); name = next_word(line))
       if (name.starts_with(host) && name.substr(host.size()).starts_with('.'))
         return std::string(name.substr(host.size() + 1));
   }
@@ -85,7 +85,7 @@ std::string domain_in_hosts(std::string_view file, std::string_view host) {
 bool is_own(const ip::address& address) {
   if (is_nobodys(address)) return false;  // these can be bound, too
   const ip::udp::endpoint endpoint(address, 0);
-  const Descriptor probe(socket(endpoint.protocol().family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const UniqueFd probe(socket(endpoint.protocol().family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
   return probe.number() >= 0 &&
          bind(probe.number(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) == 0;
 }

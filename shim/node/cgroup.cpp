@@ -20,15 +20,15 @@ std::optional<Number> number_in(const Node& node, const std::string& path, std::
 }
 
 /// The path of this process's cgroup by /proc/self/cgroup (cgroups(7)): in the v1 hierarchy of a controller,
-/// or in v2's for "". The root's is empty. Returns nothing if it is in none.
+/// or in v2's for "". The root's is empty. Returns nullopt if it is in none.
 std::optional<std::string> find_cgroup(const Node& node, std::string_view controller) {
   std::optional<std::string> found;
   const std::string groups = node.file("/proc/self/cgroup").value_or("");
   for (std::string_view rest = groups; !rest.empty();) {
-    std::string_view path = take_line(rest);  // HIERARCHY:CONTROLLERS:PATH; v2 names no controllers
-    take_part(path, ":");
+    std::string_view path = next_line(rest);  // HIERARCHY:CONTROLLERS:PATH; v2 names no controllers
+    split_next(path, ":");
     if (path.find(':') == std::string_view::npos) continue;
-    const std::string_view controllers = take_part(path, ":");
+    const std::string_view controllers = split_next(path, ":");
     if (controller.empty() ? controllers.empty() : has_part(controllers, controller, ","))
       found = path == "/" ? "" : path;
   }
@@ -48,13 +48,13 @@ std::optional<Number> smallest_limit(
   return smallest;
 }
 
-/// QUOTA / PERIOD, rounded up; nothing if one is not a number (v2: "max", v1: -1) or 0.
+/// QUOTA / PERIOD, rounded up; nullopt if one is not a number (v2: "max", v1: -1) or 0.
 std::optional<Number> cpu_limit(const Node& node, const std::string& folder) {
   std::string both = node.field(folder + "/cpu.max");
   if (both.empty())
     both = node.field(folder + "/cpu.cfs_quota_us") + ' ' + node.field(folder + "/cpu.cfs_period_us");
   std::string_view rest = both;
-  const auto quota = parse_number<Number>(take_word(rest)), period = parse_number<Number>(take_word(rest));
+  const auto quota = parse_number<Number>(next_word(rest)), period = parse_number<Number>(next_word(rest));
   if (!quota || !period || *quota == 0 || *period == 0) return std::nullopt;
   return *quota / *period + (*quota % *period != 0 ? 1 : 0);
 }

@@ -10,7 +10,7 @@
 /// its cgroup as the root of the hierarchy (cgroup_namespaces(7)).
 namespace rankshim {
 
-/// The CPU quota of this process's cgroup, rounded up; nothing if no level has a limit. v2: cpu.max of the
+/// The CPU quota of this process's cgroup, rounded up; nullopt if no level has a limit. v2: cpu.max of the
 /// group and of each group above it; v1: cpu.cfs_quota_us likewise.
 std::optional<std::uint64_t> cgroup_cpus(const Node& node);
 
@@ -19,8 +19,8 @@ struct MemoryReading {
   bool known = false;           ///< the counter of kills could be read
   std::uint64_t oom_kills = 0;  ///< processes of this cgroup that were ever killed because memory ran out
   std::uint64_t pressed = 0;    ///< v2: how often the limit was reached (`max` and `oom`); v1: 0
-  std::optional<std::uint64_t> limit;  ///< bytes; nothing if there is none
-  std::optional<std::uint64_t> peak;   ///< bytes; nothing before Linux 5.19 under v2
+  std::optional<std::uint64_t> limit;  ///< bytes; nullopt if there is none
+  std::optional<std::uint64_t> peak;   ///< bytes; nullopt before Linux 5.19 under v2
   /// v2's memory.oom.group: if one process exceeds the limit, rankshim is killed too.
   bool kills_all = false;
   /// The file with the counters, of whose changes the kernel tells: v2's memory.events by inotify, v1's

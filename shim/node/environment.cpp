@@ -47,9 +47,9 @@ bool is_service_link_name(std::string_view name) {
   if (name.ends_with("_SERVICE_HOST") || name.ends_with("_SERVICE_PORT") ||
       name.find("_SERVICE_PORT_") != std::string_view::npos)  // a named port
     return true;
-  take_part(name, "_PORT_");  // NAME_PORT_80_TCP[_PROTO|_PORT|_ADDR]
-  const bool has_number = all_digits(take_part(name, "_"));
-  const std::string_view protocol = take_part(name, "_");
+  split_next(name, "_PORT_");  // NAME_PORT_80_TCP[_PROTO|_PORT|_ADDR]
+  const bool has_number = all_digits(split_next(name, "_"));
+  const std::string_view protocol = split_next(name, "_");
   return has_number && has_part("TCP,UDP,SCTP", protocol, ",") &&
          (name.empty() || has_part("PROTO,PORT,ADDR", name, ","));
 }
@@ -59,7 +59,7 @@ std::vector<std::string> executable_candidates(std::string_view program, std::st
   std::vector<std::string> candidates;
   for (bool is_last = false; !is_last;) {
     is_last = path.find(':') == std::string_view::npos;
-    std::string candidate(take_part(path, ":"));
+    std::string candidate(split_next(path, ":"));
     if (!candidate.empty()) candidate += '/';
     candidates.push_back(candidate.append(program));
   }

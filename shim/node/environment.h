@@ -11,8 +11,8 @@ namespace rankshim {
 /// Names and values.
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-/// A process environment: its entries, unchanged and in their order. An empty variable counts as not set when
-/// it is read (platforms set empty ones), but stays in the entries.
+/// A process environment: its entries, unchanged and in their order. An empty variable is treated as not set
+/// when it is read (platforms set empty ones), but stays in the entries.
 class Environment {
  public:
   Environment() = default;
@@ -22,7 +22,7 @@ class Environment {
   static Environment from(const char* const* environ);
 
   /// The variable's value, without blanks and line ends around it (a number that was written by `echo` has
-  /// one). Returns nothing if it is not set or empty.
+  /// one). Returns nullopt if it is not set or empty.
   [[nodiscard]] std::optional<std::string_view> get(std::string_view name) const;
 
   /// Whether there is an entry of that name, even an empty one.

@@ -37,7 +37,7 @@ bool binds(int socket, const auto& endpoint) {
 
 /// Whether a listener could bind the port now on every address, as torch's store does.
 bool can_listen(std::uint16_t port) {
-  const Descriptor probe(open_socket(AF_INET, SOCK_STREAM));
+  const UniqueFd probe(open_socket(AF_INET, SOCK_STREAM));
   if (probe.number() < 0) return true;  // then no IPv4 listener can exist either
   const int on = 1;                     // torch's listener sets this too: a port in TIME_WAIT counts as free
   setsockopt(probe.number(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -58,7 +58,7 @@ bool claim_port(std::uint16_t port) {
 /// A local address, and the socket that has it.
 struct Source {
   ip::address address;
-  Descriptor socket;
+  UniqueFd socket;
 };
 
 /// The address from which packets to the literal address `peer` would leave, or else by the default route.
@@ -71,7 +71,7 @@ std::optional<Source> source_towards(std::string_view peer) {
     if (!address) continue;
     ip::udp::endpoint endpoint(*address, 9);
     auto length = static_cast<socklen_t>(endpoint.size());
-    Descriptor probe(open_socket(endpoint.protocol().family(), SOCK_DGRAM));
+    UniqueFd probe(open_socket(endpoint.protocol().family(), SOCK_DGRAM));
     if (probe.number() >= 0 && connect(probe.number(), endpoint.data(), length) == 0 &&
         getsockname(probe.number(), endpoint.data(), &length) == 0)
       return Source{endpoint.address(), std::move(probe)};

@@ -49,7 +49,7 @@ class Node : boost::noncopyable {
   /// gethostname(2); empty if it fails.
   [[nodiscard]] virtual std::string host_name() const;
 
-  /// The accelerators that a worker could use (accelerators.h); nothing if there are none.
+  /// The accelerators that a worker could use (accelerators.h); nullopt if there are none.
   [[nodiscard]] virtual std::optional<DeviceCount> accelerators() const;
 
   /// The CPUs this container may use: its cgroup's quota, rounded up, or its affinity, at least 1.
@@ -63,13 +63,13 @@ class Node : boost::noncopyable {
   [[nodiscard]] virtual bool owns_address(std::string_view address) const;
 
   /// The local address from which packets to the literal address `peer` would leave (if `peer` is empty, by
-  /// the default route); nothing if there is no route. This sends nothing.
+  /// the default route); nullopt if there is no route. This sends nothing.
   [[nodiscard]] virtual std::optional<std::string> address_towards(std::string_view peer) const;
 
   /// The name of the interface that has the address which address_towards(peer) returns; else empty.
   [[nodiscard]] virtual std::string interface_towards(std::string_view peer) const;
 
-  /// The full path that running `program` by PATH would execute (execvp(3)); nothing if there is none.
+  /// The full path that running `program` by PATH would execute (execvp(3)); nullopt if there is none.
   [[nodiscard]] virtual std::optional<std::string> find_program(std::string_view program) const;
 
  private:

@@ -29,18 +29,18 @@ std::optional<PortSocket> find_port_socket(std::string_view table, std::uint16_t
   // "0: 0100007F:1F90 REMOTE STATE QUEUES TIMER RETRANSMITS UID TIMEOUT INODE …", below a line of titles
   constexpr std::string_view listening = "0A";  // TCP_LISTEN (include/net/tcp_states.h)
   std::optional<PortSocket> found;
-  take_line(table);
+  next_line(table);
   while (!table.empty()) {
-    std::string_view line = take_line(table);
-    take_word(line);
-    const std::string_view local = take_word(line);
+    std::string_view line = next_line(table);
+    next_word(line);
+    const std::string_view local = next_word(line);
     if (parse_number<std::uint16_t>(local.substr(local.find(':') + 1), 16) != port) continue;
-    take_word(line);
-    const bool listens = take_word(line) == listening;
-    for (int skipped = 0; skipped < 3; ++skipped) take_word(line);  // queues, timer, retransmits
-    const auto user = parse_number<uid_t>(take_word(line));
-    take_word(line);
-    const auto inode = parse_number<std::uint64_t>(take_word(line));
+    next_word(line);
+    const bool listens = next_word(line) == listening;
+    for (int skipped = 0; skipped < 3; ++skipped) next_word(line);  // queues, timer, retransmits
+    const auto user = parse_number<uid_t>(next_word(line));
+    next_word(line);
+    const auto inode = parse_number<std::uint64_t>(next_word(line));
     if (!user || !inode || *inode == 0 || (found && !listens)) continue;
     found = PortSocket{.user = *user, .inode = *inode, .listens = listens};
     if (listens) break;

@@ -17,7 +17,7 @@ struct PortSocket {
   bool listens = false;
 };
 
-/// The socket with that local port in the text of /proc/net/tcp or tcp6 (proc_pid_net(5)); nothing if there
+/// The socket with that local port in the text of /proc/net/tcp or tcp6 (proc_pid_net(5)); nullopt if there
 /// is none. A connection that no process owns any more (TIME_WAIT) does not hold the port.
 std::optional<PortSocket> find_port_socket(std::string_view table, std::uint16_t port);
 

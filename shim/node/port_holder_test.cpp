@@ -42,7 +42,7 @@ TEST_CASE("the socket that holds a port is a listener, else a connection that a 
 }
 
 TEST_CASE("the process that holds a port is named with its pid, and a free port has none") {
-  const Descriptor listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const UniqueFd listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

@@ -10,6 +10,7 @@
 #include <ctime>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 namespace rankshim {
 namespace {
@@ -22,8 +23,8 @@ std::string beginning_of_container(std::string_view host) {
   return name;
 }
 
-Descriptor open_folder(const std::string& path) {
-  return Descriptor(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+UniqueFd open_folder(const std::string& path) {
+  return UniqueFd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
 /// Whether this is a folder of ours that nobody holds and that is older than a minute.
@@ -33,7 +34,7 @@ bool is_left(const std::string& path) {
   if (lstat(path.c_str(), &status) != 0 || status.st_uid != geteuid() ||
       status.st_mtime > std::time(nullptr) - minute)
     return false;
-  const Descriptor folder = open_folder(path);
+  const UniqueFd folder = open_folder(path);
   return folder.number() >= 0 && flock(folder.number(), LOCK_EX | LOCK_NB) == 0;
 }
 
@@ -48,14 +49,15 @@ bool others_can_replace_in(const std::string& folder) {
 
 PrivateFolder make_private_folder(const std::string& parent, std::string_view host) {
   const bool is_container = getpid() == 1;
-  PrivateFolder made{.path = parent + "/" + (is_container ? beginning_of_container(host) : "rankshim-")};
-  made.path += random_part;
-  if (mkdtemp(made.path.data()) == nullptr) return {};
+  std::string path = parent + "/" + (is_container ? beginning_of_container(host) : "rankshim-");
+  path += random_part;
+  if (mkdtemp(path.data()) == nullptr) return {std::string(), UniqueFd()};
+  UniqueFd lock;
   if (is_container) {
-    made.lock = open_folder(made.path);
-    flock(made.lock.number(), LOCK_SH | LOCK_NB);  // without locks nobody gets one, and the folder stays
+    lock = open_folder(path);
+    flock(lock.number(), LOCK_SH | LOCK_NB);  // without locks nobody gets one, and the folder stays
   }
-  return made;
+  return {std::move(path), std::move(lock)};
 }
 
 void remove_folders_of_ended_containers(const std::vector<std::string>& parents, std::string_view host) {

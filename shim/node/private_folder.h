@@ -16,7 +16,7 @@ bool others_can_replace_in(const std::string& folder);
 /// folder, or if the file system has no locks.
 struct PrivateFolder {
   std::string path;  ///< empty if it cannot be made (errno)
-  Descriptor lock = Descriptor();
+  UniqueFd lock;
 };
 
 /// Makes a folder for this instance alone: "rankshim-HOST-x1Y2z3" as PID 1 of a container, "rankshim-x1Y2z3"

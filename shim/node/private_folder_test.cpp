@@ -24,7 +24,7 @@ TEST_CASE("the folder of a container that has ended is removed after a minute, a
   std::ofstream(no_folder) << "x";
   for (const fs::path& one : {left, living, checkout, elsewhere, no_container, no_folder})
     fs::last_write_time(one, fs::file_time_type::clock::now() - std::chrono::minutes(2));
-  const Descriptor lock(open(living.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const UniqueFd lock(open(living.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   REQUIRE(flock(lock.number(), LOCK_SH) == 0);
   remove_folders_of_ended_containers({"/no/such", folder}, "job-0");
   CHECK_FALSE(fs::exists(left));

@@ -31,8 +31,8 @@ std::string_view stat_field(std::string_view line, unsigned number) {
   const auto name_end = line.rfind(") ");
   if (name_end == std::string_view::npos || line.find(" (") == std::string_view::npos) return {};
   std::string_view rest = line.substr(name_end + 2);
-  for (unsigned before = first; before < number; ++before) take_word(rest);
-  return take_word(rest);
+  for (unsigned before = first; before < number; ++before) next_word(rest);
+  return next_word(rest);
 }
 
 /// Where the files of a thread that has not ended are in /proc/PID: "" for the main thread, whose stat this
@@ -157,7 +157,7 @@ std::string_view value_in(std::string_view environment, std::string_view name) {
 std::vector<std::string> read_command_line(pid_t pid) {
   const std::string text = read_proc(pid, "cmdline").value_or("");
   std::vector<std::string> words;
-  for (std::string_view rest = text; !rest.empty();) words.emplace_back(take_part(rest, nul));
+  for (std::string_view rest = text; !rest.empty();) words.emplace_back(split_next(rest, nul));
   return words;
 }
 

@@ -26,21 +26,21 @@ struct Process {
 /// Reads /proc/PID/stat's one line.
 std::optional<Process> parse_stat(std::string_view line);
 
-/// The process as /proc shows it now; nothing as for read_proc.
+/// The process as /proc shows it now; nullopt as for read_proc.
 std::optional<Process> read_process(pid_t pid);
 
-/// All processes, sorted by number; nothing if /proc does not show them by the numbers of this PID namespace.
+/// All processes, sorted by number; nullopt if /proc does not show them by the numbers of this PID namespace.
 std::optional<std::vector<Process>> all_processes();
 
 /// All descendants of `ancestor`, sorted by number, without `ancestor` itself, without `except` and without
-/// the descendants of those; nothing if /proc does not show them.
+/// the descendants of those; nullopt if /proc does not show them.
 std::optional<std::vector<Process>> descendants(pid_t ancestor, const std::vector<Process>& except = {});
 
 /// The processes that run and on which no KILL is on its way, sorted by number; none if /proc does not show
 /// them.
 std::vector<pid_t> running_processes();
 
-/// A file of /proc/PID; nothing if it cannot be read, and errno has the reason. For files in the process's
+/// A file of /proc/PID; nullopt if it cannot be read, and errno has the reason. For files in the process's
 /// memory (environ, cmdline, maps) that is EBUSY while the process waits in the kernel without accepting
 /// signals (state D): reading them could block for ever.
 std::optional<std::string> read_proc(pid_t pid, std::string_view file);

@@ -74,7 +74,7 @@ SharedMemory::Removal SharedMemory::remove_leftovers(bool only_name) const {
   Removal result;
   for (const std::string& name : candidates()) {
     const std::string path = folder_ + "/" + name;
-    const Descriptor file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    const UniqueFd file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     const auto status = own_file(file.number());
     if (!status || contains(before_, std::pair(name, status->st_ino))) continue;
     const int lease = take_lease(file.number());

@@ -17,8 +17,8 @@ namespace {
 struct ShmFolder {
   ShmFolder() { REQUIRE(mkdtemp(path.data()) != nullptr); }
   ~ShmFolder() { std::filesystem::remove_all(path); }
-  [[nodiscard]] Descriptor make(const std::string& name) const {
-    Descriptor made(open((path + "/" + name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  [[nodiscard]] UniqueFd make(const std::string& name) const {
+    UniqueFd made(open((path + "/" + name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
     REQUIRE(ftruncate(made.number(), 4096) == 0);
     return made;
   }
@@ -34,7 +34,7 @@ TEST_CASE("what an attempt leaves in shared memory is removed, and nothing else"
   const SharedMemory memory(folder.path);
   for (const char* left : {"nccl-AbCdEf", "psm_f00", "torch_17_42_0", "sem.mp-x1y2"}) (void)folder.make(left);
   (void)folder.make("others");
-  const Descriptor open_file = folder.make("nccl-open");
+  const UniqueFd open_file = folder.make("nccl-open");
   void* mapped = mmap(nullptr, 4096, PROT_READ, MAP_SHARED, folder.make("torch_mapped").number(), 0);
   REQUIRE(mapped != MAP_FAILED);
   REQUIRE(symlink("others", (folder.path + "/nccl-link").c_str()) == 0);
@@ -63,7 +63,7 @@ TEST_CASE("what an attempt leaves in shared memory is removed, and nothing else"
 
 TEST_CASE("a file that has the name of one from before is another one") {
   const ShmFolder folder;
-  const Descriptor before = folder.make("nccl-f00");
+  const UniqueFd before = folder.make("nccl-f00");
   const SharedMemory memory(folder.path);
   REQUIRE(unlink((folder.path + "/nccl-f00").c_str()) == 0);
   (void)folder.make("nccl-f00");

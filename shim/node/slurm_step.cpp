@@ -11,9 +11,9 @@ namespace rankshim {
 
 bool signals_every_process(std::string_view slurm_conf) {
   while (!slurm_conf.empty()) {
-    std::string_view line = take_line(slurm_conf);
-    line = take_part(line, "#");
-    const std::string_view name = trimmed(take_part(line, "="));
+    std::string_view line = next_line(slurm_conf);
+    line = split_next(line, "#");
+    const std::string_view name = trimmed(split_next(line, "="));
     if (same_but_case(name, "ProctrackType")) return same_but_case(trimmed(line), "proctrack/linuxproc");
   }
   return false;

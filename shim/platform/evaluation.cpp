@@ -167,7 +167,7 @@ std::optional<Value> Evaluation::only_if(Expressions arguments) {
   auto text = value(arguments[0]);
   if (!text) return std::nullopt;
   const auto glob = value(arguments[1]);
-  if (!glob || !fits(text->text, glob->text)) return std::nullopt;
+  if (!glob || !glob_match(text->text, glob->text)) return std::nullopt;
   if (arguments.size() == 2) return text;
   auto chosen = value(arguments[2]);
   // A text has no source: the source of the choice is used.
@@ -262,7 +262,7 @@ std::vector<std::string> Evaluation::names_like(std::string_view glob) {
   std::vector<std::string> names;
   for (const std::string& entry : context_.node.environment().entries()) {
     const std::string_view name = entry_name(entry);
-    if (!name.empty() && fits(name, glob) && variable(name)) names.emplace_back(name);
+    if (!name.empty() && glob_match(name, glob) && variable(name)) names.emplace_back(name);
   }
   if (trace_ != nullptr) trace_->variables(glob, !names.empty());
   return names;

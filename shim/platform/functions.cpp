@@ -68,7 +68,7 @@ std::vector<std::string_view> host_list(std::string_view list) {
   std::vector<std::string_view> hosts;
   std::set<std::string_view> seen;
   while (!list.empty()) {
-    for (const std::string_view entry : entries(take_line(list))) {
+    for (const std::string_view entry : entries(next_line(list))) {
       if (entry.starts_with('#')) break;
       if (entry.find('=') != std::string_view::npos || all_digits(entry)) continue;
       const auto [host, slots] = split_host_port(entry);
@@ -115,12 +115,12 @@ bool append_hosts(const std::string& prefix, std::string_view entry, std::vector
   std::string_view ranges = entry.substr(open + 1, close - open - 1);
   std::optional<std::size_t> width;  // of Open MPI's n[2:1-3]; else as wide as the low end
   if (ranges.find(':') != std::string_view::npos) {
-    width = parse_number<std::size_t>(take_part(ranges, ":"));
+    width = parse_number<std::size_t>(split_next(ranges, ":"));
     if (!width || *width > longest_host_name) return false;
   }
   for (bool is_last = false; !is_last;) {
     is_last = ranges.find(',') == std::string_view::npos;
-    std::string_view range = take_part(ranges, ",");
+    std::string_view range = split_next(ranges, ",");
     const std::size_t least = width.value_or(range.substr(0, range.find('-')).size());
     if (range.ends_with('-')) range.remove_suffix(1);  // Slurm takes `1-` for 1
     const auto numbers = number_range<Whole>(range);
@@ -157,10 +157,10 @@ Text slurm_hosts(std::string_view list) {
 /// The number of tasks on node `node` in Slurm's notation `2(x3),1`.
 Text slurm_tasks(std::string_view list, Whole node) {
   while (!list.empty()) {
-    std::string_view entry = take_part(list, ",");
+    std::string_view entry = split_next(list, ",");
     const bool is_repeated = entry.ends_with(')');
     if (is_repeated) entry.remove_suffix(1);
-    const Number tasks = to_number(is_repeated ? take_part(entry, "(x") : entry);
+    const Number tasks = to_number(is_repeated ? split_next(entry, "(x") : entry);
     const Number times = is_repeated ? to_number(entry) : 1;
     if (!tasks || !times) return std::nullopt;
     if (node < *times) return written(tasks);

@@ -51,7 +51,7 @@ struct Match {
 };
 
 bool fits_any(std::string_view text, Globs globs) {
-  return std::ranges::any_of(globs, [&](std::string_view glob) { return fits(text, glob); });
+  return std::ranges::any_of(globs, [&](std::string_view glob) { return glob_match(text, glob); });
 }
 
 bool supersedes(const Profile& profile, const Profile& other) {
@@ -309,7 +309,8 @@ Faults check_profile(const std::string& path, const Node& node) {
   std::erase(others, name_of(path));
   Faults faults;
   for (const std::string_view glob : std::get<Profile>(outcome).supersedes) {
-    if (std::ranges::any_of(others, [&](const std::string& name) { return fits(name, glob); })) continue;
+    if (std::ranges::any_of(others, [&](const std::string& name) { return glob_match(name, glob); }))
+      continue;
     const std::vector<std::string_view> known(others.begin(), others.end());
     faults.push_back({Anchor::profile_file,
                       path + ": no profile fits '" + std::string(glob) + "' in 'supersedes'" +

@@ -51,7 +51,7 @@ void add_end(json::Object& object, std::optional<int> signal, int exit_code) {
 
 std::vector<std::string> lines_of(std::string_view text) {
   std::vector<std::string> lines;
-  while (!text.empty()) lines.push_back(printable(take_line(text)));
+  while (!text.empty()) lines.push_back(printable(next_line(text)));
   return lines;
 }
 

@@ -47,7 +47,7 @@ void add_secret(std::vector<std::string>& secrets, std::string_view value) {
     if (std::string shown = as_repr(value, quote); shown != value) secrets.push_back(std::move(shown));
   if (value.find('\n') == std::string_view::npos) return;
   while (!value.empty()) {
-    std::string_view line = take_line(value);
+    std::string_view line = next_line(value);
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.size() >= shortest_line_of_secret && !line.starts_with("-----")) secrets.emplace_back(line);
   }

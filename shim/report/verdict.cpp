@@ -78,7 +78,7 @@ Cause find_cause(const RootCause& root, const Details& details) {
 std::string last_frame(std::string_view traceback) {
   std::string_view last;
   while (!traceback.empty())
-    if (const std::string_view line = trimmed(take_line(traceback)); line.starts_with("File \"")) last = line;
+    if (const std::string_view line = trimmed(next_line(traceback)); line.starts_with("File \"")) last = line;
   return std::string(last);
 }
 

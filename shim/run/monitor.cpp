@@ -61,8 +61,8 @@ std::string the_limit(const MemoryReading& reading) {
 
 /// Has v1 report changes of the file by this eventfd.
 bool register_at(const std::string& control, int eventfd, const std::string& file) {
-  const Descriptor counters(open(file.c_str(), O_RDONLY | O_CLOEXEC));
-  const Descriptor registry(open(control.c_str(), O_WRONLY | O_CLOEXEC));
+  const UniqueFd counters(open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  const UniqueFd registry(open(control.c_str(), O_WRONLY | O_CLOEXEC));
   const std::string both = fmt::format("{} {}", eventfd, counters.number());
   return counters.number() >= 0 && registry.number() >= 0 &&
          write(registry.number(), both.data(), both.size()) == static_cast<ssize_t>(both.size());
@@ -153,7 +153,7 @@ void Monitor::watch_memory() {
   const bool v2 = control.empty();
   const int descriptor =
       v2 ? inotify_init1(IN_CLOEXEC | IN_NONBLOCK) : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (descriptor < 0 || loop::adopt(memory_events_, descriptor) != 0) return;
+  if (descriptor < 0 || loop::assign_fd(memory_events_, descriptor) != 0) return;
   const bool watches = v2 ? inotify_add_watch(descriptor, file.c_str(), IN_MODIFY) >= 0
                           : register_at(control, descriptor, file);
   if (watches) listen_for_memory();

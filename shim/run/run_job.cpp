@@ -391,10 +391,10 @@ void tell_rejection(const Rejected& rejected, const Node& node) {
                   .node = node,
                   .monitor = monitor,
                   .preflight = is_preflight};
-    loop::run_to_end(io, tell_rejection_of(run, invocation.arguments,
-                                           early_end(rejected.exit_code, Cause::configuration, Anchor::none,
-                                                     to_line(rejected.faults.front()))
-                                               .verdict));
+    loop::block_on(io, tell_rejection_of(run, invocation.arguments,
+                                         early_end(rejected.exit_code, Cause::configuration, Anchor::none,
+                                                   to_line(rejected.faults.front()))
+                                             .verdict));
   } catch (const boost::system::system_error& error) {
     log::warn("the other nodes are not told: {}", loop::reason(error));
   }
@@ -414,7 +414,7 @@ int run_job(Invocation&& invocation, const Node& node) {
                 .monitor = monitor,
                 .only_wait = invocation.subcommand == Subcommand::wait,
                 .preflight = invocation.subcommand == Subcommand::preflight};
-  return loop::run_to_end(io, run_whole(run, invocation.arguments));
+  return loop::block_on(io, run_whole(run, invocation.arguments));
 }
 
 }  // namespace rankshim

@@ -221,7 +221,7 @@ int Socket::open_at(const std::string& path) {
     return error;
   }
   path_ = path;
-  return loop::adopt(listener_, descriptor);
+  return loop::assign_fd(listener_, descriptor);
 }
 
 void Socket::listen() {

@@ -35,7 +35,7 @@ std::optional<bool> parse_truth(std::string_view text) {
 
 std::optional<std::vector<std::string>> parse_words(std::string_view text) {
   std::vector<std::string> words;
-  for (std::string_view word = take_word(text); !word.empty(); word = take_word(text))
+  for (std::string_view word = next_word(text); !word.empty(); word = next_word(text))
     words.emplace_back(word);
   return words;
 }
@@ -43,7 +43,7 @@ std::optional<std::vector<std::string>> parse_words(std::string_view text) {
 std::optional<Variables> parse_variables(std::string_view text) {
   Variables variables;
   while (!text.empty()) {
-    const std::string_view entry = take_line(text), name = entry_name(entry);
+    const std::string_view entry = next_line(text), name = entry_name(entry);
     if (name.empty()) return std::nullopt;
     variables.emplace_back(name, entry.substr(name.size() + 1));
   }
@@ -145,7 +145,7 @@ std::string_view word_of_exit_map(outcome::Cause cause) { return word_in(exit_ma
 
 std::string one_of(std::string_view choices, std::string_view instead) {
   std::vector<std::string_view> known;
-  while (!choices.empty()) known.push_back(take_part(choices, "|"));
+  while (!choices.empty()) known.push_back(split_next(choices, "|"));
   return "one of " + joined(known) + and_nearest(nearest(instead, known));
 }
 
@@ -165,7 +165,7 @@ char separator(const OptionInfo& option) { return rule_of(option).separator; }
 std::optional<Ends> Ends::parse(std::string_view text, std::span<const CauseWord> words) {
   Ends ends;
   while (!text.empty()) {
-    const std::string_view item = take_part(text, ",");
+    const std::string_view item = split_next(text, ",");
     if (const auto codes = number_range<ExitCode>(item)) {
       ends.codes_.push_back(*codes);
       continue;
@@ -188,8 +188,8 @@ bool Ends::has_cause(outcome::Cause cause) const { return contains(causes_, caus
 std::optional<ExitMap> ExitMap::parse(std::string_view text) {
   ExitMap map;
   while (!text.empty()) {
-    std::string_view to = take_part(text, ",");
-    const std::string_view from = take_part(to, "=");
+    std::string_view to = split_next(text, ",");
+    const std::string_view from = split_next(to, "=");
     const auto code = parse_number<ExitCode>(to);
     auto ends = Ends::parse(from, exit_map_words);
     if (from.empty() || !ends || !code) return std::nullopt;

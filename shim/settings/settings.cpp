@@ -311,7 +311,7 @@ constexpr std::size_t help_column = 28;
 /// Appends `text`, broken at blanks so that no line exceeds the width, to a line of `column` columns.
 void wrap(std::string& out, std::size_t column, std::string_view text) {
   if (column + 1 >= help_column) column = width;
-  for (auto word = take_word(text); !word.empty(); word = take_word(text)) {
+  for (auto word = next_word(text); !word.empty(); word = next_word(text)) {
     if (column + 1 + word.size() > width) {
       out += '\n';
       column = 0;

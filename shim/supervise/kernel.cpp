@@ -70,7 +70,7 @@ int send(pid_t process, const Signal& signal) {
 
 int queue_to_group(pid_t leader, const Signal& signal) {
   constexpr unsigned to_process_group = 4;  // PIDFD_SIGNAL_PROCESS_GROUP, newer than our headers
-  const Descriptor descriptor(pidfd_open(leader));
+  const UniqueFd descriptor(pidfd_open(leader));
   if (descriptor.number() < 0) return -ENOSYS;
   const int sent = pidfd_send(descriptor.number(), signal, to_process_group);
   return sent == -EINVAL ? -ENOSYS : sent;

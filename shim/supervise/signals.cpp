@@ -31,9 +31,9 @@ bool child_signal_was_ignored = false;
 int open_signal_descriptor() {
   kernel::reserve_standard_descriptors();
   // Again: before main a refusal (seccomp) could not be reported, and no child's end would be noticed.
-  loop::must(kernel::set_signal_mask(all_signals, nullptr), "sigprocmask");
+  loop::throw_on_error(kernel::set_signal_mask(all_signals, nullptr), "sigprocmask");
   const int descriptor = kernel::signal_descriptor(-1, all_signals);
-  loop::must(descriptor, "signalfd");
+  loop::throw_on_error(descriptor, "signalfd");
   child_signal_was_ignored = kernel::set_ignored(SIGCHLD, false) == 1;
   return descriptor;
 }

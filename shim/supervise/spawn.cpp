@@ -68,7 +68,7 @@ void end_with(pid_t parent) {
 /// Whether the file is a program, for this machine or another. Runs between fork and exec: system calls only.
 bool is_program(const char* path) {
   char magic[SELFMAG] = {};
-  const Descriptor file(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const UniqueFd file(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   return read(file.number(), magic, sizeof magic) == sizeof magic && std::memcmp(magic, ELFMAG, SELFMAG) == 0;
 }
 
@@ -156,7 +156,7 @@ std::optional<SpawnFailure> Spawn::start(const Start& how) {
   const int error = errno;
   close(ends[1]);
   pid_ = child;
-  report_ = Descriptor(ends[0]);
+  report_ = UniqueFd(ends[0]);
   if (child < 0) return SpawnFailure{"fork", {}, error};
   // In both processes, so that the group exists for each from the next line on. Here it fails, which does no
   // harm, if the child was quicker and has executed the command. A group's leader cannot start a session.
@@ -237,7 +237,7 @@ void Spawn::read_reports() {
 
 std::optional<SpawnFailure> Spawn::failure() {
   if (report_.number() >= 0) read_reports();
-  report_ = Descriptor();
+  report_ = UniqueFd();
   if (!failure_) return std::nullopt;
   const bool not_found = failure_->error == ENOENT && !failure_->exists;
   return SpawnFailure{"execve", not_found ? name_ : candidates_[failure_->candidate], failure_->error,

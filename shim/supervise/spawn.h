@@ -77,7 +77,7 @@ class Spawn : boost::noncopyable {
   /// Socket activation names the process it is for (sd_listen_fds(3)): instead of rankshim, the command.
   std::array<char, 32> listen_pid_{"LISTEN_PID="};
   pid_t pid_ = 0;
-  Descriptor report_;
+  UniqueFd report_;
   std::optional<Report> failure_;
 };
 

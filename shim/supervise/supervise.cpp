@@ -344,7 +344,7 @@ void Supervisor::reap() {
     on_child(pid, status);
   }
   if (pid > 0) return;
-  if (pid != -ECHILD) loop::must(pid, "wait4");
+  if (pid != -ECHILD) loop::throw_on_error(pid, "wait4");
   reap_.reset();
   if (pid == -ECHILD) {
     // Without a child there will be no report of the command's end: that must not look like success.

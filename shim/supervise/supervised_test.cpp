@@ -95,7 +95,7 @@ std::vector<std::string> environment() {
   boost::asio::io_context io(1);
   SignalQueue signals(io);
   const Command command{argv, environment()};
-  const FlatEnding flat = flatten(loop::run_to_end(io, supervise(io, signals, command, policy)));
+  const FlatEnding flat = flatten(loop::block_on(io, supervise(io, signals, command, policy)));
   [[maybe_unused]] const auto written = write(result, &flat, sizeof(flat));
   _exit(0);
 }

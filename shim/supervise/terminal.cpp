@@ -38,7 +38,7 @@ Terminal::Terminal(bool command_has_its_own, bool keep) {
   int candidate = STDIN_FILENO;
   pid_t foreground = tcgetpgrp(candidate);
   if (foreground < 0 && getsid(0) == getpid()) {
-    opened_ = Descriptor(open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC));
+    opened_ = UniqueFd(open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC));
     candidate = opened_.number();
     foreground = tcgetpgrp(candidate);
   }

@@ -37,7 +37,7 @@ class Terminal : boost::noncopyable {
  private:
   void lend(pid_t group);
 
-  Descriptor opened_;
+  UniqueFd opened_;
   int descriptor_ = -1;
   pid_t group_ = 0;
   bool keep_ = false;

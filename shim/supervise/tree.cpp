@@ -59,7 +59,7 @@ std::string how_it_waits(const Process& process) {
 }  // namespace
 
 int send_to(const Process& process, const Signal& signal) {
-  const Descriptor descriptor(kernel::pidfd_open(process.pid));
+  const UniqueFd descriptor(kernel::pidfd_open(process.pid));
   // Opened before the comparison: if the process is still the same, so is the descriptor's.
   std::optional<Process> now = read_process(process.pid);
   if (!now && errno != ENOENT && errno != ESRCH) now = read_process(process.pid);

@@ -78,7 +78,7 @@ struct State {
     variables.push_back(name + "=" + value);
   }
   void unset(std::string_view name) {
-    std::erase_if(variables, [&](const std::string& entry) { return fits(entry_name(entry), name); });
+    std::erase_if(variables, [&](const std::string& entry) { return glob_match(entry_name(entry), name); });
   }
   [[nodiscard]] Outcome<Topology> resolved(const std::string& hostname) const {
     FakeNode node(variables);
@@ -206,7 +206,7 @@ class Walker {
     }
     bool restored = false;
     for (const std::string& entry : recording_.variables) {
-      if (!fits(entry_name(entry), step.name)) continue;
+      if (!glob_match(entry_name(entry), step.name)) continue;
       state.set(std::string(entry_name(entry)), entry.substr(entry.find('=') + 1));
       restored = true;
     }
@@ -226,7 +226,7 @@ bool names_something(const Fault& fault, const State& state) {
   return std::any_of(fault.names.begin(), fault.names.end(), [&](const std::string& name) {
     return name.starts_with('/') ||
            std::any_of(state.variables.begin(), state.variables.end(),
-                       [&](const std::string& entry) { return fits(entry_name(entry), name); });
+                       [&](const std::string& entry) { return glob_match(entry_name(entry), name); });
   });
 }
 

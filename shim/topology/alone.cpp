@@ -75,7 +75,7 @@ bool ends_with_any(std::string_view name, Words words) {
 bool is_other(std::string_view name, bool is_index = false) {
   if (contains(words::other_owner, name.substr(0, name.find('_')))) return true;
   while (!name.empty()) {
-    const std::string_view word = take_part(name, "_");
+    const std::string_view word = split_next(name, "_");
     if (contains(words::other_word, word) || (!is_index && contains(words::other_count, word))) return true;
   }
   return false;
@@ -99,7 +99,7 @@ std::vector<boost::asio::ip::address> addresses_in(std::string_view value) {
   for (const char separator : {',', '"'}) std::ranges::replace(list, separator, ' ');
   std::vector<boost::asio::ip::address> found;
   std::string_view rest = list;
-  for (auto entry = take_word(rest); !entry.empty(); entry = take_word(rest)) {
+  for (auto entry = next_word(rest); !entry.empty(); entry = next_word(rest)) {
     const auto address = literal(host_in(entry));
     if (!address) return {};
     add_once(*address, found);

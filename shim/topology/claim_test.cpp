@@ -406,7 +406,7 @@ TEST_CASE("a JobSet's second replicated job becomes no second node 0, whoever gi
   for (const char* number : {"NNODES=2", "RANK=0 WORLD_SIZE=2", "PET_NNODES=2", "RANKSHIM_NNODES=2"}) {
     Words variables = pod;
     std::string_view rest = number;
-    while (!rest.empty()) variables.emplace_back(take_part(rest, " "));
+    while (!rest.empty()) variables.emplace_back(split_next(rest, " "));
     FakeNode node(variables);
     node.name = "js-workers-1-0";
     CHECK_THAT(answer(node), Catch::StartsWith("refused: the host name can be that of a JobSet"));

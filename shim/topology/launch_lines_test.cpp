@@ -35,7 +35,7 @@ Words on_node(Words words, int node) {
 
 Words split(std::string_view text) {
   Words words;
-  for (std::string_view word = take_word(text); !word.empty(); word = take_word(text))
+  for (std::string_view word = next_word(text); !word.empty(); word = next_word(text))
     words.emplace_back(word);
   return words;
 }

@@ -43,7 +43,7 @@ inline std::string part_in_job(const Topology& topology) {
 inline bool names(const Faults& faults, std::string_view name) {
   return std::any_of(faults.begin(), faults.end(), [&](const Fault& fault) {
     return std::any_of(fault.names.begin(), fault.names.end(),
-                       [&](const std::string& one) { return fits(name, one); });
+                       [&](const std::string& one) { return glob_match(name, one); });
   });
 }
 

@@ -117,16 +117,16 @@ ResolvConf read_resolv_conf(std::string_view file, std::string_view host_name) {
   const std::size_t dot = host_name.find('.');
   if (dot != std::string_view::npos) conf.search = {without_dots(host_name.substr(dot))};
   while (!file.empty()) {
-    std::string_view line = take_line(file);
+    std::string_view line = next_line(file);
     line = line.substr(0, line.find_first_of("#;"));
-    const std::string_view keyword = take_word(line);
+    const std::string_view keyword = next_word(line);
     const bool domain = keyword == "domain", search = keyword == "search";
     if (domain || search) {  // the last of these lines counts
       conf.search.clear();
       conf.more_search = 0;
     }
-    if (domain || keyword == "nameserver") line = take_word(line);
-    for (std::string_view word = take_word(line); !word.empty(); word = take_word(line)) {
+    if (domain || keyword == "nameserver") line = next_word(line);
+    for (std::string_view word = next_word(line); !word.empty(); word = next_word(line)) {
       if (keyword == "nameserver" && literal(split_host_port(word).first)) {
         if (conf.servers.size() < most_servers)
           conf.servers.emplace_back(word);

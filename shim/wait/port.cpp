@@ -119,12 +119,12 @@ std::uint16_t sidecar_port(std::string_view tables) {
   // mode's ztunnel too), Consul's and Kuma's, and of Linkerd's proxy.
   constexpr std::array<std::uint16_t, 2> proxies = {15001, 4140};
   while (!tables.empty()) {
-    std::string_view line = take_line(tables);
-    take_word(line);  // "0:"
-    std::string_view local = take_word(line);
-    take_word(line);                        // the other side
-    if (take_word(line) != "0A") continue;  // listening (include/net/tcp_states.h)
-    take_part(local, ":");
+    std::string_view line = next_line(tables);
+    next_word(line);  // "0:"
+    std::string_view local = next_word(line);
+    next_word(line);                        // the other side
+    if (next_word(line) != "0A") continue;  // listening (include/net/tcp_states.h)
+    split_next(local, ":");
     const auto port = parse_number<std::uint16_t>(local, 16).value_or(0);
     if (std::ranges::count(proxies, port) != 0) return port;
   }

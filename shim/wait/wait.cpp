@@ -255,8 +255,8 @@ asio::awaitable<Result> wait_for(MasterTarget master, Limits limits) {
 LookupResult look_up(std::string_view host, milliseconds timeout) {
   try {
     asio::io_context io(1);
-    const Result result = loop::run_to_end(
-        io, wait_for({.host = std::string(host), .until = Until::name}, {.timeout = timeout}));
+    const Result result =
+        loop::block_on(io, wait_for({.host = std::string(host), .until = Until::name}, {.timeout = timeout}));
     if (const auto* reached = std::get_if<Reached>(&result)) return {reached->addresses, ""};
     return {{}, std::get<Unreachable>(result).what};
   } catch (const boost::system::system_error& error) {

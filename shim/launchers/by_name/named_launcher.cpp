@@ -108,12 +108,12 @@ std::size_t end_of_words(const std::vector<std::string>& command, std::size_t at
                          const std::optional<PythonWords>& python, std::string_view start) {
   const bool module = python && python->module;
   if (start.starts_with("-m ") != module) return 0;
-  if (module) take_word(start);
+  if (module) next_word(start);
   // An installed launcher is a Python script too: `python /usr/bin/deepspeed …`.
   const std::string_view first = python ? std::string_view(python->what) : command[at];
-  if (take_word(start) != (module ? first : base_name(first))) return 0;
+  if (next_word(start) != (module ? first : base_name(first))) return 0;
   at += python ? python->rest : 1;
-  for (auto word = take_word(start); !word.empty(); word = take_word(start), ++at)
+  for (auto word = next_word(start); !word.empty(); word = next_word(start), ++at)
     if (at == command.size() || command[at] != word) return 0;
   return at;
 }
@@ -161,7 +161,7 @@ std::optional<NamedLauncher> launcher_in_shell(std::string_view text, std::vecto
     std::erase_if(part, [](char c) { return c == '"' || c == '\''; });
     std::vector<std::string> words;
     std::string_view rest = part;
-    for (auto word = take_word(rest); !word.empty(); word = take_word(rest)) words.emplace_back(word);
+    for (auto word = next_word(rest); !word.empty(); word = next_word(rest)) words.emplace_back(word);
     if (auto found = launcher_in(words, files)) {
       found->in_shell = true;
       return found;
@@ -367,7 +367,7 @@ std::optional<std::string_view> DescribedFlag::given_in(const std::vector<std::s
     const std::string_view word = words[at];
     const std::string_view written = word.substr(0, word.find('='));
     for (std::string_view rest = spellings; !rest.empty();) {
-      const std::string_view spelling = take_part(rest, "|");
+      const std::string_view spelling = split_next(rest, "|");
       if (same_spelling(written, spelling)) {
         const bool is_next = written.size() == word.size() && between != 0 && at + 1 < words.size() &&
                              !begins_script(words[at + 1]);

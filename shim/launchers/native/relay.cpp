@@ -36,7 +36,7 @@ bool are_one_file(int first, int second) {
 Relay::Relay(boost::asio::io_context& io, int out, int error)
     : inotify_(io),
       soon_(io.get_executor()),
-      consoles_{{{out, Descriptor(io), {}}, {error, Descriptor(io), {}}}} {}
+      consoles_{{{out, UniqueFd(io), {}}, {error, UniqueFd(io), {}}}} {}
 
 /// Lines to one file have one console, or one for stderr could follow the first part of one for stdout.
 Relay::Console& Relay::console_of(int target) {
@@ -45,8 +45,8 @@ Relay::Console& Relay::console_of(int target) {
 }
 
 bool Relay::add(int descriptor, bool is_file, int target, const std::string& prefix) {
-  streams_.push_back({Descriptor(inotify_.get_executor()), is_file, &console_of(target), prefix, {}});
-  errno = loop::adopt(streams_.back().descriptor, descriptor);
+  streams_.push_back({UniqueFd(inotify_.get_executor()), is_file, &console_of(target), prefix, {}});
+  errno = loop::assign_fd(streams_.back().descriptor, descriptor);
   if (errno != 0) streams_.pop_back();
   return errno == 0;
 }
@@ -69,7 +69,7 @@ bool Relay::add_file(const std::string& path, int target, const std::string& pre
   if (!inotify_.is_open()) {
     const int descriptor = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (descriptor < 0) return false;
-    errno = loop::adopt(inotify_, descriptor);
+    errno = loop::assign_fd(inotify_, descriptor);
     if (errno != 0) return false;
     wait_for_files();
   }
@@ -79,14 +79,14 @@ bool Relay::add_file(const std::string& path, int target, const std::string& pre
 }
 
 void Relay::wait_for(Stream& pipe) {
-  pipe.descriptor.async_wait(Descriptor::wait_read, handler([this, &pipe] {
+  pipe.descriptor.async_wait(UniqueFd::wait_read, handler([this, &pipe] {
                                pipe.due = true;
                                serve();
                              }));
 }
 
 void Relay::wait_for_files() {
-  inotify_.async_wait(Descriptor::wait_read, handler([this] {
+  inotify_.async_wait(UniqueFd::wait_read, handler([this] {
                         wait_for_files();
                         while (::read(inotify_.native_handle(), chunk_.get(), longest_line) > 0) continue;
                         for (Stream& stream : streams_) stream.due = stream.due || stream.is_file;
@@ -99,9 +99,9 @@ bool Relay::wait_for(Console& console) {
   if (console.full.is_open()) return true;
   const int own = fcntl(console.descriptor, F_DUPFD_CLOEXEC, 0);
   if (own < 0) return false;
-  errno = loop::adopt(console.full, own);
+  errno = loop::assign_fd(console.full, own);
   if (errno != 0) return false;
-  console.full.async_wait(Descriptor::wait_write, handler([this, &console] {
+  console.full.async_wait(UniqueFd::wait_write, handler([this, &console] {
                             console.full.close();
                             serve();
                           }));

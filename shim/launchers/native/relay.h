@@ -37,17 +37,17 @@ class Relay {
   [[nodiscard]] bool has_more() const;
 
  private:
-  using Descriptor = boost::asio::posix::stream_descriptor;
+  using UniqueFd = boost::asio::posix::stream_descriptor;
   /// What is written to.
   struct Console {
     int descriptor;
-    Descriptor full;   // a duplicate of it, open while it takes nothing
+    UniqueFd full;     // a duplicate of it, open while it takes nothing
     std::string text;  // whole lines, without what is written already
     bool warned = false;
   };
   /// What is read.
   struct Stream {
-    Descriptor descriptor;
+    UniqueFd descriptor;
     bool is_file;
     Console* console;
     std::string prefix;
@@ -73,7 +73,7 @@ class Relay {
   static void take_lines(Stream& stream, bool last);
   void write(Console& console);
 
-  Descriptor inotify_;
+  UniqueFd inotify_;
   loop::Timer soon_;
   bool finishing_ = false;
   std::unique_ptr<char[]> chunk_ =

@@ -153,7 +153,7 @@ TEST_CASE("while nothing reads their output, the workers wait, and afterwards no
   text += out.taken();
   std::array<int, 2> next{};
   for (std::string_view rest = text; !rest.empty();) {
-    const std::string_view line = rankshim::take_line(rest);
+    const std::string_view line = rankshim::next_line(rest);
     const std::size_t worker = line.starts_with("[1] ") ? 1 : 0;
     const std::string wanted = "[" + std::to_string(worker) + "] line " + std::to_string(next.at(worker)++);
     REQUIRE(line == wanted);

@@ -87,7 +87,7 @@ class Workers final : public supervise::Workers {
   const Settings& settings_;
   const Node& node_;
   StaticJob job_;
-  std::vector<Descriptor> workers_ends_;  // of their stdout and stderr, until they are started
+  std::vector<UniqueFd> workers_ends_;  // of their stdout and stderr, until they are started
   std::unique_ptr<Relay> relay_;
 };
 

@@ -89,7 +89,7 @@ TEST_CASE("an agent that waits for other nodes is logged, and ended when its tim
   for (const Mode mode : modes()) {
     INFO(name(mode));
     // It stays bound, so that no other process gets the port before the agent listens there.
-    const rankshim::Descriptor kept(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const rankshim::UniqueFd kept(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const int reuse = 1;
     REQUIRE(setsockopt(kept.number(), SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse) == 0);
     sockaddr_in address{};

@@ -78,7 +78,7 @@ constexpr std::string_view own_check = "[enforce fail at ";
 
 /// Whether it ends in the name and line of a C++ file: "…/pair.cc:547".
 bool is_place(std::string_view word) {
-  const std::string_view file = take_part(word, ":");
+  const std::string_view file = split_next(word, ":");
   return all_digits(word) &&
          (file.ends_with(".cc") || file.ends_with(".cpp") || file.ends_with(".hpp") || file.ends_with(".h"));
 }
@@ -96,10 +96,10 @@ std::string caught_elsewhere(std::string_view exception) {
   if (caught == std::string_view::npos || original == std::string_view::npos || original < caught) return {};
   std::string_view where = exception.substr(0, original);
   where.remove_prefix(caught + std::string_view(": Caught ").size());
-  const std::string_view kind = take_part(where, " ");
+  const std::string_view kind = split_next(where, " ");
   std::string_view last;
   for (std::string_view rest = exception.substr(original + 2); !rest.empty();) {
-    const std::string_view line = take_line(rest);
+    const std::string_view line = next_line(rest);
     if (!line.starts_with(' ') && line.substr(0, line.find(':')).ends_with(kind)) last = line;
   }
   return last.empty() ? std::string() : fmt::format("{} ({})", last, where);
@@ -139,7 +139,7 @@ std::string in_plain_words(std::string_view exception) {
   text = trimmed(text.substr(0, text.find("GLHF!")));
   std::string plain;
   while (!text.empty()) {
-    const std::string_view word = take_part(text, " ");
+    const std::string_view word = split_next(text, " ");
     std::string_view inner = word.substr(word.starts_with('[') ? 1 : 0);
     while (inner.ends_with(']') || inner.ends_with(',')) inner.remove_suffix(1);
     if (!is_place(inner))

@@ -43,7 +43,7 @@ std::string_view full_name(std::string_view option) {
   std::ranges::replace(name, '-', '_');
   std::vector<std::string_view> found;
   for (std::string_view flags : {value_flags, switches})
-    for (auto flag = take_word(flags); !flag.empty(); flag = take_word(flags))
+    for (auto flag = next_word(flags); !flag.empty(); flag = next_word(flags))
       if (flag.starts_with(name)) found.push_back(flag);
   const auto exact = std::ranges::find(found, name);
   if (exact != found.end()) return *exact;

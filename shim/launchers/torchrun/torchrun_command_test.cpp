@@ -12,7 +12,7 @@ using Words = std::vector<std::string>;
 
 Words words(std::string_view line) {
   Words all;
-  for (auto word = take_word(line); !word.empty(); word = take_word(line)) all.emplace_back(word);
+  for (auto word = next_word(line); !word.empty(); word = next_word(line)) all.emplace_back(word);
   return all;
 }
 

@@ -85,7 +85,7 @@ WorkerWatch::WorkerWatch(boost::asio::io_context& io, std::string log_folder, un
       timer_(io.get_executor()) {
   record_.followed = true;
   const int descriptor = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-  if (const int error = descriptor < 0 ? errno : loop::adopt(inotify_, descriptor)) {
+  if (const int error = descriptor < 0 ? errno : loop::assign_fd(inotify_, descriptor)) {
     log::warn("cannot watch the launcher's workers ({}): only the launcher's own exit code will be known",
               std::strerror(error));
     return;
@@ -257,7 +257,7 @@ void WorkerWatch::add_worker(const Process& process) {
   record_.states.push_back({pid, local_rank, candidate.number("RANK"), false});
   const int descriptor = kernel::pidfd_open(pid);
   auto& pidfd = pidfds_.try_emplace(pid, io_).first->second;
-  if (const int error = descriptor < 0 ? -descriptor : loop::adopt(pidfd, descriptor)) {
+  if (const int error = descriptor < 0 ? -descriptor : loop::assign_fd(pidfd, descriptor)) {
     log::debug("cannot follow worker {} ({})", pid, std::strerror(error));
     pidfds_.erase(pid);
     return;
