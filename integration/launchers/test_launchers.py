@@ -73,6 +73,6 @@ def test_the_exception_of_a_worker_is_known_and_not_only_that_its_launcher_saw_i
     command = [rankshim, "--", str(BIN / "accelerate"), "launch", "--cpu", str(tmp_path / "train.py")]
     first, second = start_job(pods, MASTER, command)
     assert second.wait(LONG) == 1, second.transcript()
-    assert second.stderr.splitlines()[-1].endswith("(ValueError: the loss is nan)")
+    assert second.stderr.splitlines()[-1].endswith(": ValueError: the loss is nan [R37]")
     assert first.wait(LONG) == 76, first.transcript()
     assert "ValueError: the loss is nan" in first.stderr.splitlines()[-1]

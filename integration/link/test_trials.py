@@ -187,7 +187,7 @@ def test_the_address_in_torchs_message_is_a_nodes_name_in_the_last_line(start, t
         node.wait_line("UP", LONG)
     nodes[1].signal(signal.SIGUSR1)
     assert nodes[2].wait(LONG) == 76, nodes[2].transcript()
-    assert "node 1 (job-node-1) failed: rank 1 " in last_line(nodes[2])
+    assert "node 1 (job-node-1) lost its peer 10.244.0.10: rank 1 " in last_line(nodes[2])
     assert "Connection closed by peer node 0 (job-node-0, " in last_line(nodes[2])
 
 

@@ -178,7 +178,7 @@ def test_the_exception_of_a_python_that_is_the_command_is_in_the_verdict(rankshi
     assert done.code == 1, done.transcript()
     cause = json.loads((tmp_path / "report.json").read_text())["root_cause"]
     assert cause.get("exception") == message
-    assert ("(ValueError: boom)" in done.stderr.splitlines()[-1]) == (message is not None)
+    assert (": ValueError: boom" in done.stderr.splitlines()[-1]) == (message is not None)
     if message:
         assert cause["traceback"][-1] == message
 

@@ -151,7 +151,7 @@ def test_a_program_that_outlived_its_childs_kill_and_is_killed_later_is_not_out_
     assert scene.events["oom_kill"] == 1 and scene.report["memory"]["oom_kills"] == 1
     assert (scene.cause["who"], scene.cause["signal"], scene.cause["out_of_memory"]) == ("program", "SIGKILL", False)
     assert "was killed by SIGKILL" in scene.log
-    assert "(earlier, the kernel killed a process because the memory limit was reached: the limit is 64 MiB" in scene.log
+    assert ": earlier, the kernel killed a process because the memory limit was reached: the limit is 64 MiB" in scene.log
 
 
 def test_with_oom_group_a_process_over_the_limit_takes_pid_1_along_and_the_line_about_memory_remains(scenes):

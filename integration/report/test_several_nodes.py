@@ -116,7 +116,6 @@ def test_when_torchruns_store_is_gone_torchrun_is_the_cause_and_not_the_worker_t
     assert second.cause["exception"].startswith("RendezvousConnectionError: ")
     assert [worker["signal"] for worker in second.report["workers"]] == ["SIGTERM"]
     assert second.last_line.endswith("; see the other nodes' reports; it stopped its workers itself")
-    assert second.last_line.endswith("; it ended its workers itself")
 
 
 @pytest.mark.nightly
@@ -175,7 +174,7 @@ def test_nodes_that_never_come_are_75(nodes, options):
     node = nodes(0, "", "--wait-timeout=1s", "--link=off", *options).end()
     assert node.code == 75
     assert node.report["outcome"] == "failed" and not node.report["workers"]
-    assert node.last_line.startswith("rankshim: error: the other nodes did not join in time; torchrun ")
+    assert node.last_line.startswith("rankshim: error: the other nodes did not join in time [R35]")
     assert "the other nodes did not join in time" in node.log and "exit code 75" in node.log
 
 

@@ -100,4 +100,4 @@ def test_a_worker_is_followed_though_rankshim_goes_on_long_after_it_has_started_
     late = ["strace", "-D", "-qq", "-o", "/dev/null", "-e", "trace=setpgid", "-e", "inject=setpgid:delay_exit=1500000"]
     process = agent(FOLLOWED, before=late)
     assert process.wait() == 7
-    assert "rank 0 exited with code 7" in process.stderr
+    assert "worker 0 exited with code 7" in process.stderr

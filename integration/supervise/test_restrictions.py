@@ -53,7 +53,7 @@ def test_signals_ends_and_leftovers_are_handled(start, restriction, request):
     process.send(signal.SIGTERM)
     assert process.wait() == 7
     assert ("asked\n" in process.stdout) == can_leave
-    assert "rankshim: bash exited with code 7" in process.stderr.splitlines()[-1]
+    assert "rankshim: stopped (SIGTERM): bash exited with code 7" in process.stderr.splitlines()[-1]
 
 
 def test_if_no_process_may_be_started_it_is_71_with_one_line(start):

@@ -88,7 +88,7 @@ def test_whatever_is_logged_stdout_has_only_the_commands_output(start, form):
     process = start("sh", "-c", "(true &); kill -HUP $PPID; sleep 10", options=options)
     assert process.wait() == 128 + signal.SIGHUP
     assert process.stdout == ""
-    for words in ("reaped an orphan", "SIGHUP received", "ended by SIGHUP"):
+    for words in ("reaped an orphan", "SIGHUP received", "killed by SIGHUP"):
         assert words in process.stderr
 
 

@@ -157,7 +157,8 @@ def _mark(lanes: Sequence[Lane], first: Report) -> Mark:
     source, rows = lanes[number].source, lanes[number].rows
     row = next((row for row, each in enumerate(rows) if each.is_cause), 0)
     state = source.outcome if isinstance(source, Report) else source.state
-    word = f"was {state}" if state in ("stopped", "not started", "asked to stop", "lost") else "failed"
+    stopped = "stopped" if state == "asked to stop" else state
+    word = f"was {stopped}" if stopped in ("stopped", "not started", "lost") else "failed"
     who = source.name + (f", {rows[row].name}," if row else "")
     what = f"{who} {word} first" if row or len(lanes) > 1 else f"{who} {word}"
     how = ", ".join(filter(None, [rows[row].end if row else "", first.cause.text if first.cause else ""]))

@@ -119,7 +119,7 @@ std::string what_happened(const Culprit& culprit) {
                        in_words(culprit.victims), one ? "it" : "them",
                        one ? "its loop was" : "their loops were");
   if (culprit.cause == Cause::stop_requested)
-    return culprit.signal ? fmt::format(" ({})", signal_name(*culprit.signal)) : "";
+    return culprit.signal ? signal_name(*culprit.signal) : "";
   const std::string who = who_failed(culprit);
   if (who.empty()) return culprit.text;
   const std::string after =
@@ -129,6 +129,8 @@ std::string what_happened(const Culprit& culprit) {
 }
 
 std::string in_words(const Culprit& culprit) {
+  if (culprit.cause == Cause::stop_requested && culprit.signal)
+    return fmt::format("{} was stopped ({})", node_name(culprit.node, culprit.host), what_happened(culprit));
   return fmt::format("{} {}{}", node_name(culprit.node, culprit.host), verb(culprit), what_happened(culprit));
 }
 
