@@ -10,7 +10,7 @@ namespace {
 constexpr int rtmin = 34;  // SIGRTMIN as glibc has it and as people type it
 
 // x86 and Arm share these numbers (asm-generic/signal.h).
-constexpr std::array<std::string_view, first_real_time_signal> names = {
+constexpr std::array<std::string_view, first_real_time_signal> signal_names = {
     "",     "HUP",  "INT",  "QUIT", "ILL",    "TRAP",   "ABRT",  "BUS",  "FPE",  "KILL", "USR1",
     "SEGV", "USR2", "PIPE", "ALRM", "TERM",   "STKFLT", "CHLD",  "CONT", "STOP", "TSTP", "TTIN",
     "TTOU", "URG",  "XCPU", "XFSZ", "VTALRM", "PROF",   "WINCH", "IO",   "PWR",  "SYS"};
@@ -24,7 +24,7 @@ std::string at_distance(const std::string& name, char sign, int distance) {
 
 std::string signal_name(int signal) {
   if (signal > 0 && signal < first_real_time_signal)
-    return "SIG" + std::string(names[static_cast<std::size_t>(signal)]);
+    return "SIG" + std::string(signal_names[static_cast<std::size_t>(signal)]);
   if (signal >= rtmin && signal <= last_signal) return at_distance("SIGRTMIN", '+', signal - rtmin);
   return "signal " + std::to_string(signal);
 }
@@ -34,8 +34,8 @@ std::optional<int> parse_signal(std::string_view text) {
     return *number > 0 && *number <= last_signal ? number : std::nullopt;
   std::string name = upper_case(text);
   if (!name.starts_with("SIG")) name.insert(0, "SIG");
-  for (std::size_t signal = 1; signal < names.size(); ++signal)
-    if (name.compare(3, name.npos, names[signal]) == 0) return static_cast<int>(signal);
+  for (std::size_t signal = 1; signal < signal_names.size(); ++signal)
+    if (name.compare(3, name.npos, signal_names[signal]) == 0) return static_cast<int>(signal);
   for (int signal = rtmin; signal <= last_signal; ++signal)
     if (name == signal_name(signal) || name == at_distance("SIGRTMAX", '-', last_signal - signal))
       return signal;

@@ -92,7 +92,7 @@ std::string Launcher::error_file(const Environment& environment, const OwnFolder
   return folder.has_site ? agent_error_file(environment, folder) : std::string();
 }
 
-std::shared_ptr<supervise::Workers> Launcher::workers(Attempt attempt) const {
+std::shared_ptr<supervise::Workers> Launcher::workers(const Attempt& attempt) const {
   return std::make_shared<Program>(size_of(attempt.topology, attempt.node),
                                    attempt.settings.flag(Option::strict));
 }

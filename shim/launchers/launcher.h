@@ -183,7 +183,7 @@ class Launcher {
     return temporary;
   }
   /// Makes the object that answers the supervisor's questions about the workers. It serves one attempt.
-  [[nodiscard]] virtual std::shared_ptr<supervise::Workers> workers(Attempt attempt) const;
+  [[nodiscard]] virtual std::shared_ptr<supervise::Workers> workers(const Attempt& attempt) const;
 };
 
 /// A fault of an option that this launcher cannot follow.

@@ -118,8 +118,7 @@ std::string what_happened(const Culprit& culprit) {
                        in_words(culprit.ranks), hours_and_minutes(std::chrono::milliseconds(culprit.after)),
                        in_words(culprit.victims), one ? "it" : "them",
                        one ? "its loop was" : "their loops were");
-  if (culprit.cause == Cause::stop_requested)
-    return culprit.signal ? signal_name(*culprit.signal) : "";
+  if (culprit.cause == Cause::stop_requested) return culprit.signal ? signal_name(*culprit.signal) : "";
   const std::string who = who_failed(culprit);
   if (who.empty()) return culprit.text;
   const std::string after =

@@ -75,7 +75,7 @@ Outcome<Job> resolve(const Settings& settings, const std::vector<std::string>& c
 }  // namespace
 
 Outcome<LaunchChoice> choose_launch(const LaunchInput& input,
-                                    std::shared_ptr<const TorchrunCommand> torchrun) {
+                                    const std::shared_ptr<const TorchrunCommand>& torchrun) {
   LaunchChoice choice;
   Faults faults;
   const auto named = find_named(input, torchrun != nullptr, faults);

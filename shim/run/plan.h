@@ -15,7 +15,7 @@ Outcome<Job> resolve_job(const Settings& settings, const std::vector<std::string
 /// Chooses what starts the workers, and everything else that is known before the waiting; pure. `torchrun` is
 /// the command as own_torchrun() has read it.
 Outcome<LaunchChoice> choose_launch(const LaunchInput& input,
-                                    std::shared_ptr<const TorchrunCommand> torchrun);
+                                    const std::shared_ptr<const TorchrunCommand>& torchrun);
 
 /// What is executed for that choice; pure. To be called once, when everything is known.
 LaunchPlan plan_launch(const LaunchChoice& choice, const LaunchInput& input, const KnownAtStart& known);

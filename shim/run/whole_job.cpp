@@ -135,9 +135,10 @@ awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attemp
   const std::string_view must = run.preflight ? "preflight" : job.choice.link_demanded_by;
   StaticNode& node = std::get<StaticNode>(job.topology.part);
   if (node.nodes > link::most_nodes)
-    throw early_end(exit_code::configuration, Cause::configuration, Anchor::nodes_differ,
-                    fmt::format("{}, and at most {} nodes can be linked: correct it, or set RANKSHIM_LINK=off",
-                                in_words(Fact::nnodes, *job.topology.facts[Fact::nnodes]), link::most_nodes));
+    throw early_end(
+        exit_code::configuration, Cause::configuration, Anchor::nodes_differ,
+        fmt::format("{}, and at most {} nodes can be linked: correct it, or set RANKSHIM_LINK=off",
+                    in_words(Fact::nnodes, *job.topology.facts[Fact::nnodes]), link::most_nodes));
   std::shared_ptr<link::Link> link;
   try {
     link = link::Link::make(

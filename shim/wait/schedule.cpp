@@ -33,8 +33,10 @@ Duration Schedule::between_looks(Duration waited, double chance, Duration valid_
   return times(std::max({usual, share(1.5 * of_look), denied}), 0.5 + chance);
 }
 
+/// A few nodes search at once: what comes before is worth a look of its own only if it takes longer than one.
 Duration Schedule::before_first_search(std::size_t names, double chance) const {
-  return times(share(4 * of_look * static_cast<double>(names)), chance);
+  const Duration longest = share(4 * of_look * static_cast<double>(names));
+  return longest < timing_.shortest_interval ? Duration::zero() : times(longest, chance);
 }
 
 Duration Schedule::between_searches(std::size_t names) const {

@@ -70,7 +70,7 @@ std::string NativeLauncher::make_log_folder(const Job& job, const std::string& t
   return make_folder_for_logs(named, native::log_folder_template("", job.topology.facts.text(Fact::run_id)));
 }
 
-std::shared_ptr<supervise::Workers> NativeLauncher::workers(Attempt attempt) const {
+std::shared_ptr<supervise::Workers> NativeLauncher::workers(const Attempt& attempt) const {
   return std::make_shared<native::Workers>(attempt.io, attempt.topology, attempt.settings, attempt.log_folder,
                                            attempt.node, attempt.number);
 }

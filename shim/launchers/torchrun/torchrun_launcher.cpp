@@ -322,10 +322,10 @@ std::string TorchrunLauncher::make_log_folder(const Job& job, const std::string&
   return is_wrapped() && !temporary.empty() ? make_folder_for_logs(temporary + "/logs") : temporary;
 }
 
-std::shared_ptr<supervise::Workers> TorchrunLauncher::workers(Attempt attempt) const {
+std::shared_ptr<supervise::Workers> TorchrunLauncher::workers(const Attempt& attempt) const {
   const Topology& topology = attempt.topology;
   torchrun::AgentPlan plan;
-  plan.log_folder = std::move(attempt.log_folder);
+  plan.log_folder = attempt.log_folder;
   plan.workers = topology.workers();
   if (topology.has_other_nodes()) {
     const Master* master = topology.master();
