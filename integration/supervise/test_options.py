@@ -381,7 +381,7 @@ def test_another_launchers_workers_in_the_same_log_folder_change_nothing(agent, 
     (logs / "another_run" / "attempt_0").mkdir(parents=True)
     go.write_text("on")
     assert process.wait() == 42
-    assert "rank 0 exited with code 42" in process.stderr
+    assert "worker 0 exited with code 42" in process.stderr
 
 
 def test_torchrun_gets_the_grace_and_the_fault_handler_unless_they_are_set(agent):

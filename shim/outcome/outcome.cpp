@@ -35,6 +35,10 @@ std::string who_failed(const Culprit& culprit) {
   return culprit.text.empty() ? "its command" : "";
 }
 
+std::string time_it_ran(const Culprit& culprit) {
+  return hours_and_minutes(std::chrono::milliseconds(culprit.after.value_or(0)));
+}
+
 /// What follows the node's name: "failed: ".
 std::string verb(const Culprit& culprit) {
   switch (culprit.cause) {
@@ -115,14 +119,12 @@ std::string what_happened(const Culprit& culprit) {
   }
   if (culprit.cause == Cause::exited_early)
     return fmt::format("{} exited 0 after {} while {} still waited for {}: {} shorter than theirs",
-                       in_words(culprit.ranks), hours_and_minutes(std::chrono::milliseconds(culprit.after)),
-                       in_words(culprit.victims), one ? "it" : "them",
-                       one ? "its loop was" : "their loops were");
+                       in_words(culprit.ranks), time_it_ran(culprit), in_words(culprit.victims),
+                       one ? "it" : "them", one ? "its loop was" : "their loops were");
   if (culprit.cause == Cause::stop_requested) return culprit.signal ? signal_name(*culprit.signal) : "";
   const std::string who = who_failed(culprit);
   if (who.empty()) return culprit.text;
-  const std::string after =
-      culprit.after == 0 ? "" : " after " + hours_and_minutes(std::chrono::milliseconds(culprit.after));
+  const std::string after = culprit.after ? " after " + time_it_ran(culprit) : "";
   return fmt::format("{} {}{}{}{}", who, end_in_words(culprit.code, culprit.signal), after,
                      culprit.text.empty() ? "" : ": ", culprit.text);
 }

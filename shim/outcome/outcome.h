@@ -74,9 +74,9 @@ struct Culprit {
   std::string host;
   std::string frame;  ///< of an exception, the last of its traceback: "File "/app/train.py", line 7, in main"
   std::string peer;   ///< the address that a victim's exception names; empty if it names none
-  std::vector<RankRange> ranks;    ///< of hang and exited_early: the workers to blame
-  std::vector<RankRange> victims;  ///< and those that waited for them
-  std::uint32_t after = 0;         ///< how long it had run, in ms; 0 if unknown
+  std::vector<RankRange> ranks;        ///< of hang and exited_early: the workers to blame
+  std::vector<RankRange> victims;      ///< and those that waited for them
+  std::optional<std::uint32_t> after;  ///< how long it had run, in ms; nullopt if unknown
 };
 
 /// "node 3 (e, 10.0.0.9)"; what is empty is left out.

@@ -367,7 +367,6 @@ TEST_CASE("a notice to rankshim alone arrives after one to all", "[supervise]") 
     command.signal(SIGUSR2);
     CHECK(command.line() == "heard");  // and the first notice was not passed on
     command.signal(SIGUSR1);
-    command.signal(SIGUSR2);
     CHECK(command.line() == "noted");
     command.signal(SIGTERM);
     CHECK(command.ending().number == 6);
