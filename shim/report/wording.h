@@ -21,13 +21,13 @@ std::string message(const Verdict& verdict);
 /// called when all else is known of it.
 std::string why(const RootCause& root, const Details& details);
 
-/// "3 could not be started: …" of a command that was not started, or whose end the system does not report.
+/// "train.py was not found; …" of a command that was not started, or whose end the system does not report.
 std::string unseen_end(const supervise::ExitRecord& ending, const std::string& program);
 
 /// "exited with code 3", "was killed by SIGKILL because it took longer than 10m", "cannot be started: …".
 std::string hook_end(const supervise::ExitRecord& hook, std::chrono::milliseconds limit);
 
-/// "2 of 3 leftover processes were killed"; empty if there were none.
+/// "2 of 3 leftover processes had to be killed"; empty if there were none.
 std::string leftovers(const supervise::ExitRecord& ending);
 
 /// Adds why the job is not started again.

@@ -346,6 +346,8 @@ awaitable<void> WholeJob::finish(const Run& run, Verdict& verdict, const supervi
   const std::optional<int> signal =
       co_await wait_for_others(run, {verdict.code, ends_of(ending.workers.ends)});
   if (stop_ && !own_stop) add_stop(verdict);
+  // Node 0's word may not have come: this node's own failure is told alike.
+  if (verdict.failed() && verdict.anchor == Anchor::none) verdict.anchor = Anchor::node_failed;
   if (signal) add_signal(run, verdict, *signal);
 }
 
