@@ -112,7 +112,7 @@ def test_nodes_whom_another_jobs_store_answers_find_their_own_node_0(start, clus
     store.kill()
     all_up(nodes)
     for node in nodes:
-        assert "all 3 nodes are here" in node.stderr
+        node.wait_line("all 3 nodes are here", LONG)  # it may be read later than what stdout had after it
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["at first", "in a restart"])
