@@ -90,11 +90,11 @@ def test_a_term_ends_both_nodes_and_leaves_nothing(rankshim, environment, tmp_pa
     """A stand-in for torch that trains for ever."""
     make_torch_stand_in(
         tmp_path / "packages",
-        "import socket, sys, time\n"
+        "import os, socket, sys, time\n"
         "flags = dict(word.split('=') for word in sys.argv if '=' in word)\n"
         "if flags['--node_rank'] == '0':\n"
         "    server = socket.create_server(('127.0.0.1', int(flags['--master_port'])))\n"
-        "print('training', flags['--node_rank'], flush=True)\n"
+        "os.write(1, ('training ' + flags['--node_rank'] + '\\n').encode())  # at once, as rankshim's lines\n"
         "time.sleep(1000)\n")
     environment["PYTHONPATH"] = str(tmp_path / "packages")
     with Process([rankshim, "demo", "--python", "/usr/bin/python3"], environment) as demo:
