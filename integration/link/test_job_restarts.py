@@ -203,7 +203,8 @@ def test_attempts_that_end_soon_are_followed_by_a_pause_for_all_nodes_and_a_stop
     nodes[2].signal(signal.SIGTERM)
     for rank, node in enumerate(nodes):
         assert node.wait(30) == (143 if rank == 2 else 76), node.transcript()
-        assert f"UP {rank} 1 1" in node.stdout and f"UP {rank} 2" not in node.stdout
+        assert f"UP {rank} 2" not in node.stdout
+    assert "UP 1 1 1" in nodes[1].stdout  # which ends each attempt, maybe before the others have printed
 
 
 def test_a_lone_nodes_pause_ends_with_a_stop(rankshim):
