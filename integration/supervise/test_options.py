@@ -290,25 +290,23 @@ sys.exit(child.wait())
 """
 
 
-def test_a_notice_comes_once_through_a_program_that_forwards_signals(start):
-    process = start(sys.executable, "-c", FORWARDS, NOTED)
+def assert_comes_once(number, process):
     process.wait_line("up", stream="stdout")
-    process.send(signal.SIGUSR1)
+    process.send(number)
     process.wait_line("noted", stream="stdout")
     process.send(signal.SIGTERM)
     assert process.wait() == 0
     assert process.stdout.splitlines() == ["up", "noted", "stopped"]
+
+
+def test_a_notice_comes_once_through_a_program_that_forwards_signals(start):
+    assert_comes_once(signal.SIGUSR1, start(sys.executable, "-c", FORWARDS, NOTED))
 
 
 def test_an_int_that_was_inherited_as_ignored_comes_once_through_such_a_program(start):
     handles = NOTED.replace("signal.SIGUSR1", "signal.SIGINT")
     process = start(sys.executable, "-c", FORWARDS, handles, before=["env", "--ignore-signal=INT"])
-    process.wait_line("up", stream="stdout")
-    process.send(signal.SIGINT)
-    process.wait_line("noted", stream="stdout")
-    process.send(signal.SIGTERM)
-    assert process.wait() == 0
-    assert process.stdout.splitlines() == ["up", "noted", "stopped"]
+    assert_comes_once(signal.SIGINT, process)
 
 
 def test_what_handles_the_notice_that_killed_its_launcher_has_the_grace_to_save(start, tmp_path):

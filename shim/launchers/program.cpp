@@ -70,7 +70,7 @@ void Program::look(std::size_t number) {
   if (!record_.trains_alone.empty()) {
     log::warn("{}", record_.trains_alone);
     record_.ended_for_it = strict_;
-    if (strict_) give({.kind = Order::Kind::stop, .why = record_.trains_alone});
+    if (strict_) give({.kind = Order::Kind::stop});
   } else if (number < looks_after.size()) {
     plan(Task::look, started_ + looks_after.at(number), [this, number] { look(number + 1); });
   }

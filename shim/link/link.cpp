@@ -123,7 +123,8 @@ void Link::on_stop(std::function<void(const Stop&)> told) {
 
 void Link::tell_stop() {
   if (!told_ || !stop_) return;
-  if (stop_->culprit.node != options_.self.rank || stop_->is_found()) std::exchange(told_, nullptr)(*stop_);
+  if (stop_->culprit.node != options_.self.rank || is_found(stop_->culprit.cause))
+    std::exchange(told_, nullptr)(*stop_);
 }
 
 }  // namespace rankshim::link

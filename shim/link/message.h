@@ -95,10 +95,6 @@ struct Stop {
   [[nodiscard]] bool drained() const { return culprit.cause == Cause::stop_requested; }
   /// That node went away.
   [[nodiscard]] bool lost() const { return culprit.cause == Cause::node_lost; }
-  /// It did not fail by itself: it is to blame by what all nodes know (outcome/judge.h).
-  [[nodiscard]] bool is_found() const {
-    return culprit.cause == Cause::hang || culprit.cause == Cause::exited_early || lost();
-  }
   /// A worker, or the whole command, failed there.
   [[nodiscard]] bool failed() const { return !drained() && !lost(); }
 };

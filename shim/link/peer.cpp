@@ -70,7 +70,8 @@ class Peer final : public Link {
     Hello hello = options_.self;
     hello.address = connection->local_address();
     if (options_.token) hello.nonce = random_number();
-    const Culprit* const told = first_told(false) != nullptr ? first_told(false) : first_told(true);
+    const Culprit* told = first_told(false);
+    if (told == nullptr) told = first_told(true);
     if (told != nullptr && !launched()) hello.failure = *told;
     const std::string said = to_text(hello);
     connection->send(said);
@@ -308,7 +309,7 @@ class Peer final : public Link {
   [[nodiscard]] const Culprit* first_told(bool stopped) const {
     for (const Message& message : said_)
       if (const auto* failure = std::get_if<Culprit>(&message);
-          failure && Stop{*failure}.drained() == stopped)
+          failure && (failure->cause == Cause::stop_requested) == stopped)
         return failure;
     return nullptr;
   }

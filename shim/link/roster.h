@@ -72,17 +72,16 @@ struct Outgoing {
 ///
 /// The job goes through these states:
 ///
-/// - Hindered: another process has the master's port. Nobody is called missing; nodes come by the second
-/// port.
+/// - Hindered: another process has the master's port. Nobody is called missing, and nodes come by the
+///   second port.
 /// - Meeting: each hello gives a node its place, or is wrong. It ends by launch() when all are here, none is
 ///   wrong, and the pause before another attempt is over; or by a Refuse to all: something is wrong and
 ///   nobody else can come, a node takes no part, or the time is over.
 /// - Running: `go` was sent. It ends by one Stop to all, or by End when all are done.
 /// - Held: a victim has told its failure, and all go on. Another failure, or a node without a connection,
-/// stops
-///   all at once; otherwise all are asked how their workers are, and the judge decides (outcome/judge.h).
-/// - Stopping: the Stop was sent. Only that a node was stopped can still change it: nothing starts
-/// again.
+///   stops all at once; otherwise all are asked how their workers are, and the judge decides
+///   (outcome/judge.h).
+/// - Stopping: the Stop was sent. Only a node that is stopped can still change it: nothing starts again.
 ///
 /// A node goes through these (Node::State):
 ///

@@ -179,6 +179,12 @@ TEST_CASE("of two failures the first that node 0 hears of is the cause, and both
   CHECK(story.roster.nodes()[2].failure->text == "two");
 }
 
+Culprit waited_in_vain() {
+  Culprit victim = lost_peer("");
+  victim.cause = Cause::timed_out;
+  return victim;
+}
+
 TEST_CASE("a worker that only lost its peer is not the cause: another failure is, if one comes in 5 s",
           "[link]") {
   Story story;
@@ -231,9 +237,7 @@ TEST_CASE("a node that ended well before a worker lost its peer is to blame, and
 TEST_CASE("all nodes are asked how their workers are before a victim is named", "[link]") {
   Story story;
   story.all_launch();
-  Culprit victim = lost_peer("");
-  victim.cause = Cause::timed_out;
-  story.say(1, victim);
+  story.say(1, waited_in_vain());
   story.pass(3900ms);
   CHECK_FALSE(story.told<Look>(2));
   story.pass(200ms);
@@ -250,9 +254,7 @@ TEST_CASE("all nodes are asked how their workers are before a victim is named", 
 TEST_CASE("a node that does not answer when it is asked is named, and no victim", "[link]") {
   Story story;
   story.all_launch();
-  Culprit victim = lost_peer("");
-  victim.cause = Cause::timed_out;
-  story.say(1, victim);
+  story.say(1, waited_in_vain());
   story.pass(4s);
   story.say(0, Seen{{{0, 1, 0}, {1, 1, 0}}});
   story.say(1, Seen{{{0, 1, 0}, {1, 1, 0}}});

@@ -41,14 +41,12 @@ struct Evidence {
 ///
 /// - own failure: somebody failed, and not because of a peer. The first of these.
 /// - asleep: connections are gone, and node 0's process did not run. Node 0.
-/// - cut off: there are at least two other nodes, and the connections of all are gone. Node 0, as its
-/// network.
+/// - cut off: at least two other nodes, and the connections of all are gone. Node 0, as its network.
 /// - lost node: a node's connection is gone. The first such node.
 /// - exited early: ranks exited 0 before the first victim failed. These ranks.
 /// - silent node: nodes do not answer, and no more of them than have failed. The first such node.
-/// - still running: ranks still run, no more of them than have failed, and a victim timed out; or one ran
-/// until
-///   its launcher killed it. These ranks.
+/// - still running: ranks still run, or one ran until its launcher killed it; no more than have failed, and
+///   a victim timed out. These ranks.
 /// - first victim: anything else. The first victim, but rather one whose peer is on its own node.
 ///
 /// Pure. nullopt if nobody failed and no node is lost.

@@ -28,6 +28,13 @@ bool is_one(const std::vector<RankRange>& ranges) {
   return ranges.size() == 1 && ranges.front().first == ranges.front().last;
 }
 
+/// The words for one rank, or for several.
+struct NumberWords {
+  std::string_view is, was, it, loop;
+};
+constexpr NumberWords one_rank = {"is", "was", "it", "its loop was"};
+constexpr NumberWords several_ranks = {"are", "were", "them", "their loops were"};
+
 /// Who failed, as the subject of a clause; empty if only the text says it.
 std::string who_failed(const Culprit& culprit) {
   if (culprit.rank) return fmt::format("rank {}", *culprit.rank);
@@ -110,17 +117,14 @@ std::string end_in_words(int code, const std::optional<int>& signal) {
 }
 
 std::string what_happened(const Culprit& culprit) {
-  const bool one = is_one(culprit.ranks);
-  if (culprit.cause == Cause::hang) {
-    // One that its launcher killed was running until then.
-    const std::string_view runs = one ? "is" : "are", ran = one ? "was" : "were";
+  const NumberWords& words = is_one(culprit.ranks) ? one_rank : several_ranks;
+  if (culprit.cause == Cause::hang)  // one that its launcher killed was running until then
     return fmt::format("{} {} still running; {} timed out waiting for {}", in_words(culprit.ranks),
-                       culprit.code == 0 ? runs : ran, in_words(culprit.victims), one ? "it" : "them");
-  }
+                       culprit.code == 0 ? words.is : words.was, in_words(culprit.victims), words.it);
   if (culprit.cause == Cause::exited_early)
     return fmt::format("{} exited 0 after {} while {} still waited for {}: {} shorter than theirs",
-                       in_words(culprit.ranks), time_it_ran(culprit), in_words(culprit.victims),
-                       one ? "it" : "them", one ? "its loop was" : "their loops were");
+                       in_words(culprit.ranks), time_it_ran(culprit), in_words(culprit.victims), words.it,
+                       words.loop);
   if (culprit.cause == Cause::stop_requested) return culprit.signal ? signal_name(*culprit.signal) : "";
   const std::string who = who_failed(culprit);
   if (who.empty()) return culprit.text;

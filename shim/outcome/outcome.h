@@ -36,6 +36,11 @@ std::optional<Cause> cause_named(std::string_view name);
 /// Whether who ended so only suffered from a failure elsewhere.
 constexpr bool is_victim(Cause cause) { return cause == Cause::peer_lost || cause == Cause::timed_out; }
 
+/// Whether who ended so is to blame by what all nodes know (outcome/judge.h), not by a failure of its own.
+constexpr bool is_found(Cause cause) {
+  return cause == Cause::hang || cause == Cause::exited_early || cause == Cause::node_lost;
+}
+
 /// A stop that was requested while the command ran.
 struct StopRequest {
   enum class By : std::uint8_t {

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 #include "base/fault.h"
@@ -100,18 +99,13 @@ json::Object root_json(const ExitReport& report, const RootCause& root) {
   return object;
 }
 
-/// Whether it says only what happened, not that something exited.
-bool has_exit_code(outcome::Cause cause) {
-  using enum outcome::Cause;
-  return cause != stop_requested && cause != node_lost && cause != hang && cause != exited_early;
-}
-
 /// Who is to blame, where that is more than what failed on this node.
 json::Object culprit_json(const outcome::Culprit& culprit) {
   json::Object object;
   object.text("who", "node").text("host", culprit.host).number("node_rank", culprit.node);
   if (culprit.rank) object.number("rank", *culprit.rank);
-  if (has_exit_code(culprit.cause)) object.number("exit_code", culprit.code);
+  const bool has_exited = culprit.cause != outcome::Cause::stop_requested && !is_found(culprit.cause);
+  if (has_exited) object.number("exit_code", culprit.code);
   object.text("reason", what_happened(culprit));
   return object;
 }
@@ -234,12 +228,12 @@ std::string as_json(const ExitReport& report) {
   object.text("outcome", outcome_of(report)).number("exit_code", report.exit_code);
   object.text("verdict", wording::message(*report.verdict));
   object.object("node", node_json(report));
-  const auto& [root, culprit] = std::tie(report.verdict->root, report.verdict->culprit);
+  const Verdict& verdict = *report.verdict;
   std::string cause = "null";
-  if (root)
-    cause = root_json(report, *root).str();
-  else if (culprit)
-    cause = culprit_json(*culprit).str();
+  if (verdict.root)
+    cause = root_json(report, *verdict.root).str();
+  else if (verdict.culprit)
+    cause = culprit_json(*verdict.culprit).str();
   object.raw("root_cause", cause);
   const auto& first = report.past_attempts.empty() ? report.phases : report.past_attempts.front().phases;
   if (!first.empty()) object.text("started", moment(first.front().begin));

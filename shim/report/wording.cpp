@@ -89,10 +89,15 @@ std::string stopped_in_words(const CommandEnd& command) {
   return fmt::format("stopped ({}): {}{}", signal_name(*command.stop), workers, in_words(command));
 }
 
+/// The node is named where there are others.
+std::string in_words(const outcome::Culprit& culprit, const Verdict& verdict) {
+  return verdict.of_several ? outcome::in_words(culprit) : what_happened(culprit);
+}
+
 /// What failed here, and where else to look if this is only a consequence.
 std::string in_words(const RootCause& root, const Verdict& verdict) {
   const outcome::Culprit& culprit = root.culprit;
-  std::string text = verdict.of_several ? outcome::in_words(culprit) : what_happened(culprit);
+  std::string text = in_words(culprit, verdict);
   if (verdict.of_several && !verdict.is_linked && is_victim(culprit.cause))
     text += culprit.peer.empty() ? "; see the other nodes' reports" : "; see that node's report";
   if (root.is_inner && verdict.command->code != culprit.code) text += "; " + in_words(*verdict.command);
@@ -102,7 +107,7 @@ std::string in_words(const RootCause& root, const Verdict& verdict) {
 std::string culprit_in_words(const Verdict& verdict) {
   const outcome::Culprit& culprit = *verdict.culprit;
   std::string text = verdict.stopped_for_culprit ? "stopped: " : "";
-  text += verdict.of_several ? outcome::in_words(culprit) : what_happened(culprit);
+  text += in_words(culprit, verdict);
   for (const outcome::Culprit& other : verdict.others) text += "; " + outcome::in_words(other);
   if (!verdict.stopped_for_culprit && verdict.is_linked && is_victim(culprit.cause))
     text += "; no other node had failed before";

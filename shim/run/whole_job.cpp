@@ -52,12 +52,6 @@ void set_stopped_for(Verdict& verdict, const link::Stop& stop) {
   verdict.root.reset();
 }
 
-/// It did not fail by itself: it is to blame by what all nodes know (outcome/judge.h).
-bool is_found(const Culprit& culprit) {
-  return culprit.cause == Cause::hang || culprit.cause == Cause::exited_early ||
-         culprit.cause == Cause::node_lost;
-}
-
 /// The token of --job-token-file, if there is one.
 Outcome<std::optional<link::Key>> job_token(const Run& run) {
   const std::string file(run.settings.text(Option::job_token_file));
@@ -290,7 +284,7 @@ void WholeJob::begin(const std::shared_ptr<supervise::Workers>& launcher) {
     const auto launcher = watched.lock();
     log::warn("{}; this node {}", in_words(stop.culprit),
               launcher != nullptr ? "is stopped too" : "had ended already");
-    if (launcher != nullptr) launcher->give({.kind = supervise::Order::Kind::stop, .why = {}});
+    if (launcher != nullptr) launcher->give({.kind = supervise::Order::Kind::stop});
   });
   link_->on_look([watched = std::weak_ptr(launcher)] {
     const auto launcher = watched.lock();
@@ -365,7 +359,7 @@ void WholeJob::add_stop(Verdict& verdict) {
   verdict.others = stop_->others;
   verdict.of_several = true;
   if (verdict.anchor == Anchor::none) verdict.anchor = anchor_of(culprit);
-  if (!is_here || !is_found(culprit)) return;
+  if (!is_here || !is_found(culprit.cause)) return;
   // What its workers did is known from the others.
   verdict.cause = culprit.cause;
   verdict.code = culprit.cause == Cause::hang ? exit_code::hang : exit_code::peer;

@@ -23,13 +23,11 @@
 ///
 /// A supervised command is in one of four states:
 ///
-/// - running: the command, or one of its workers, is not reaped yet. Signals are passed on. The first stop,
-/// by
-///   a signal or an order, begins the grace. When one of several workers fails, the others are stopped.
+/// - running: the command, or one of its workers, is not reaped yet. Signals are passed on. The first stop
+///   (a signal or an order) begins the grace. When one of several workers fails, the others are stopped.
 /// - leftovers: the command has ended, and what it started may still run. What handles the notice that ended
 ///   the command has its time to save. Then everything gets TERM, and its grace begins.
-/// - killing: everything gets KILL, and again every 100 ms, because a fork during a walk may have been
-/// missed.
+/// - killing: everything gets KILL, and again every 100 ms, because a walk may have missed a fork.
 /// - finished: nothing is left, or what is left is stuck in the kernel.
 ///
 /// What leads from one to another:
@@ -72,10 +70,10 @@ struct Order {
   enum class Kind : std::uint8_t {
     name_hanging,  ///< log what has not stopped; `why` follows it in the line
     stop,          ///< as if a TERM had come
-    kill,          ///< kill everything
+    kill,          ///< kill everything; `why` begins the line
   };
   Kind kind = Kind::stop;
-  std::string why;
+  std::string why{};  ///< empty for stop
 };
 
 /// Workers is the interface that supervise() asks about the workers of a command. This base class is a
