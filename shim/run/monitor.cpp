@@ -8,7 +8,6 @@
 
 #include <array>
 #include <boost/asio/buffer.hpp>
-#include <tuple>
 
 #include "base/files.h"
 #include "base/json.h"
@@ -112,8 +111,9 @@ void Monitor::look_around() {
 }
 
 void Monitor::open_socket() {
-  const std::string temporary(node_.environment().get("TMPDIR").value_or("/tmp"));
-  remove_folders_of_ended_containers({"/dev/shm", "/tmp", temporary}, node_.host_name());
+  std::vector<std::string> folders = {"/dev/shm", "/tmp"};
+  if (const auto temporary = node_.environment().get("TMPDIR")) folders.emplace_back(*temporary);
+  remove_folders_of_ended_containers(folders, node_.host_name());
   socket_.open(status::socket_folders(settings_.text(Option::run_dir), node_.environment()));
 }
 
@@ -149,7 +149,8 @@ void Monitor::on_command() {
 /// eventfd when the limit is reached and no memory is left, before it kills; a container's cgroup is often
 /// read-only, and then it tells nothing (cgroup-v1/memory.rst, "OOM Control").
 void Monitor::watch_memory() {
-  const auto& [file, control] = std::tie(memory_before_->events, memory_before_->control);
+  const std::string& file = memory_before_->events;
+  const std::string& control = memory_before_->control;
   const bool v2 = control.empty();
   const int descriptor =
       v2 ? inotify_init1(IN_CLOEXEC | IN_NONBLOCK) : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -73,7 +73,7 @@ struct Order {
     kill,          ///< kill everything; `why` begins the line
   };
   Kind kind = Kind::stop;
-  std::string why{};  ///< empty for stop
+  std::string why;  ///< empty for stop
 };
 
 /// Workers is the interface that supervise() asks about the workers of a command. This base class is a
