@@ -95,7 +95,7 @@ int main(int argc, char** argv) {
         "limit) [R40]\n");
   } catch (const std::exception& error) {
     rankshim::log::error("the system refused a resource that supervising a process needs: {}{}",
-                         rankshim::loop::reason(error), rankshim::reference(rankshim::Anchor::system));
+                         rankshim::loop::reason(error), rankshim::reference(rankshim::ErrorCode::system));
   }
   return rankshim::exit_code::system;
 }

@@ -43,12 +43,12 @@ def test_rankshim_has_the_message(parts, literals):
 
 
 def test_each_code_of_an_error_has_one_heading_and_each_heading_its_errors():
-    enumeration = re.search(r"enum class Anchor.*?\{(.*?)\}", (REPOSITORY / "shim/base/fault.h").read_text(), re.S)[1]
+    enumeration = re.search(r"enum class ErrorCode.*?\{(.*?)\}", (REPOSITORY / "shim/base/fault.h").read_text(), re.S)[1]
     known = {name: int(number) for name, number in re.findall(r"(\w+) = (\d+),", enumeration) if name != "none"}
     numbers = [int(number) for number in re.findall(r"^### \[R(\d+)\] ", PAGE, re.M)]
     assert numbers == sorted(known.values()) == list(range(1, len(known) + 1))
     texts = "".join(path.read_text() for path in (REPOSITORY / "shim").rglob("*.cpp") if not path.stem.endswith("_test"))
-    assert [name for name in known if f"Anchor::{name}" not in texts] == []
+    assert [name for name in known if f"ErrorCode::{name}" not in texts] == []
     # What is written where there is no memory, and in Python.
     assert {int(number) for number in re.findall(r" \[R(\d+)\]\W", texts)} == {known["system"]}
     demo = (REPOSITORY / "shim/cli/python/demo.py").read_text()

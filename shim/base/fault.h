@@ -7,9 +7,9 @@
 
 namespace rankshim {
 
-/// Where docs/when-it-fails.md says what to do. Errors that are handled alike have one anchor. A number that
+/// Where docs/when-it-fails.md says what to do. Errors that are handled alike share one code. A number that
 /// a release has printed keeps its meaning; a new one is added at the end.
-enum class Anchor : std::uint8_t {
+enum class ErrorCode : std::uint8_t {
   none = 0,
   command_line = 1,
   value = 2,
@@ -55,19 +55,19 @@ enum class Anchor : std::uint8_t {
 };
 
 /// "R17"; empty for `none`.
-inline std::string code_of(Anchor anchor) {
-  return anchor == Anchor::none ? "" : "R" + std::to_string(static_cast<unsigned>(anchor));
+inline std::string code_of(ErrorCode error_code) {
+  return error_code == ErrorCode::none ? "" : "R" + std::to_string(static_cast<unsigned>(error_code));
 }
 
 /// " [R17]", the end of a line; empty for `none`.
-inline std::string reference(Anchor anchor) {
-  return anchor == Anchor::none ? "" : " [" + code_of(anchor) + "]";
+inline std::string reference(ErrorCode error_code) {
+  return error_code == ErrorCode::none ? "" : " [" + code_of(error_code) + "]";
 }
 
 /// Something wrong that the user can put right. Faults are values: a stage collects all that it finds and
 /// returns them, so that one run shows every mistake.
 struct Fault {
-  Anchor anchor;                   ///< never `none`
+  ErrorCode error_code;                   ///< never `none`
   std::string what;                ///< what is wrong, with the values that show it
   std::vector<std::string> names;  ///< the variables, options, keys or files concerned
   std::string fix;                 ///< what to do, ending with the option or variable that settles it
@@ -82,7 +82,7 @@ using Outcome = std::variant<Value, Faults>;
 
 /// The fault as the one line for stderr: what is wrong, then what to do.
 inline std::string to_line(const Fault& fault) {
-  return fault.what + "; " + fault.fix + reference(fault.anchor);
+  return fault.what + "; " + fault.fix + reference(fault.error_code);
 }
 
 /// rankshim's own exit codes (sysexits.h and the shell's). A command's are its code, or 128 + its signal.

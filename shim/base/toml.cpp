@@ -52,7 +52,7 @@ std::optional<toml::table> TomlDocument::parse(std::string_view document, std::s
 void TomlDocument::fault(std::size_t line, const std::string& what, const std::string& fix) {
   constexpr std::size_t most = 50;  // later faults seldom add anything
   if (faults_.size() == most) return;
-  faults_.push_back({Anchor::profile_file,
+  faults_.push_back({ErrorCode::profile_file,
                      std::string(path_) + ":" + std::to_string(line) + ": " + what,
                      {std::string(path_)},
                      fix});

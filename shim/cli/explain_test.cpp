@@ -17,7 +17,7 @@ TEST_CASE("a shell reads a quoted word back as it was") {
 }
 
 TEST_CASE("faults have a form for programs") {
-  const std::string json = explain::as_json(Faults{{Anchor::value, "X=1 is odd", {"X"}, "unset X"}});
+  const std::string json = explain::as_json(Faults{{ErrorCode::value, "X=1 is odd", {"X"}, "unset X"}});
   CHECK(json::field(json, "errors").value_or("") ==
         R"([{"code":"R2","what":"X=1 is odd","names":["X"],"fix":"unset X"}])");
 }

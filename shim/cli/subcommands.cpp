@@ -202,7 +202,7 @@ std::string as_json(const Faults& faults) {
   std::vector<json::Object> errors;
   for (const Fault& fault : faults)
     errors.push_back(json::Object()
-                         .text("code", code_of(fault.anchor))
+                         .text("code", code_of(fault.error_code))
                          .text("what", fault.what)
                          .texts("names", fault.names)
                          .text("fix", fault.fix));
@@ -228,7 +228,7 @@ Outcome<std::string> environment_file(const EnvironmentChange& change) {
   for (const auto& [name, value] : change.set) {
     if (!is_shell_name(name)) continue;
     if (const std::string_view what = unquotable(value); !what.empty())
-      faults.push_back({Anchor::value,
+      faults.push_back({ErrorCode::value,
                         fmt::format("{}={} has {}, which readers of a .env file understand differently", name,
                                     in_quotes(value), what),
                         {name},
@@ -277,7 +277,7 @@ int print(std::string_view text) {
     const ssize_t written = write(STDOUT_FILENO, text.data(), text.size());
     pollfd ready{STDOUT_FILENO, POLLOUT, 0};
     if (written < 0 && errno != EINTR && (errno != EAGAIN || poll(&ready, 1, -1) < 0)) {
-      log::error("stdout cannot be written: {}{}", std::strerror(errno), reference(Anchor::not_written));
+      log::error("stdout cannot be written: {}{}", std::strerror(errno), reference(ErrorCode::not_written));
       return exit_code::system;
     }
     if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
@@ -385,7 +385,7 @@ int install_binary(const std::string& folder) {
     return print(fmt::format("{} is rankshim " RANKSHIM_VERSION " now\n", in_quotes(target)));
   const int error = errno;
   unlink(temporary.c_str());
-  log::error("cannot create {}: {}{}", target, std::strerror(error), reference(Anchor::not_written));
+  log::error("cannot create {}: {}{}", target, std::strerror(error), reference(ErrorCode::not_written));
   return exit_code::system;
 }
 
@@ -398,7 +398,7 @@ int start_demo(const Settings& settings, const Node& node) {
   const auto found = node.find_program(wanted);
   if (!found) {
     log::error("{} was not found, and the demonstration needs a Python with torch; name it with --python{}",
-               wanted, reference(Anchor::python));
+               wanted, reference(ErrorCode::python));
     return exit_code::configuration;
   }
   const std::string text(demo[0].text);

@@ -21,7 +21,7 @@ std::shared_ptr<const Launcher> no_launcher() { return std::make_shared<Launcher
 
 Faults refused(const Settings& settings, Option option, std::string_view why, std::string fix) {
   const Value& value = *settings[option];
-  return {{option == Option::job_restarts ? Anchor::job_restarts : Anchor::launcher,
+  return {{option == Option::job_restarts ? ErrorCode::job_restarts : ErrorCode::launcher,
            fmt::format("{}={}, but {}", value.detail, value.text, why),
            {value.detail},
            std::move(fix)}};
@@ -106,7 +106,7 @@ std::optional<Fault> check_idle_role(LaunchChoice& choice, const LaunchInput& in
     choice.warnings.push_back(what + ", which does not train; the program runs as it is");
     return std::nullopt;
   }
-  return Fault{Anchor::role, fmt::format("{}, where {} would train alone", what, input.command[0]),
+  return Fault{ErrorCode::role, fmt::format("{}, where {} would train alone", what, input.command[0]),
                idle->names,
                fmt::format("{}, or describe this node with --platform=generic, --nnodes, "
                            "--node-rank and --master-addr (RANKSHIM_PLATFORM, …)",

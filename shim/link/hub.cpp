@@ -92,7 +92,7 @@ class Hub final : public Link {
           roster_.end_meeting({.code = exit_code::unreachable,
                                .sentence = "node 0 cannot listen on " + in_use +
                                            ": end that process, or set RANKSHIM_MASTER_PORT on all nodes",
-                               .anchor = Anchor::nodes_missing});
+                               .error_code = ErrorCode::nodes_missing});
         process();
         due_.signal();
         if (is_over) co_return;

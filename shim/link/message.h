@@ -70,7 +70,7 @@ struct Refuse {
   std::string sentence;
   std::optional<Culprit> culprit;  ///< the node that takes no part, and why (76)
   bool stranger = false;           ///< only this node, which belongs to another job: its node 0 is elsewhere
-  Anchor anchor = Anchor::none;    ///< of a name or an address that cannot be had; not on the wire
+  ErrorCode error_code = ErrorCode::none;    ///< of a name or an address that cannot be had; not on the wire
 };
 inline Refuse no_link(std::string why) { return {.sentence = std::move(why)}; }
 

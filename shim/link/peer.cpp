@@ -252,7 +252,7 @@ class Peer final : public Link {
           co_return handle(
               Refuse{.code = exit_code::unreachable,
                      .sentence = unreachable->what + (not_it_.empty() ? "" : "; before: " + not_it_),
-                     .anchor = unreachable->anchor});
+                     .error_code = unreachable->error_code});
         addresses = std::get<wait::Reached>(found).addresses;
         if (const auto at = std::ranges::find(addresses, stranger_at_); at != addresses.end())
           std::rotate(at, at + 1, addresses.end());  // the last that is tried

@@ -53,7 +53,7 @@ class Timer {
   /// Ends a wait with operation_aborted, and forgets the moment.
   void cancel();
 
-  /// Completes at the moment, or at once if it has passed: a handler gets the error_code alone. That the
+  /// Completes at the moment, or at once if it has passed: a handler gets the error code alone. That the
   /// descriptor is ready is no sign: Asio may take the event of another one, which was closed in the same
   /// moment, for this one's (free_descriptor_state() in epoll_reactor.ipp, while the old state is enqueued).
   template <class Token>

@@ -255,7 +255,7 @@ void Evaluation::add_unreadable(std::string what, std::vector<std::string> names
       ", or describe this node with --platform=generic, --nnodes, --node-rank and --master-addr "
       "(RANKSHIM_PLATFORM, …)";
   context_.unreadable.push_back(
-      {Anchor::document, std::move(what), std::move(names), std::move(fix), is_transient});
+      {ErrorCode::document, std::move(what), std::move(names), std::move(fix), is_transient});
 }
 
 std::vector<std::string> Evaluation::names_like(std::string_view glob) {

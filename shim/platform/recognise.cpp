@@ -202,7 +202,7 @@ void weigh(std::span<const Match> matches, Platform& platform, EvalContext& cont
   if (auto refused = state(winner, winner.refusals, context)) {
     if (refused->fix.empty())
       refused->fix = refused->names.size() == 1 ? "correct " + refused->names[0] : "correct one of them";
-    platform.doubts.push_back({Anchor::platform_state, refused->name + " (" + refused->because + ")",
+    platform.doubts.push_back({ErrorCode::platform_state, refused->name + " (" + refused->because + ")",
                                std::move(refused->names), refused->fix});
   }
   platform.looks_like_several = state(winner, winner.warnings, context);
@@ -241,7 +241,7 @@ std::string PlatformId::name() const {
 std::span<const Profile> builtin_profiles() { return all_profiles; }
 
 Fault unreadable_profile(const std::string& path) {
-  return {Anchor::profile_file,
+  return {ErrorCode::profile_file,
           path + ": cannot be read",
           {path},
           "name a readable file with --profile (RANKSHIM_PROFILE)"};
@@ -254,7 +254,7 @@ Fault unknown_platform(std::span<const Profile> profiles, std::string_view wante
   std::string family;
   for (const std::string_view name : names)
     if (name.starts_with(begin)) family += (family.empty() ? "" : ", ") + std::string(name);
-  return {Anchor::unknown_platform,
+  return {ErrorCode::unknown_platform,
           "there is no platform " + in_quotes(wanted) +
               (family.empty() ? and_nearest(nearest(wanted, names)) : ", only " + family),
           {"--platform"},
@@ -312,7 +312,7 @@ Faults check_profile(const std::string& path, const Node& node) {
     if (std::ranges::any_of(others, [&](const std::string& name) { return glob_match(name, glob); }))
       continue;
     const std::vector<std::string_view> known(others.begin(), others.end());
-    faults.push_back({Anchor::profile_file,
+    faults.push_back({ErrorCode::profile_file,
                       path + ": no profile fits '" + std::string(glob) + "' in 'supersedes'" +
                           and_nearest(nearest(glob, known)),
                       {path},

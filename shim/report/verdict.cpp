@@ -267,10 +267,10 @@ void judge_stop(Verdict& verdict, const ExitRecord& ending, bool launches) {
 }
 
 /// rankshim itself knows why the run ended.
-void give_reason(Verdict& verdict, int code, Cause cause, Anchor anchor, std::string reason) {
+void give_reason(Verdict& verdict, int code, Cause cause, ErrorCode error_code, std::string reason) {
   verdict.code = code;
   verdict.cause = cause;
-  verdict.anchor = anchor;
+  verdict.error_code = error_code;
   verdict.reason = std::move(reason);
   verdict.culprit.reset();
 }
@@ -287,10 +287,10 @@ bool never_met(const ExitRecord& ending, const RootCause& root) {
 void judge_meeting(Verdict& verdict, const ExitRecord& ending, bool launches) {
   const bool gave_up = launches && verdict.root && never_met(ending, *verdict.root);
   if (!ending.workers.unreached.empty())
-    give_reason(verdict, exit_code::unreachable, Cause::unreachable, Anchor::port_closed,
+    give_reason(verdict, exit_code::unreachable, Cause::unreachable, ErrorCode::port_closed,
                 ending.workers.unreached);
   else if (ending.workers.never_met || gave_up)
-    give_reason(verdict, exit_code::unreachable, Cause::unreachable, Anchor::rendezvous,
+    give_reason(verdict, exit_code::unreachable, Cause::unreachable, ErrorCode::rendezvous,
                 "the other nodes did not join in time");
 }
 
@@ -323,8 +323,8 @@ Verdict judge(const ExitRecord& ending, const LaunchChoice& choice, const Launch
   const std::string& program = plan.argv.front();
   Verdict verdict{.code = exit_code_of(ending), .of_several = numbers && numbers->nodes > 1};
   if (ending.kind == ExitRecord::Kind::not_started || ending.kind == ExitRecord::Kind::withheld) {
-    const Anchor anchor = verdict.code == exit_code::system ? Anchor::system : Anchor::none;
-    give_reason(verdict, verdict.code, Cause::system, anchor, wording::unseen_end(ending, program));
+    const ErrorCode error_code = verdict.code == exit_code::system ? ErrorCode::system : ErrorCode::none;
+    give_reason(verdict, verdict.code, Cause::system, error_code, wording::unseen_end(ending, program));
     return verdict;
   }
 
@@ -344,7 +344,7 @@ Verdict judge(const ExitRecord& ending, const LaunchChoice& choice, const Launch
   verdict.trained_alone = ending.workers.trained_alone;
   add_notes(verdict, ending);
   if (ending.workers.ended_for_it)
-    give_reason(verdict, exit_code::configuration, Cause::configuration, Anchor::trains_alone,
+    give_reason(verdict, exit_code::configuration, Cause::configuration, ErrorCode::trains_alone,
                 ending.workers.trains_alone + ", and --strict does not allow that");
   return verdict;
 }

@@ -69,7 +69,7 @@ struct CommandEnd {
 struct Verdict {
   int code = 0;
   outcome::Cause cause = outcome::Cause::none;  ///< of this node's end
-  Anchor anchor = Anchor::none;                 ///< for the end of the last line
+  ErrorCode error_code = ErrorCode::none;                 ///< for the end of the last line
   std::string reason;                 ///< why, where rankshim itself ended the run or could not start it
   std::optional<CommandEnd> command;  ///< nullopt if nothing was started
   std::optional<RootCause> root;      ///< what failed here; if `code` is 0, the command has hidden it

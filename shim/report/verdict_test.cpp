@@ -480,7 +480,7 @@ TEST_CASE("nodes that never came give 75, whichever program gave up", "[verdict]
   killed.workers.unreached = "torchrun could not reach m:1 within 10 s: port closed (connection refused)";
   const Verdict alone = judge(killed, chosen<TorchrunLauncher>(), train, {});
   CHECK(alone.code == 75);
-  CHECK(alone.anchor == Anchor::port_closed);
+  CHECK(alone.error_code == ErrorCode::port_closed);
   CHECK(wording::message(alone) == killed.workers.unreached + " [R28]");
 }
 

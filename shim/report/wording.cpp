@@ -134,7 +134,7 @@ std::string sentence(const Verdict& verdict) {
   return text;
 }
 
-std::string message(const Verdict& verdict) { return sentence(verdict) + reference(verdict.anchor); }
+std::string message(const Verdict& verdict) { return sentence(verdict) + reference(verdict.error_code); }
 
 std::string why(const RootCause& root, const Details& details) {
   const std::optional<int>& signal = root.culprit.signal;

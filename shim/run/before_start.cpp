@@ -97,23 +97,23 @@ EarlyEnd refused(const Faults& faults) {
   log::context().exit_code = exit_code::configuration;
   log::context().cause = word_of_exit_map(Cause::configuration);
   EarlyEnd end =
-      early_end(exit_code::configuration, Cause::configuration, Anchor::none, to_line(faults.front()));
+      early_end(exit_code::configuration, Cause::configuration, ErrorCode::none, to_line(faults.front()));
   end.verdict.faults = faults;
   return end;
 }
 
 EarlyEnd lacks(std::string reason) {
-  return early_end(exit_code::configuration, Cause::configuration, Anchor::python, std::move(reason));
+  return early_end(exit_code::configuration, Cause::configuration, ErrorCode::python, std::move(reason));
 }
 
 }  // namespace
 
-EarlyEnd early_end(int code, Cause cause, Anchor anchor, std::string reason) {
-  return {{.code = code, .cause = cause, .anchor = anchor, .reason = std::move(reason)}};
+EarlyEnd early_end(int code, Cause cause, ErrorCode error_code, std::string reason) {
+  return {{.code = code, .cause = cause, .error_code = error_code, .reason = std::move(reason)}};
 }
 
 EarlyEnd stopped_early(int signal, std::string_view meanwhile) {
-  return early_end(exit_code::signal_base + signal, Cause::stop_requested, Anchor::none,
+  return early_end(exit_code::signal_base + signal, Cause::stop_requested, ErrorCode::none,
                    fmt::format("{} {}; nothing was started", signal_name(signal), meanwhile));
 }
 
@@ -138,7 +138,7 @@ awaitable<void> run_pre_start(const Run& run) {
   if (hook.leftovers != 0)
     log::warn("the processes that the pre-start hook left running were stopped: start them from the command");
   if (const int code = exit_code_of_hook(hook); code != 0)
-    throw early_end(code, Cause::exited, Anchor::none,
+    throw early_end(code, Cause::exited, ErrorCode::none,
                     "the pre-start hook " + wording::hook_end(hook, limit) + "; nothing was started");
 }
 
@@ -156,7 +156,7 @@ awaitable<Job> resolve_when_ready(const Run& run, const std::vector<std::string>
       run.monitor.enter("wait", first.what);
     }
     const auto now = std::chrono::steady_clock::now();
-    if (now >= end) throw early_end(exit_code::unreachable, Cause::unreachable, first.anchor, first.what);
+    if (now >= end) throw early_end(exit_code::unreachable, Cause::unreachable, first.error_code, first.what);
     // No event shows that a file of a ConfigMap was written.
     const supervise::Signal signal = co_await run.signals.next_ending(now + std::chrono::seconds(1));
     if (signal.number == 0) continue;
@@ -226,7 +226,7 @@ awaitable<void> wait_for_master(const Run& run, Topology& topology, wait::Until 
     throw stopped_early(signal->number, "while waiting for the master");
   }
   if (const auto* unreachable = std::get_if<wait::Unreachable>(&first))
-    throw early_end(exit_code::unreachable, Cause::unreachable, unreachable->anchor, unreachable->what);
+    throw early_end(exit_code::unreachable, Cause::unreachable, unreachable->error_code, unreachable->what);
   reached = std::get<wait::Reached>(first);
   // Only now it is known which node hosts an elastic job without ranks.
   auto* elastic = std::get_if<ElasticNode>(&topology.part);

@@ -20,7 +20,7 @@ struct EarlyEnd {
   Verdict verdict;
 };
 
-EarlyEnd early_end(int code, outcome::Cause cause, Anchor anchor, std::string reason);
+EarlyEnd early_end(int code, outcome::Cause cause, ErrorCode error_code, std::string reason);
 
 /// The end by this signal; `meanwhile` is "while waiting for the master".
 EarlyEnd stopped_early(int signal, std::string_view meanwhile);

@@ -314,7 +314,7 @@ awaitable<int> run_stages(const Run& run, const std::vector<std::string>& argume
   FoundTorch torch;
   if (!run.only_wait) {
     if (!job->choice.missing.empty())
-      throw early_end(exit_code::not_found, Cause::system, Anchor::none, job->choice.missing);
+      throw early_end(exit_code::not_found, Cause::system, ErrorCode::none, job->choice.missing);
     torch = co_await check_python(run, *job);
   }
   Common all{.arguments = arguments,
@@ -356,7 +356,7 @@ awaitable<int> run_whole(const Run& run, const std::vector<std::string>& argumen
   } catch (EarlyEnd& thrown) {
     end = std::move(thrown);
   } catch (const boost::system::system_error& error) {
-    end = early_end(exit_code::system, Cause::system, Anchor::system,
+    end = early_end(exit_code::system, Cause::system, ErrorCode::system,
                     fmt::format("the system refused a resource that supervising a process needs: {}",
                                 loop::reason(error)));
   }
@@ -392,7 +392,7 @@ void tell_rejection(const Rejected& rejected, const Node& node) {
                   .monitor = monitor,
                   .preflight = is_preflight};
     loop::block_on(io, tell_rejection_of(run, invocation.arguments,
-                                         early_end(rejected.exit_code, Cause::configuration, Anchor::none,
+                                         early_end(rejected.exit_code, Cause::configuration, ErrorCode::none,
                                                    to_line(rejected.faults.front()))
                                              .verdict));
   } catch (const boost::system::system_error& error) {

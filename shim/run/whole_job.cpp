@@ -35,17 +35,17 @@ std::chrono::milliseconds time_to_come(const Run& run) {
          run.settings.time(Option::grace).value_or(std::chrono::seconds(30));
 }
 
-/// The anchor of an end that a node has caused for all.
-Anchor anchor_of(const Culprit& culprit) {
-  if (culprit.cause == Cause::stop_requested) return Anchor::node_stopped;
-  return culprit.cause == Cause::node_lost ? Anchor::node_lost : Anchor::node_failed;
+/// The error code of an end that a node has caused for all.
+ErrorCode error_code_of(const Culprit& culprit) {
+  if (culprit.cause == Cause::stop_requested) return ErrorCode::node_stopped;
+  return culprit.cause == Cause::node_lost ? ErrorCode::node_lost : ErrorCode::node_failed;
 }
 
 /// This node's end because of another one.
 void set_stopped_for(Verdict& verdict, const link::Stop& stop) {
   verdict.code = exit_code::peer;
   verdict.cause = Cause::peer_lost;
-  verdict.anchor = anchor_of(stop.culprit);
+  verdict.error_code = error_code_of(stop.culprit);
   verdict.culprit = stop.culprit;
   verdict.others = stop.others;
   verdict.of_several = verdict.is_linked = verdict.stopped_for_culprit = true;
@@ -100,13 +100,13 @@ link::Options plan_link(const Run& run, const Job& job, const StaticNode& node,
 /// The end of a meeting that failed after that time.
 EarlyEnd end_of(const link::Refuse& refuse, const Topology& topology, std::chrono::milliseconds time) {
   if (refuse.code == exit_code::peer) {
-    EarlyEnd end = early_end(refuse.code, Cause::peer_lost, Anchor::node_stopped, refuse.sentence);
+    EarlyEnd end = early_end(refuse.code, Cause::peer_lost, ErrorCode::node_stopped, refuse.sentence);
     if (refuse.culprit) set_stopped_for(end.verdict, {.culprit = *refuse.culprit});
     return end;
   }
   const bool late = refuse.code == exit_code::unreachable;
-  if (refuse.anchor != Anchor::none)
-    return early_end(refuse.code, Cause::unreachable, refuse.anchor, refuse.sentence);
+  if (refuse.error_code != ErrorCode::none)
+    return early_end(refuse.code, Cause::unreachable, refuse.error_code, refuse.sentence);
   std::vector<std::string> own;
   for (const Fact fact : {Fact::nnodes, Fact::node_rank, Fact::master_port})
     if (const auto& value = topology.facts[fact]) own.push_back(in_words(fact, *value));
@@ -114,7 +114,7 @@ EarlyEnd end_of(const link::Refuse& refuse, const Topology& topology, std::chron
       late ? fmt::format("; waited {} at {}", format_time(time), topology.master()->text()) : "";
   return early_end(late ? refuse.code : exit_code::configuration,
                    late ? Cause::unreachable : Cause::configuration,
-                   late ? Anchor::nodes_missing : Anchor::nodes_differ,
+                   late ? ErrorCode::nodes_missing : ErrorCode::nodes_differ,
                    fmt::format("{}{}; this node has {}; compare rankshim explain on all nodes",
                                refuse.sentence, where, joined(own)));
 }
@@ -125,12 +125,12 @@ awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attemp
   using namespace boost::asio::experimental::awaitable_operators;
   const auto token = job_token(run);
   if (const auto* faults = std::get_if<Faults>(&token))
-    throw early_end(exit_code::configuration, Cause::configuration, Anchor::none, to_line(faults->front()));
+    throw early_end(exit_code::configuration, Cause::configuration, ErrorCode::none, to_line(faults->front()));
   const std::string_view must = run.preflight ? "preflight" : job.choice.link_demanded_by;
   StaticNode& node = std::get<StaticNode>(job.topology.part);
   if (node.nodes > link::most_nodes)
     throw early_end(
-        exit_code::configuration, Cause::configuration, Anchor::nodes_differ,
+        exit_code::configuration, Cause::configuration, ErrorCode::nodes_differ,
         fmt::format("{}, and at most {} nodes can be linked: correct it, or set RANKSHIM_LINK=off",
                     in_words(Fact::nnodes, *job.topology.facts[Fact::nnodes]), link::most_nodes));
   std::shared_ptr<link::Link> link;
@@ -140,7 +140,7 @@ awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attemp
   } catch (const boost::system::system_error& error) {
     if (!must.empty())
       throw early_end(
-          exit_code::system, Cause::system, Anchor::no_link,
+          exit_code::system, Cause::system, ErrorCode::no_link,
           fmt::format("the system refused what the link of the nodes needs, which {} asks for: {}", must,
                       loop::reason(error)));
     log::warn("the job goes on without a link between its nodes: {}", loop::reason(error));
@@ -170,7 +170,7 @@ awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attemp
   const auto& refuse = std::get<link::Refuse>(met);
   if (refuse.code != 0) throw end_of(refuse, job.topology, time);
   if (!must.empty())
-    throw early_end(exit_code::configuration, Cause::configuration, Anchor::no_link,
+    throw early_end(exit_code::configuration, Cause::configuration, ErrorCode::no_link,
                     fmt::format("the nodes cannot be linked, which {} asks for: {}", must, refuse.sentence));
   log::warn("the job goes on without a link between its nodes: {}; --link on makes this an error",
             refuse.sentence);
@@ -203,7 +203,7 @@ Outcome<link::Key> read_token(const std::string& path) {
   constexpr std::size_t shortest = 16;
   constexpr std::size_t fewest_different = 4;
   const auto fault = [&](const std::string& why) {
-    return Faults{{Anchor::job_token,
+    return Faults{{ErrorCode::job_token,
                    "the job's token cannot be had from the file " + in_quotes(path) + ": " + why,
                    {path},
                    "write a secret of at least 16 bytes into it, the same on all nodes, or leave "
@@ -341,7 +341,7 @@ awaitable<void> WholeJob::finish(const Run& run, Verdict& verdict, const supervi
       co_await wait_for_others(run, {verdict.code, ends_of(ending.workers.ends)});
   if (stop_ && !own_stop) add_stop(verdict);
   // Node 0's word may not have come: this node's own failure is told alike.
-  if (verdict.failed() && verdict.anchor == Anchor::none) verdict.anchor = Anchor::node_failed;
+  if (verdict.failed() && verdict.error_code == ErrorCode::none) verdict.error_code = ErrorCode::node_failed;
   if (signal) add_signal(run, verdict, *signal);
 }
 
@@ -358,7 +358,7 @@ void WholeJob::add_stop(Verdict& verdict) {
   verdict.culprit = culprit;
   verdict.others = stop_->others;
   verdict.of_several = true;
-  if (verdict.anchor == Anchor::none) verdict.anchor = anchor_of(culprit);
+  if (verdict.error_code == ErrorCode::none) verdict.error_code = error_code_of(culprit);
   if (!is_here || !is_found(culprit.cause)) return;
   // What its workers did is known from the others.
   verdict.cause = culprit.cause;
@@ -375,7 +375,7 @@ void WholeJob::add_signal(const Run& run, Verdict& verdict, int signal) {
   run.signals.drop();
   verdict.code = exit_code::signal_base + signal;
   verdict.cause = Cause::stop_requested;
-  verdict.anchor = Anchor::none;
+  verdict.error_code = ErrorCode::none;
   verdict.root.reset();
 }
 

@@ -98,16 +98,16 @@ class Reader {
   }
 
  private:
-  void reject(int code, Anchor anchor, std::string what, std::string name, std::string fix) {
+  void reject(int code, ErrorCode error_code, std::string what, std::string name, std::string fix) {
     if (result_.exit_code == 0 || code == exit_code::usage) result_.exit_code = code;
     std::vector<std::string> names;
     if (!name.empty()) names.push_back(std::move(name));
-    result_.faults.push_back({anchor, std::move(what), std::move(names), std::move(fix)});
+    result_.faults.push_back({error_code, std::move(what), std::move(names), std::move(fix)});
   }
 
   /// Rejects the command line.
   void misuse(std::string what, std::string fix, std::string name = {}) {
-    reject(exit_code::usage, Anchor::command_line, std::move(what), std::move(name), std::move(fix));
+    reject(exit_code::usage, ErrorCode::command_line, std::move(what), std::move(name), std::move(fix));
   }
 
   /// Sets an option unless an earlier source has set it. `source` is the option as it was written, a variable
@@ -121,7 +121,7 @@ class Reader {
     if (extends) text = value->text + between + text;
     auto meaning = parse(option, text);
     if (!meaning)
-      return reject(typed ? exit_code::usage : exit_code::configuration, Anchor::value,
+      return reject(typed ? exit_code::usage : exit_code::configuration, ErrorCode::value,
                     fmt::format("{}={} is not {}", source, in_quotes(text), wanted(option, text)), source,
                     fmt::format("correct{} {}", typed ? "" : " or unset", source));
     if (const bool* truth = std::get_if<bool>(&*meaning)) text = *truth ? "true" : "false";
@@ -202,7 +202,7 @@ class Reader {
       } else if (!is_service_link_name(name)) {
         const std::string_view near = nearest_in(options | std::views::filter(&OptionInfo::has_variable),
                                                  name.substr(variable_prefix.size()));
-        reject(exit_code::configuration, Anchor::unknown_setting,
+        reject(exit_code::configuration, ErrorCode::unknown_setting,
                fmt::format("unknown variable {}{}", in_quotes(name),
                            and_nearest(near.empty() ? "" : variable_name(near))),
                name,
@@ -218,7 +218,7 @@ class Reader {
     const auto read = node_.read(path);
     if (const auto* refusal = std::get_if<Unreadable>(&read)) {
       if (chosen || !refusal->is_absent())
-        reject(refusal->is_for_want() ? exit_code::system : exit_code::configuration, Anchor::config_file,
+        reject(refusal->is_for_want() ? exit_code::system : exit_code::configuration, ErrorCode::config_file,
                fmt::format("the configuration file {} cannot be read ({})", in_quotes(path), refusal->why()),
                chosen ? chosen->detail : path,
                chosen ? fmt::format("correct {}", chosen->detail)
@@ -228,7 +228,7 @@ class Reader {
     Faults faults;
     const auto top = TomlDocument(path, faults).parse(std::get<std::string>(read), largest_file);
     for (const Fault& fault : faults)
-      reject(exit_code::configuration, Anchor::config_file, fault.what, path, fault.fix);
+      reject(exit_code::configuration, ErrorCode::config_file, fault.what, path, fault.fix);
     if (!top) return;
     for (const auto& [key, node] : *top) read_key(path, key.str(), node);
   }
@@ -239,11 +239,11 @@ class Reader {
     const std::string line = fmt::format("{}:{}", path, node.source().begin.line);
     if (option == nullptr || !option->has_key) {
       const std::string_view near = nearest_in(options | std::views::filter(&OptionInfo::has_key), key);
-      reject(exit_code::configuration, Anchor::unknown_setting,
+      reject(exit_code::configuration, ErrorCode::unknown_setting,
              fmt::format("{}: unknown key {}{}", line, in_quotes(key), and_nearest(near)), where,
              fmt::format("correct or remove {} in {}", in_quotes(key), path));
     } else if (const auto text = key_text(*option, node); !text) {
-      reject(exit_code::configuration, Anchor::value,
+      reject(exit_code::configuration, ErrorCode::value,
              fmt::format("{}: {} must be {}", line, key, wanted(*option)), where,
              fmt::format("correct {} in {}", key, path));
     } else if (!text->empty()) {
@@ -294,7 +294,7 @@ class Reader {
       const std::string_view first = for_program ? "json" : formats.substr(0, formats.find('|'));
       format = Setting{{std::string(first), Origin::fallback, ""}, {}};
     } else if (!has_part(formats, format->text, "|")) {
-      reject(exit_code::usage, Anchor::value,
+      reject(exit_code::usage, ErrorCode::value,
              fmt::format("--format={} is not {}", in_quotes(format->text), one_of(formats, format->text)),
              "--format", "correct --format");
     }

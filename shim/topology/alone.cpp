@@ -369,7 +369,7 @@ Findings weigh_signs(const Resolution& r) {
       "{} or with a profile of your own (--profile), or set RANKSHIM_NNODES=1 if it is alone", settle_node);
   const bool is_certain = state || !signs.empty() || !std::ranges::all_of(misses, &NearMiss::is_empty);
   if (r.settings.flag(Option::strict) && is_certain)
-    return {{fault(Anchor::looks_like_several, {std::move(what), std::move(names)}, fix)}, {}};
+    return {{fault(ErrorCode::looks_like_several, {std::move(what), std::move(names)}, fix)}, {}};
   return {{}, {what + "; " + fix}};
 }
 
@@ -428,7 +428,7 @@ Findings weigh_alone(const Resolution& r) {
       return !name.starts_with('/') && !r.node.environment().get(name);
     });
     faults.push_back(
-        fault(Anchor::not_alone, r.said(Fact::nnodes) + ", but " + proof,
+        fault(ErrorCode::not_alone, r.said(Fact::nnodes) + ", but " + proof,
               fmt::format("unset {} if this node is alone, or {}", joined(there, " and "), settle_node)));
   }
   if (faults.empty() && r.faults.empty()) return warn_of_others(r);

@@ -122,11 +122,11 @@ Fault contradiction(const Claim& winner, const Claim& loser) {
   const Phrase mine = said(winner.fact, winner.value), its = said(loser.fact, loser.value);
   if (winner.source == Source::flag) return flag_contradicts(winner.fact, winner.value, its);
   if (loser.source == Source::other)
-    return fault(Anchor::contradiction,
+    return fault(ErrorCode::contradiction,
                  mine + fmt::format(" of {} contradicts ", winner.by) + its + fmt::format(" of {}", loser.by),
                  fmt::format("unset the variables that are not this job's, or {}", settle_node));
   const Phrase what = mine + " contradicts " + its;
-  return fault(Anchor::contradiction, what, correct(what) + ", or " + settle(winner.fact));
+  return fault(ErrorCode::contradiction, what, correct(what) + ", or " + settle(winner.fact));
 }
 
 /// Whether PET_* are a static job's, set by hand beside what a platform says.
@@ -153,10 +153,10 @@ Phrase said(Fact fact, const Value& value) {
   return known;
 }
 
-Fault fault(Anchor anchor, Phrase what, std::string fix) {
+Fault fault(ErrorCode error_code, Phrase what, std::string fix) {
   std::vector<std::string> names;
   for (std::string& name : what.names) add_once(std::move(name), names);
-  return {anchor, std::move(what.text), std::move(names), std::move(fix)};
+  return {error_code, std::move(what.text), std::move(names), std::move(fix)};
 }
 
 std::string correct(const Phrase& what) {
@@ -169,7 +169,7 @@ Fault flag_contradicts(Fact fact, const Value& flag, const Phrase& other) {
   const bool implies = flag.origin == Origin::implied;
   const std::string named = flag.detail.substr(0, flag.detail.find('='));
   return fault(
-      Anchor::contradiction,
+      ErrorCode::contradiction,
       Phrase(implies ? flag.detail : in_words(fact, flag), {named}) + " contradicts " + other,
       fmt::format("take {} out of the command, because rankshim fills in what is missing, or correct "
                   "{}; --launcher=none (RANKSHIM_LAUNCHER) leaves the command as it is",

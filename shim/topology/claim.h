@@ -32,7 +32,7 @@ struct Phrase {
 Phrase said(Fact fact, const Value& value);
 
 /// Every fault of this folder.
-Fault fault(Anchor anchor, Phrase what, std::string fix);
+Fault fault(ErrorCode error_code, Phrase what, std::string fix);
 
 /// The start of a fix: "correct A" where only A is named, else "correct one of them".
 std::string correct(const Phrase& what);

@@ -53,14 +53,14 @@ bool check_nnodes(Resolution& r) {
   const auto [least, most] = min_and_max(r.text(Fact::nnodes));
   const auto min = parse_count(least), max = parse_count(most);
   if (!min || !max || *min == 0 || *max < *min) {
-    r.refuse(Anchor::no_number,
+    r.refuse(ErrorCode::no_number,
              r.said(Fact::nnodes) +
                  (min && max && *min != 0 ? " has MIN above MAX" : " is not a number of nodes, N or MIN:MAX"),
              "correct it, or " + settle(Fact::nnodes));
     return false;
   }
   if (*min < *max && r.text(Fact::rdzv_backend) == "static") {
-    r.refuse(Anchor::contradiction, r.said(Fact::nnodes) + " is a range, but " + r.said(Fact::rdzv_backend),
+    r.refuse(ErrorCode::contradiction, r.said(Fact::nnodes) + " is a range, but " + r.said(Fact::rdzv_backend),
              "set --nnodes (RANKSHIM_NNODES) to one number, or --rdzv-backend=c10d (RANKSHIM_RDZV_BACKEND)");
     return false;
   }
@@ -85,15 +85,15 @@ void complete_nproc(Resolution& r) {
     if (!nproc) warn_of_near_misses(r, Fact::nproc_per_node);
     nproc = visible ? Value{std::to_string(visible->count), Origin::devices, visible->what} : Value{"1"};
   } else if (wanted == "gpu") {
-    r.refuse(Anchor::devices, r.said(Fact::nproc_per_node) + ", but this node has no visible accelerator",
+    r.refuse(ErrorCode::devices, r.said(Fact::nproc_per_node) + ", but this node has no visible accelerator",
              give_devices);
   } else if (number == 0) {
-    r.refuse(Anchor::no_number,
+    r.refuse(ErrorCode::no_number,
              r.said(Fact::nproc_per_node) + " is not a number of workers, auto, gpu or cpu",
              "correct it, or " + settle(Fact::nproc_per_node));
   } else if (visible && number > visible->count) {
     r.refuse(
-        Anchor::devices,
+        ErrorCode::devices,
         r.said(Fact::nproc_per_node) + Phrase(fmt::format(", but only {} accelerators are visible here ({})",
                                                           visible->count, visible->what),
                                               {visible->what}),
@@ -130,7 +130,7 @@ bool lacks_nnodes(Resolution& r) {
     what = std::move(shown);
     what += " is this node's rank, but the number of nodes is unknown";
   }
-  r.refuse(Anchor::nnodes_unknown, what + missing.why, missing.remedy + set_nnodes);
+  r.refuse(ErrorCode::nnodes_unknown, what + missing.why, missing.remedy + set_nnodes);
   return true;
 }
 
@@ -155,7 +155,7 @@ void complete_static(Resolution& r) {
                  {"PET_RDZV_BACKEND"});
       missing.remedy += "set --rdzv-backend (RANKSHIM_RDZV_BACKEND), or ";
     }
-    r.refuse(Anchor::rank_unknown, r.said(Fact::nnodes) + ", but this node's rank is unknown" + missing.why,
+    r.refuse(ErrorCode::rank_unknown, r.said(Fact::nnodes) + ", but this node's rank is unknown" + missing.why,
              missing.remedy +
                  (r.fact(Fact::nnodes)->is_variable(variable_of(Fact::world_size))
                       ? fmt::format("set NNODES and NODE_RANK (0 on the master), or {}", settle_nodes)
@@ -169,7 +169,7 @@ void complete_static(Resolution& r) {
   if (!r.has(Fact::master_addr) && r.platform.command_finds_master) return;
   if (!r.has(Fact::master_addr)) {
     const Missing missing = why_missing(r, Fact::master_addr);
-    return r.refuse(Anchor::master_unknown,
+    return r.refuse(ErrorCode::master_unknown,
                     r.said(Fact::nnodes) + ", but the master's address is unknown" + missing.why,
                     missing.remedy + set_master_addr +
                         (r.is_users(Fact::nnodes) || r.is_flag(Fact::nnodes) ? "" : if_alone));
@@ -214,7 +214,7 @@ void check_elastic_rank(Resolution& r) {
 bool use_endpoint(Resolution& r) {
   const auto [host, port] = split_host_port(r.text(Fact::rdzv_endpoint));
   if (!is_host(host) || (!port.empty() && !is_port(port))) {
-    r.refuse(Anchor::no_host, r.said(Fact::rdzv_endpoint) + " does not name a host as HOST:PORT",
+    r.refuse(ErrorCode::no_host, r.said(Fact::rdzv_endpoint) + " does not name a host as HOST:PORT",
              "correct it to HOST:PORT, or set --rdzv-endpoint (RANKSHIM_RDZV_ENDPOINT)");
     return false;
   }
@@ -232,7 +232,7 @@ void complete_elastic(Resolution& r) {
   if (!r.has(Fact::rdzv_endpoint) && !r.has(Fact::master_addr)) {
     const Missing missing = why_missing(r, Fact::master_addr);
     return r.refuse(
-        Anchor::master_unknown,
+        ErrorCode::master_unknown,
         r.said(Fact::nnodes) +
             Phrase(" is an elastic job, but its rendezvous endpoint is unknown", {"PET_RDZV_ENDPOINT"}) +
             missing.why,
@@ -259,13 +259,13 @@ void check_complete(Resolution& r) {
   for (const Fact needed : {Fact::rank, Fact::world_size, Fact::local_rank}) {
     if (r.known(needed)) continue;
     if (r.has(needed)) {
-      r.refuse(Anchor::no_number, r.said(needed) + " is not a number",
+      r.refuse(ErrorCode::no_number, r.said(needed) + " is not a number",
                fmt::format("correct it, or {}", settle_process));
       continue;
     }
     const Missing missing = why_missing(r, needed);
     r.refuse(
-        Anchor::rank_unknown,
+        ErrorCode::rank_unknown,
         r.recognised() + " has started this process, but " + std::string(name(needed)) + " is unknown" +
             missing.why,
         fmt::format("{}{}{}", missing.remedy,
@@ -298,7 +298,7 @@ void check_enough_processes(Resolution& r) {
                     r.has_own_words()
                         ? "set --platform=generic (RANKSHIM_PLATFORM) if this process is its node's launcher"
                         : settle_nodes);
-  r.refuse(Anchor::contradiction, what, std::move(fix));
+  r.refuse(ErrorCode::contradiction, what, std::move(fix));
 }
 
 /// Checks the number of processes on this node.
@@ -308,7 +308,7 @@ void check_local_size(Resolution& r) {
   const auto contradicts = [&](Fact other, const Phrase& more) {
     if (r.is_users(other)) return;  // a value that the user set needs no warning
     const Phrase what = r.said(Fact::local_world_size) + " contradicts " + r.said(other) + more;
-    r.refuse(Anchor::contradiction, what, correct(what) + ", or " + settle(other));
+    r.refuse(ErrorCode::contradiction, what, correct(what) + ", or " + settle(other));
   };
   const auto nnodes = r.known(Fact::nnodes), nproc = r.known(Fact::nproc_per_node);
   if (nnodes == 1U && local != world) contradicts(Fact::nnodes, " and " + r.said(Fact::world_size));
@@ -321,7 +321,7 @@ void check_numbers_of_process(Resolution& r) {
   if (r.number(Fact::rank) < r.number(Fact::local_rank)) {
     const Phrase what = r.said(Fact::rank) + " is below " + r.said(Fact::local_rank) +
                         ", but a node has no more processes than the job";
-    r.refuse(Anchor::not_below, what,
+    r.refuse(ErrorCode::not_below, what,
              fmt::format("{}, or {}", correct(what), r.has_own_words() ? settle_process : settle_nodes));
   }
   if (r.has(Fact::local_world_size)) check_below(r, Fact::local_rank, Fact::local_world_size, settle_process);
@@ -392,7 +392,7 @@ void complete_node(Resolution& r) {
   complete_nproc(r);
   r.fill(Fact::max_restarts, {"0"});
   if (!r.known(Fact::max_restarts))
-    r.refuse(Anchor::no_number, r.said(Fact::max_restarts) + " is not a number",
+    r.refuse(ErrorCode::no_number, r.said(Fact::max_restarts) + " is not a number",
              "correct it, or " + settle(Fact::max_restarts));
   if (!r.has(Fact::nnodes) && lacks_nnodes(r)) return;
   r.fill(Fact::nnodes, {"1"});
@@ -405,7 +405,7 @@ void complete_process(Resolution& r) {
   check_complete(r);
   if (!r.faults.empty()) return;
   if (has_other_nodes(r))
-    return r.refuse(Anchor::not_alone,
+    return r.refuse(ErrorCode::not_alone,
                     r.said(Fact::nnodes) + ", but " + r.said(Fact::local_world_size) + " is not all of " +
                         r.said(Fact::world_size) + ", so there are other nodes",
                     "start this node's processes alone, or take RANKSHIM_NNODES (--nnodes) out");
@@ -430,7 +430,7 @@ void complete_process(Resolution& r) {
     Missing missing = why_missing(r, Fact::master_addr);
     for (const Fact of_one_node : {Fact::nnodes, Fact::local_world_size})  // there it would not matter
       std::ranges::move(why_missing(r, of_one_node).why.names, std::back_inserter(missing.why.names));
-    return r.refuse(Anchor::master_unknown,
+    return r.refuse(ErrorCode::master_unknown,
                     r.said(Fact::world_size) + ", but the address of rank 0 is unknown" + missing.why,
                     missing.remedy + set_master_addr + (r.is_users(Fact::nnodes) ? "" : if_alone));
   }

@@ -29,8 +29,8 @@ KnownNode known_node(const Facts& facts) {
   return node;
 }
 
-Added added_fault(Anchor anchor, Phrase what, std::string fix) {
-  return {{{fault(anchor, std::move(what), std::move(fix))}, {}}, {}, {}};
+Added added_fault(ErrorCode error_code, Phrase what, std::string fix) {
+  return {{{fault(error_code, std::move(what), std::move(fix))}, {}}, {}, {}};
 }
 
 /// LOCAL_RANK is left out: Ascend's operator writes LOCAL_RANK="0,1,2,3", which is not a mistake.
@@ -38,7 +38,7 @@ Faults faults_of_numbers(const RankVariables& ranks, const Resolution& r) {
   Faults faults;
   for (const Fact fact : facts_of_process)
     if (fact != Fact::local_rank && ranks.text(fact) && !parse_count(*ranks.text(fact)))
-      faults.push_back(fault(Anchor::no_number, r.set(fact) + " is not a number",
+      faults.push_back(fault(ErrorCode::no_number, r.set(fact) + " is not a number",
                              fmt::format("correct or unset {}, or {}", variable_of(fact), settle_nodes)));
   return faults;
 }
@@ -60,7 +60,7 @@ Added taken(const Resolution& r, std::initializer_list<FromVariable> sources) {
 
 Added read_nodes(const Resolution& r) {
   if (r.ranks.world_size == 0U && !r.is_users(Fact::nnodes))
-    return added_fault(Anchor::no_number, r.set(Fact::world_size) + " is not a number of nodes",
+    return added_fault(ErrorCode::no_number, r.set(Fact::world_size) + " is not a number of nodes",
                        fmt::format("correct or unset WORLD_SIZE, or {}", settle_nodes));
   return taken(
       r, {{Fact::nnodes, Fact::world_size, r.ranks.world_size}, {Fact::node_rank, Fact::rank, r.ranks.rank}});
@@ -71,7 +71,7 @@ Added read_first_worker(const Resolution& r) {
   const Number workers = r.known(Fact::nproc_per_node);
   const unsigned per_node = (workers ? workers : r.ranks.local_world_size).value_or(0);
   if (per_node == 0)
-    return added_fault(Anchor::rank_unit,
+    return added_fault(ErrorCode::rank_unit,
                        {"--rank-unit=process, but the number of processes on a node is unknown",
                         {variable_of(Fact::rank), variable_of(Fact::world_size)}},
                        "set --nproc-per-node (RANKSHIM_NPROC_PER_NODE)");
@@ -86,7 +86,7 @@ Added read_first_worker(const Resolution& r) {
                       fmt::format("{} and {} workers per node", variable_of(variable), per_node)});
     else
       added.faults.push_back(fault(
-          Anchor::rank_unit,
+          ErrorCode::rank_unit,
           r.set(variable) + Phrase(fmt::format(" is not a multiple of the {} workers of a node", per_node),
                                    {"NPROC_PER_NODE"}),
           "correct --nproc-per-node (RANKSHIM_NPROC_PER_NODE), or set --rank-unit=node "
@@ -121,7 +121,7 @@ Added refuse_unclear(const Resolution& r) {
     if (r.ranks.text(fact)) all.list(r.set(fact));
   const std::string workers = variable_of(Fact::nproc_per_node);
   if (r.node.environment().get(workers)) all.list(r.variable(workers));
-  return added_fault(Anchor::rank_unit,
+  return added_fault(ErrorCode::rank_unit,
                      "cannot tell whether RANK and WORLD_SIZE count nodes or processes: " + all,
                      fmt::format("{}, or {}", settle_nodes, settle_unit));
 }
@@ -132,7 +132,7 @@ Added contradicts(const Resolution& r, Fact fact, Fact its) {
   if (!r.has(fact)) fact = Fact::nnodes;  // the rank of the only node may be missing
   if (r.is_users(fact) || r.topology.facts[fact]->is_from(variable)) return {};
   return added_fault(
-      Anchor::contradiction, r.said(fact) + " contradicts " + r.set(its),
+      ErrorCode::contradiction, r.said(fact) + " contradicts " + r.set(its),
       r.granularity == Granularity::node
           ? fmt::format("correct or unset {}, or {}", variable, settle_nodes)
           : fmt::format("unset {} if it is left over, or use the platform's value with --platform={} "
@@ -149,7 +149,7 @@ Phrase local_variables(const Resolution& r) {
 
 Added no_process_of_this_node(const Resolution& r) {
   if (r.is_users(Fact::nnodes) || r.is_users(Fact::node_rank)) return {};
-  return added_fault(Anchor::left_over,
+  return added_fault(ErrorCode::left_over,
                      r.set(Fact::rank) + ", " + r.set(Fact::world_size) + " and " + r.set(Fact::local_rank) +
                          " do not number a process of this node (" + node_in_words(r) + ")",
                      fmt::format("unset {} if left over, or {}, or set --rank-unit=process "
@@ -214,7 +214,7 @@ Added become_launcher(const Resolution& r) {
     return {};  // it would differ on other nodes
   if (r.has(Fact::node_rank) && !r.is_users(Fact::node_rank) && r.text(Fact::node_rank) != rank.text)
     return added_fault(
-        Anchor::contradiction,
+        ErrorCode::contradiction,
         r.said(Fact::node_rank) + " contradicts " + r.said(Fact::rank) + ", the one process of its node",
         correct(r.said(Fact::node_rank) + r.said(Fact::rank)) + ", or " + settle(Fact::node_rank));
   Added added;

@@ -82,7 +82,7 @@ struct Resolution {
   /// The platform and why it was recognised: "slurm (SLURM_JOB_ID=7)".
   [[nodiscard]] Phrase recognised() const;
 
-  void refuse(Anchor anchor, Phrase what, std::string fix);
+  void refuse(ErrorCode error_code, Phrase what, std::string fix);
   void add(Findings findings);
   void add(Added added);
   void warn(std::string what) { topology.warnings.push_back(std::move(what)); }

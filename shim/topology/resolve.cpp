@@ -53,9 +53,9 @@ Phrase Resolution::recognised() const {
   return {fmt::format("{} ({})", platform.id.name(), causes.text), std::move(causes.names)};
 }
 
-void Resolution::refuse(Anchor anchor, Phrase what, std::string fix) {
+void Resolution::refuse(ErrorCode error_code, Phrase what, std::string fix) {
   if (std::ranges::find(faults, what.text, &Fault::what) != faults.end()) return;
-  faults.push_back(fault(anchor, std::move(what), std::move(fix)));
+  faults.push_back(fault(error_code, std::move(what), std::move(fix)));
 }
 
 void Resolution::add(Findings findings) {
@@ -88,7 +88,7 @@ Faults faults_of_platform(const Resolution& r) {
   Faults faults;
   if (const auto& pending = r.platform.pending; pending && !r.user_says_alone()) {
     faults.push_back(
-        fault(Anchor::document,
+        fault(ErrorCode::document,
               {fmt::format("{} ({}), so the facts of {} are not complete yet", pending->name,
                            pending->because, r.platform.id.name()),
                pending->names},
@@ -102,7 +102,7 @@ Faults faults_of_platform(const Resolution& r) {
                                   : settle_node;
     if (r.granularity == Granularity::process) settles = settle_process;
     for (const Fault& doubt : r.platform.doubts)
-      faults.push_back(fault(doubt.anchor, {doubt.what, doubt.names}, doubt.fix + ", or " + settles));
+      faults.push_back(fault(doubt.error_code, {doubt.what, doubt.names}, doubt.fix + ", or " + settles));
   }
   return faults;
 }
@@ -182,7 +182,7 @@ void complete_port(Resolution& r, bool names_job) {
       r.fact(Fact::master_port)->text = std::to_string(r.number(Fact::master_port));
       return;
     }
-    return r.refuse(Anchor::no_number, r.said(Fact::master_port) + " is not a port, 1 to 65535",
+    return r.refuse(ErrorCode::no_number, r.said(Fact::master_port) + " is not a port, 1 to 65535",
                     "correct it, or " + settle(Fact::master_port));
   }
   if (!r.topology.is_alone()) warn_of_near_misses(r, Fact::master_port);
@@ -203,7 +203,7 @@ bool refuse_own_endpoint(Resolution& r) {
   const Phrase what = r.said(r.has(place) ? place : Fact::master_addr) +
                       fmt::format(" on node {} is this node itself", r.text(Fact::node_rank));
   if (is_localhost_name(host))
-    r.refuse(Anchor::own_address, what + ", not the master",
+    r.refuse(ErrorCode::own_address, what + ", not the master",
              "take it out of the command, because rankshim fills in what is missing; 127.0.0.1 for a trial "
              "with all "
              "nodes on one machine");
@@ -214,7 +214,7 @@ bool refuse_own_endpoint(Resolution& r) {
 
 void refuse_own_address(Resolution& r) {
   const bool is_process = r.granularity == Granularity::process;
-  r.refuse(Anchor::own_address,
+  r.refuse(ErrorCode::own_address,
            r.said(Fact::master_addr) + fmt::format(" on {} {} is this node itself, not the master",
                                                    is_process ? "rank" : "node",
                                                    r.text(is_process ? Fact::rank : Fact::node_rank)),
@@ -243,7 +243,7 @@ Faults faults_of_quotes(const Resolution& r) {
     const bool is_process = contains(facts_of_process, fact);
     if (is_process ? user_sets_numbers(r) : r.is_users(fact)) continue;
     faults.push_back(rankshim::fault(
-        Anchor::no_number,
+        ErrorCode::no_number,
         {fmt::format("{}={} has quotes in its value: docker run --env-file and Kubernetes keep them", name,
                      in_quotes(value)),
          {name}},
@@ -258,7 +258,7 @@ bool check_master_addr(Resolution& r) {
   auto& master = r.fact(Fact::master_addr)->text;
   master = std::string(without_brackets(master));
   if (is_host(master)) return true;
-  r.refuse(Anchor::no_host, r.said(Fact::master_addr) + " is neither a host name nor an address",
+  r.refuse(ErrorCode::no_host, r.said(Fact::master_addr) + " is neither a host name nor an address",
            fmt::format("correct it (the port is MASTER_PORT's), or {}", settle(Fact::master_addr)));
   return false;
 }
@@ -284,7 +284,7 @@ void check_below(Resolution& r, Fact smaller, Fact larger, std::string_view sett
   if (number && number < limit) return;
   const Phrase what =
       r.said(smaller) + (number ? " is not below " : " is not a number below ") + r.said(larger);
-  r.refuse(Anchor::not_below, what,
+  r.refuse(ErrorCode::not_below, what,
            fmt::format("{}, or {}{}", correct(what), settles,
                        larger == Fact::nnodes && !r.is_users(larger) && !r.is_flag(larger) ? if_alone : ""));
 }

@@ -42,15 +42,15 @@ std::string list(const std::vector<ip::address>& addresses) {
 }
 
 /// What to do about a master that was not reached in time.
-std::string_view what_to_do(Anchor why) {
+std::string_view what_to_do(ErrorCode why) {
   switch (why) {
-    case Anchor::no_such_name:
+    case ErrorCode::no_such_name:
       return "check that node 0's pod is scheduled, and that its subdomain is the name of a headless Service";
-    case Anchor::name_server:
+    case ErrorCode::name_server:
       return "check /etc/resolv.conf, and that the network lets this node reach its name servers";
-    case Anchor::placeholder:
+    case ErrorCode::placeholder:
       return "remove that entry from /etc/hosts, or set MASTER_ADDR to node 0's address";
-    case Anchor::port_closed:
+    case ErrorCode::port_closed:
       return "read node 0's log: its launcher has not started, or has failed";
     default:
       return "check node 0, and network policies and firewalls between the nodes";
@@ -139,15 +139,15 @@ class MasterWait {
 
   [[nodiscard]] Unreachable unreachable() const {
     if (hopeless())
-      return {Anchor::no_host,
+      return {ErrorCode::no_host,
               fmt::format("master {}: '{}' is neither a host name nor an address", name(), master_.host)};
     std::string why = reason();
     if (addresses_.empty() && !is_placeholder())
       why = (ever_resolved_.empty() ? "its name never resolved: "
                                     : fmt::format("its name resolved to {} and is gone: ", ever_resolved_)) +
             resolver_.answer().account();
-    return {anchor(), fmt::format("master {} not reached in {}: {}; {}", name(), short_seconds(since(begin_)),
-                                  why, what_to_do(anchor()))};
+    return {error_code(), fmt::format("master {} not reached in {}: {}; {}", name(), short_seconds(since(begin_)),
+                                  why, what_to_do(error_code()))};
   }
 
  private:
@@ -168,11 +168,11 @@ class MasterWait {
     return literal(master_.host) ? port : "resolves to " + list(addresses_) + ", " + port;
   }
 
-  [[nodiscard]] Anchor anchor() const {
-    if (is_placeholder()) return Anchor::placeholder;
+  [[nodiscard]] ErrorCode error_code() const {
+    if (is_placeholder()) return ErrorCode::placeholder;
     if (addresses_.empty())
-      return is_negative(resolver_.answer().status) ? Anchor::no_such_name : Anchor::name_server;
-    return port_ && port_->state == PortState::closed ? Anchor::port_closed : Anchor::port_silent;
+      return is_negative(resolver_.answer().status) ? ErrorCode::no_such_name : ErrorCode::name_server;
+    return port_ && port_->state == PortState::closed ? ErrorCode::port_closed : ErrorCode::port_silent;
   }
 
   /// The name has only addresses that no other node can have.

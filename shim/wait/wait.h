@@ -48,7 +48,7 @@ struct Reached {
 /// The time was over, or the name can never be valid. `what` is one line for messages: the step that never
 /// succeeded, the queries and their servers, and the last answer.
 struct Unreachable {
-  Anchor anchor = Anchor::none;
+  ErrorCode error_code = ErrorCode::none;
   std::string what;
 };
 

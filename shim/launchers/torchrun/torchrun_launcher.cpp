@@ -74,7 +74,7 @@ Faults check_torchrun_args(const Settings& settings) {
   Faults faults;
   const auto reject = [&](const std::string& what, std::string fix) {
     const std::string& name = settings[Option::torchrun_args]->detail;
-    faults.push_back({Anchor::launcher, fmt::format("{} has {}", name, what), {name}, std::move(fix)});
+    faults.push_back({ErrorCode::launcher, fmt::format("{} has {}", name, what), {name}, std::move(fix)});
   };
   for (const auto& flag : torchrun.flags) {
     const bool is_completed = flag.name == "rdzv_conf" || flag.name == "local_addr";
@@ -201,7 +201,7 @@ Faults TorchrunLauncher::faults(const LaunchInput& input) const {
   if (Faults faults = check_torchrun_args(settings); !faults.empty()) return faults;
   if (command.empty() || is_script(command) || own_) return {};
   const auto& chosen = *settings[Option::launcher];
-  return {{Anchor::launcher,
+  return {{ErrorCode::launcher,
            fmt::format("{}={} starts a script, but {} is a program", chosen.detail, chosen.text, command[0]),
            {chosen.detail},
            "give script.py or -m MODULE, or leave --launcher (RANKSHIM_LAUNCHER) at auto"}};
