@@ -1,9 +1,44 @@
 #include "look/python_stack.h"
 
+#include <optional>
+#include <string_view>
+#include <variant>
+
+#include "base/text.h"
+#include "look/memory.h"
+#include "look/python_frames.h"
+#include "look/python_symbols.h"
+#include "node/process.h"
+
 namespace rankshim::look {
+namespace {
 
-PythonStacks main_stack(pid_t /*pid*/) { return {.unreadable = "this build reads no stacks"}; }
+/// The number that a process has in its own PID namespace, which is that of its main thread too.
+pid_t own_number(pid_t pid) {
+  const std::string status = read_proc(pid, "status").value_or("");
+  const std::string_view numbers = text_after(status, "NSpid:\t");  // since Linux 4.1; from ours to its own
+  const auto last = numbers.rfind('\t');
+  return parse_number<pid_t>(numbers.substr(last == std::string_view::npos ? 0 : last + 1)).value_or(pid);
+}
 
-PythonStacks all_stacks(pid_t pid) { return main_stack(pid); }
+PythonStacks stacks_of(pid_t pid, Threads threads) {
+  std::variant<Memory, std::string> memory = memory_of(pid);
+  if (std::string* why = std::get_if<std::string>(&memory)) return {.unreadable = std::move(*why)};
+  try {
+    auto& readable = std::get<Memory>(memory);
+    const ProgramHeaders program = parse_auxv(read_proc(pid, "auxv").value_or(""));
+    const Python python = find_python(readable, program);
+    return {.threads = read_stacks(readable, python, own_number(pid), threads)};
+  } catch (const Implausible& implausible) {
+    const std::optional<Process> now = read_process(pid);
+    return {.unreadable = now && now->alive() ? implausible.what() : "it has ended"};
+  }
+}
+
+}  // namespace
+
+PythonStacks main_stack(pid_t pid) { return stacks_of(pid, Threads::main); }
+
+PythonStacks all_stacks(pid_t pid) { return stacks_of(pid, Threads::all); }
 
 }  // namespace rankshim::look

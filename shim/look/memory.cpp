@@ -1,0 +1,96 @@
+#include "look/memory.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "node/process.h"
+
+namespace rankshim::look {
+namespace {
+
+/// Why the kernel does not let us read a process's memory, after errno was EACCES or EPERM.
+std::string why_forbidden(pid_t pid) {
+  const auto yama = read_file("/proc/sys/kernel/yama/ptrace_scope");
+  const std::string* scope = std::get_if<std::string>(&yama);
+  // 2 and 3 forbid it to ancestors too: linux:Documentation/admin-guide/LSM/Yama.rst
+  if (scope != nullptr && (scope->starts_with("2") || scope->starts_with("3")))
+    return fmt::format("the kernel forbids it (kernel.yama.ptrace_scope is {})", trimmed(*scope));
+  struct stat status{};
+  const bool is_others =
+      stat(fmt::format("/proc/{}", pid).c_str(), &status) == 0 && status.st_uid != geteuid();
+  if (is_others)
+    return fmt::format("it runs as user {}, and rankshim, as user {}, has no CAP_SYS_PTRACE", status.st_uid,
+                       geteuid());
+  return "the kernel forbids it (no permission to trace it)";
+}
+
+}  // namespace
+
+std::string Memory::bytes(std::uint64_t address, std::size_t size) {
+  std::string all(size, '\0');
+  copy(address, std::as_writable_bytes(std::span(all)));
+  return all;
+}
+
+std::string Memory::text(std::uint64_t address, std::size_t most) {
+  std::string all;
+  while (all.size() < most) {
+    const char next = read<char>(address + all.size());
+    if (next == '\0') break;
+    all += next;
+  }
+  return all;
+}
+
+void Memory::forget() {
+  for (const std::unique_ptr<Kept>& kept : kept_)
+    if (kept) kept->address = 1;
+}
+
+void Memory::copy(std::uint64_t address, std::span<std::byte> into) {
+  bytes_ += into.size();
+  if (bytes_ > most_bytes) throw Implausible("there is too much to read");
+  while (!into.empty()) {
+    const std::size_t from = address % page_size;
+    const std::size_t size = std::min(into.size(), page_size - from);
+    std::memcpy(into.data(), page(address - from).data() + from, size);
+    into = into.subspan(size);
+    address += size;
+  }
+}
+
+const Memory::Page& Memory::page(std::uint64_t address) {
+  std::unique_ptr<Kept>& kept = kept_.at(address / page_size % kept_pages);
+  if (!kept) kept = std::make_unique<Kept>();
+  if (kept->address == address) return kept->page;
+  kept->address = 1;
+  if (++pages_ > most_pages) throw Implausible("there is too much to read");
+  if (!read_page_(address, kept->page)) throw Implausible("a pointer leads nowhere");
+  kept->address = address;
+  return kept->page;
+}
+
+std::variant<Memory, std::string> memory_of(pid_t pid) {
+  const std::string path = fmt::format("/proc/{}/mem", pid);
+  // Reading it waits for a lock, perhaps for ever, that a process which hangs in the kernel can hold.
+  const std::optional<Process> process = read_process(pid);
+  if (!process || !process->alive()) return "it has ended";
+  if (process->state == 'D') return "it waits in the kernel and takes no signals (state D)";
+  const auto file = std::make_shared<UniqueFd>(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file->number() < 0 && (errno == EACCES || errno == EPERM)) return why_forbidden(pid);
+  if (file->number() < 0) return fmt::format("{}: {}", path, std::strerror(errno));
+  return Memory([file](std::uint64_t address, Memory::Page& page) {
+    const ssize_t size = pread(file->number(), page.data(), page.size(), static_cast<off_t>(address));
+    return size == static_cast<ssize_t>(page.size());
+  });
+}
+
+}  // namespace rankshim::look

@@ -1,0 +1,212 @@
+#include "look/python_frames.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "look/python_lines.h"
+#include "look/python_offsets.h"
+#include "look/python_text.h"
+
+namespace rankshim::look {
+namespace {
+
+constexpr unsigned most_attempts = 20;
+constexpr unsigned most_interpreters = 256;
+constexpr std::size_t most_states = 4096;            // of threads
+constexpr std::size_t most_steps = 2 * most_frames;  // from frame to frame; some are none of Python's
+constexpr std::int64_t largest_table = std::int64_t{1} << 20U;
+
+/// A call of a function, as a frame has it.
+struct Call {
+  std::uint64_t frame = 0;
+  std::uint64_t code = 0;
+  std::uint64_t instruction = 0;
+
+  /// The call may have gone on; if the stack did not change otherwise, what was read of it is true.
+  [[nodiscard]] bool is(const Call& other) const { return frame == other.frame && code == other.code; }
+};
+
+class Reader {
+ public:
+  Reader(Memory& memory, const Python& python)
+      : memory_(memory), python_(python), at_(offsets_of(memory, python)) {}
+
+  /// The threads' states, the newest first, which is how Python links them.
+  std::vector<std::uint64_t> threads() {
+    interpreter_ = main_interpreter();
+    std::vector<std::uint64_t> found;
+    std::uint64_t previous = 0;
+    std::uint64_t thread = memory_.pointer(interpreter_ + at_.threads);
+    while (thread != 0 && found.size() < most_states) {
+      check_thread(thread);
+      if (memory_.pointer(thread + at_.previous_thread) != previous)
+        throw Implausible("its list of threads is broken");
+      found.push_back(thread);
+      previous = std::exchange(thread, memory_.pointer(thread + at_.next_thread));
+    }
+    return found;
+  }
+
+  bool is_main(std::uint64_t thread, pid_t main) {
+    if (at_.main_thread == absent) return native_id(thread) == main;
+    return memory_.pointer(thread + at_.thread_id) == memory_.pointer(python_.runtime + at_.main_thread);
+  }
+
+  /// gettid() of the thread; 0 if Python does not know it.
+  pid_t native_id(std::uint64_t thread) {
+    if (at_.native_thread_id == absent) return 0;
+    return static_cast<pid_t>(memory_.pointer(thread + at_.native_thread_id));
+  }
+
+  /// The thread's stack, read in one go: it may have changed meanwhile.
+  std::vector<Call> calls(std::uint64_t thread) {
+    check_thread(thread);
+    std::uint64_t frame = memory_.pointer(thread + at_.frame);
+    if (at_.frame_in_cframe != absent) frame = memory_.pointer(frame + at_.frame_in_cframe);
+    std::vector<Call> calls;
+    for (std::size_t step = 0; frame != 0 && step < most_steps && calls.size() < most_frames; ++step) {
+      if (is_pythons(frame))
+        calls.push_back({.frame = frame, .code = code_of(frame), .instruction = instruction_of(frame)});
+      frame = memory_.pointer(frame + at_.previous_frame);
+    }
+    return calls;
+  }
+
+  outcome::Frame describe(const Call& call) {
+    if (memory_.pointer(call.code + at_.type) != python_.code_type)
+      throw Implausible("a frame has no code (is it a debug build?)");
+    return {.file = read_text(memory_, at_, memory_.pointer(call.code + at_.file)),
+            .line = line_of(call),
+            .function = read_text(memory_, at_, memory_.pointer(call.code + at_.function))};
+  }
+
+ private:
+  std::uint64_t main_interpreter() {
+    std::uint64_t interpreter = memory_.pointer(python_.runtime + at_.interpreters);
+    if (interpreter == 0) throw Implausible("its Python has not begun, or has ended");
+    for (unsigned step = 0; step < most_interpreters; ++step) {
+      const std::uint64_t next = memory_.pointer(interpreter + at_.next_interpreter);
+      if (next == 0) break;
+      interpreter = next;
+    }
+    return interpreter;
+  }
+
+  /// The memory of a thread that has ended is used for something else.
+  void check_thread(std::uint64_t thread) {
+    if (memory_.pointer(thread + at_.interpreter_of_thread) != interpreter_)
+      throw Implausible("its list of threads is broken");
+  }
+
+  /// Whether a frame is a call of a Python function; others only join two calls of the interpreter's loop
+  /// (FRAME_OWNED_BY_CSTACK, FRAME_OWNED_BY_INTERPRETER: cpython:Include/internal/pycore_frame.h).
+  bool is_pythons(std::uint64_t frame) {
+    constexpr unsigned first_other = 3;
+    return at_.owner == absent || memory_.read<std::uint8_t>(frame + at_.owner) < first_other;
+  }
+
+  /// The lowest bits of a _PyStackRef (3.14) are no part of the pointer.
+  std::uint64_t code_of(std::uint64_t frame) { return memory_.pointer(frame + at_.code) & ~std::uint64_t{3}; }
+
+  std::uint64_t instruction_of(std::uint64_t frame) {
+    if (at_.instructions != absent) return memory_.pointer(frame + at_.instruction);
+    return static_cast<std::uint64_t>(memory_.read<std::int32_t>(frame + at_.instruction));
+  }
+
+  unsigned line_of(const Call& call) {
+    const auto first = memory_.read<std::int32_t>(call.code + at_.first_line);
+    const std::int64_t instruction = instruction_number(call);
+    if (instruction < 0) return first > 0 ? static_cast<unsigned>(first) : 0;  // it has not begun
+    const std::uint64_t lines = memory_.pointer(call.code + at_.lines);
+    const auto size = memory_.read<std::int64_t>(lines + at_.size);
+    if (size < 0 || size > largest_table) throw Implausible("a table of lines is too large");
+    const std::string table = memory_.bytes(lines + at_.bytes, static_cast<std::size_t>(size));
+    if (python_.minor < 10) return line_by_lnotab(table, first, instruction);
+    if (python_.minor == 10) return line_by_line_table(table, first, instruction);
+    return line_by_location_table(table, first, instruction);
+  }
+
+  /// Where the call is, in bytes from its function's first instruction; f_lasti of 3.10 counts instructions.
+  std::int64_t instruction_number(const Call& call) {
+    if (at_.instructions == absent)
+      return static_cast<std::int64_t>(call.instruction) * (python_.minor == 10 ? 2 : 1);
+    const auto number = static_cast<std::int64_t>(call.instruction - call.code - at_.instructions);
+    const auto count = memory_.read<std::int64_t>(call.code + at_.size);  // instructions of two bytes
+    if (number < -2 || number / 2 > count) throw Implausible("a frame is in no instruction of its code");
+    return number;
+  }
+
+  Memory& memory_;
+  Python python_;
+  PythonOffsets at_;
+  std::uint64_t interpreter_ = 0;
+};
+
+/// Calls `attempt` until it returns something, or has thrown Implausible too often.
+template <class Attempt>
+auto attempt_often(Memory& memory, Attempt attempt) {
+  for (unsigned left = most_attempts; true; --left) {
+    memory.forget();
+    try {
+      return attempt();
+    } catch (const Implausible&) {
+      if (left == 1) throw;
+    }
+  }
+}
+
+/// Reads a stack until nothing has changed meanwhile.
+std::vector<outcome::Frame> stack_of(Memory& memory, Reader& reader, std::uint64_t thread) {
+  std::vector<outcome::Frame> frames;
+  const auto same = [](const Call& a, const Call& b) { return a.is(b); };
+  for (unsigned attempt = 0; attempt < most_attempts; ++attempt) {
+    const bool is_settled = attempt_often(memory, [&] {
+      const std::vector<Call> calls = reader.calls(thread);
+      std::vector<outcome::Frame> found;
+      found.reserve(calls.size());
+      for (const Call& call : calls) found.push_back(reader.describe(call));
+      frames = std::move(found);
+      memory.forget();
+      return std::ranges::equal(calls, reader.calls(thread), same);
+    });
+    if (is_settled) break;
+  }
+  return frames;
+}
+
+}  // namespace
+
+std::vector<PythonThread> read_stacks(Memory& memory, const Python& python, pid_t main, Threads threads) {
+  Reader reader(memory, python);
+  const std::vector<std::uint64_t> states = attempt_often(memory, [&] {
+    std::vector<std::uint64_t> found = reader.threads();
+    std::ranges::reverse(found);
+    const auto first =
+        std::ranges::find_if(found, [&](std::uint64_t thread) { return reader.is_main(thread, main); });
+    if (first == found.end()) throw Implausible("its main thread does not run Python");
+    std::rotate(found.begin(), first, first + 1);
+    if (threads == Threads::main) found.resize(1);
+    return found;
+  });
+  std::vector<PythonThread> stacks;
+  for (const std::uint64_t state : states) {
+    const bool is_main = state == states.front();
+    if (stacks.size() == most_threads) break;
+    try {
+      std::vector<outcome::Frame> frames = stack_of(memory, reader, state);
+      if (frames.empty() && is_main) throw Implausible("its main thread is in no Python code");
+      if (frames.empty()) continue;
+      stacks.push_back({.id = is_main ? main : reader.native_id(state), .frames = std::move(frames)});
+    } catch (const Implausible&) {
+      if (is_main) throw;  // another one has ended meanwhile
+    }
+  }
+  return stacks;
+}
+
+}  // namespace rankshim::look
