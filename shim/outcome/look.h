@@ -11,15 +11,6 @@
 /// 0, and outcome/hang.h decides who hangs.
 namespace rankshim::outcome {
 
-/// Where a thread of a Python program is.
-struct Frame {
-  std::string file;   ///< as Python has it: "/app/train.py"
-  unsigned line = 0;  ///< 0 if it is unknown
-  std::string function;
-
-  bool operator==(const Frame&) const = default;
-};
-
 /// How far a worker has come in one of torch's process groups. torch counts a group's collectives from 1.
 struct GroupProgress {
   std::string name;         ///< torch's, equal on all members and different for each group: "0"

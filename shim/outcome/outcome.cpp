@@ -29,6 +29,10 @@ bool is_one(const std::vector<RankRange>& ranges) {
 }
 
 /// The words for one rank, or for several.
+constexpr auto kind_names =
+    std::to_array<std::string_view>({"missing", "ended", "stopped", "mismatch", "order", "nobody_missing",
+                                     "elsewhere", "store", "outlier", "undecided"});
+
 struct NumberWords {
   std::string_view is, was, it, loop;
 };
@@ -42,8 +46,103 @@ std::string who_failed(const Culprit& culprit) {
   return culprit.text.empty() ? "its command" : "";
 }
 
-std::string time_it_ran(const Culprit& culprit) {
-  return hours_and_minutes(std::chrono::milliseconds(culprit.after.value_or(0)));
+// ---- a hang ----
+
+/// Without a look: one that its launcher killed was running until then.
+std::string still_runs(const Culprit& culprit) {
+  const NumberWords& words = is_one(culprit.ranks) ? one_rank : several_ranks;
+  return fmt::format("{} {} still running; {} timed out waiting for {}", in_words(culprit.ranks),
+                     culprit.code == 0 ? words.is : words.was, in_words(culprit.victims), words.it);
+}
+
+std::string time_in_words(std::uint32_t milliseconds) {
+  return hours_and_minutes(std::chrono::milliseconds(milliseconds));
+}
+
+/// "train.py:16".
+std::string file_and_line(const Frame& frame) {
+  return fmt::format("{}:{}", std::string_view(frame.file).substr(frame.file.rfind('/') + 1), frame.line);
+}
+
+/// "load_batch (train.py:16)", "train.py:26" outside a function; empty if it is not known.
+std::string line_in_words(const Frame& frame) {
+  if (frame.file.empty()) return "";
+  const bool in_function = !frame.function.empty() && frame.function != "<module>";
+  return in_function ? fmt::format("{} ({})", frame.function, file_and_line(frame)) : file_and_line(frame);
+}
+
+/// "all_reduce (train.py:37)": the operation, or the call, and the line from which it was called; empty if
+/// nothing is known.
+std::string collective_in_words(const std::string& operation, const Place& place) {
+  const std::string& what = operation.empty() ? place.call : operation;
+  if (what.empty()) return line_in_words(place.line);
+  return place.line.file.empty() ? what : fmt::format("{} ({})", what, file_and_line(place.line));
+}
+
+/// " (number 21 of default_pg)"; empty if it is not known.
+std::string number_in_words(const Hang& hang) {
+  return hang.number == 0 ? "" : fmt::format(" (number {} of {})", hang.number, hang.group);
+}
+
+/// "ranks 0 and 2 waited 15 min for it in all_reduce (train.py:37)".
+std::string wait_in_words(const Culprit& culprit, const Hang& hang) {
+  const NumberWords& words = is_one(culprit.ranks) ? one_rank : several_ranks;
+  const std::string where = collective_in_words(hang.operation, hang.waits_at);
+  const std::string how =
+      hang.stalled ? "waited " + time_in_words(*hang.stalled) + " for" : "timed out waiting for";
+  return fmt::format("{} {} {}{}{}", in_words(culprit.victims), how, words.it, where.empty() ? "" : " in ",
+                     where);
+}
+
+/// "all 16 ranks wait in …" and the like, where nobody is to blame.
+std::string all_in_words(const Culprit& culprit, const Hang& hang) {
+  const std::string ranks = in_words(culprit.victims);
+  const std::string where = collective_in_words(hang.operation, hang.waits_at);
+  const std::string time = hang.stalled ? " for " + time_in_words(*hang.stalled) : "";
+  switch (hang.kind) {
+    case HangKind::order:
+      return fmt::format(
+          "{} have waited{} for each other in a circle: they enter the collectives of their process groups "
+          "in "
+          "different orders; the first of them is in {}",
+          ranks, time, where);
+    case HangKind::nobody_missing:
+      return fmt::format(
+          "{} have waited{} in {}{}, and no rank is missing: a GPU or the network stands still", ranks, time,
+          where, number_in_words(hang));
+    case HangKind::elsewhere:
+      return fmt::format(
+          "{} have waited{} in {}{} for ranks on other nodes, which only linked nodes can see (--link)",
+          ranks, time, where, number_in_words(hang));
+    case HangKind::store:
+      return fmt::format("{} have waited{} in {}, in no collective: torch's store on node 0 does not answer",
+                         ranks, time, where);
+    default:
+      return fmt::format("no collective of {} has ended{}, and their stacks do not show who is to blame",
+                         ranks, time);
+  }
+}
+
+std::string hang_in_words(const Culprit& culprit, const Hang& hang) {
+  const NumberWords& words = is_one(culprit.ranks) ? one_rank : several_ranks;
+  const std::string ranks = in_words(culprit.ranks);
+  const std::string is = std::string(culprit.code == 0 ? words.is : words.was);
+  switch (hang.kind) {
+    case HangKind::missing:
+    case HangKind::stopped:
+    case HangKind::outlier:
+      return fmt::format("{} {} {}; {}", ranks, is, in_words(hang.place), wait_in_words(culprit, hang));
+    case HangKind::ended:
+      return fmt::format("{} exited 0 while {}: {} shorter than theirs", ranks, wait_in_words(culprit, hang),
+                         words.loop);
+    case HangKind::mismatch:
+      return fmt::format("the ranks' collectives do not match{}: {} {} in {}{}{}", number_in_words(hang),
+                         ranks, is, collective_in_words(hang.other_operation, hang.place),
+                         culprit.victims.empty() ? " and " : ", and " + in_words(culprit.victims) + " in ",
+                         collective_in_words(hang.operation, hang.waits_at));
+    default:
+      return all_in_words(culprit, hang);
+  }
 }
 
 /// What follows the node's name: "failed: ".
@@ -74,6 +173,14 @@ std::optional<Cause> cause_named(std::string_view name) {
   const auto found = std::ranges::find(cause_names, name);
   if (found == cause_names.end()) return std::nullopt;
   return static_cast<Cause>(found - cause_names.begin());
+}
+
+std::string_view name(HangKind kind) { return kind_names.at(static_cast<std::size_t>(kind)); }
+
+std::optional<HangKind> hang_kind_named(std::string_view name) {
+  const auto found = std::ranges::find(kind_names, name);
+  if (found == kind_names.end()) return std::nullopt;
+  return static_cast<HangKind>(found - kind_names.begin());
 }
 
 std::vector<RankRange> to_ranges(std::vector<unsigned> ranks) {
@@ -116,24 +223,38 @@ std::string end_in_words(int code, const std::optional<int>& signal) {
   return signal ? "was killed by " + signal_name(*signal) : fmt::format("exited with code {}", code);
 }
 
+std::string in_words(const Place& place) {
+  std::vector<std::string> parts;
+  const std::string line = line_in_words(place.line);
+  const bool is_stopped = place.state == 'T' || place.state == 't';
+  if (is_stopped) parts.emplace_back("stopped by a signal or a debugger");
+  if (!line.empty())
+    parts.push_back("in " + line + (place.call.empty() ? "" : ", which called " + place.call));
+  if (!place.answers && !is_stopped && !line.empty()) parts.emplace_back("in a C call that holds the GIL");
+  if (!place.kernel.empty() && !is_stopped) parts.push_back("in the kernel's " + place.kernel);
+  if (!place.below.empty()) parts.push_back("above " + place.below);
+  if (place.works == true) parts.emplace_back("and works");
+  return parts.empty() ? "still running" : joined(parts);
+}
+
 std::string what_happened(const Culprit& culprit) {
   const NumberWords& words = is_one(culprit.ranks) ? one_rank : several_ranks;
-  if (culprit.cause == Cause::hang)  // one that its launcher killed was running until then
-    return fmt::format("{} {} still running; {} timed out waiting for {}", in_words(culprit.ranks),
-                       culprit.code == 0 ? words.is : words.was, in_words(culprit.victims), words.it);
+  if (culprit.cause == Cause::hang)
+    return culprit.hang ? hang_in_words(culprit, *culprit.hang) : still_runs(culprit);
   if (culprit.cause == Cause::exited_early)
     return fmt::format("{} exited 0 after {} while {} still waited for {}: {} shorter than theirs",
-                       in_words(culprit.ranks), time_it_ran(culprit), in_words(culprit.victims), words.it,
-                       words.loop);
+                       in_words(culprit.ranks), time_in_words(culprit.after.value_or(0)),
+                       in_words(culprit.victims), words.it, words.loop);
   if (culprit.cause == Cause::stop_requested) return culprit.signal ? signal_name(*culprit.signal) : "";
   const std::string who = who_failed(culprit);
   if (who.empty()) return culprit.text;
-  const std::string after = culprit.after ? " after " + time_it_ran(culprit) : "";
+  const std::string after = culprit.after ? " after " + time_in_words(culprit.after.value_or(0)) : "";
   return fmt::format("{} {}{}{}{}", who, end_in_words(culprit.code, culprit.signal), after,
                      culprit.text.empty() ? "" : ": ", culprit.text);
 }
 
 std::string in_words(const Culprit& culprit) {
+  if (is_of_all(culprit)) return "the job hung: " + what_happened(culprit);
   if (culprit.cause == Cause::stop_requested && culprit.signal)
     return fmt::format("{} was stopped ({})", node_name(culprit.node, culprit.host), what_happened(culprit));
   return fmt::format("{} {}{}", node_name(culprit.node, culprit.host), verb(culprit), what_happened(culprit));

@@ -66,6 +66,61 @@ std::vector<RankRange> to_ranges(std::vector<unsigned> ranks);
 /// "rank 1", "ranks 0 and 2-15", "ranks 0, 2, 4, 6, 8, 10, 12, 14 and more".
 std::string in_words(const std::vector<RankRange>& ranges);
 
+/// Where a thread of a Python program is.
+struct Frame {
+  std::string file;   ///< as Python has it: "/app/train.py"
+  unsigned line = 0;  ///< 0 if it is unknown
+  std::string function;
+
+  bool operator==(const Frame&) const = default;
+};
+
+/// How a job hangs.
+enum class HangKind : std::uint8_t {
+  missing,   ///< ranks have not entered a collective in which others wait
+  ended,     ///< the same, and these ranks have exited 0
+  stopped,   ///< ranks are stopped (SIGSTOP, a debugger), or wait in the kernel without an end (state D)
+  mismatch,  ///< all have entered it, and not all the same one
+  order,     ///< the ranks wait for each other in a circle: they enter the groups' collectives in
+             ///< different orders
+  nobody_missing,  ///< all have entered the same one: a GPU or the network stands still
+  elsewhere,       ///< all that can be seen have entered it, and not all members can be seen
+  store,           ///< all wait for torch's store, which is on node 0
+  outlier,         ///< no numbers: a few ranks are elsewhere than all others
+  undecided,       ///< no numbers, and no few ranks that differ from all others
+};
+
+/// "missing".
+std::string_view name(HangKind kind);
+/// The kind with that name; nullopt if there is none.
+std::optional<HangKind> hang_kind_named(std::string_view name);
+
+/// What ranks do, as far as one line can say it.
+struct Place {
+  Frame line;           ///< the innermost of the user's own code; without a file if it is not known
+  std::string call;     ///< the library's function that this line has called: "all_reduce"; may be empty
+  char state = '?';     ///< as in WorkerLook
+  std::string kernel;   ///< as in WorkerLook
+  bool answers = true;  ///< its Python answers; if not, a C call holds its lock, or it is stopped
+  std::optional<bool> works;  ///< as in WorkerLook
+  std::string below;          ///< as in WorkerLook
+
+  bool operator==(const Place&) const = default;
+};
+
+/// What is known of a hang besides the ranks.
+struct Hang {
+  HangKind kind = HangKind::undecided;
+  Place place;                  ///< of the first of those to blame
+  Place waits_at;               ///< of the first that waits
+  std::string group;            ///< the process group in which they wait; empty if it is not known
+  std::uint64_t number = 0;     ///< of the collective in that group; 0: unknown
+  std::string operation;        ///< in which they wait: "all_reduce"; empty if it is not known
+  std::string other_operation;  ///< of mismatch: in which those to blame are
+  std::optional<std::uint32_t>
+      stalled;  ///< for how long no collective has ended, in ms; nullopt: a timeout shows it
+};
+
 /// Who is to blame, and how it ended; also any failure before it is known whether that is the culprit. A node
 /// sets what it knows of its own failure, node 0 sets `node` and `host`.
 struct Culprit {
@@ -82,13 +137,22 @@ struct Culprit {
   std::vector<RankRange> ranks;        ///< of hang and exited_early: the workers to blame
   std::vector<RankRange> victims;      ///< and those that waited for them
   std::optional<std::uint32_t> after;  ///< how long it had run, in ms; nullopt if unknown
+  std::optional<Hang> hang;            ///< of a hang at which somebody has looked
 };
+
+/// Whether all ranks hang, and none of them is to blame.
+inline bool is_of_all(const Culprit& culprit) {
+  return culprit.cause == Cause::hang && culprit.ranks.empty();
+}
 
 /// "node 3 (e, 10.0.0.9)"; what is empty is left out.
 std::string node_name(unsigned rank, std::string_view host, std::string_view address = {});
 
 /// "exited with code 3", "was killed by SIGKILL".
 std::string end_in_words(int code, const std::optional<int>& signal);
+
+/// "in load_batch (train.py:16), which called __next__, above python3 (pid 81): S, hrtimer_nanosleep".
+std::string in_words(const Place& place);
 
 /// What happened, without the node: "rank 17 was killed by SIGKILL: out of memory", "rank 1 is still running;
 /// ranks 0 and 2 timed out waiting for it".

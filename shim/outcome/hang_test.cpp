@@ -1,0 +1,236 @@
+#include "outcome/hang.h"
+
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <utility>
+
+namespace rankshim::outcome {
+namespace {
+
+const Frame all_reduce{"/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", 2810,
+                       "all_reduce"};
+const Frame broadcast{"/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", 2520,
+                      "broadcast"};
+const Frame wrapper{"/venv/lib/python3.11/site-packages/torch/distributed/c10d_logger.py", 81, "wrapper"};
+
+Frame line(unsigned number, const std::string& function = "<module>") {
+  return {"/app/train.py", number, function};
+}
+
+/// A rank in the group of all `world` ranks.
+WorkerLook rank(unsigned rank, unsigned world, std::uint64_t entered, std::uint64_t ended,
+                const std::vector<Frame>& stack, const std::string& operation = "all_reduce") {
+  return {.rank = rank,
+          .state = 'S',
+          .answers = true,
+          .stack = stack,
+          .groups = {{.name = "0",
+                      .description = "default_pg",
+                      .members = {{0, world - 1}},
+                      .entered = entered,
+                      .ended = ended,
+                      .operation = operation}}};
+}
+WorkerLook waiting(unsigned number, unsigned world = 3) {
+  return rank(number, world, 21, 20, {all_reduce, wrapper, line(37)});
+}
+WorkerLook without_answer(WorkerLook look) {
+  look.answers = false;
+  look.groups.clear();
+  return look;
+}
+WorkerLook in_state(WorkerLook look, char state, std::string kernel = "") {
+  look.state = state;
+  look.kernel = std::move(kernel);
+  return look;
+}
+/// In the two groups of a rank of a job of two by two.
+WorkerLook in_grid(unsigned rank, std::pair<unsigned, unsigned> tp, std::pair<unsigned, unsigned> dp,
+                   unsigned line_number) {
+  const auto group = [](const std::string& name, RankRange a, RankRange b,
+                        std::pair<unsigned, unsigned> numbers) {
+    return GroupProgress{.name = name,
+                         .description = name.substr(0, 2),
+                         .members = {a, b},
+                         .entered = numbers.first,
+                         .ended = numbers.second,
+                         .operation = numbers.first > numbers.second ? "all_reduce" : "broadcast"};
+  };
+  const unsigned row = rank / 2 * 2, column = rank % 2;
+  return {.rank = rank,
+          .state = 'S',
+          .answers = true,
+          .stack = {line(line_number, "step")},
+          .groups = {group("tp" + std::to_string(row), {row, row}, {row + 1, row + 1}, tp),
+                     group("dp" + std::to_string(column), {column, column}, {column + 2, column + 2}, dp)}};
+}
+
+struct Case {
+  std::string name;
+  std::vector<WorkerLook> looks;
+  std::vector<unsigned> ended;
+  std::string sentence;  ///< empty: nobody hangs
+};
+
+std::vector<Case> cases() {
+  const Frame next{"/venv/lib/python3.11/site-packages/torch/utils/data/dataloader.py", 733, "__next__"};
+  const Frame new_group{"/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", 5000,
+                        "new_group"};
+  WorkerLook loads = rank(1, 3, 20, 20, {next, line(16, "load_batch"), line(35)});
+  loads.below = "python3 (pid 81): S, hrtimer_nanosleep";
+  WorkerLook validates = rank(0, 3, 20, 20, {line(20, "validate"), line(40)});
+  validates.works = true;
+  return {
+      {"A: a rank sleeps",
+       {waiting(0), rank(1, 3, 20, 20, {line(26)}), waiting(2)},
+       {},
+       "node 0 hung: rank 1 is in train.py:26; ranks 0 and 2 timed out waiting for it in all_reduce "
+       "(train.py:37)"},
+      {"B: a data loader hangs",
+       {waiting(0), loads, waiting(2)},
+       {},
+       "node 0 hung: rank 1 is in load_batch (train.py:16), which called __next__, above python3 (pid 81): "
+       "S, "
+       "hrtimer_nanosleep; ranks 0 and 2 timed out waiting for it in all_reduce (train.py:37)"},
+      {"C: a rank is stopped",
+       {waiting(0), in_state(without_answer(rank(1, 3, 0, 0, {line(27)})), 'T', "do_signal_stop"),
+        waiting(2)},
+       {},
+       "node 0 hung: rank 1 is stopped by a signal or a debugger, in train.py:27; ranks 0 and 2 timed out "
+       "waiting for it in all_reduce (train.py:37)"},
+      {"D: a rank is in another collective",
+       {waiting(0), rank(1, 3, 21, 20, {broadcast, line(36)}, "broadcast"), waiting(2)},
+       {},
+       "node 0 hung: the ranks' collectives do not match (number 21 of default_pg): rank 1 is in broadcast "
+       "(train.py:36), and ranks 0 and 2 in all_reduce (train.py:37)"},
+      {"D with two ranks: both",
+       {waiting(0, 2), rank(1, 2, 21, 20, {broadcast, line(36)}, "broadcast")},
+       {},
+       "node 0 hung: the ranks' collectives do not match (number 21 of default_pg): ranks 0-1 are in "
+       "broadcast "
+       "(train.py:36) and all_reduce (train.py:37)"},
+      {"the same collective of two lines",
+       {waiting(0), rank(1, 3, 21, 20, {all_reduce, line(52, "save")}), waiting(2)},
+       {},
+       "node 0 hung: the ranks' collectives do not match (number 21 of default_pg): rank 1 is in all_reduce "
+       "(train.py:52), and ranks 0 and 2 in all_reduce (train.py:37)"},
+      {"D2: a rank has exited 0",
+       {waiting(0), waiting(2)},
+       {1},
+       "node 0 hung: rank 1 exited 0 while ranks 0 and 2 timed out waiting for it in all_reduce "
+       "(train.py:37): "
+       "its loop was shorter than theirs"},
+      {"E: a C call holds the GIL",
+       {waiting(0), in_state(without_answer(rank(1, 3, 0, 0, {line(32)})), 'S', "anon_pipe_read"),
+        waiting(2)},
+       {},
+       "node 0 hung: rank 1 is in train.py:32, in a C call that holds the GIL, in the kernel's "
+       "anon_pipe_read; "
+       "ranks 0 and 2 timed out waiting for it in all_reduce (train.py:37)"},
+      {"G: a rank validates",
+       {validates, waiting(1), waiting(2)},
+       {},
+       "node 0 hung: rank 0 is in validate (train.py:20), and works; ranks 1-2 timed out waiting for it in "
+       "all_reduce (train.py:37)"},
+      {"H: the store does not answer",
+       {rank(0, 3, 20, 20, {new_group, line(11)}), rank(1, 3, 20, 20, {new_group, line(11)}),
+        rank(2, 3, 20, 20, {new_group, line(11)})},
+       {},
+       "the job hung: ranks 0-2 have waited in new_group (train.py:11), in no collective: torch's store on "
+       "node "
+       "0 does not answer"},
+      {"a rank in state D",
+       {waiting(0), in_state(rank(1, 3, 20, 20, {line(27)}), 'D', "folio_wait_bit"), waiting(2)},
+       {},
+       "node 0 hung: rank 1 is in train.py:27, in the kernel's folio_wait_bit; ranks 0 and 2 timed out "
+       "waiting "
+       "for it in all_reduce (train.py:37)"},
+      {"two by two: rank 0 waits for 2, 1 for 3, 2 for 3",
+       {in_grid(0, {15, 15}, {16, 15}, 9), in_grid(1, {15, 15}, {16, 15}, 9),
+        in_grid(2, {16, 15}, {15, 15}, 8), in_grid(3, {15, 15}, {15, 15}, 7)},
+       {},
+       "node 0 hung: rank 3 is in step (train.py:7); ranks 0-2 timed out waiting for it in all_reduce "
+       "(train.py:9)"},
+      {"a circle",
+       {in_grid(0, {11, 10}, {10, 10}, 5), in_grid(1, {10, 10}, {11, 10}, 6),
+        in_grid(3, {11, 10}, {10, 10}, 5), in_grid(2, {10, 10}, {11, 10}, 6)},
+       {},
+       "the job hung: ranks 0-3 have waited for each other in a circle: they enter the collectives of their "
+       "process groups in different orders; the first of them is in step (train.py:5)"},
+      {"all are inside",
+       {waiting(0), waiting(1), waiting(2)},
+       {},
+       "the job hung: ranks 0-2 have waited in all_reduce (train.py:37) (number 21 of default_pg), and no "
+       "rank is "
+       "missing: a GPU or the network stands still"},
+      {"NCCL: the program has entered further ones",
+       {rank(0, 3, 30, 20, {line(50)}), rank(1, 3, 20, 20, {line(26)}), rank(2, 3, 28, 20, {line(49)})},
+       {},
+       "node 0 hung: rank 1 is in train.py:26; ranks 0 and 2 timed out waiting for it in train.py:50"},
+      {"numbers, and nobody waits", {rank(0, 2, 20, 20, {line(3)}), rank(1, 2, 20, 20, {line(4)})}, {}, ""},
+      {"no numbers, one of four elsewhere",
+       {without_answer(waiting(0)), without_answer(waiting(1)), without_answer(rank(2, 4, 0, 0, {line(26)})),
+        without_answer(waiting(3))},
+       {},
+       "node 0 hung: rank 2 is in train.py:26, in a C call that holds the GIL; ranks 0-1 and 3 timed out "
+       "waiting "
+       "for it in all_reduce (train.py:37)"},
+      {"no numbers, two of four elsewhere",
+       {without_answer(waiting(0)), without_answer(waiting(1)), without_answer(rank(2, 4, 0, 0, {line(26)})),
+        without_answer(rank(3, 4, 0, 0, {line(26)}))},
+       {},
+       "the job hung: no collective of ranks 0-3 has ended, and their stacks do not show who is to blame"},
+      {"an unknown rank is not to blame",
+       {waiting(0, 8), waiting(1, 8)},
+       {},
+       "the job hung: ranks 0-1 have waited in all_reduce (train.py:37) (number 21 of default_pg) for ranks "
+       "on "
+       "other nodes, which only linked nodes can see (--link)"},
+      {"nobody", {}, {}, ""},
+  };
+}
+
+TEST_CASE("a look at all ranks shows who hangs") {
+  for (const Case& one : cases()) {
+    INFO(one.name);
+    const auto culprit = find_hang(one.looks, one.ended);
+    CHECK((culprit ? in_words(*culprit) : "") == one.sentence);
+  }
+}
+
+TEST_CASE("the time for which a job stands still is told") {
+  auto culprit = find_hang({waiting(0), rank(1, 3, 20, 20, {line(26)}), waiting(2)});
+  REQUIRE(culprit);
+  culprit->hang->stalled = 15 * 60 * 1000;
+  CHECK(what_happened(*culprit) ==
+        "rank 1 is in train.py:26; ranks 0 and 2 waited 15 min for it in all_reduce (train.py:37)");
+}
+
+TEST_CASE("ranks with equal stacks are one group, and who differs comes first") {
+  const auto groups = group_stacks({waiting(0), rank(1, 3, 20, 20, {line(26)}), waiting(2)});
+  REQUIRE(groups.size() == 2);
+  CHECK(groups[0].ranks == std::vector<RankRange>{{1, 1}});
+  CHECK(groups[1].ranks == std::vector<RankRange>{{0, 0}, {2, 2}});
+  CHECK(in_lines(groups, 40) ==
+        std::vector<std::string>{"rank 1: in train.py:26", "    <module> (/app/train.py:26)",
+                                 "ranks 0 and 2: in train.py:37, which called all_reduce",
+                                 "    all_reduce (" + all_reduce.file + ":2810)",
+                                 "    wrapper (" + wrapper.file + ":81)", "    <module> (/app/train.py:37)"});
+  CHECK(in_lines(groups, 4).back() == "(3 more lines)");
+}
+
+TEST_CASE("8,192 ranks are judged in a moment") {
+  constexpr unsigned world = 8192;
+  std::vector<WorkerLook> looks;
+  for (unsigned number = 0; number < world; ++number)
+    looks.push_back(number == 4711 ? rank(number, world, 20, 20, {line(26)}) : waiting(number, world));
+  const auto began = std::chrono::steady_clock::now();
+  const auto culprit = find_hang(looks);
+  const auto took = std::chrono::steady_clock::now() - began;
+  REQUIRE(culprit);
+  CHECK(culprit->rank == 4711U);
+  CHECK(took < std::chrono::seconds(1));  // 5 ms without sanitizers
+}
+
+}  // namespace
+}  // namespace rankshim::outcome
