@@ -1,0 +1,60 @@
+#include "look/memory.h"
+
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "look/memory_for_test.h"
+
+using namespace rankshim;
+using look::Implausible;
+
+TEST_CASE("another process's memory is read across pages, once each, until it is forgotten") {
+  look::FakeMemory fake;
+  fake.put(0x1FFE, "over");
+  look::Memory memory = fake.memory();
+  CHECK(memory.bytes(0x1FFE, 4) == "over");
+  CHECK(memory.text(0x1FFE, 100) == "over");
+  CHECK(memory.text(0x1FFE, 3) == "ove");
+  CHECK(memory.read<char>(0x2000) == 'e');
+  CHECK(memory.bytes(0x2000, 0).empty());
+  CHECK(fake.reads() == 2);
+  fake.put(0x2000, "E");
+  CHECK(memory.read<char>(0x2000) == 'e');
+  memory.forget();
+  CHECK(memory.read<char>(0x2000) == 'E');
+}
+
+TEST_CASE("what cannot be read, at the end of all addresses too, is no crash") {
+  look::FakeMemory fake;
+  fake.put(0x1000, "here");
+  fake.put(0xFFFFFFFFFFFFF000, "there");
+  look::Memory memory = fake.memory();
+  CHECK_THROWS_AS(memory.pointer(0), Implausible);
+  CHECK_THROWS_AS(memory.bytes(0x1000, look::Memory::page_size + 1), Implausible);
+  CHECK_THROWS_AS(memory.pointer(0xFFFFFFFFFFFFFFFC), Implausible);
+  CHECK(memory.bytes(0xFFFFFFFFFFFFF000, 5) == "there");
+}
+
+TEST_CASE("a reader that is led in circles stops") {
+  look::FakeMemory fake;
+  fake.put_value(0x1000, std::uint64_t{0x1000});
+  look::Memory memory = fake.memory();
+  const auto follow = [&](bool anew) {
+    for (std::uint64_t at = 0x1000;; at = memory.pointer(at))
+      if (anew) memory.forget();
+  };
+  CHECK_THROWS_AS(follow(true), Implausible);
+  CHECK(fake.reads() <= 10'000);
+  CHECK_THROWS_AS(follow(false), Implausible);
+}
+
+TEST_CASE("a process's memory is as it is now, and one that has ended has none") {
+  const std::uint64_t value = 42;
+  auto own = look::memory_of(getpid());
+  REQUIRE(std::holds_alternative<look::Memory>(own));
+  CHECK(std::get<look::Memory>(own).pointer(reinterpret_cast<std::uint64_t>(&value)) == 42);
+  const auto none = look::memory_of(0x7FFFFFFF);
+  REQUIRE(std::holds_alternative<std::string>(none));
+  CHECK(std::get<std::string>(none) == "it has ended");
+}
