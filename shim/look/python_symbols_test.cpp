@@ -9,7 +9,6 @@
 #include "look/memory_for_test.h"
 
 using namespace rankshim;
-using Catch::Contains;
 using look::FakeMemory;
 using look::ProgramHeaders;
 
