@@ -9,6 +9,6 @@ FUZZ_TARGET(error_file) {
   using namespace rankshim;
   FakeNode node({});
   node.files["/error.json"] = fuzz::text_of(data, size);
-  read_error_file(node, "/error.json");
+  launchers::read_error_file(node, "/error.json");
   return 0;
 }

@@ -8,10 +8,10 @@ FUZZ_TARGET(launcher) {
   constexpr std::size_t most_words = 64;
   auto parts = fuzz::split(fuzz::text_of(data, size), '\0', most_words);
   Faults faults;
-  const by_name::LauncherFile file = by_name::read_launcher(parts.front(), "x.launcher.toml", faults);
+  const launchers::LauncherFile file = launchers::read_launcher(parts.front(), "x.launcher.toml", faults);
   parts.erase(parts.begin());
   for (const auto* flags : {&file.unless, &file.flags, &file.first, &file.others}) {
-    for (const by_name::DescribedFlag& flag : *flags) {
+    for (const launchers::DescribedFlag& flag : *flags) {
       const auto value = flag.given_in(parts, 0);
       fuzz::must(!value || flag.placeholder().size() <= flag.value.size());
     }

@@ -24,8 +24,8 @@ FUZZ_TARGET(plan) {
     fuzz::must(!faults->empty() && json::error(explain::as_json(*faults)).empty());
     return 0;
   }
-  Job& job = std::get<Job>(resolved);
-  LaunchPlan plan =
+  launchers::Job& job = std::get<launchers::Job>(resolved);
+  launchers::LaunchPlan plan =
       plan_shown_launch(job.choice, {job.topology, invocation->settings, invocation->arguments, node});
   const Environment left = plan.environment.apply(node.environment());
   const auto is_set = [&](const std::string& name) {

@@ -8,8 +8,8 @@ FUZZ_TARGET(proc) {
   using namespace rankshim;
   const auto text = fuzz::text_of(data, size);
   parse_stat(text);
-  torchrun::seen_by_words(fuzz::split(text, '\0', 64));
+  launchers::seen_by_words(fuzz::split(text, '\0', 64));
   constexpr std::uint16_t port = 29500;
-  torchrun::sockets_at(text, port);
+  launchers::sockets_at(text, port);
   return 0;
 }

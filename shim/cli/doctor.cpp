@@ -341,7 +341,7 @@ std::string run_probe(const std::string& program) {
 
 Python ask_python(const Node& node, const Settings& settings) {
   Python python;
-  const std::string wanted = find_interpreter(settings, node);
+  const std::string wanted = plan::find_interpreter(settings, node);
   const auto program = node.find_program(wanted);
   if (!program) {
     python.missing = fmt::format("{} was not found{}", in_quotes(wanted), where_not_found(wanted));
@@ -367,7 +367,7 @@ void resolve(Surroundings& surroundings, const Invocation& invocation, const Nod
     for (const Fault& fault : *faults) add(Severity::problem, to_line(fault));
     return;
   }
-  const auto& [topology, choice] = std::get<Job>(resolved);
+  const auto& [topology, choice] = std::get<launchers::Job>(resolved);
   const Master* master = topology.master();
   const bool ranked = topology.facts.has(Fact::node_rank);
   add(Severity::ok, topology.is_alone()

@@ -41,11 +41,11 @@ TEST_CASE("a user's own profile cannot control the terminal that lists or shows 
 
 TEST_CASE("explain shows no secret in values, arguments and texts", "[attack]") {
   Redactor redactor(Environment({"ETCD_PASSWORD=swordfish"}));
-  Job job;
+  launchers::Job job;
   auto& [topology, choice] = job;
   topology.facts[Fact::rdzv_endpoint] = Value{"http://me:hunter22@etcd:2379", Origin::option, "--x"};
   topology.facts[Fact::run_id] = Value{"job-swordfish", Origin::option, "--x"};
-  LaunchPlan plan;
+  launchers::LaunchPlan plan;
   plan.argv = {"python3", "--rdzv_conf=password=swordfish", "train.py", "--hf-token=hf_1234567"};
   plan.environment.set = {{"RDZV_ID", "job-swordfish"}};
   choice.missing = "the script swordfish.py cannot be read";
@@ -61,7 +61,7 @@ TEST_CASE("explain shows no secret in values, arguments and texts", "[attack]") 
 TEST_CASE("explain's text has one line for each value, whatever the value holds", "[attack]") {
   Topology topology;
   topology.facts[Fact::run_id] = Value{"a\nnnodes 1\x1b[2J", Origin::option, "--x"};
-  LaunchPlan plan;
+  launchers::LaunchPlan plan;
   plan.argv = {"python3", "x\ry"};
   plan.environment.set = {{"A", "1\n2"}};
   plan.environment.unset = {"B\nC"};
@@ -73,12 +73,12 @@ TEST_CASE("explain's text has one line for each value, whatever the value holds"
 }
 
 TEST_CASE("the environment is written for a shell, a .env file and programs", "[attack]") {
-  const EnvironmentChange change{{{"NNODES", "2"}, {"NOTE", "a $(b)"}}, {"PET_STANDALONE"}};
+  const plan::EnvironmentChange change{{{"NNODES", "2"}, {"NOTE", "a $(b)"}}, {"PET_STANDALONE"}};
   CHECK(explain::environment_for_shell(change) ==
         "unset PET_STANDALONE\nexport NNODES=2\nexport NOTE='a $(b)'\n");
   CHECK(std::get<std::string>(explain::environment_file(change)) == "NNODES=2\nNOTE='a $(b)'\n");
-  const EnvironmentChange hostile{{{"A B", "x"}, {"1A", "x"}, {"", "x'"}, {"_a1", "x"}},
-                                  {"PET_X $(touch pwned)", "PET_Y"}};
+  const plan::EnvironmentChange hostile{{{"A B", "x"}, {"1A", "x"}, {"", "x'"}, {"_a1", "x"}},
+                                        {"PET_X $(touch pwned)", "PET_Y"}};
   CHECK(explain::environment_for_shell(hostile) == "unset PET_Y\nexport _a1=x\n");
   CHECK(std::get<std::string>(explain::environment_file(hostile)) == "_a1=x\n");
   const std::string json = explain::environment_as_json(change);

@@ -30,6 +30,10 @@
 namespace rankshim::explain {
 namespace {
 
+using launchers::Job;
+using launchers::LaunchPlan;
+using plan::EnvironmentChange;
+
 /// All but those that concern only torchrun, which are visible in the command.
 auto shown_facts() {
   return all_facts |
@@ -122,7 +126,7 @@ void redact(Job& job, LaunchPlan& plan, Redactor& redactor) {
   for (auto& [fact, value] : job.topology.unused) value.text = redactor.whole(value.text);
   for (auto& [name, value] : plan.environment.set) value = redactor.whole(value);
   plan.argv = redactor.words(std::move(plan.argv));
-  for (WorkerPlan& worker : plan.workers) {
+  for (launchers::WorkerPlan& worker : plan.workers) {
     worker.argv = redactor.words(std::move(worker.argv));
     for (auto& [name, value] : worker.environment) value = redactor.whole(value);
   }
@@ -160,7 +164,7 @@ std::string as_text(const Job& job, const LaunchPlan& plan, const Settings& sett
   for (const std::string& name : unset) out += fmt::format("  unset  {}\n", printable(name));
   if (!plan.argv.empty()) out += fmt::format("command\n  {}\n", printable(shell_quote(plan.argv)));
   if (!plan.workers.empty()) out += "workers\n";
-  for (const WorkerPlan& worker : plan.workers) {
+  for (const launchers::WorkerPlan& worker : plan.workers) {
     out += ' ';
     for (const auto& [name, value] : worker.environment)
       out += fmt::format(" {}={}", name, printable(shell_quote(value)));
@@ -266,6 +270,10 @@ std::string profile_text(std::string_view document) {
 namespace rankshim::cli {
 namespace {
 
+using launchers::Job;
+using launchers::LaunchPlan;
+using plan::EnvironmentChange;
+
 constexpr EmbeddedFile demo[] = {
 #include "demo.inc"
 };
@@ -310,7 +318,7 @@ int explain_job(const Invocation& invocation, const Node& node) {
   LaunchPlan plan =
       plan_shown_launch(job.choice, {job.topology, invocation.settings, invocation.arguments, node});
   Environment known = plan.environment.apply(node.environment());
-  for (const WorkerPlan& worker : plan.workers)
+  for (const launchers::WorkerPlan& worker : plan.workers)
     for (const auto& [name, value] : worker.environment) known.set(name, value);
   Redactor redactor(known);
   explain::redact(job, plan, redactor);
@@ -328,7 +336,7 @@ int print_environment(const Invocation& invocation, const Node& node) {
   for (const std::string& warning : topology.warnings) log::warn("{}", warning);
   const auto& pet = invocation.settings[Option::export_pet];
   const bool with_pet = pet->from_user() && invocation.settings.flag(Option::export_pet);
-  const EnvironmentChange change = environment_change(topology, node, with_pet);
+  const EnvironmentChange change = plan::environment_change(topology, node, with_pet);
   const std::string_view format = invocation.settings.text(Option::format);
   if (format == "json") return print(explain::environment_as_json(change));
   if (format == "sh") return print(explain::environment_for_shell(change));
@@ -343,7 +351,7 @@ int print_platforms(const Invocation& invocation, const Node& node) {
     const std::string& path = arguments[1];
     const bool of_launcher = path.ends_with(platform::launcher_extension);
     Faults faults = of_launcher ? Faults{} : platform::check_profile(path, node);
-    if (of_launcher) by_name::read_launcher_file(path, node, faults);
+    if (of_launcher) launchers::read_launcher_file(path, node, faults);
     if (!faults.empty()) return report(faults, invocation);
     return print(fmt::format("{} is {}\n", in_quotes(path), of_launcher ? "a launcher's file" : "a profile"));
   }
@@ -394,7 +402,7 @@ int start_demo(const Settings& settings, const Node& node) {
   // In a virtual environment, which need not be activated, its Python is the one that was meant (PEP 405).
   const std::string folder = own.substr(0, own.rfind('/') + 1);
   const bool of_environment = !settings[Option::python] && node.file(folder + "../pyvenv.cfg");
-  const std::string wanted = of_environment ? folder + "python3" : find_interpreter(settings, node);
+  const std::string wanted = of_environment ? folder + "python3" : plan::find_interpreter(settings, node);
   const auto found = node.find_program(wanted);
   if (!found) {
     log::error("{} was not found, and the demonstration needs a Python with torch; name it with --python{}",

@@ -58,29 +58,29 @@ int start_demo(const Settings& settings, const Node& node);
 namespace rankshim::explain {
 
 /// Removes secrets from all values that are shown, and from the command.
-void redact(Job& job, LaunchPlan& plan, Redactor& redactor);
+void redact(launchers::Job& job, launchers::LaunchPlan& plan, Redactor& redactor);
 
 /// For a reader: each fact with its source, what is waited for, the environment, and a command line to copy.
-std::string as_text(const Job& job, const LaunchPlan& plan, const Settings& settings);
+std::string as_text(const launchers::Job& job, const launchers::LaunchPlan& plan, const Settings& settings);
 
 /// For programs; the form is a contract (see docs/explain.md).
-std::string as_json(const Job& job, const LaunchPlan& plan, const Settings& settings);
+std::string as_json(const launchers::Job& job, const launchers::LaunchPlan& plan, const Settings& settings);
 
 /// {"errors": [{"code", "what", "names", "fix"}]}
 std::string as_json(const Faults& faults);
 
 /// The variables as {"set": {NAME: VALUE}, "unset": [NAME]}.
-std::string environment_as_json(const EnvironmentChange& change);
+std::string environment_as_json(const plan::EnvironmentChange& change);
 
 /// The variables for a shell's `eval`. A name that no shell variable can have would be executed: it is left
 /// out.
-std::string environment_for_shell(const EnvironmentChange& change);
+std::string environment_for_shell(const plan::EnvironmentChange& change);
 
 /// The variables as a .env file, without names that no shell variable can have. Plain words are as they are,
 /// for `docker run --env-file`, which knows no quotes; others are in single quotes, in which nothing is
 /// executed or replaced. Returns faults for values that sh, python-dotenv, Node's dotenv and docker compose
 /// would not all read back as they were.
-Outcome<std::string> environment_file(const EnvironmentChange& change);
+Outcome<std::string> environment_file(const plan::EnvironmentChange& change);
 
 /// One line per profile. A user's profile may have control characters in its name and title: escaped.
 std::string profile_list(std::span<const platform::Profile> profiles);

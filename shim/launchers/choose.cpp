@@ -7,9 +7,9 @@
 #include "launchers/native/native_launcher.h"
 #include "launchers/torchrun/torchrun_launcher.h"
 
-namespace rankshim {
+namespace rankshim::launchers {
 
-Faults choose_launcher(LaunchChoice& choice, const LaunchInput& input,
+Faults choose_launcher(LaunchChoice& choice, const plan::LaunchInput& input,
                        std::shared_ptr<const TorchrunCommand> own, bool is_named) {
   const auto& [topology, settings, command, node] = input;
   const std::string_view wanted = settings.text(Option::launcher);
@@ -21,7 +21,7 @@ Faults choose_launcher(LaunchChoice& choice, const LaunchInput& input,
                     topology.platform.name()));
     own.reset();
   }
-  const bool by_itself = wanted == "auto" && !has_processes && !is_named && (own || is_script(command));
+  const bool by_itself = wanted == "auto" && !has_processes && !is_named && (own || plan::is_script(command));
   if (wanted == "native") choice.launcher = std::make_shared<NativeLauncher>(own != nullptr);
   if (wanted == "torchrun" || wanted == "launch" || by_itself)
     choice.launcher = torchrun_launcher(settings, std::move(own));
@@ -33,4 +33,4 @@ Faults choose_launcher(LaunchChoice& choice, const LaunchInput& input,
                  "leave --launcher (RANKSHIM_LAUNCHER) at auto");
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::launchers

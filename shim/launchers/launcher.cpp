@@ -15,7 +15,7 @@
 #include "node/process.h"
 #include "settings/not_found.h"
 
-namespace rankshim {
+namespace rankshim::launchers {
 
 std::shared_ptr<const Launcher> no_launcher() { return std::make_shared<Launcher>(); }
 
@@ -32,7 +32,7 @@ Faults tee_without_files(const Settings& settings) {
 }
 
 SignalSet notices_to_ignore(const LaunchPlan& plan, const Settings& settings) {
-  return is_shell(base_name(plan.argv.front())) ? 0 : notices(settings);
+  return is_shell(base_name(plan.argv.front())) ? 0 : plan::notices(settings);
 }
 
 std::string make_folder_for_logs(const std::string& folder, const std::string& pattern) {
@@ -48,7 +48,7 @@ std::string make_folder_for_logs(const std::string& folder, const std::string& p
   return {};
 }
 
-Faults Launcher::worker_faults(LaunchChoice& choice, const LaunchInput& input) const {
+Faults Launcher::worker_faults(LaunchChoice& choice, const plan::LaunchInput& input) const {
   const auto& [topology, settings, command, node] = input;
   if (command.empty()) return {};
   if (settings[Option::log_dir] || settings.flag(Option::tee) || settings.flag(Option::prefix))
@@ -62,7 +62,7 @@ Faults Launcher::worker_faults(LaunchChoice& choice, const LaunchInput& input) c
 }
 
 std::string Launcher::script(const std::vector<std::string>& command) const {
-  if (const auto python = read_python(command)) return python->module ? std::string() : python->what;
+  if (const auto python = plan::read_python(command)) return python->module ? std::string() : python->what;
   const std::string_view name = base_name(command[0]);
   const bool shell = name == "bash" || name == "sh";
   const bool path = shell && command.size() > 1 && !command[1].starts_with('-') &&
@@ -70,21 +70,21 @@ std::string Launcher::script(const std::vector<std::string>& command) const {
   return path ? command[1] : std::string();
 }
 
-std::vector<std::string> Launcher::argv(const LaunchChoice& choice, const LaunchInput& input,
+std::vector<std::string> Launcher::argv(const LaunchChoice& choice, const plan::LaunchInput& input,
                                         const KnownAtStart& /*known*/) const {
   std::vector<std::string> words = input.command;
   if (!choice.interpreter.empty()) words.insert(words.begin(), {choice.interpreter, "-u"});
   return words;
 }
 
-void Launcher::change_environment(EnvironmentChange& change, const LaunchChoice& /*choice*/,
-                                  const LaunchInput& input, const OwnFolder& folder) const {
+void Launcher::change_environment(plan::EnvironmentChange& change, const LaunchChoice& /*choice*/,
+                                  const plan::LaunchInput& input, const OwnFolder& folder) const {
   const Topology& topology = input.topology;
   if (topology.is_alone() && topology.platform.is_off()) change.set.clear();
   if (folder.has_site && topology.is<CreatedProcess>()) record_agent_error(change, input, folder);
   change_for_inner_torchrun(change, input, folder);
   add_site(change, input, folder);
-  share_cpus(change, false, input);
+  plan::share_cpus(change, false, input);
   share_grace(change, input);
 }
 
@@ -97,7 +97,7 @@ std::shared_ptr<supervise::Workers> Launcher::workers(const Attempt& attempt) co
                                    attempt.settings.flag(Option::strict));
 }
 
-std::optional<Fault> check_idle_role(LaunchChoice& choice, const LaunchInput& input, bool can_train) {
+std::optional<Fault> check_idle_role(LaunchChoice& choice, const plan::LaunchInput& input, bool can_train) {
   const auto* idle = input.topology.as<Idle>();
   if (idle == nullptr) return std::nullopt;
   const std::string what = fmt::format("this container's role on {} is '{}' ({})",
@@ -113,7 +113,7 @@ std::optional<Fault> check_idle_role(LaunchChoice& choice, const LaunchInput& in
                            idle->fix.empty() ? "start it where the job's training tasks run" : idle->fix)};
 }
 
-void choose_wait(LaunchChoice& choice, const LaunchInput& input) {
+void choose_wait(LaunchChoice& choice, const plan::LaunchInput& input) {
   const Topology& topology = input.topology;
   const std::string_view wanted = input.settings.text(Option::wait);
   const Master* master = topology.master();
@@ -129,7 +129,7 @@ void choose_wait(LaunchChoice& choice, const LaunchInput& input) {
   choice.wait = to_port && !opens_port ? wait::Until::port : wait::Until::name;
 }
 
-void choose_link(LaunchChoice& choice, const LaunchInput& input) {
+void choose_link(LaunchChoice& choice, const plan::LaunchInput& input) {
   const auto& [topology, settings, command, node] = input;
   const std::string_view wanted = settings.text(Option::link);
   if (command.empty() || wanted == "off") return;
@@ -150,15 +150,16 @@ void choose_link(LaunchChoice& choice, const LaunchInput& input) {
 }
 
 /// A program that waits for nothing is executed at once, and the failure of that has the better message.
-std::string find_missing(const LaunchChoice& choice, const LaunchInput& input, const std::string& script) {
+std::string find_missing(const LaunchChoice& choice, const plan::LaunchInput& input,
+                         const std::string& script) {
   const Node& node = input.node;
-  if (!choice.launcher->launches() && choice.wait == wait::Until::none && !is_script(input.command))
+  if (!choice.launcher->launches() && choice.wait == wait::Until::none && !plan::is_script(input.command))
     return {};
   const std::string& program = choice.interpreter.empty() ? input.command[0] : choice.interpreter;
   // A file that exists and cannot be executed is a different case: executing it gives the reason.
   const bool is_path = program.find('/') != std::string::npos;
   if (!node.find_program(program) && !(is_path && node.file(program))) {
-    if (!is_script(input.command)) return not_found(program);
+    if (!plan::is_script(input.command)) return not_found(program);
     const auto& chosen = input.settings[Option::python];
     const std::string where = where_not_found(program);
     if (chosen) return fmt::format("{}={} was not found{}", chosen->detail, chosen->text, where);
@@ -178,4 +179,4 @@ std::string find_missing(const LaunchChoice& choice, const LaunchInput& input, c
                      folder.empty() ? "" : "; the working directory is ", folder);
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::launchers

@@ -18,7 +18,7 @@
 #include "wait/until.h"
 
 /// What starts the workers, behind one interface. Each folder beside this file is one such launcher.
-namespace rankshim {
+namespace rankshim::launchers {
 
 class Launcher;
 
@@ -60,7 +60,7 @@ struct WorkerPlan {
 /// What is executed. It is made once, when the steps before the start have found all that it needs.
 struct LaunchPlan {
   std::vector<std::string> argv;
-  EnvironmentChange environment;
+  plan::EnvironmentChange environment;
   std::vector<WorkerPlan> workers;           ///< only where the plan is shown; sorted by local rank
   std::string_view agent_name = "torchrun";  ///< torchrun's name for messages, if it is the launcher
 };
@@ -140,26 +140,27 @@ class Launcher {
   // Its part of the plan; pure.
 
   /// Why it cannot do what is wanted. A warning is added to the choice.
-  [[nodiscard]] virtual Faults faults(const LaunchInput& /*input*/) const { return {}; }
+  [[nodiscard]] virtual Faults faults(const plan::LaunchInput& /*input*/) const { return {}; }
   /// The same for what is wanted of the workers' output and of their place (--log-dir, --tee, --prefix,
   /// --bind).
-  [[nodiscard]] virtual Faults worker_faults(LaunchChoice& choice, const LaunchInput& input) const;
+  [[nodiscard]] virtual Faults worker_faults(LaunchChoice& choice, const plan::LaunchInput& input) const;
   /// Completes the choice: the log folder, the interpreters, warnings.
-  virtual void complete(LaunchChoice& /*choice*/, const LaunchInput& /*input*/) const {}
+  virtual void complete(LaunchChoice& /*choice*/, const plan::LaunchInput& /*input*/) const {}
   /// torchrun's options of which it is not known whether this torch has them.
   [[nodiscard]] virtual std::vector<std::string> torchrun_args() const { return {}; }
   /// The Python script or the shell's script that will run; empty if it is not known.
   [[nodiscard]] virtual std::string script(const std::vector<std::string>& command) const;
   /// The command line that is executed.
-  [[nodiscard]] virtual std::vector<std::string> argv(const LaunchChoice& choice, const LaunchInput& input,
+  [[nodiscard]] virtual std::vector<std::string> argv(const LaunchChoice& choice,
+                                                      const plan::LaunchInput& input,
                                                       const KnownAtStart& known) const;
   /// Changes what torch, Python and the workers read, beside the variables of the topology.
-  virtual void change_environment(EnvironmentChange& change, const LaunchChoice& choice,
-                                  const LaunchInput& input, const OwnFolder& folder) const;
+  virtual void change_environment(plan::EnvironmentChange& change, const LaunchChoice& choice,
+                                  const plan::LaunchInput& input, const OwnFolder& folder) const;
   /// The workers of a plan that is only shown; none if rankshim does not start them.
   [[nodiscard]] virtual std::vector<WorkerPlan> shown_workers(const LaunchPlan& /*plan*/,
                                                               const LaunchChoice& /*choice*/,
-                                                              const LaunchInput& /*input*/,
+                                                              const plan::LaunchInput& /*input*/,
                                                               const std::string& /*folder*/) const {
     return {};
   }
@@ -171,7 +172,7 @@ class Launcher {
   [[nodiscard]] virtual std::string error_file(const Environment& environment, const OwnFolder& folder) const;
   /// The signals that the command starts with ignored.
   [[nodiscard]] virtual SignalSet ignored_at_start(const LaunchPlan& /*plan*/, const LaunchChoice& /*choice*/,
-                                                   const LaunchInput& /*input*/) const {
+                                                   const plan::LaunchInput& /*input*/) const {
     return 0;
   }
 
@@ -201,14 +202,15 @@ SignalSet notices_to_ignore(const LaunchPlan& plan, const Settings& settings);
 std::string make_folder_for_logs(const std::string& folder, const std::string& pattern = {});
 
 /// For a role that does not train: adds a warning, or returns a fault if the command would (`can_train`).
-std::optional<Fault> check_idle_role(LaunchChoice& choice, const LaunchInput& input, bool can_train);
+std::optional<Fault> check_idle_role(LaunchChoice& choice, const plan::LaunchInput& input, bool can_train);
 
-void choose_wait(LaunchChoice& choice, const LaunchInput& input);
+void choose_wait(LaunchChoice& choice, const plan::LaunchInput& input);
 /// To be called once it is known what starts the workers.
-void choose_link(LaunchChoice& choice, const LaunchInput& input);
+void choose_link(LaunchChoice& choice, const plan::LaunchInput& input);
 
 /// Finds what would otherwise fail only after the waiting, or in Python with a different exit code. `script`
 /// is the Python script to run, empty if there is none.
-std::string find_missing(const LaunchChoice& choice, const LaunchInput& input, const std::string& script);
+std::string find_missing(const LaunchChoice& choice, const plan::LaunchInput& input,
+                         const std::string& script);
 
-}  // namespace rankshim
+}  // namespace rankshim::launchers

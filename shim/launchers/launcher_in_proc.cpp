@@ -12,7 +12,7 @@
 #include "plan/launch.h"
 #include "topology/topology.h"
 
-namespace rankshim::torchrun {
+namespace rankshim::launchers {
 namespace {
 
 /// The torchrun's flag that keeps it on this node; empty if there is none.
@@ -216,7 +216,7 @@ SeenProcess seen_by_words(const std::vector<std::string>& words, const JobSize& 
   }
   process.name = base_name(words[0]);
   // The name of its script or module is more specific.
-  if (const auto python = read_python(words)) {
+  if (const auto python = plan::read_python(words)) {
     process.name = base_name(python->what);
   } else if (is_shell(process.name) || process.name.starts_with("python")) {  // python3.13t, python3-dbg
     const auto script =
@@ -229,4 +229,4 @@ SeenProcess seen_by_words(const std::vector<std::string>& words, const JobSize& 
   return process;
 }
 
-}  // namespace rankshim::torchrun
+}  // namespace rankshim::launchers

@@ -15,7 +15,7 @@
 /// What /proc shows of a command. A launcher's workers are the descendants whose environment has LOCAL_RANK,
 /// which it sets for each worker and does not have itself. Whether a node trains alone, the workers'
 /// variables show with any launcher.
-namespace rankshim::torchrun {
+namespace rankshim::launchers {
 
 enum class Presence : std::uint8_t {
   none,
@@ -103,4 +103,4 @@ struct LoneTraining {
 /// helper (an evaluation, an inference engine).
 LoneTraining lone_training(const std::vector<SeenProcess>& processes, const JobSize& job);
 
-}  // namespace rankshim::torchrun
+}  // namespace rankshim::launchers

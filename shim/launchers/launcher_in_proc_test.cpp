@@ -13,7 +13,7 @@
 
 using namespace rankshim;
 using namespace rankshim::supervise;
-using namespace rankshim::torchrun;
+using namespace rankshim::launchers;
 
 TEST_CASE("a worker is a descendant with the LOCAL_RANK that the agent does not have", "[workers]") {
   const Child child;  // has our own environment

@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 
-using namespace rankshim::torchrun;
+using namespace rankshim::launchers;
 
 namespace {
 

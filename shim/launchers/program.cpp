@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/text.h"
 
-namespace rankshim {
+namespace rankshim::launchers {
 
 using supervise::Order;
 
@@ -30,7 +30,7 @@ bool meets_elsewhere(const Topology& topology, const std::string& own_name) {
 
 }  // namespace
 
-torchrun::JobSize size_of(const Topology& topology, const Node& node) {
+JobSize size_of(const Topology& topology, const Node& node) {
   if (!topology.has_other_nodes()) return {};
   const auto* elastic = topology.as<ElasticNode>();
   const Master* master = topology.master();
@@ -63,8 +63,7 @@ void Program::plan(Task task, Clock::time_point when, std::function<void()> act)
 }
 
 void Program::look(std::size_t number) {
-  auto [warning, in_short] =
-      torchrun::lone_training(torchrun::see_processes(command_, *environment_, job_), job_);
+  auto [warning, in_short] = lone_training(see_processes(command_, *environment_, job_), job_);
   record_.trains_alone = std::move(warning);
   record_.trained_alone = std::move(in_short);
   if (!record_.trains_alone.empty()) {
@@ -76,4 +75,4 @@ void Program::look(std::size_t number) {
   }
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::launchers

@@ -16,17 +16,17 @@
 #include "supervise/supervise.h"
 #include "topology/topology.h"
 
-namespace rankshim {
+namespace rankshim::launchers {
 
 /// The size to compare the processes with; nothing if each worker has its own rankshim, or nothing trains
 /// here.
-torchrun::JobSize size_of(const Topology& topology, const Node& node);
+JobSize size_of(const Topology& topology, const Node& node);
 
 /// Any command of a job, for the supervisor. A few looks soon after the start find out whether it trains
 /// alone. That is a warning, and with --strict a stop.
 class Program : public supervise::Workers {
  public:
-  Program(const torchrun::JobSize& job, bool strict) : job_(job), strict_(strict) {}
+  Program(const JobSize& job, bool strict) : job_(job), strict_(strict) {}
 
   void prepare(boost::asio::io_context& io) override { io_ = &io; }
   void started(const std::vector<pid_t>& processes, Clock::time_point when,
@@ -50,7 +50,7 @@ class Program : public supervise::Workers {
  private:
   void look(std::size_t number);
 
-  const torchrun::JobSize job_;
+  const JobSize job_;
   const bool strict_;
   pid_t command_ = 0;
   Clock::time_point started_;
@@ -59,4 +59,4 @@ class Program : public supervise::Workers {
   std::map<Task, loop::Timer> timers_;
 };
 
-}  // namespace rankshim
+}  // namespace rankshim::launchers

@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "node/private_folder.h"
 
-namespace rankshim {
+namespace rankshim::launchers {
 namespace {
 
 constexpr const char* in_memory = "/dev/shm";
@@ -122,4 +122,4 @@ TemporaryFolder::~TemporaryFolder() {
   if (error) log::warn("the temporary folder {} cannot be removed: {}", own_.path, error.message());
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::launchers

@@ -8,7 +8,7 @@
 #include "launchers/launcher.h"
 #include "launchers/torchrun/inner_torchrun.h"
 
-namespace rankshim {
+namespace rankshim::launchers {
 
 /// A temporary folder for the files that a command needs from rankshim, as long as this object lives: the
 /// launcher's logs with their error files (torchrun would otherwise make a folder under /tmp that nothing
@@ -37,4 +37,4 @@ class TemporaryFolder : boost::noncopyable {
 /// tenth of the time, or in /tmp if /dev/shm is missing or not writable.
 std::string temporary_folder_template(const Node& node, bool launches);
 
-}  // namespace rankshim
+}  // namespace rankshim::launchers

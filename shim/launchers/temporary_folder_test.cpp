@@ -11,7 +11,7 @@
 #include "launchers/torchrun/torchrun_launcher.h"
 #include "node/fake_node_for_test.h"
 
-namespace rankshim {
+namespace rankshim::launchers {
 namespace {
 
 namespace fs = std::filesystem;
@@ -120,4 +120,4 @@ TEST_CASE("a torchrun that another user's process may start can read our part") 
 }
 
 }  // namespace
-}  // namespace rankshim
+}  // namespace rankshim::launchers

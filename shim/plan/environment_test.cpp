@@ -5,7 +5,7 @@
 
 #include "run/plan_for_test.h"
 
-namespace rankshim {
+namespace rankshim::plan {
 namespace {
 
 using namespace for_test;
@@ -116,9 +116,9 @@ TEST_CASE("an environment that rankshim wrote resolves to the same topology") {
   for (const Words& variables : environments) {
     CAPTURE(variables);
     const FakeNode first(variables);
-    const auto before = plan(first, {"x"});
+    const auto before = try_plan(first, {"x"});
     const FakeNode second(environment_of(std::get<ShownPlan>(before.plan), first).entries());
-    const auto after = plan(second, {"x"});
+    const auto after = try_plan(second, {"x"});
     for (const Fact fact : {Fact::nnodes, Fact::node_rank, Fact::nproc_per_node, Fact::master_addr,
                             Fact::master_port, Fact::run_id, Fact::rdzv_endpoint}) {
       CHECK(before.topology.facts.text(fact) == after.topology.facts.text(fact));
@@ -167,7 +167,7 @@ TEST_CASE("processes that exist already get torch's variables and no second laun
   CHECK(result.site);
   CHECK(environment_of(result, node).get("TORCHELASTIC_ERROR_FILE") == "/dev/shm/rankshim-XXXXXX/error.json");
   CHECK(result.wait == wait::Until::port);
-  CHECK(std::holds_alternative<Faults>(plan(node, {"--launcher=torchrun", "train.py"}).plan));
+  CHECK(std::holds_alternative<Faults>(try_plan(node, {"--launcher=torchrun", "train.py"}).plan));
 }
 
 TEST_CASE("PORT is set on several nodes where it is not set") {
@@ -195,4 +195,4 @@ TEST_CASE("without a mapping a program's environment stays as it is") {
 }
 
 }  // namespace
-}  // namespace rankshim
+}  // namespace rankshim::plan

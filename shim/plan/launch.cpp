@@ -18,7 +18,7 @@
 #include "settings/not_found.h"
 #include "topology/ranks.h"
 
-namespace rankshim {
+namespace rankshim::plan {
 namespace {
 
 void set_known(EnvironmentChange& change, const Facts& facts, std::string_view name, Fact fact) {
@@ -311,4 +311,4 @@ void hide_own_settings(EnvironmentChange& change, const Environment& environment
   }
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::plan

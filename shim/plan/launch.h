@@ -14,7 +14,7 @@
 #include "topology/topology.h"
 
 /// The part of every launch that does not depend on what starts the workers. Its functions are pure.
-namespace rankshim {
+namespace rankshim::plan {
 
 /// What is added to and removed from rankshim's environment for the command.
 struct EnvironmentChange {
@@ -98,4 +98,4 @@ Variables user_variables(const Settings& settings);
 /// Removes from the command's environment the variables that only rankshim uses.
 void hide_own_settings(EnvironmentChange& change, const Environment& environment);
 
-}  // namespace rankshim
+}  // namespace rankshim::plan

@@ -6,7 +6,7 @@
 
 #include "run/plan_for_test.h"
 
-namespace rankshim {
+namespace rankshim::plan {
 namespace {
 
 using namespace for_test;
@@ -86,4 +86,4 @@ TEST_CASE("on a lone node a script that is not there is found too, and a program
 }
 
 }  // namespace
-}  // namespace rankshim
+}  // namespace rankshim::plan

@@ -4,7 +4,7 @@
 
 #include "node/fake_node_for_test.h"
 
-namespace rankshim {
+namespace rankshim::plan {
 namespace {
 
 Variables named(std::vector<std::string> variables, const std::string& hosts, const std::string& master) {
@@ -44,4 +44,4 @@ TEST_CASE(
 }
 
 }  // namespace
-}  // namespace rankshim
+}  // namespace rankshim::plan

@@ -4,7 +4,7 @@
 
 #include "run/plan_for_test.h"
 
-namespace rankshim {
+namespace rankshim::plan {
 namespace {
 
 using namespace for_test;
@@ -38,4 +38,4 @@ TEST_CASE("workers that are asked for and a program do not go together without a
 }
 
 }  // namespace
-}  // namespace rankshim
+}  // namespace rankshim::plan

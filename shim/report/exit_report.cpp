@@ -186,7 +186,7 @@ bool only_a_code(const ExitReport& report) {
   const Verdict& verdict = *report.verdict;
   const supervise::ExitRecord* const ending = report.ending;
   if (ending == nullptr || !verdict.root || verdict.root->culprit.signal) return false;
-  if (verdict.root->error != nullptr && !is_exit(verdict.root->error->message)) return false;
+  if (verdict.root->error != nullptr && !launchers::is_exit(verdict.root->error->message)) return false;
   const bool killed = ending->leftovers_killed != 0 || !ending->left_behind.empty();
   return !killed && report.details->memory.oom_kills == 0;
 }

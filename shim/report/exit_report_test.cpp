@@ -41,7 +41,7 @@ struct TemporaryFolder {
 TEST_CASE("the report has a worker's end, its exception and the phases", "[report]") {
   const std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now() - 1min;
   Details details;
-  PythonError error{"ValueError: \"boom\"", "Traceback:\n  line 1\nValueError: \"boom\"\n"};
+  launchers::PythonError error{"ValueError: \"boom\"", "Traceback:\n  line 1\nValueError: \"boom\"\n"};
   supervise::ExitRecord ending;
   ending.number = 1;
   ending.started_at = start + 1s;
@@ -112,7 +112,7 @@ TEST_CASE("the termination message keeps to its 4096 bytes and is empty on succe
   Verdict verdict;
   verdict.code = 1;
   for (int i = 0; i < 1000; ++i) verdict.reason += "ä";
-  PythonError error;
+  launchers::PythonError error;
   for (int i = 0; i < 300; ++i) error.traceback += "line " + std::to_string(i) + " of a long traceback ä\n";
   error.message = "ValueError";
   RootCause root;
@@ -147,7 +147,7 @@ TEST_CASE("the termination message is empty where nothing is known but the exit 
   report.details = &details;
   CHECK(termination_message(report).empty());
 
-  const PythonError error{"ValueError: boom", "ValueError: boom\n"};
+  const launchers::PythonError error{"ValueError: boom", "ValueError: boom\n"};
   verdict.root->error = &error;
   CHECK_FALSE(termination_message(report).empty());
   verdict.root->error = nullptr;
@@ -191,10 +191,10 @@ TEST_CASE("an error file of torch's is understood in its old and its new form", 
   node.files["/c"] = "{ malformed";
   node.files["/d"] =
       R"({"message": {"message": "E: \ud83d\ude80 \ud83d", "extraInfo": {}}})";  // json.dump's form
-  CHECK(read_error_file(node, "/a").message == "ValueError: boom");
-  CHECK(read_error_file(node, "/a").traceback == "Traceback\n x");
-  CHECK(read_error_file(node, "/b").message == "RuntimeError: x");
-  CHECK(read_error_file(node, "/c").message.empty());
-  CHECK(read_error_file(node, "/d").message == "E: \xF0\x9F\x9A\x80 \uFFFD");
-  CHECK(read_error_file(node, "/missing").message.empty());
+  CHECK(launchers::read_error_file(node, "/a").message == "ValueError: boom");
+  CHECK(launchers::read_error_file(node, "/a").traceback == "Traceback\n x");
+  CHECK(launchers::read_error_file(node, "/b").message == "RuntimeError: x");
+  CHECK(launchers::read_error_file(node, "/c").message.empty());
+  CHECK(launchers::read_error_file(node, "/d").message == "E: \xF0\x9F\x9A\x80 \uFFFD");
+  CHECK(launchers::read_error_file(node, "/missing").message.empty());
 }

@@ -38,9 +38,9 @@ bool says_child_was_killed(const RootCause& root) {
 }
 
 /// Whether this is how it ended: a script may have caught a sys.exit, and ended otherwise.
-bool explains(const PythonError& error, const Culprit& culprit) {
-  if (!is_exit(error.message)) return !error.message.empty();
-  const auto code = code_of_exit(error.message);
+bool explains(const launchers::PythonError& error, const Culprit& culprit) {
+  if (!launchers::is_exit(error.message)) return !error.message.empty();
+  const auto code = launchers::code_of_exit(error.message);
   return code && !culprit.signal && (*code & 0xFF) == culprit.code;  // exit(3) keeps 8 bits
 }
 
@@ -57,20 +57,22 @@ bool is_out_of_memory(const RootCause& root, const Details& details) {
 /// TORCH_NCCL_ASYNC_ERROR_HANDLING). Without accelerators there is no NCCL: gloo has no watchdog.
 bool has_lost_peer(const RootCause& root, const Details& details) {
   return (root.culprit.signal == SIGABRT && details.has_accelerators) ||
-         (root.error != nullptr && is_error_of_lost_peer(root.error->message));
+         (root.error != nullptr && launchers::is_error_of_lost_peer(root.error->message));
 }
 
 /// Why a process ended, if no peer elsewhere is the reason.
 Cause own_cause(const RootCause& root) {
-  const std::string error = root.error == nullptr ? std::string() : in_plain_words(root.error->message);
-  if (!error.empty() && !is_error_of_child(error) && !is_exit(error)) return Cause::exception;
+  const std::string error =
+      root.error == nullptr ? std::string() : launchers::in_plain_words(root.error->message);
+  if (!error.empty() && !launchers::is_error_of_child(error) && !launchers::is_exit(error))
+    return Cause::exception;
   return root.culprit.signal ? Cause::signalled : Cause::exited;
 }
 
 Cause find_cause(const RootCause& root, const Details& details) {
   if (is_out_of_memory(root, details)) return Cause::out_of_memory;
   if (!has_lost_peer(root, details)) return own_cause(root);
-  const bool timed_out = root.error != nullptr && is_error_of_timeout(root.error->message);
+  const bool timed_out = root.error != nullptr && launchers::is_error_of_timeout(root.error->message);
   return timed_out ? Cause::timed_out : Cause::peer_lost;
 }
 
@@ -85,7 +87,7 @@ std::string last_frame(std::string_view traceback) {
 /// The address of the peer that its exception names.
 std::string peer_address(const RootCause& root) {
   if (root.error == nullptr) return {};
-  const std::string_view peer = peer_in(root.error->message);
+  const std::string_view peer = launchers::peer_in(root.error->message);
   const std::string_view host = split_host_port(peer).first;
   return printable(host.empty() ? peer : host);
 }
@@ -99,7 +101,7 @@ void set_cause(RootCause& root, Cause cause, const Details& details) {
 }
 
 /// Adds the exception that it left, and finds out why it ended.
-void add_evidence(RootCause& root, const PythonError* error, const Details& details) {
+void add_evidence(RootCause& root, const launchers::PythonError* error, const Details& details) {
   if (error != nullptr && explains(*error, root.culprit)) root.error = error;
   set_cause(root, find_cause(root, details), details);
 }
@@ -112,7 +114,7 @@ void add_evidence(RootCause& root, const PythonError* error, const Details& deta
 /// all workers ended by a TERM that rankshim did not send.
 bool launcher_failed(const ExitRecord& ending, const Details& details) {
   const std::string& message = details.agent.message;
-  if (message.empty() || is_exit(message))
+  if (message.empty() || launchers::is_exit(message))
     return !details.agent_writes_error && ending.workers.all_ended_with(SIGTERM);
   return std::ranges::none_of(details.workers,
                               [&](const auto& worker) { return worker.second.message == message; });
@@ -137,7 +139,7 @@ std::optional<RootCause> failure_of(supervise::WorkerEnd worker, const Details& 
   const auto error = details.workers.find(worker.local_rank);
   if (error == details.workers.end()) return std::nullopt;
   // An uncaught exception gives Python's code 1.
-  const auto code = static_cast<int>(code_of_exit(error->second.message).value_or(1) & 0xFF);
+  const auto code = static_cast<int>(launchers::code_of_exit(error->second.message).value_or(1) & 0xFF);
   worker.status = code << 8;
   const RootCause root = cause_of(worker, "error file", details);
   return root.error == nullptr || code == 0 ? std::nullopt : std::optional(root);
@@ -186,7 +188,7 @@ RootCause failed_inner_worker(const Details& details) {
   RootCause root = cause_of(*details.told_by_torchrun, "torchrun", details);
   root.is_inner = true;
   // A copy of that worker's, or of what started the torchrun.
-  if (!is_error_of_child(details.agent.message)) add_evidence(root, &details.agent, details);
+  if (!launchers::is_error_of_child(details.agent.message)) add_evidence(root, &details.agent, details);
   return root;
 }
 
@@ -225,8 +227,8 @@ std::optional<Culprit> judge_workers(const ExitRecord& ending, const RootCause& 
 }
 
 /// What failed first on this node; nullopt if nothing did.
-std::optional<RootCause> find_root(const ExitRecord& ending, const Launcher& launcher, const Details& details,
-                                   const std::string& name) {
+std::optional<RootCause> find_root(const ExitRecord& ending, const launchers::Launcher& launcher,
+                                   const Details& details, const std::string& name) {
   if (launcher.launches()) {
     if (auto worker = failed_worker(ending, details)) return worker;
   } else if (!ending.stop && details.told_by_torchrun) {
@@ -241,7 +243,8 @@ void judge_failure(Verdict& verdict, const ExitRecord& ending, const Details& de
   RootCause& root = *verdict.root;
   const bool is_own_worker = root.local_rank && !root.is_inner;
   // torchrun could not start its workers again, because the node that hosts the rendezvous is gone.
-  if (is_own_worker && is_error_of_lost_host(details.agent.message) && launcher_failed(ending, details)) {
+  if (is_own_worker && launchers::is_error_of_lost_host(details.agent.message) &&
+      launcher_failed(ending, details)) {
     set_cause(root, Cause::peer_lost, details);
     verdict.notes.emplace_back("the node that hosts the rendezvous is gone");
   }
@@ -280,7 +283,7 @@ void give_reason(Verdict& verdict, int code, Cause cause, ErrorCode error_code, 
 bool never_met(const ExitRecord& ending, const RootCause& root) {
   if (ending.workers.attempts != 0 || root.error == nullptr) return false;
   const std::string& message = root.error->message;
-  return is_error_of_lost_peer(message) || is_error_of_no_meeting(message);
+  return launchers::is_error_of_lost_peer(message) || launchers::is_error_of_no_meeting(message);
 }
 
 /// The other nodes did not come: torchrun, or rankshim, gave up for that.
@@ -318,8 +321,9 @@ RootCause cause_of(const supervise::WorkerEnd& worker, std::string_view source, 
   return root;
 }
 
-Verdict judge(const ExitRecord& ending, const LaunchChoice& choice, const LaunchPlan& plan,
-              const Details& details, const std::optional<supervise::NodeNumbers>& numbers, bool strict) {
+Verdict judge(const ExitRecord& ending, const launchers::LaunchChoice& choice,
+              const launchers::LaunchPlan& plan, const Details& details,
+              const std::optional<supervise::NodeNumbers>& numbers, bool strict) {
   const std::string& program = plan.argv.front();
   Verdict verdict{.code = exit_code_of(ending), .of_several = numbers && numbers->nodes > 1};
   if (ending.kind == ExitRecord::Kind::not_started || ending.kind == ExitRecord::Kind::withheld) {
@@ -328,7 +332,7 @@ Verdict judge(const ExitRecord& ending, const LaunchChoice& choice, const Launch
     return verdict;
   }
 
-  const Launcher& launcher = *choice.launcher;
+  const launchers::Launcher& launcher = *choice.launcher;
   std::string name = launcher.starts_each_worker() ? "" : program;
   if (launcher.is_agent()) name = plan.agent_name;
   verdict.command = command_end(ending, name);

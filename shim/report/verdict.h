@@ -22,9 +22,9 @@ namespace rankshim {
 
 /// What is known of an end besides the wait statuses.
 struct Details {
-  std::string host;                         ///< this node's name
-  std::map<unsigned, PythonError> workers;  ///< by local rank, for the last attempt
-  PythonError agent;  ///< the launcher's, or its copy of the error of the worker that failed first
+  std::string host;                                    ///< this node's name
+  std::map<unsigned, launchers::PythonError> workers;  ///< by local rank, for the last attempt
+  launchers::PythonError agent;  ///< the launcher's, or its copy of the error of the worker that failed first
   bool agent_writes_error = false;  ///< the launcher would have written one if it had failed by itself
   /// The worker that failed first, as the last torchrun of the command tells it that has failed.
   std::optional<supervise::WorkerEnd> told_by_torchrun;
@@ -41,9 +41,9 @@ struct RootCause {
   std::string_view who;      ///< "worker", "launcher", "program"
   std::optional<unsigned> local_rank;
   pid_t pid = 0;
-  bool is_inner = false;               ///< a worker of a torchrun that the command started itself
-  const PythonError* error = nullptr;  ///< a pointer into the details; null if it left none
-  std::string_view source;             ///< of this information: "kernel", "error file", "torchrun"
+  bool is_inner = false;                          ///< a worker of a torchrun that the command started itself
+  const launchers::PythonError* error = nullptr;  ///< a pointer into the details; null if it left none
+  std::string_view source;                        ///< of this information: "kernel", "error file", "torchrun"
   std::optional<std::chrono::steady_clock::time_point> when;
 };
 
@@ -69,7 +69,7 @@ struct CommandEnd {
 struct Verdict {
   int code = 0;
   outcome::Cause cause = outcome::Cause::none;  ///< of this node's end
-  ErrorCode error_code = ErrorCode::none;                 ///< for the end of the last line
+  ErrorCode error_code = ErrorCode::none;       ///< for the end of the last line
   std::string reason;                 ///< why, where rankshim itself ended the run or could not start it
   std::optional<CommandEnd> command;  ///< nullopt if nothing was started
   std::optional<RootCause> root;      ///< what failed here; if `code` is 0, the command has hidden it
@@ -96,9 +96,9 @@ struct Verdict {
 /// failed, its worker is the cause, with the command's code; if that is 0 it hides the failure, and with
 /// `strict` the code is the worker's.
 /// `numbers` are this node's in the job; nullopt if it is alone. `details` must outlive the verdict.
-Verdict judge(const supervise::ExitRecord& ending, const LaunchChoice& choice, const LaunchPlan& plan,
-              const Details& details, const std::optional<supervise::NodeNumbers>& numbers = std::nullopt,
-              bool strict = false);
+Verdict judge(const supervise::ExitRecord& ending, const launchers::LaunchChoice& choice,
+              const launchers::LaunchPlan& plan, const Details& details,
+              const std::optional<supervise::NodeNumbers>& numbers = std::nullopt, bool strict = false);
 
 /// What ended this node's part of the job, for the other nodes and for a decision about a restart.
 outcome::Culprit culprit_of(const Verdict& verdict);

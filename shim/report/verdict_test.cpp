@@ -10,6 +10,9 @@
 #include "report/wording.h"
 
 using namespace rankshim;
+using launchers::Launcher;
+using launchers::LaunchPlan;
+using launchers::TorchrunLauncher;
 using outcome::Cause;
 using supervise::ExitRecord;
 using supervise::WorkerEnd;
@@ -40,8 +43,8 @@ outcome::StopRequest stop_at(std::chrono::steady_clock::time_point when) {
 }
 
 template <class Kind>
-LaunchChoice chosen() {
-  LaunchChoice choice;
+launchers::LaunchChoice chosen() {
+  launchers::LaunchChoice choice;
   choice.launcher = std::make_shared<Kind>();
   return choice;
 }
@@ -149,23 +152,24 @@ TEST_CASE("a program in front of torchrun is what ended, as far as no worker is 
   behind.argv = {"timeout", "4", "torchrun", "train.py"};
   ExitRecord ending = torchrun({});
   ending.number = 124;
-  LaunchChoice wrapped;
-  TorchrunCommand own;
+  launchers::LaunchChoice wrapped;
+  launchers::TorchrunCommand own;
   own.begins_at = 1;
-  wrapped.launcher = std::make_shared<TorchrunLauncher>(std::make_shared<TorchrunCommand>(own));
+  wrapped.launcher = std::make_shared<TorchrunLauncher>(std::make_shared<launchers::TorchrunCommand>(own));
   CHECK(wording::message(judge(ending, wrapped, behind, {})) == "timeout exited with code 124 after 10.0 s");
 }
 
 TEST_CASE("workers of the native launcher are several", "[verdict]") {
   ExitRecord ending = torchrun({worker(0, 0, 6s), worker(1, 0, 7s)});
   ending.number = 0;
-  CHECK(wording::message(judge(ending, chosen<NativeLauncher>(), train, {})) ==
+  CHECK(wording::message(judge(ending, chosen<launchers::NativeLauncher>(), train, {})) ==
         "the workers exited with code 0 after 10.0 s");
   ending.stop = stop_at(start + 5s);
-  CHECK(wording::message(judge(ending, chosen<NativeLauncher>(), train, {})) ==
+  CHECK(wording::message(judge(ending, chosen<launchers::NativeLauncher>(), train, {})) ==
         "stopped (SIGTERM): the workers exited with code 0 after 10.0 s");
   const ExitRecord failed = torchrun({worker(1, exited(1), 2s)});
-  CHECK(wording::message(judge(failed, chosen<NativeLauncher>(), train, {})) == "rank 9 exited with code 1");
+  CHECK(wording::message(judge(failed, chosen<launchers::NativeLauncher>(), train, {})) ==
+        "rank 9 exited with code 1");
 }
 
 TEST_CASE("what ends after the agent or after a stop is no cause", "[verdict]") {
@@ -564,7 +568,7 @@ TEST_CASE("what ended a node is told to the others in one line, and an exception
           "[verdict]") {
   struct Row {
     int status;
-    PythonError error;
+    launchers::PythonError error;
     Cause cause;
     std::string words;
   };

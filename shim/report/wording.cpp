@@ -141,14 +141,16 @@ std::string why(const RootCause& root, const Details& details) {
   std::vector<std::string> reasons;
   if (std::string memory = memory_in_words(root, details.memory); !memory.empty())
     reasons.push_back(std::move(memory));
-  const std::string error = root.error == nullptr ? std::string() : in_plain_words(root.error->message);
+  const std::string error =
+      root.error == nullptr ? std::string() : launchers::in_plain_words(root.error->message);
   const std::string shown(cut(error, longest_error));
   if (!shown.empty()) reasons.push_back(signal ? "it had raised " + shown : shown);
   const auto says = [&error](std::string_view words) { return error.find(words) != std::string::npos; };
   const bool shm = signal == SIGBUS || says("Bus error") || says("unable to allocate shared memory") ||
                    says("No space left on device");
   if (shm && !details.shm.empty()) reasons.push_back(details.shm);
-  if (!details.port_holder.empty() && is_error_of_busy_port(error)) reasons.push_back(details.port_holder);
+  if (!details.port_holder.empty() && launchers::is_error_of_busy_port(error))
+    reasons.push_back(details.port_holder);
   if (root.culprit.cause == Cause::peer_lost && signal == SIGABRT && shown.empty())
     reasons.emplace_back("it aborted itself, or NCCL's watchdog did because another node failed");
   if (const int told = root.culprit.code - exit_code::signal_base;

@@ -60,7 +60,7 @@ std::string essence(const outcome::Culprit& failure) {
 
 }  // namespace
 
-Attempts::Attempts(const Settings& settings, const Job& job)
+Attempts::Attempts(const Settings& settings, const launchers::Job& job)
     : limit_(*settings.get<RestartLimit>(Option::job_restarts)),
       of_the_job_(allowed()),
       permanent_(*settings.get<Ends>(Option::permanent)),

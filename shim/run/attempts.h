@@ -17,7 +17,7 @@ class Attempts {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  Attempts(const Settings& settings, const Job& job);
+  Attempts(const Settings& settings, const launchers::Job& job);
 
   /// Whether any failure is followed by another attempt.
   [[nodiscard]] bool allowed() const { return limit_.most != 0; }

@@ -14,9 +14,10 @@ using std::chrono::seconds;
 
 const Attempts::Time start{};
 
-Attempts attempts(std::vector<std::string> words, std::shared_ptr<const Launcher> launcher = no_launcher()) {
+Attempts attempts(std::vector<std::string> words,
+                  std::shared_ptr<const launchers::Launcher> launcher = launchers::no_launcher()) {
   const FakeNode node({});
-  Job job;
+  launchers::Job job;
   job.topology.facts[Fact::max_restarts] = Value{"2"};
   job.choice.launcher = std::move(launcher);
   words.insert(words.end(), {"--", "train.py"});
@@ -172,8 +173,8 @@ TEST_CASE("a stop from outside is never followed by another attempt, and needs n
 }
 
 TEST_CASE("--max-restarts counts for the native launcher alone, and nothing is permanent then") {
-  CHECK_FALSE(attempts({}, std::make_shared<TorchrunLauncher>()).allowed());
-  Attempts job = attempts({}, std::make_shared<NativeLauncher>());
+  CHECK_FALSE(attempts({}, std::make_shared<launchers::TorchrunLauncher>()).allowed());
+  Attempts job = attempts({}, std::make_shared<launchers::NativeLauncher>());
   CHECK(job.allowed());
   CHECK_FALSE(job.of_the_job());
   link::Stop stop = failure(outcome::Cause::exited, 2);

@@ -142,12 +142,12 @@ awaitable<void> run_pre_start(const Run& run) {
                     "the pre-start hook " + wording::hook_end(hook, limit) + "; nothing was started");
 }
 
-awaitable<Job> resolve_when_ready(const Run& run, const std::vector<std::string>& command) {
+awaitable<launchers::Job> resolve_when_ready(const Run& run, const std::vector<std::string>& command) {
   const auto limit = *run.settings.time(Option::wait_timeout);
   const auto end = std::chrono::steady_clock::now() + limit;
   for (bool waits = false;;) {
     auto resolved = resolve_job(run.settings, command, run.node);
-    if (auto* job = std::get_if<Job>(&resolved)) co_return std::move(*job);
+    if (auto* job = std::get_if<launchers::Job>(&resolved)) co_return std::move(*job);
     const auto& faults = std::get<Faults>(resolved);
     const Fault& first = faults.front();
     if (!first.transient) throw refused(faults);
@@ -165,9 +165,9 @@ awaitable<Job> resolve_when_ready(const Run& run, const std::vector<std::string>
   }
 }
 
-awaitable<FoundTorch> check_python(const Run& run, const Job& job) {
-  const LaunchChoice& choice = job.choice;
-  FoundTorch found;
+awaitable<launchers::FoundTorch> check_python(const Run& run, const launchers::Job& job) {
+  const launchers::LaunchChoice& choice = job.choice;
+  launchers::FoundTorch found;
   if (choice.python.empty()) co_return found;
   const std::string python = run.node.find_program(choice.python.front()).value_or(choice.python.front());
   std::vector<std::string> wanted = choice.launcher->torchrun_args();

@@ -36,13 +36,14 @@ boost::asio::awaitable<supervise::Signal> next_end(const Run& run,
 boost::asio::awaitable<void> run_pre_start(const Run& run);
 
 /// Resolves the job once the platform has written all that it still has to write.
-boost::asio::awaitable<Job> resolve_when_ready(const Run& run, const std::vector<std::string>& command);
+boost::asio::awaitable<launchers::Job> resolve_when_ready(const Run& run,
+                                                          const std::vector<std::string>& command);
 
 /// Runs the launcher's interpreter to check that it finds torch, which without importing it takes
 /// milliseconds. Otherwise a node that waits for others would learn too late that it cannot take part, and a
 /// node alone would end with Python's code 1. An interpreter that does not answer does not end the run, and
 /// lacks nothing. Returns what its torch lacks: an option in --torchrun-args, or torchrun itself.
-boost::asio::awaitable<FoundTorch> check_python(const Run& run, const Job& job);
+boost::asio::awaitable<launchers::FoundTorch> check_python(const Run& run, const launchers::Job& job);
 
 /// Waits for the master as chosen. `reached` tells then where the master is, if it was looked up, and the
 /// topology knows which node hosts it.

@@ -65,8 +65,8 @@ awaitable<void> hold(const Run& run, std::chrono::milliseconds time) {
 
 }  // namespace
 
-awaitable<int> conclude(const Run& run, Verdict verdict, const Job* job, const supervise::ExitRecord* ending,
-                        const Details& details, bool stopped) {
+awaitable<int> conclude(const Run& run, Verdict verdict, const launchers::Job* job,
+                        const supervise::ExitRecord* ending, const Details& details, bool stopped) {
   const Settings& settings = run.settings;
   const int code = exit_code_of(verdict, settings);
   if (code != verdict.code) wording::add_exit_map(verdict, code);

@@ -19,19 +19,19 @@ std::string error_file_of(const std::string& folder, unsigned local_rank) {
 
 }  // namespace
 
-ErrorFiles::ErrorFiles(const Run& run, const Job& job, const Environment& environment,
-                       const OwnFolder& folder)
+ErrorFiles::ErrorFiles(const Run& run, const launchers::Job& job, const Environment& environment,
+                       const launchers::OwnFolder& folder)
     : run_(run),
       job_(job),
       failure_(folder.has_site ? folder.path + "/failure.json" : std::string()),
       launchers_(job.choice.launcher->error_file(environment, folder)),
       launchers_before_(launchers_ == folder.error_file() ? "" : run.node.file(launchers_).value_or("")) {}
 
-PythonError ErrorFiles::read(const std::string& path) const {
+launchers::PythonError ErrorFiles::read(const std::string& path) const {
   Environment known = run_.node.environment();
-  for (const auto& [name, value] : user_variables(run_.settings)) known.set(name, value);
+  for (const auto& [name, value] : plan::user_variables(run_.settings)) known.set(name, value);
   Redactor redactor(known);
-  const PythonError error = read_error_file(run_.node, path);
+  const launchers::PythonError error = launchers::read_error_file(run_.node, path);
   return {redactor.message(error.message), redactor.traceback(error.traceback)};
 }
 
@@ -48,7 +48,8 @@ Details ErrorFiles::gather(const supervise::ExitRecord& ending, bool is_unused) 
   Details details;
   details.host = run_.node.host_name();
   details.memory = run_.monitor.memory();
-  if (!failure_.empty() && !is_unused) details.told_by_torchrun = read_failure(run_.node, failure_);
+  if (!failure_.empty() && !is_unused)
+    details.told_by_torchrun = launchers::read_failure(run_.node, failure_);
   if (details.told_by_torchrun) run_.monitor.ended(details.told_by_torchrun->pid, std::nullopt);
   details.oom = run_.monitor.oom();
   const bool well = ending.kind == supervise::ExitRecord::Kind::exited && ending.number == 0;
@@ -58,17 +59,19 @@ Details ErrorFiles::gather(const supervise::ExitRecord& ending, bool is_unused) 
     for (unsigned worker = 0; worker < job_.topology.workers(); ++worker)
       details.workers[worker] = read(error_file_of(ending.workers.error_folder, worker));
   }
-  const Launcher& launcher = *job_.choice.launcher;
+  const launchers::Launcher& launcher = *job_.choice.launcher;
   details.agent_writes_error = launcher.starts_each_worker();  // there is no agent that could fail
   if (!launchers_.empty() && !ending.stop) {
     details.agent_writes_error = launcher.writes_error();
     if (run_.node.file(launchers_).value_or("") != launchers_before_) details.agent = read(launchers_);
   }
   details.shm = describe_shm();
-  const auto lacks_port = [](const auto& worker) { return is_error_of_busy_port(worker.second.message); };
+  const auto lacks_port = [](const auto& worker) {
+    return launchers::is_error_of_busy_port(worker.second.message);
+  };
   const Master* const master = job_.topology.master();
-  if (master != nullptr &&
-      (is_error_of_busy_port(details.agent.message) || std::ranges::any_of(details.workers, lacks_port)))
+  if (master != nullptr && (launchers::is_error_of_busy_port(details.agent.message) ||
+                            std::ranges::any_of(details.workers, lacks_port)))
     if (const std::string holder = holder_of_port(master->port); !holder.empty())
       details.port_holder = fmt::format("port {} is held by {}", master->port, holder);
   return details;

@@ -17,7 +17,8 @@ class ErrorFiles {
  public:
   /// To be made before the command's start: if the user named the launcher's file, an earlier run may have
   /// left one. `environment` is the command's, and `folder` rankshim's.
-  ErrorFiles(const Run& run, const Job& job, const Environment& environment, const OwnFolder& folder);
+  ErrorFiles(const Run& run, const launchers::Job& job, const Environment& environment,
+             const launchers::OwnFolder& folder);
 
   /// Collects what the workers, the launcher and the kernel have left about this end, redacted. `is_unused`:
   /// nothing was written into rankshim's folder.
@@ -29,10 +30,10 @@ class ErrorFiles {
                                             const std::string& folder) const;
 
  private:
-  [[nodiscard]] PythonError read(const std::string& path) const;
+  [[nodiscard]] launchers::PythonError read(const std::string& path) const;
 
   const Run& run_;
-  const Job& job_;
+  const launchers::Job& job_;
   const std::string failure_;           // torchrun's; empty: there is none
   const std::string launchers_;         // empty: it is not read
   const std::string launchers_before_;  // its content

@@ -25,7 +25,7 @@ std::string line_for(const Message& message) {
   const Invocation& invocation = std::get<Invocation>(read);
   const auto choice =
       choose_launch({std::get<Topology>(outcome), invocation.settings, invocation.arguments, node},
-                    own_torchrun(invocation.settings, invocation.arguments));
+                    launchers::own_torchrun(invocation.settings, invocation.arguments));
   const auto* faults = std::get_if<Faults>(&choice);
   return faults == nullptr ? "" : to_line(faults->front());
 }

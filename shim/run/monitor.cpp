@@ -85,7 +85,7 @@ void Monitor::enter(std::string_view phase, std::string waiting_for, link::Time 
   log::context().phase = phase;
 }
 
-void Monitor::set_job(const Job& job) {
+void Monitor::set_job(const launchers::Job& job) {
   job_ = &job;
   log::Context& known = log::context();
   known.node_rank = job.topology.node_rank();

@@ -36,7 +36,7 @@ class Monitor {
   void enter(std::string_view phase, std::string waiting_for = {}, link::Time when = link::now());
 
   /// Sets the job of this run; it must outlive the monitor.
-  void set_job(const Job& job);
+  void set_job(const launchers::Job& job);
 
   /// Begins the secondary work a moment from now, if it has not begun.
   void begin();
@@ -82,7 +82,7 @@ class Monitor {
 
   const Settings& settings_;
   const Node& node_;
-  const Job* job_ = nullptr;
+  const launchers::Job* job_ = nullptr;
   std::vector<Phase> phases_;
   std::vector<PastAttempt> past_attempts_;
   unsigned attempt_ = 0;

@@ -14,6 +14,13 @@
 #include "report/redact.h"
 
 namespace rankshim {
+
+using launchers::Job;
+using launchers::LaunchChoice;
+using launchers::LaunchPlan;
+using plan::is_script;
+using plan::LaunchInput;
+
 namespace {
 
 /// What cannot be started again as a whole.
@@ -21,7 +28,7 @@ Faults check_job_restarts(const LaunchInput& input) {
   const auto& [topology, settings, command, node] = input;
   if (settings.get<RestartLimit>(Option::job_restarts)->most == 0 || command.empty()) return {};
   const auto refuse = [&](std::string_view why, std::string fix) {
-    return refused(settings, Option::job_restarts, why, std::move(fix));
+    return launchers::refused(settings, Option::job_restarts, why, std::move(fix));
   };
   if (topology.max_restarts() != 0)
     return refuse(fmt::format("max_restarts is {} ({}): each of them starts the workers again",
@@ -44,12 +51,13 @@ Faults check_job_restarts(const LaunchInput& input) {
 }
 
 /// The launcher that the command is by another name than torchrun's, if that could make a difference.
-std::optional<by_name::NamedLauncher> find_named(const LaunchInput& input, bool is_torchrun, Faults& faults) {
+std::optional<launchers::NamedLauncher> find_named(const LaunchInput& input, bool is_torchrun,
+                                                   Faults& faults) {
   const auto& [topology, settings, command, node] = input;
   const bool is_module = is_script(command) && command[0] == "-m";
   const bool searches = is_module || (topology.has_other_nodes() && !is_script(command));
   if (is_torchrun || !searches || topology.is<CreatedProcess>() || topology.is<Idle>()) return std::nullopt;
-  return by_name::find_launcher(input, faults);
+  return launchers::find_launcher(input, faults);
 }
 
 Outcome<Job> resolve(const Settings& settings, const std::vector<std::string>& command, const Node& node) {
@@ -63,7 +71,7 @@ Outcome<Job> resolve(const Settings& settings, const std::vector<std::string>& c
   found.command_finds_master =
       !command.empty() && found.profile != nullptr && platform::is_agent(*found.profile, command.front());
 
-  const auto torchrun = own_torchrun(settings, command);
+  const auto torchrun = launchers::own_torchrun(settings, command);
   auto topology = resolve_topology(settings, found, node, torchrun ? &torchrun->given : nullptr);
   if (auto* faults = std::get_if<Faults>(&topology)) return std::move(*faults);
 
@@ -75,41 +83,43 @@ Outcome<Job> resolve(const Settings& settings, const std::vector<std::string>& c
 }  // namespace
 
 Outcome<LaunchChoice> choose_launch(const LaunchInput& input,
-                                    const std::shared_ptr<const TorchrunCommand>& torchrun) {
+                                    const std::shared_ptr<const launchers::TorchrunCommand>& torchrun) {
   LaunchChoice choice;
   Faults faults;
   const auto named = find_named(input, torchrun != nullptr, faults);
-  for (Fault& fault : choose_launcher(choice, input, torchrun, named.has_value()))
+  for (Fault& fault : launchers::choose_launcher(choice, input, torchrun, named.has_value()))
     faults.push_back(std::move(fault));
-  if (auto fault = check_idle_role(choice, input, is_script(input.command) || torchrun))
+  if (auto fault = launchers::check_idle_role(choice, input, is_script(input.command) || torchrun))
     faults.push_back(std::move(*fault));
   for (const auto& found : {choice.launcher->worker_faults(choice, input), check_job_restarts(input)})
     faults.insert(faults.end(), found.begin(), found.end());
   if (!faults.empty()) return faults;
-  if (is_script(input.command)) choice.interpreter = find_interpreter(input.settings, input.node);
-  choose_wait(choice, input);
+  if (is_script(input.command)) choice.interpreter = plan::find_interpreter(input.settings, input.node);
+  launchers::choose_wait(choice, input);
   choice.launcher->complete(choice, input);
   if (input.command.empty()) return choice;
   if (named) {
-    by_name::choose_for_launcher(choice, input, *named);
+    launchers::choose_for_launcher(choice, input, *named);
   } else if (!choice.launcher->launches()) {
-    for (std::string& warning : program_warnings(input.topology, input.settings, input.command, input.node))
+    for (std::string& warning :
+         plan::program_warnings(input.topology, input.settings, input.command, input.node))
       choice.warnings.push_back(std::move(warning));
   }
-  choose_link(choice, input);
-  choice.note = tell_unlinked(choice, input);
-  choice.missing = find_missing(choice, input, choice.launcher->script(input.command));
+  launchers::choose_link(choice, input);
+  choice.note = launchers::tell_unlinked(choice, input);
+  choice.missing = launchers::find_missing(choice, input, choice.launcher->script(input.command));
   return choice;
 }
 
-LaunchPlan plan_launch(const LaunchChoice& choice, const LaunchInput& input, const KnownAtStart& known) {
+LaunchPlan plan_launch(const LaunchChoice& choice, const LaunchInput& input,
+                       const launchers::KnownAtStart& known) {
   const auto& [topology, settings, command, node] = input;
   LaunchPlan plan;
   plan.agent_name = known.torch.agent_name();
-  EnvironmentChange& change = plan.environment;
-  change = environment_change(topology, node);
+  plan::EnvironmentChange& change = plan.environment;
+  change = plan::environment_change(topology, node);
   choice.launcher->change_environment(change, choice, input, known.folder);
-  hide_own_settings(change, node.environment());
+  plan::hide_own_settings(change, node.environment());
   const bool by_worker = choice.launcher->starts_each_worker();  // and each gets its own
   if (settings.get<RestartLimit>(Option::job_restarts)->most != 0) {
     const std::string attempt = std::to_string(known.attempt);
@@ -119,7 +129,7 @@ LaunchPlan plan_launch(const LaunchChoice& choice, const LaunchInput& input, con
   }
   change.set.insert(change.set.end(), known.network_interface.begin(), known.network_interface.end());
   if (!by_worker) {
-    for (const auto& [name, value] : user_variables(settings)) change.replace(name, value);
+    for (const auto& [name, value] : plan::user_variables(settings)) change.replace(name, value);
   }
   if (command.empty()) return plan;
   plan.argv = choice.launcher->argv(choice, input, known);
@@ -127,9 +137,9 @@ LaunchPlan plan_launch(const LaunchChoice& choice, const LaunchInput& input, con
 }
 
 LaunchPlan plan_shown_launch(const LaunchChoice& choice, const LaunchInput& input) {
-  const std::string folder = temporary_folder_template(input.node, choice.launcher->launches());
-  KnownAtStart known;
-  known.folder = {.path = folder, .has_site = plan_site(choice, input, std::nullopt).has_value()};
+  const std::string folder = launchers::temporary_folder_template(input.node, choice.launcher->launches());
+  launchers::KnownAtStart known;
+  known.folder = {.path = folder, .has_site = launchers::plan_site(choice, input, std::nullopt).has_value()};
   LaunchPlan plan = plan_launch(choice, input, known);
   plan.workers = choice.launcher->shown_workers(plan, choice, input, folder);
   return plan;

@@ -10,18 +10,21 @@ namespace rankshim {
 
 /// Makes settings, platform, topology and choice for `command` (empty: only the environment and the waiting);
 /// pure. Faults and warnings are redacted (report/redact.h).
-Outcome<Job> resolve_job(const Settings& settings, const std::vector<std::string>& command, const Node& node);
+Outcome<launchers::Job> resolve_job(const Settings& settings, const std::vector<std::string>& command,
+                                    const Node& node);
 
 /// Chooses what starts the workers, and everything else that is known before the waiting; pure. `torchrun` is
 /// the command as own_torchrun() has read it.
-Outcome<LaunchChoice> choose_launch(const LaunchInput& input,
-                                    const std::shared_ptr<const TorchrunCommand>& torchrun);
+Outcome<launchers::LaunchChoice> choose_launch(
+    const plan::LaunchInput& input, const std::shared_ptr<const launchers::TorchrunCommand>& torchrun);
 
 /// What is executed for that choice; pure. To be called once, when everything is known.
-LaunchPlan plan_launch(const LaunchChoice& choice, const LaunchInput& input, const KnownAtStart& known);
+launchers::LaunchPlan plan_launch(const launchers::LaunchChoice& choice, const plan::LaunchInput& input,
+                                  const launchers::KnownAtStart& known);
 
 /// The same if nothing is started, only shown: rankshim's folder is the pattern of its name, and what only
 /// the steps before the start find out is missing.
-LaunchPlan plan_shown_launch(const LaunchChoice& choice, const LaunchInput& input);
+launchers::LaunchPlan plan_shown_launch(const launchers::LaunchChoice& choice,
+                                        const plan::LaunchInput& input);
 
 }  // namespace rankshim

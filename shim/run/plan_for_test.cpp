@@ -10,32 +10,33 @@
 
 namespace rankshim::for_test {
 
-Planned plan(const Node& node, Words line) {
+Planned try_plan(const Node& node, Words line) {
   const auto read = read_settings(line, node);
   if (const auto* rejected = std::get_if<Rejected>(&read)) FAIL(to_line(rejected->faults.front()));
   const auto& invocation = std::get<Invocation>(read);
   const auto profiles = platform::builtin_profiles();
   const auto platform = platform::recognise(profiles, invocation.settings.text(Option::platform), node);
-  const auto torchrun = own_torchrun(invocation.settings, invocation.arguments);
+  const auto torchrun = launchers::own_torchrun(invocation.settings, invocation.arguments);
   const auto topology = resolve_topology(invocation.settings, std::get<platform::Platform>(platform), node,
                                          torchrun ? &torchrun->given : nullptr);
   if (const auto* faults = std::get_if<Faults>(&topology)) FAIL(to_line(faults->front()));
   const auto& known = std::get<Topology>(topology);
-  const LaunchInput input{known, invocation.settings, invocation.arguments, node};
+  const plan::LaunchInput input{known, invocation.settings, invocation.arguments, node};
   auto chosen = choose_launch(input, torchrun);
   if (auto* faults = std::get_if<Faults>(&chosen)) return {known, std::move(*faults)};
-  const auto& choice = std::get<LaunchChoice>(chosen);
-  return {known, ShownPlan{choice, plan_shown_launch(choice, input), plan_site(choice, input, std::nullopt),
-                           signal_scope(invocation.settings)}};
+  const auto& choice = std::get<launchers::LaunchChoice>(chosen);
+  return {known,
+          ShownPlan{choice, plan_shown_launch(choice, input),
+                    launchers::plan_site(choice, input, std::nullopt), signal_scope(invocation.settings)}};
 }
 
 ShownPlan planned(const Node& node, Words line) {
-  auto result = plan(node, std::move(line));
+  auto result = try_plan(node, std::move(line));
   if (const auto* faults = std::get_if<Faults>(&result.plan)) FAIL(to_line(faults->front()));
   return std::get<ShownPlan>(std::move(result.plan));
 }
 
-Environment environment_of(const LaunchPlan& plan, const Node& node) {
+Environment environment_of(const launchers::LaunchPlan& plan, const Node& node) {
   return plan.environment.apply(node.environment());
 }
 

@@ -16,8 +16,8 @@ namespace rankshim::for_test {
 using Words = std::vector<std::string>;
 
 /// A choice and its plan as explain shows them, with the contents of sitecustomize.py.
-struct ShownPlan : LaunchChoice, LaunchPlan {
-  std::optional<PythonSite> site;
+struct ShownPlan : launchers::LaunchChoice, launchers::LaunchPlan {
+  std::optional<launchers::PythonSite> site;
   SignalScope scope = SignalScope::child;
 };
 
@@ -28,13 +28,13 @@ struct Planned {
 };
 
 /// Fails the test where the settings or the topology are refused.
-Planned plan(const Node& node, Words line);
+Planned try_plan(const Node& node, Words line);
 
 /// The same if the plan must be possible.
 ShownPlan planned(const Node& node, Words line);
 
 /// The command's environment.
-Environment environment_of(const LaunchPlan& plan, const Node& node);
+Environment environment_of(const launchers::LaunchPlan& plan, const Node& node);
 
 /// Node 1 of 3 of a PyTorchJob.
 inline const Words kubeflow = {"PATH=/usr/bin",     "RANK=1",

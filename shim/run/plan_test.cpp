@@ -30,7 +30,7 @@ TEST_CASE("--launcher launch gives the script --local_rank, none runs the script
   CHECK(shell_quote(planned(node, {"--launcher=launch", "train.py", "--x"}).argv)
             .ends_with(" train.py '--local_rank=${local_rank}' --x"));
   CHECK(planned(node, {"--launcher=none", "train.py"}).argv == Words{"python3", "-u", "train.py"});
-  CHECK(std::holds_alternative<Faults>(plan(node, {"--launcher=torchrun", "bash", "x"}).plan));
+  CHECK(std::holds_alternative<Faults>(try_plan(node, {"--launcher=torchrun", "bash", "x"}).plan));
 }
 
 TEST_CASE("--env sets variables of any command, as they are") {
@@ -47,12 +47,13 @@ TEST_CASE("a command is written with our own folder's name, and without one wher
   const Words command = {"train.py"};
   const auto read = read_settings(command, node);
   const auto outcome = resolve(node, {}, command);
-  const LaunchInput input{std::get<Topology>(outcome), std::get<Invocation>(read).settings, command, node};
-  const auto choice = std::get<LaunchChoice>(choose_launch(input, nullptr));
-  KnownAtStart known;
-  const LaunchPlan without = plan_launch(choice, input, known);
+  const plan::LaunchInput input{std::get<Topology>(outcome), std::get<Invocation>(read).settings, command,
+                                node};
+  const auto choice = std::get<launchers::LaunchChoice>(choose_launch(input, nullptr));
+  launchers::KnownAtStart known;
+  const launchers::LaunchPlan without = plan_launch(choice, input, known);
   known.folder = {.path = "/tmp/x", .has_site = true};
-  const LaunchPlan with = plan_launch(choice, input, known);
+  const launchers::LaunchPlan with = plan_launch(choice, input, known);
   CHECK(shell_quote(with.argv).find(" --log_dir=/tmp/x ") != std::string::npos);
   CHECK(environment_of(with, node).get("TORCHELASTIC_ERROR_FILE") == "/tmp/x/error.json");
   CHECK(environment_of(with, node).get("PYTHONPATH") == "/tmp/x:/a");

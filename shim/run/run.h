@@ -36,7 +36,7 @@ SignalScope signal_scope(const Settings& settings);
 /// post-stop hook, and the hold of a failed container. `job` is null if there was none yet, `ending` if
 /// nothing was to be started. `stopped`: the user has asked to stop, which `ending` does not show. Returns
 /// the exit code.
-boost::asio::awaitable<int> conclude(const Run& run, Verdict verdict, const Job* job,
+boost::asio::awaitable<int> conclude(const Run& run, Verdict verdict, const launchers::Job* job,
                                      const supervise::ExitRecord* ending = nullptr,
                                      const Details& details = {}, bool stopped = false);
 

@@ -33,11 +33,12 @@ namespace rankshim {
 namespace {
 
 using boost::asio::awaitable;
+using launchers::Job;
 using outcome::Cause;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-void announce(const Job& job, const FoundTorch& torch, const std::vector<std::string>& command) {
+void announce(const Job& job, const launchers::FoundTorch& torch, const std::vector<std::string>& command) {
   const Facts& facts = job.topology.facts;
   const std::string& program = job.choice.interpreter.empty() ? command.front() : job.choice.interpreter;
   const std::string what = job.choice.launcher->has_agent() ? std::string(torch.agent_name()) : program;
@@ -190,7 +191,7 @@ void free_shared_memory(const SharedMemory& memory) {
 /// What one run has in common for all its attempts.
 struct Common {
   const std::vector<std::string>& arguments;
-  const FoundTorch& torch;
+  const launchers::FoundTorch& torch;
   const SlurmStep step;
   Attempts attempts;
   wait::Reached reached;                  // where the master is, if it was looked up
@@ -207,16 +208,17 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
   // All nodes begin this phase at one moment, by which rankshim-review aligns their clocks.
   run.monitor.enter(job.choice.launcher->launches() ? "launch" : "run", {},
                     whole != nullptr ? whole->link().launched_at() : link::now());
-  const LaunchInput input{job.topology, run.settings, all.arguments, run.node};
-  TemporaryFolder folder(job.choice, plan_site(job.choice, input, master_address), run.node);
+  const plan::LaunchInput input{job.topology, run.settings, all.arguments, run.node};
+  launchers::TemporaryFolder folder(job.choice, launchers::plan_site(job.choice, input, master_address),
+                                    run.node);
   if (!all.log_folder || job.choice.log_dir.empty())
     all.log_folder = job.choice.launcher->make_log_folder(job, folder.own().path);
-  const LaunchPlan plan =
+  const launchers::LaunchPlan plan =
       plan_launch(job.choice, input,
                   {.torch = all.torch,
                    .master_address = master_address,
                    .folder = folder.own(),
-                   .network_interface = network_interface(job.topology, run.node, master_address),
+                   .network_interface = plan::network_interface(job.topology, run.node, master_address),
                    .attempt = all.attempts.number()});
   const Environment environment = plan.environment.apply(run.node.environment());
   supervise::Command command{plan.argv, environment.entries()};
@@ -311,7 +313,7 @@ awaitable<int> run_stages(const Run& run, const std::vector<std::string>& argume
   run.monitor.set_job(*job);
   for (const auto* warnings : {&job->topology.warnings, &job->choice.warnings})
     for (const std::string& warning : *warnings) log::warn("{}", warning);
-  FoundTorch torch;
+  launchers::FoundTorch torch;
   if (!run.only_wait) {
     if (!job->choice.missing.empty())
       throw early_end(exit_code::not_found, Cause::system, ErrorCode::none, job->choice.missing);

@@ -23,6 +23,7 @@
 namespace rankshim {
 
 using boost::asio::awaitable;
+using launchers::Job;
 using outcome::Cause;
 using outcome::Culprit;
 using std::chrono::steady_clock;
@@ -125,7 +126,8 @@ awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attemp
   using namespace boost::asio::experimental::awaitable_operators;
   const auto token = job_token(run);
   if (const auto* faults = std::get_if<Faults>(&token))
-    throw early_end(exit_code::configuration, Cause::configuration, ErrorCode::none, to_line(faults->front()));
+    throw early_end(exit_code::configuration, Cause::configuration, ErrorCode::none,
+                    to_line(faults->front()));
   const std::string_view must = run.preflight ? "preflight" : job.choice.link_demanded_by;
   StaticNode& node = std::get<StaticNode>(job.topology.part);
   if (node.nodes > link::most_nodes)

@@ -82,14 +82,15 @@ Outcome<link::Key> read_token(const std::string& path);
 /// Tells the other nodes, which wait for this one, that it cannot take part, so that they end and name it:
 /// with a link that is made for that. It takes some seconds at most, for node 0 may not be there yet. Does
 /// nothing where the nodes are not linked. Returns whether a signal ended it that asks to stop.
-boost::asio::awaitable<bool> tell_early_end(const Run& run, const Job& job, const Verdict& verdict);
+boost::asio::awaitable<bool> tell_early_end(const Run& run, const launchers::Job& job,
+                                            const Verdict& verdict);
 
 /// Waits for the master as chosen or, linked (--link), for all nodes; throws an EarlyEnd if somebody never
 /// came, the nodes do not agree, or a signal came. The topology then knows which node hosts the master. To be
 /// called before each of the attempts, and these know which one it is afterwards; `reached` is where the last
 /// one found the master, and becomes where this one does, if it was looked up. Returns null if the nodes are
 /// not linked.
-boost::asio::awaitable<std::unique_ptr<WholeJob>> join_job(const Run& run, Job& job, Attempts& attempts,
-                                                           wait::Reached& reached);
+boost::asio::awaitable<std::unique_ptr<WholeJob>> join_job(const Run& run, launchers::Job& job,
+                                                           Attempts& attempts, wait::Reached& reached);
 
 }  // namespace rankshim

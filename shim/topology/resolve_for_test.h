@@ -22,7 +22,7 @@ inline Outcome<Topology> resolve(const Node& node, std::vector<std::string> word
   const auto platform =
       platform::recognise(profiles, settings.text(Option::platform), node, 0, settings.text(Option::nnodes));
   if (const auto* faults = std::get_if<Faults>(&platform)) return *faults;
-  const auto torchrun = read_torchrun(command);
+  const auto torchrun = launchers::read_torchrun(command);
   return resolve_topology(settings, std::get<platform::Platform>(platform), node,
                           torchrun ? &torchrun->given : nullptr);
 }

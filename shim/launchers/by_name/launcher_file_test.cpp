@@ -7,7 +7,7 @@
 
 #include "node/fake_node_for_test.h"
 
-namespace rankshim::by_name {
+namespace rankshim::launchers {
 namespace {
 
 std::vector<std::string> faults_of(std::string_view document) {
@@ -65,4 +65,4 @@ TEST_CASE("a launcher's file is no profile of a platform, and one that cannot be
 }
 
 }  // namespace
-}  // namespace rankshim::by_name
+}  // namespace rankshim::launchers

@@ -15,11 +15,10 @@
 #include "node/process.h"
 #include "platform/recognise.h"
 
-namespace rankshim::by_name {
+namespace rankshim::launchers {
 namespace {
 
-using native::filled_in;
-using Values = native::Placeholders;
+using Values = Placeholders;
 
 constexpr EmbeddedFile builtins[] = {
 #include "builtin_launchers.inc"
@@ -105,7 +104,7 @@ bool begins_script(std::string_view word) {
 
 /// The index after the launcher's own words, if they begin at `at`; else 0.
 std::size_t end_of_words(const std::vector<std::string>& command, std::size_t at,
-                         const std::optional<PythonWords>& python, std::string_view start) {
+                         const std::optional<plan::PythonWords>& python, std::string_view start) {
   const bool module = python && python->module;
   if (start.starts_with("-m ") != module) return 0;
   if (module) next_word(start);
@@ -122,7 +121,7 @@ std::size_t end_of_words(const std::vector<std::string>& command, std::size_t at
 /// command's name.
 std::optional<NamedLauncher> launcher_at(const std::vector<std::string>& command, std::size_t at,
                                          std::vector<LauncherFile>& files) {
-  const auto python = read_python({command.begin() + static_cast<std::ptrdiff_t>(at), command.end()});
+  const auto python = plan::read_python({command.begin() + static_cast<std::ptrdiff_t>(at), command.end()});
   const std::string_view name = base_name(python ? std::string_view(python->what) : command[at]);
   if (name.empty()) return std::nullopt;
   add_builtin_launchers(name, files);
@@ -141,7 +140,7 @@ std::optional<NamedLauncher> launcher_in_shell(std::string_view text, std::vecto
 /// users' first.
 std::optional<NamedLauncher> launcher_in(const std::vector<std::string>& command,
                                          std::vector<LauncherFile>& files) {
-  const std::vector<std::size_t> starts = possible_starts(command);
+  const std::vector<std::size_t> starts = plan::possible_starts(command);
   for (const std::size_t at : starts)
     if (auto found = launcher_at(command, at, files)) return found;
   if (starts.empty() || !is_shell(base_name(command[starts.back()]))) return std::nullopt;
@@ -174,7 +173,7 @@ std::optional<NamedLauncher> launcher_in_shell(std::string_view text, std::vecto
 /// Fills in a launcher's file, together with what the user gave.
 class Filler {
  public:
-  Filler(LaunchChoice& choice, const LaunchInput& input, const NamedLauncher& launcher)
+  Filler(LaunchChoice& choice, const plan::LaunchInput& input, const NamedLauncher& launcher)
       : choice_(choice), input_(input), launcher_(launcher), file_(launcher.file), values_(values_with({})) {}
 
   void fill() {
@@ -232,7 +231,7 @@ class Filler {
 
   /// The given values, the platform's where there are none, and what follows from these.
   [[nodiscard]] Values values_with(Values given) const {
-    Values values = native::placeholders_of(native::static_job(input_.topology, input_.settings));
+    Values values = placeholders_of(static_job(input_.topology, input_.settings));
     for (const auto& [name, value] : given) values[name] = value;
     const unsigned workers = number(values, "local_world_size");
     given.try_emplace("rank", std::to_string(number(values, "node_rank") * workers));
@@ -312,7 +311,7 @@ class Filler {
   }
 
   LaunchChoice& choice_;
-  const LaunchInput& input_;
+  const plan::LaunchInput& input_;
   const NamedLauncher& launcher_;
   const LauncherFile& file_;
   Values values_;
@@ -321,7 +320,7 @@ class Filler {
 
 }  // namespace
 
-std::vector<std::string> FilledLauncher::argv(const LaunchChoice& choice, const LaunchInput& input,
+std::vector<std::string> FilledLauncher::argv(const LaunchChoice& choice, const plan::LaunchInput& input,
                                               const KnownAtStart& known) const {
   if (parts_.command.empty()) return Launcher::argv(choice, input, known);
   std::vector<std::string> words = parts_.command;
@@ -332,8 +331,8 @@ std::vector<std::string> FilledLauncher::argv(const LaunchChoice& choice, const 
   return words;
 }
 
-void FilledLauncher::change_environment(EnvironmentChange& change, const LaunchChoice& choice,
-                                        const LaunchInput& input, const OwnFolder& folder) const {
+void FilledLauncher::change_environment(plan::EnvironmentChange& change, const LaunchChoice& choice,
+                                        const plan::LaunchInput& input, const OwnFolder& folder) const {
   change.set.insert(change.set.end(), parts_.variables.begin(), parts_.variables.end());
   if (folder.has_site) record_agent_error(change, input, folder);
   Launcher::change_environment(change, choice, input, folder);
@@ -411,14 +410,15 @@ void add_builtin_launchers(std::string_view word, std::vector<LauncherFile>& fil
   }
 }
 
-std::optional<NamedLauncher> find_launcher(const LaunchInput& input, Faults& faults) {
+std::optional<NamedLauncher> find_launcher(const plan::LaunchInput& input, Faults& faults) {
   if (input.settings.text(Option::launcher) != "auto") return std::nullopt;
   auto files = users_launchers(input.settings.text(Option::profile), input.node, faults);
   return launcher_in(input.command, files);
 }
 
-void choose_for_launcher(LaunchChoice& choice, const LaunchInput& input, const NamedLauncher& launcher) {
+void choose_for_launcher(LaunchChoice& choice, const plan::LaunchInput& input,
+                         const NamedLauncher& launcher) {
   if (input.topology.has_other_nodes()) Filler(choice, input, launcher).fill();
 }
 
-}  // namespace rankshim::by_name
+}  // namespace rankshim::launchers

@@ -11,7 +11,7 @@
 #include "node/node.h"
 
 /// Launchers that are known by their names (accelerate, deepspeed, …). A TOML file describes each of them.
-namespace rankshim::by_name {
+namespace rankshim::launchers {
 
 /// A flag as a launcher's file describes it, "-n|--nproc={local_world_size}".
 struct DescribedFlag {
@@ -71,7 +71,7 @@ struct NamedLauncher {
 
 /// The launcher that the command starts, possibly behind programs that execute another one (possible_starts)
 /// or in the text of `bash -c`; none with --launcher other than auto. Faults are those of users' files.
-std::optional<NamedLauncher> find_launcher(const LaunchInput& input, Faults& faults);
+std::optional<NamedLauncher> find_launcher(const plan::LaunchInput& input, Faults& faults);
 
 /// FilledLauncher is a launcher that the command starts, and that gets what the user left out.
 class FilledLauncher final : public Launcher {
@@ -89,14 +89,14 @@ class FilledLauncher final : public Launcher {
   [[nodiscard]] std::string name() const override { return parts_.file; }
   [[nodiscard]] std::string_view described_by() const override { return parts_.file; }
   [[nodiscard]] bool joins_nodes() const override { return parts_.joins_nodes; }
-  [[nodiscard]] std::vector<std::string> argv(const LaunchChoice& choice, const LaunchInput& input,
+  [[nodiscard]] std::vector<std::string> argv(const LaunchChoice& choice, const plan::LaunchInput& input,
                                               const KnownAtStart& known) const override;
-  void change_environment(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input,
-                          const OwnFolder& folder) const override;
+  void change_environment(plan::EnvironmentChange& change, const LaunchChoice& choice,
+                          const plan::LaunchInput& input, const OwnFolder& folder) const override;
   [[nodiscard]] std::string hostfile() const override { return parts_.hostfile; }
   [[nodiscard]] std::string_view lost_without_folder() const override;
   [[nodiscard]] SignalSet ignored_at_start(const LaunchPlan& plan, const LaunchChoice& /*choice*/,
-                                           const LaunchInput& input) const override {
+                                           const plan::LaunchInput& input) const override {
     return notices_to_ignore(plan, input.settings);
   }
 
@@ -106,6 +106,6 @@ class FilledLauncher final : public Launcher {
 
 /// Adds to the choice what the launcher needs to find the other nodes and what the user left out, and
 /// warnings. Changes nothing on a lone node.
-void choose_for_launcher(LaunchChoice& choice, const LaunchInput& input, const NamedLauncher& launcher);
+void choose_for_launcher(LaunchChoice& choice, const plan::LaunchInput& input, const NamedLauncher& launcher);
 
-}  // namespace rankshim::by_name
+}  // namespace rankshim::launchers

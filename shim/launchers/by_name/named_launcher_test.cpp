@@ -4,7 +4,7 @@
 
 #include "run/plan_for_test.h"
 
-namespace rankshim::by_name {
+namespace rankshim::launchers {
 namespace {
 
 using namespace for_test;
@@ -220,10 +220,10 @@ TEST_CASE("a user's file describes a new launcher, or replaces a built-in one") 
   CHECK(planned(node, {"deepspeed", "x"}).launcher->name() == "/etc/rankshim.d/ours.launcher.toml");
   node.files["/etc/rankshim.d/ours.launcher.toml"] = "starts = []\n";
   node.files["/here/x.launcher.toml"] = "starts = ['y']\nflags = ['--z']\n";
-  CHECK(std::holds_alternative<Faults>(plan(node, {"deepspeed", "x"}).plan));
+  CHECK(std::holds_alternative<Faults>(try_plan(node, {"deepspeed", "x"}).plan));
   node.files.erase("/etc/rankshim.d/ours.launcher.toml");
   CHECK(planned(node, {"--profile=/here/x.launcher.toml", "y"}).argv == Words{"y", "--z"});
 }
 
 }  // namespace
-}  // namespace rankshim::by_name
+}  // namespace rankshim::launchers

@@ -6,9 +6,9 @@
 #include "launchers/torchrun/inner_torchrun.h"
 #include "launchers/torchrun/torchrun_launcher.h"
 
-namespace rankshim {
+namespace rankshim::launchers {
 
-Faults NativeLauncher::faults(const LaunchInput& input) const {
+Faults NativeLauncher::faults(const plan::LaunchInput& input) const {
   const auto& [topology, settings, command, node] = input;
   const auto refuse = [&](std::string_view why, std::string_view or_fix) {
     return refused(settings, Option::launcher, why,
@@ -31,7 +31,7 @@ Faults NativeLauncher::faults(const LaunchInput& input) const {
   return {};
 }
 
-Faults NativeLauncher::worker_faults(LaunchChoice& /*choice*/, const LaunchInput& input) const {
+Faults NativeLauncher::worker_faults(LaunchChoice& /*choice*/, const plan::LaunchInput& input) const {
   const Settings& settings = input.settings;
   if (input.command.empty() || settings.flag(Option::tee) == settings[Option::log_dir].has_value()) return {};
   if (settings.flag(Option::tee)) return tee_without_files(settings);
@@ -40,39 +40,39 @@ Faults NativeLauncher::worker_faults(LaunchChoice& /*choice*/, const LaunchInput
                  "set --tee (RANKSHIM_TEE) too");
 }
 
-void NativeLauncher::complete(LaunchChoice& choice, const LaunchInput& input) const {
-  native::choose_for_workers(choice, input);
+void NativeLauncher::complete(LaunchChoice& choice, const plan::LaunchInput& input) const {
+  choose_for_workers(choice, input);
 }
 
-void NativeLauncher::change_environment(EnvironmentChange& change, const LaunchChoice& /*choice*/,
-                                        const LaunchInput& input, const OwnFolder& folder) const {
-  native::change_for_workers(change, input);
+void NativeLauncher::change_environment(plan::EnvironmentChange& change, const LaunchChoice& /*choice*/,
+                                        const plan::LaunchInput& input, const OwnFolder& folder) const {
+  change_for_workers(change, input);
   hide_other_job(change, input.node.environment(), false);
   add_site(change, input, folder);
-  share_cpus(change, true, input);
+  plan::share_cpus(change, true, input);
   show_stacks(change, input);
 }
 
 std::vector<WorkerPlan> NativeLauncher::shown_workers(const LaunchPlan& plan, const LaunchChoice& choice,
-                                                      const LaunchInput& input,
+                                                      const plan::LaunchInput& input,
                                                       const std::string& folder) const {
-  return plan.argv.empty() ? std::vector<WorkerPlan>{} : native::shown_workers(plan, choice, input, folder);
+  return plan.argv.empty() ? std::vector<WorkerPlan>{} : plan_workers(plan, choice, input, folder);
 }
 
 SignalSet NativeLauncher::ignored_at_start(const LaunchPlan& plan, const LaunchChoice& choice,
-                                           const LaunchInput& input) const {
+                                           const plan::LaunchInput& input) const {
   return choice.interpreter.empty() ? 0 : notices_to_ignore(plan, input.settings);
 }
 
 std::string NativeLauncher::make_log_folder(const Job& job, const std::string& temporary) const {
   const std::string& named = job.choice.log_dir;
   if (named.empty()) return temporary;
-  return make_folder_for_logs(named, native::log_folder_template("", job.topology.facts.text(Fact::run_id)));
+  return make_folder_for_logs(named, log_folder_template("", job.topology.facts.text(Fact::run_id)));
 }
 
 std::shared_ptr<supervise::Workers> NativeLauncher::workers(const Attempt& attempt) const {
-  return std::make_shared<native::Workers>(attempt.io, attempt.topology, attempt.settings, attempt.log_folder,
-                                           attempt.node, attempt.number);
+  return std::make_shared<NativeWorkers>(attempt.io, attempt.topology, attempt.settings, attempt.log_folder,
+                                         attempt.node, attempt.number);
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::launchers

@@ -6,7 +6,7 @@
 
 #include "launchers/launcher.h"
 
-namespace rankshim {
+namespace rankshim::launchers {
 
 /// NativeLauncher is rankshim itself: it starts the workers without an agent. Its part of the plan is pure.
 class NativeLauncher final : public Launcher {
@@ -18,25 +18,25 @@ class NativeLauncher final : public Launcher {
   [[nodiscard]] bool launches() const override { return true; }
   [[nodiscard]] bool starts_each_worker() const override { return true; }
   [[nodiscard]] bool connects_at_once(const std::vector<std::string>& command) const override {
-    return is_script(command);
+    return plan::is_script(command);
   }
   /// There is no agent that could fail.
   [[nodiscard]] bool writes_error() const override { return true; }
 
-  [[nodiscard]] Faults faults(const LaunchInput& input) const override;
-  [[nodiscard]] Faults worker_faults(LaunchChoice& choice, const LaunchInput& input) const override;
-  void complete(LaunchChoice& choice, const LaunchInput& input) const override;
-  void change_environment(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input,
-                          const OwnFolder& folder) const override;
+  [[nodiscard]] Faults faults(const plan::LaunchInput& input) const override;
+  [[nodiscard]] Faults worker_faults(LaunchChoice& choice, const plan::LaunchInput& input) const override;
+  void complete(LaunchChoice& choice, const plan::LaunchInput& input) const override;
+  void change_environment(plan::EnvironmentChange& change, const LaunchChoice& choice,
+                          const plan::LaunchInput& input, const OwnFolder& folder) const override;
   [[nodiscard]] std::vector<WorkerPlan> shown_workers(const LaunchPlan& plan, const LaunchChoice& choice,
-                                                      const LaunchInput& input,
+                                                      const plan::LaunchInput& input,
                                                       const std::string& folder) const override;
   [[nodiscard]] std::string error_file(const Environment& /*environment*/,
                                        const OwnFolder& /*folder*/) const override {
     return {};
   }
   [[nodiscard]] SignalSet ignored_at_start(const LaunchPlan& plan, const LaunchChoice& choice,
-                                           const LaunchInput& input) const override;
+                                           const plan::LaunchInput& input) const override;
 
   [[nodiscard]] std::string make_log_folder(const Job& job, const std::string& temporary) const override;
   [[nodiscard]] std::shared_ptr<supervise::Workers> workers(const Attempt& attempt) const override;
@@ -45,4 +45,4 @@ class NativeLauncher final : public Launcher {
   const bool of_torchrun_;
 };
 
-}  // namespace rankshim
+}  // namespace rankshim::launchers

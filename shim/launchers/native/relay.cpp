@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "loop/loop.h"
 
-namespace rankshim::native {
+namespace rankshim::launchers {
 namespace {
 
 // A worker that prints line by line as fast as it can is slowed down by a reader that wakes up for each line.
@@ -173,4 +173,4 @@ bool Relay::has_more() const {
          std::ranges::any_of(consoles_, [](const Console& console) { return !console.text.empty(); });
 }
 
-}  // namespace rankshim::native
+}  // namespace rankshim::launchers

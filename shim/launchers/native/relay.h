@@ -10,7 +10,7 @@
 
 #include "loop/loop.h"
 
-namespace rankshim::native {
+namespace rankshim::launchers {
 
 /// Writes what the workers print to two descriptors, rankshim's stdout and stderr, in whole lines, each after
 /// its worker's prefix. A line of more than `longest_line` bytes is divided. As long as stdout or stderr
@@ -83,4 +83,4 @@ class Relay {
   std::shared_ptr<bool> exists_ = std::make_shared<bool>(true);
 };
 
-}  // namespace rankshim::native
+}  // namespace rankshim::launchers

@@ -15,7 +15,7 @@
 
 #include "base/text.h"
 
-using rankshim::native::Relay;
+using rankshim::launchers::Relay;
 
 namespace {
 

@@ -14,7 +14,7 @@
 #include "base/text.h"
 #include "node/accelerators.h"
 
-namespace rankshim::native {
+namespace rankshim::launchers {
 
 using supervise::Command;
 
@@ -48,11 +48,11 @@ std::uint16_t port_of_attempt(const StaticJob& job, const Node& node) {
 WorkerPlan plan_worker(const StaticJob& job, unsigned local_rank, std::vector<std::string> argv,
                        const Environment& common, const Node& node, const std::string& folder) {
   const std::string rank = text(job.node.first_rank() + local_rank);
-  EnvironmentChange own{.set = {{"RANK", rank},
-                                {"LOCAL_RANK", text(local_rank)},
-                                {"ROLE_RANK", rank},
-                                {"TORCHELASTIC_RESTART_COUNT", text(job.attempt)}},
-                        .unset = {}};
+  plan::EnvironmentChange own{.set = {{"RANK", rank},
+                                      {"LOCAL_RANK", text(local_rank)},
+                                      {"ROLE_RANK", rank},
+                                      {"TORCHELASTIC_RESTART_COUNT", text(job.attempt)}},
+                              .unset = {}};
   if (!folder.empty()) own.set.emplace_back("TORCHELASTIC_ERROR_FILE", folder + "/error.json");
   const Placeholders placeholders = placeholders_of(job, local_rank);
   for (const auto& [name, value] : job.variables) own.replace(name, filled_in(value, placeholders));
@@ -93,7 +93,7 @@ StaticJob static_job(const Topology& topology, const Settings& settings) {
           .master = master != nullptr ? *master : Master{},
           .run_id = std::string(topology.facts.text(Fact::run_id)),
           .binds = settings.text(Option::bind) == "numa",
-          .variables = user_variables(settings)};
+          .variables = plan::user_variables(settings)};
 }
 
 std::string log_folder_template(const std::string& log_dir, std::string_view run_id) {
@@ -114,14 +114,14 @@ Placeholders placeholders_of(const StaticJob& job, unsigned local_rank) {
           {"run_id", job.run_id}};
 }
 
-void choose_for_workers(LaunchChoice& choice, const LaunchInput& input) {
+void choose_for_workers(LaunchChoice& choice, const plan::LaunchInput& input) {
   // torch/distributed/run.py, config_from_args
   const auto workers_own = input.node.environment().get("PYTHON_EXEC");
   if (!choice.interpreter.empty() && workers_own) choice.interpreter = *workers_own;
   choice.log_dir = input.settings.text(Option::log_dir);
 }
 
-void change_for_workers(EnvironmentChange& change, const LaunchInput& input) {
+void change_for_workers(plan::EnvironmentChange& change, const plan::LaunchInput& input) {
   const Environment& environment = input.node.environment();
   const StaticJob job = static_job(input.topology, input.settings);
   const Variables common = {{"WORLD_SIZE", text(job.node.world_size())},
@@ -143,8 +143,8 @@ void change_for_workers(EnvironmentChange& change, const LaunchInput& input) {
     change.remove(name, environment);
 }
 
-std::vector<WorkerPlan> shown_workers(const LaunchPlan& plan, const LaunchChoice& choice,
-                                      const LaunchInput& input, const std::string& folder) {
+std::vector<WorkerPlan> plan_workers(const LaunchPlan& plan, const LaunchChoice& choice,
+                                     const plan::LaunchInput& input, const std::string& folder) {
   std::vector<WorkerPlan> workers;
   const StaticJob job = static_job(input.topology, input.settings);
   const std::string jobs = choice.log_dir.empty() ? folder : log_folder_template(choice.log_dir, job.run_id);
@@ -156,8 +156,8 @@ std::vector<WorkerPlan> shown_workers(const LaunchPlan& plan, const LaunchChoice
   return workers;
 }
 
-Workers::Workers(boost::asio::io_context& io, const Topology& topology, const Settings& settings,
-                 const std::string& folder, const Node& node, unsigned attempt)
+NativeWorkers::NativeWorkers(boost::asio::io_context& io, const Topology& topology, const Settings& settings,
+                             const std::string& folder, const Node& node, unsigned attempt)
     : io_(io), settings_(settings), node_(node), job_(static_job(topology, settings)) {
   job_.attempt = attempt;
   job_.master.port = port_of_attempt(job_, node);
@@ -166,7 +166,7 @@ Workers::Workers(boost::asio::io_context& io, const Topology& topology, const Se
   if (!folder.empty()) record_.error_folder = fmt::format("{}/attempt_{}", folder, attempt);
 }
 
-std::vector<Command> Workers::workers_to_start(const Command& command) {
+std::vector<Command> NativeWorkers::workers_to_start(const Command& command) {
   if (settings_.flag(Option::tee) || settings_.flag(Option::prefix))
     relay_ = std::make_unique<Relay>(io_, STDOUT_FILENO, STDERR_FILENO);
   const std::string& folder = record_.error_folder;
@@ -188,7 +188,7 @@ std::vector<Command> Workers::workers_to_start(const Command& command) {
     const unsigned rank = job_.node.first_rank() + local_rank;
     commands.push_back(
         {.argv = std::move(plan.argv),
-         .environment = EnvironmentChange{std::move(plan.environment), {}}.apply(common).entries(),
+         .environment = plan::EnvironmentChange{std::move(plan.environment), {}}.apply(common).entries(),
          .affinity = plan.near.affinity,
          .open_files = command.open_files});
     commands.back().output = {open_output(own, STDOUT_FILENO, rank), open_output(own, STDERR_FILENO, rank)};
@@ -202,7 +202,7 @@ std::vector<Command> Workers::workers_to_start(const Command& command) {
 
 /// Returns the descriptor that becomes a worker's stdout or stderr; −1, after a warning if that was not
 /// planned: rankshim's own. `folder` is the worker's; empty: it has none.
-int Workers::open_output(const std::string& folder, int target, unsigned rank) {
+int NativeWorkers::open_output(const std::string& folder, int target, unsigned rank) {
   const bool has_prefix = settings_.flag(Option::prefix);
   const std::string prefix = has_prefix ? fmt::format("[{}] ", rank) : std::string();
   int end = -1;
@@ -222,8 +222,8 @@ int Workers::open_output(const std::string& folder, int target, unsigned rank) {
   return end;
 }
 
-void Workers::started(const std::vector<pid_t>& processes, Clock::time_point when,
-                      const std::vector<std::string>& /*environment*/) {
+void NativeWorkers::started(const std::vector<pid_t>& processes, Clock::time_point when,
+                            const std::vector<std::string>& /*environment*/) {
   workers_ends_.clear();
   if (!record_.first_at) record_.first_at = when;
   for (const pid_t process : processes) {
@@ -232,4 +232,4 @@ void Workers::started(const std::vector<pid_t>& processes, Clock::time_point whe
   }
 }
 
-}  // namespace rankshim::native
+}  // namespace rankshim::launchers

@@ -15,7 +15,7 @@
 #include "supervise/supervise.h"
 
 /// The native launcher: its part of a launch plan, which is pure, and the workers that rankshim starts.
-namespace rankshim::native {
+namespace rankshim::launchers {
 
 /// Names without braces, and their values.
 using Placeholders = std::map<std::string_view, std::string>;
@@ -47,25 +47,25 @@ std::string log_folder_template(const std::string& log_dir, std::string_view run
 Placeholders placeholders_of(const StaticJob& job, unsigned local_rank = 0);
 
 /// The script's interpreter, chosen as torchrun chooses that of its workers, and the folder for logs.
-void choose_for_workers(LaunchChoice& choice, const LaunchInput& input);
+void choose_for_workers(LaunchChoice& choice, const plan::LaunchInput& input);
 
 /// The variables that all workers have in common, without those of another launcher. With those that
 /// differ they are those that torchrun sets (torch/distributed/elastic/agent/server/local_elastic_agent.py,
 /// _start_workers), without those about an agent. TORCHELASTIC_USE_AGENT_STORE is not set, so that the worker
 /// of rank 0 hosts the store (torch/distributed/rendezvous.py).
-void change_for_workers(EnvironmentChange& change, const LaunchInput& input);
+void change_for_workers(plan::EnvironmentChange& change, const plan::LaunchInput& input);
 
 /// The workers of a plan that is only shown. `folder` is rankshim's.
-std::vector<WorkerPlan> shown_workers(const LaunchPlan& plan, const LaunchChoice& choice,
-                                      const LaunchInput& input, const std::string& folder);
+std::vector<WorkerPlan> plan_workers(const LaunchPlan& plan, const LaunchChoice& choice,
+                                     const plan::LaunchInput& input, const std::string& folder);
 
 /// rankshim itself as the launcher: the workers are its children, so the kernel reports how each ended.
-class Workers final : public supervise::Workers {
+class NativeWorkers final : public supervise::Workers {
  public:
   /// In `folder`, a worker writes its exception to attempt_N/LOCAL_RANK/error.json, and its output to files
   /// beside it with --log-dir; empty: to no file.
-  Workers(boost::asio::io_context& io, const Topology& topology, const Settings& settings,
-          const std::string& folder, const Node& node, unsigned attempt);
+  NativeWorkers(boost::asio::io_context& io, const Topology& topology, const Settings& settings,
+                const std::string& folder, const Node& node, unsigned attempt);
 
   [[nodiscard]] std::vector<supervise::Command> workers_to_start(const supervise::Command& command) override;
 
@@ -91,4 +91,4 @@ class Workers final : public supervise::Workers {
   std::unique_ptr<Relay> relay_;
 };
 
-}  // namespace rankshim::native
+}  // namespace rankshim::launchers

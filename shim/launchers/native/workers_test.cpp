@@ -6,6 +6,7 @@
 #include "run/plan_for_test.h"
 
 using namespace rankshim;
+using namespace rankshim::launchers;
 using namespace rankshim::for_test;
 
 namespace {
@@ -30,7 +31,7 @@ std::string value(const Variables& variables, std::string_view name) {
 
 Fault refused(Words line, const Words& environment = kubeflow) {
   line.insert(line.begin(), "--launcher=native");
-  const auto planned = plan(FakeNode(environment), std::move(line));
+  const auto planned = try_plan(FakeNode(environment), std::move(line));
   const auto* faults = std::get_if<Faults>(&planned.plan);
   REQUIRE(faults != nullptr);
   return faults->front();
@@ -54,7 +55,7 @@ TEST_CASE("a worker's place follows from its node's and its local rank", "[nativ
 TEST_CASE("what only the native launcher can do is refused under torchrun, and a warning for a program",
           "[native]") {
   const auto refusal = [](Words line) {
-    const auto outcome = plan(FakeNode(kubeflow), std::move(line)).plan;
+    const auto outcome = try_plan(FakeNode(kubeflow), std::move(line)).plan;
     REQUIRE(std::holds_alternative<Faults>(outcome));
     return to_line(std::get<Faults>(outcome).front());
   };
@@ -151,7 +152,7 @@ TEST_CASE("a job that the native launcher cannot start is refused with what to d
 }
 
 TEST_CASE("only the native launcher can put a prefix before lines", "[native]") {
-  const auto outcome = plan(FakeNode(kubeflow), {"--prefix", "train.py"}).plan;
+  const auto outcome = try_plan(FakeNode(kubeflow), {"--prefix", "train.py"}).plan;
   REQUIRE(std::holds_alternative<Faults>(outcome));
   CHECK(to_line(std::get<Faults>(outcome).front()) ==
         "--prefix=true, but torchrun starts the workers; leave it out, or set --launcher (RANKSHIM_LAUNCHER) "
@@ -160,44 +161,43 @@ TEST_CASE("only the native launcher can put a prefix before lines", "[native]") 
 
 namespace {
 
-const native::Placeholders values = {{"rank", "9"}, {"local_rank", "1"}, {"world_size", "16"}};
+const Placeholders values = {{"rank", "9"}, {"local_rank", "1"}, {"world_size", "16"}};
 
 }  // namespace
 
 TEST_CASE("a name in braces becomes its value, anywhere in the word", "[native]") {
-  CHECK(native::filled_in("{rank}", values) == "9");
-  CHECK(native::filled_in("--shard={rank}/{world_size}", values) == "--shard=9/16");
-  CHECK(native::filled_in("out-{local_rank}{local_rank}.log", values) == "out-11.log");
-  CHECK(native::filled_in("plain", values) == "plain");
-  CHECK(native::filled_in("", values).empty());
+  CHECK(filled_in("{rank}", values) == "9");
+  CHECK(filled_in("--shard={rank}/{world_size}", values) == "--shard=9/16");
+  CHECK(filled_in("out-{local_rank}{local_rank}.log", values) == "out-11.log");
+  CHECK(filled_in("plain", values) == "plain");
+  CHECK(filled_in("", values).empty());
 }
 
 TEST_CASE("a name in double braces is the text itself", "[native]") {
-  CHECK(native::filled_in("{{rank}}", values) == "{rank}");
-  CHECK(native::filled_in("{{rank}}={rank}", values) == "{rank}=9");
+  CHECK(filled_in("{{rank}}", values) == "{rank}");
+  CHECK(filled_in("{{rank}}={rank}", values) == "{rank}=9");
 }
 
 TEST_CASE("everything else in braces stays as it is", "[native]") {
   for (const char* const text : {"{", "}", "{{", "}}", "{}", "{{}}", "{Rank}", "{ rank }", "{other}",
                                  "{{other}}", "{rank", "rank}", R"({"a":{"b":[1,{"rank":2}]}})",
                                  R"({{"a": 1}})", "{{ template }}", "{rank:03}", "a{2,3}", "{{ rank }}"}) {
-    CHECK(native::filled_in(text, values) == text);
+    CHECK(filled_in(text, values) == text);
   }
-  CHECK(native::filled_in(R"({"device":"{local_rank}","x":{"y":1}})", values) ==
-        R"({"device":"1","x":{"y":1}})");
-  CHECK(native::filled_in("{{{rank}}}", values) == "{{rank}}");
+  CHECK(filled_in(R"({"device":"{local_rank}","x":{"y":1}})", values) == R"({"device":"1","x":{"y":1}})");
+  CHECK(filled_in("{{{rank}}}", values) == "{{rank}}");
 }
 
 TEST_CASE("a long word of braces takes no time worth mentioning", "[native][attack]") {
   std::string word(300'000, '{');
   const std::clock_t begin = std::clock();
-  CHECK(native::filled_in(word, values) == word);
+  CHECK(filled_in(word, values) == word);
   while (word.size() < 600'000) word += "{rank";
-  CHECK(native::filled_in(word, values) == word);
+  CHECK(filled_in(word, values) == word);
   CHECK(std::clock() - begin < 5 * CLOCKS_PER_SEC);
 }
 
 TEST_CASE("what follows a dollar is the shell's, but for torchrun's own macro", "[native]") {
-  CHECK(native::filled_in("echo ${rank} $RANK", values) == "echo ${rank} $RANK");
-  CHECK(native::filled_in("--local-rank=${local_rank}", values) == "--local-rank=1");
+  CHECK(filled_in("echo ${rank} $RANK", values) == "echo ${rank} $RANK");
+  CHECK(filled_in("--local-rank=${local_rank}", values) == "--local-rank=1");
 }

@@ -13,7 +13,7 @@
 #include "supervise/kernel.h"
 #include "supervise/tree.h"
 
-namespace rankshim::torchrun {
+namespace rankshim::launchers {
 
 using std::chrono::milliseconds;
 using supervise::Order;
@@ -210,4 +210,4 @@ void Agent::expect_end_at(Clock::time_point when, milliseconds patience) {
   });
 }
 
-}  // namespace rankshim::torchrun
+}  // namespace rankshim::launchers

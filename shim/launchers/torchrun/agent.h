@@ -14,7 +14,7 @@
 #include "supervise/supervise.h"
 #include "topology/topology.h"
 
-namespace rankshim::torchrun {
+namespace rankshim::launchers {
 
 /// What is known of torchrun's agent before its start.
 struct AgentPlan {
@@ -88,4 +88,4 @@ class Agent final : public Program {
   bool stops_alone_ = false;  // the workers got the stop, and the agent has not got it yet
 };
 
-}  // namespace rankshim::torchrun
+}  // namespace rankshim::launchers

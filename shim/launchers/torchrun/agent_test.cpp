@@ -15,7 +15,7 @@
 
 using rankshim::SignalScope;
 using namespace rankshim::supervise;
-using namespace rankshim::torchrun;
+using namespace rankshim::launchers;
 using namespace std::chrono_literals;
 using Kind = ExitRecord::Kind;
 

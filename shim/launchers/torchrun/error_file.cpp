@@ -12,7 +12,7 @@
 #include "base/json.h"
 #include "base/text.h"
 
-namespace rankshim {
+namespace rankshim::launchers {
 namespace {
 
 constexpr std::string_view exit_call = "sys.exit(";
@@ -210,4 +210,4 @@ std::optional<supervise::WorkerEnd> read_failure(const Node& node, const std::st
                               .status = *exitcode < 0 ? -*exitcode : *exitcode << 8};
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::launchers

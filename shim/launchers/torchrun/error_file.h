@@ -8,7 +8,7 @@
 #include "node/node.h"
 #include "supervise/exit_record.h"
 
-namespace rankshim {
+namespace rankshim::launchers {
 
 /// A Python exception: its one line and its traceback, both redacted.
 struct PythonError {
@@ -66,4 +66,4 @@ std::string in_plain_words(std::string_view exception);
 /// if there is no such file, or if it says what cannot be true of a worker that failed.
 std::optional<supervise::WorkerEnd> read_failure(const Node& node, const std::string& path);
 
-}  // namespace rankshim
+}  // namespace rankshim::launchers

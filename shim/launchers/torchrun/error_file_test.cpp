@@ -8,6 +8,7 @@
 #include "node/fake_node_for_test.h"
 
 using namespace rankshim;
+using namespace rankshim::launchers;
 
 TEST_CASE("an error file is read as far as it goes, wherever it is cut", "[attack]") {
   const std::string whole =

@@ -10,19 +10,19 @@
 #include "launchers/temporary_folder.h"
 #include "launchers/torchrun/torchrun_launcher.h"
 
-namespace rankshim {
+namespace rankshim::launchers {
 namespace {
 
 /// The file into which a process under torch's @record, such as the agent, writes why it failed.
 constexpr std::string_view agent_error_variable = "TORCHELASTIC_ERROR_FILE";
 
 /// Whether the command is a program on one of several nodes, so that a torchrun in it has to join the job.
-bool may_start_torchrun(const LaunchInput& input) {
+bool may_start_torchrun(const plan::LaunchInput& input) {
   return input.settings.flag(Option::export_pet) && input.topology.has_other_nodes();
 }
 
 /// The command's words and the shell scripts among them.
-std::string text_of(const LaunchInput& input) {
+std::string text_of(const plan::LaunchInput& input) {
   std::string text;
   for (const std::string& word : input.command) {
     text += word + '\n';
@@ -39,11 +39,11 @@ bool starts_torchrun(std::string_view text) {
 
 /// Whether the command is a Python program that starts a torchrun, as far as its text shows. It is not a
 /// shell, which passes PYTHONPATH on by itself.
-bool python_starts_torchrun(const LaunchChoice& choice, const LaunchInput& input) {
+bool python_starts_torchrun(const LaunchChoice& choice, const plan::LaunchInput& input) {
   const bool is_python =
       !choice.interpreter.empty() || base_name(input.command.front()).starts_with("python");
   if (!is_python) return false;
-  const auto python = read_python(input.command);
+  const auto python = plan::read_python(input.command);
   const bool has_script = python && !python->module;
   return starts_torchrun(text_of(input)) ||
          (has_script && starts_torchrun(input.node.file(python->what).value_or("")));
@@ -52,7 +52,7 @@ bool python_starts_torchrun(const LaunchChoice& choice, const LaunchInput& input
 /// Whether a torchrun in the command would not load sitecustomize.py and needs the PET_* themselves: there is
 /// none, or the words of the command or its shell script replace PYTHONPATH. A text that says with which
 /// nodes it trains gets none, because a `torchrun --standalone` would wait for the other nodes.
-bool needs_plain_variables(const LaunchInput& input, bool has_site) {
+bool needs_plain_variables(const plan::LaunchInput& input, bool has_site) {
   const std::string text = text_of(input);
   const auto has = [&text](std::string_view part) { return text.find(part) != std::string::npos; };
   const bool chooses = has("standalone") || has("rdzv") || has("--nnodes") || has("--master");
@@ -75,7 +75,7 @@ Variables torchrun_job(const Topology& topology, const Environment& environment)
 
 /// Whether a script on a lone node gets the free port as PORT: its text reads that beside torch's launcher
 /// (OpenMMLab's tools/dist_train.sh). Other programs read PORT as their web server's.
-bool needs_port(const LaunchInput& input) {
+bool needs_port(const plan::LaunchInput& input) {
   const Topology& topology = input.topology;
   if (!topology.is_alone() || topology.platform.is_off() || topology.is<Idle>()) return false;
   const std::string text = text_of(input);
@@ -89,14 +89,14 @@ bool needs_port(const LaunchInput& input) {
   return false;
 }
 
-void set_unless_given(EnvironmentChange& change, const LaunchInput& input, std::string_view name,
+void set_unless_given(plan::EnvironmentChange& change, const plan::LaunchInput& input, std::string_view name,
                       std::string_view value) {
   if (!input.node.environment().get(name)) change.set.emplace_back(name, value);
 }
 
 }  // namespace
 
-std::string tell_unlinked(const LaunchChoice& choice, const LaunchInput& input) {
+std::string tell_unlinked(const LaunchChoice& choice, const plan::LaunchInput& input) {
   const auto& [topology, settings, command, node] = input;
   const bool could_be = topology.is<StaticNode>() && topology.master() != nullptr &&
                         settings.text(Option::link) != "off" && !choice.launcher->launches() &&
@@ -109,7 +109,7 @@ std::string tell_unlinked(const LaunchChoice& choice, const LaunchInput& input) 
       base_name(command[0]));
 }
 
-std::optional<PythonSite> plan_site(const LaunchChoice& choice, const LaunchInput& input,
+std::optional<PythonSite> plan_site(const LaunchChoice& choice, const plan::LaunchInput& input,
                                     const std::optional<std::string>& master_address) {
   const Topology& topology = input.topology;
   if (input.command.empty()) return std::nullopt;
@@ -134,7 +134,7 @@ std::optional<PythonSite> plan_site(const LaunchChoice& choice, const LaunchInpu
                   .job = {},
                   .master = {},
                   .records = records,
-                  .ignored = notices(input.settings)};
+                  .ignored = plan::notices(input.settings)};
   // Its command line has all but the log folder; and torchrun alone needs none of the job's.
   if (is_wrapped || (!launches && python_starts_torchrun(choice, input))) site.job.emplace();
   if (joins) {
@@ -147,7 +147,8 @@ std::optional<PythonSite> plan_site(const LaunchChoice& choice, const LaunchInpu
   return site;
 }
 
-void change_for_inner_torchrun(EnvironmentChange& change, const LaunchInput& input, const OwnFolder& folder) {
+void change_for_inner_torchrun(plan::EnvironmentChange& change, const plan::LaunchInput& input,
+                               const OwnFolder& folder) {
   if (needs_port(input))
     set_unless_given(change, input, "PORT", input.topology.facts.text(Fact::master_port));
   if (!may_start_torchrun(input) || !needs_plain_variables(input, folder.has_site)) return;
@@ -155,7 +156,8 @@ void change_for_inner_torchrun(EnvironmentChange& change, const LaunchInput& inp
     change.set.emplace_back(name, value);
 }
 
-void record_agent_error(EnvironmentChange& change, const LaunchInput& input, const OwnFolder& folder) {
+void record_agent_error(plan::EnvironmentChange& change, const plan::LaunchInput& input,
+                        const OwnFolder& folder) {
   set_unless_given(change, input, agent_error_variable, folder.error_file());
 }
 
@@ -164,22 +166,22 @@ std::string agent_error_file(const Environment& environment, const OwnFolder& fo
   return path.empty() && folder.has_site ? folder.error_file() : path;
 }
 
-void add_site(EnvironmentChange& change, const LaunchInput& input, const OwnFolder& folder) {
+void add_site(plan::EnvironmentChange& change, const plan::LaunchInput& input, const OwnFolder& folder) {
   if (!folder.has_site) return;
   const auto path = input.node.environment().get("PYTHONPATH");
   change.set.emplace_back("PYTHONPATH", folder.path + (path ? ":" + std::string(*path) : ""));
 }
 
-void share_grace(EnvironmentChange& change, const LaunchInput& input) {
+void share_grace(plan::EnvironmentChange& change, const plan::LaunchInput& input) {
   if (const auto grace = input.settings.time(Option::grace))
     set_unless_given(change, input, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT",
                      std::to_string(std::max<std::int64_t>(1, (grace->count() + 999) / 1000)));
 }
 
-void show_stacks(EnvironmentChange& change, const LaunchInput& input) {
+void show_stacks(plan::EnvironmentChange& change, const plan::LaunchInput& input) {
   constexpr std::string_view handler = "PYTHONFAULTHANDLER";
   if (input.settings.flag(Option::stacks) && !input.node.environment().has(handler))
     set_unless_given(change, input, handler, "1");
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::launchers

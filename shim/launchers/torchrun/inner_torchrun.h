@@ -8,7 +8,7 @@
 
 /// What Python and torch read in any command: rankshim's part in their start, and what a torchrun needs that
 /// a program starts. All of it is pure.
-namespace rankshim {
+namespace rankshim::launchers {
 
 /// rankshim's part in the start of each Python process of the command (python/sitecustomize.py).
 struct PythonSite {
@@ -24,31 +24,33 @@ struct PythonSite {
 
 /// The contents of sitecustomize.py, if there is a worker to record or a torchrun that could train alone.
 /// `master_address` is the master's literal address, known after the waiting.
-std::optional<PythonSite> plan_site(const LaunchChoice& choice, const LaunchInput& input,
+std::optional<PythonSite> plan_site(const LaunchChoice& choice, const plan::LaunchInput& input,
                                     const std::optional<std::string>& master_address);
 
 /// A sentence if a torchrun in the command joins the other nodes, and these could be linked and are not; else
 /// empty.
-std::string tell_unlinked(const LaunchChoice& choice, const LaunchInput& input);
+std::string tell_unlinked(const LaunchChoice& choice, const plan::LaunchInput& input);
 
 /// Sets what a torchrun in a program needs that does not get it from sitecustomize.py.
-void change_for_inner_torchrun(EnvironmentChange& change, const LaunchInput& input, const OwnFolder& folder);
+void change_for_inner_torchrun(plan::EnvironmentChange& change, const plan::LaunchInput& input,
+                               const OwnFolder& folder);
 
 /// Has a process under torch's @record write its error into rankshim's folder, and so a worker of a launcher
 /// that knows no such file (python/sitecustomize.py).
-void record_agent_error(EnvironmentChange& change, const LaunchInput& input, const OwnFolder& folder);
+void record_agent_error(plan::EnvironmentChange& change, const plan::LaunchInput& input,
+                        const OwnFolder& folder);
 
 /// The file into which such a process writes its error; empty if there is none.
 std::string agent_error_file(const Environment& environment, const OwnFolder& folder);
 
 /// Has each Python import the folder's sitecustomize.py, if it has one.
-void add_site(EnvironmentChange& change, const LaunchInput& input, const OwnFolder& folder);
+void add_site(plan::EnvironmentChange& change, const plan::LaunchInput& input, const OwnFolder& folder);
 
 /// Has torchrun give its workers the grace that it gets itself (torch/distributed/launcher/api.py, whole
 /// seconds).
-void share_grace(EnvironmentChange& change, const LaunchInput& input);
+void share_grace(plan::EnvironmentChange& change, const plan::LaunchInput& input);
 
 /// Has workers that hang show their stacks (faulthandler in Python's library).
-void show_stacks(EnvironmentChange& change, const LaunchInput& input);
+void show_stacks(plan::EnvironmentChange& change, const plan::LaunchInput& input);
 
-}  // namespace rankshim
+}  // namespace rankshim::launchers

@@ -6,6 +6,7 @@
 #include <vector>
 
 using namespace rankshim;
+using namespace rankshim::launchers;
 
 TEST_CASE("a backend's error about a lost worker is distinguished from its other errors") {
   // As printed by NCCL 2.19.3 under torch 2.2, and by gloo and the store of torch 2.13.

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "plan/launch.h"
 
-namespace rankshim {
+namespace rankshim::launchers {
 namespace {
 
 // Every flag of torch.distributed.run and .launch, to distinguish a flag's value from the script.
@@ -26,7 +26,7 @@ constexpr auto fact_flags = std::to_array<Fact>(
 
 bool is_torchrun(std::string_view word) { return is_version_of(word, "torchrun"); }
 
-bool is_torchrun(const PythonWords& python) {
+bool is_torchrun(const plan::PythonWords& python) {
   if (python.module)
     return python.what == "torch.distributed.run" || python.what == "torch.distributed.launch";
   return is_torchrun(python.what) || python.what.ends_with("torch/distributed/run.py") ||
@@ -129,7 +129,7 @@ std::optional<TorchrunCommand> read_torchrun(const std::vector<std::string>& com
   if (begins_at < command.size() && is_torchrun(command[begins_at])) {
     torchrun.flags_at = begins_at + 1;
   } else if (auto python =
-                 read_python({command.begin() + static_cast<std::ptrdiff_t>(begins_at), command.end()});
+                 plan::read_python({command.begin() + static_cast<std::ptrdiff_t>(begins_at), command.end()});
              python && is_torchrun(*python)) {
     torchrun.interpreter = std::move(python->interpreter);
     torchrun.flags_at = begins_at + python->rest;
@@ -145,7 +145,7 @@ std::optional<TorchrunCommand> read_torchrun(const std::vector<std::string>& com
 std::shared_ptr<const TorchrunCommand> own_torchrun(const Settings& settings,
                                                     const std::vector<std::string>& command) {
   if (settings.text(Option::launcher) == "none") return nullptr;
-  for (const std::size_t at : possible_starts(command))
+  for (const std::size_t at : plan::possible_starts(command))
     if (auto torchrun = read_torchrun(command, at))
       return std::make_shared<const TorchrunCommand>(std::move(*torchrun));
   return nullptr;
@@ -165,4 +165,4 @@ std::vector<std::string_view> flags_of_job() {
   return flags;
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::launchers

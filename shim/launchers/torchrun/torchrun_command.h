@@ -11,7 +11,7 @@
 #include "topology/claim.h"
 
 /// torchrun's command line, as it is read.
-namespace rankshim {
+namespace rankshim::launchers {
 
 /// A command that is torchrun, by any of its names, with the flags that the user gave it.
 struct TorchrunCommand {
@@ -62,4 +62,4 @@ TorchrunCommand read_torchrun_args(const Settings& settings);
 /// would describe another job (torch/distributed/run.py, check_env and env): rankshim sets them.
 std::vector<std::string_view> flags_of_job();
 
-}  // namespace rankshim
+}  // namespace rankshim::launchers

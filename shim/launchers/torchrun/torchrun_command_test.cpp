@@ -5,7 +5,7 @@
 #include "node/fake_node_for_test.h"
 #include "topology/resolve_for_test.h"
 
-namespace rankshim {
+namespace rankshim::launchers {
 namespace {
 
 using Words = std::vector<std::string>;
@@ -270,4 +270,4 @@ TEST_CASE("a lone torchrun with its own rendezvous meets no other node") {
 }
 
 }  // namespace
-}  // namespace rankshim
+}  // namespace rankshim::launchers

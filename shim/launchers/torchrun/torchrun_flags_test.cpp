@@ -6,7 +6,7 @@
 #include "cli/subcommands.h"
 #include "run/plan_for_test.h"
 
-namespace rankshim {
+namespace rankshim::launchers {
 namespace {
 
 using namespace for_test;
@@ -63,7 +63,7 @@ TEST_CASE("an IPv6 address has brackets in every endpoint, and none as master_ad
   CHECK(has("PET_RDZV_ENDPOINT", "[fd00::1]:1234"));
   const auto text = [&](const Words& line) {
     const auto read = read_settings(line, node);
-    const Planned found = plan(node, line);
+    const Planned found = try_plan(node, line);
     const auto& shown = std::get<ShownPlan>(found.plan);
     return explain::as_text({found.topology, shown}, shown, std::get<Invocation>(read).settings);
   };
@@ -161,4 +161,4 @@ TEST_CASE("--launcher launch writes the argument as the script does") {
 }
 
 }  // namespace
-}  // namespace rankshim
+}  // namespace rankshim::launchers

@@ -13,7 +13,7 @@
 #include "launchers/torchrun/agent.h"
 #include "launchers/torchrun/inner_torchrun.h"
 
-namespace rankshim {
+namespace rankshim::launchers {
 namespace {
 
 /// The interpreter in a torchrun's first line; nothing if that names another program.
@@ -110,7 +110,7 @@ Variables job_flags(const Topology& topology, std::string conf) {
           {"rdzv_conf", std::move(conf)}};
 }
 
-void hide_other_job(EnvironmentChange& change, const Environment& environment, bool keeps_how) {
+void hide_other_job(plan::EnvironmentChange& change, const Environment& environment, bool keeps_how) {
   for (const std::string_view flag : flags_of_job()) {
     const std::string name = "PET_" + upper_case(flag);
     const bool is_how = flag == "module" || flag == "no_python" || flag == "run_path";
@@ -121,7 +121,8 @@ void hide_other_job(EnvironmentChange& change, const Environment& environment, b
 
 /// The torchrun that is started: the user's, or the one for the script. The options in --torchrun-args are
 /// words of it too.
-TorchrunCommand TorchrunLauncher::whole_command(const LaunchInput& input, const FoundTorch& found) const {
+TorchrunCommand TorchrunLauncher::whole_command(const plan::LaunchInput& input,
+                                                const FoundTorch& found) const {
   std::vector<std::string> words = input.command;
   if (!own_)
     words.insert(words.begin(),
@@ -137,7 +138,7 @@ TorchrunCommand TorchrunLauncher::whole_command(const LaunchInput& input, const 
 /// The flags that the command gets. Of its own flags two are replaced: an --nproc_per_node without a number,
 /// because torchrun would count the machine's CPUs, and an --rdzv_conf, which is extended.
 Variables TorchrunLauncher::missing_flags(const LaunchChoice& choice, const TorchrunCommand& command,
-                                          const LaunchInput& input, const KnownAtStart& known) const {
+                                          const plan::LaunchInput& input, const KnownAtStart& known) const {
   const auto& [topology, settings, words, node] = input;
   const Facts& facts = topology.facts;
   const bool elastic = topology.is<ElasticNode>();
@@ -196,10 +197,10 @@ std::shared_ptr<const Launcher> torchrun_launcher(const Settings& settings,
                                             std::move(more));
 }
 
-Faults TorchrunLauncher::faults(const LaunchInput& input) const {
+Faults TorchrunLauncher::faults(const plan::LaunchInput& input) const {
   const auto& [topology, settings, command, node] = input;
   if (Faults faults = check_torchrun_args(settings); !faults.empty()) return faults;
-  if (command.empty() || is_script(command) || own_) return {};
+  if (command.empty() || plan::is_script(command) || own_) return {};
   const auto& chosen = *settings[Option::launcher];
   return {{ErrorCode::launcher,
            fmt::format("{}={} starts a script, but {} is a program", chosen.detail, chosen.text, command[0]),
@@ -207,7 +208,7 @@ Faults TorchrunLauncher::faults(const LaunchInput& input) const {
            "give script.py or -m MODULE, or leave --launcher (RANKSHIM_LAUNCHER) at auto"}};
 }
 
-Faults TorchrunLauncher::output_faults(const LaunchInput& input) const {
+Faults TorchrunLauncher::output_faults(const plan::LaunchInput& input) const {
   const Settings& settings = input.settings;
   const auto& log_dir = settings[Option::log_dir];
   const auto* const flag = own_ ? own_->find("log_dir") : nullptr;
@@ -221,7 +222,7 @@ Faults TorchrunLauncher::output_faults(const LaunchInput& input) const {
                  "give only one of them");
 }
 
-Faults TorchrunLauncher::worker_faults(LaunchChoice& /*choice*/, const LaunchInput& input) const {
+Faults TorchrunLauncher::worker_faults(LaunchChoice& /*choice*/, const plan::LaunchInput& input) const {
   Faults faults = output_faults(input);
   if (input.settings.text(Option::bind) == "none") return faults;
   for (Fault& fault :
@@ -232,7 +233,7 @@ Faults TorchrunLauncher::worker_faults(LaunchChoice& /*choice*/, const LaunchInp
   return faults;
 }
 
-void TorchrunLauncher::complete(LaunchChoice& choice, const LaunchInput& input) const {
+void TorchrunLauncher::complete(LaunchChoice& choice, const plan::LaunchInput& input) const {
   const TorchrunCommand whole = whole_command(input, {});
   const auto* logs = whole.find("log_dir");
   const auto& ours = input.settings[Option::log_dir];
@@ -257,7 +258,7 @@ std::string TorchrunLauncher::script(const std::vector<std::string>& command) co
   return is_wrapped() ? std::string() : own_->script();
 }
 
-std::vector<std::string> TorchrunLauncher::argv(const LaunchChoice& choice, const LaunchInput& input,
+std::vector<std::string> TorchrunLauncher::argv(const LaunchChoice& choice, const plan::LaunchInput& input,
                                                 const KnownAtStart& known) const {
   const TorchrunCommand command = whole_command(input, known.torch);
   const bool has_only_launch = known.torch.has_only_launch;
@@ -287,8 +288,8 @@ std::vector<std::string> TorchrunLauncher::argv(const LaunchChoice& choice, cons
   return argv;
 }
 
-void TorchrunLauncher::change_environment(EnvironmentChange& change, const LaunchChoice& choice,
-                                          const LaunchInput& input, const OwnFolder& folder) const {
+void TorchrunLauncher::change_environment(plan::EnvironmentChange& change, const LaunchChoice& choice,
+                                          const plan::LaunchInput& input, const OwnFolder& folder) const {
   const Environment& environment = input.node.environment();
   hide_other_job(change, environment, own_ != nullptr);
   // A rank 0 that survives could not admit a new node: MASTER_ADDR is not published for the new round (torch
@@ -299,7 +300,7 @@ void TorchrunLauncher::change_environment(EnvironmentChange& change, const Launc
   if (!is_wrapped() && choice.log_dir.empty() && !folder.path.empty())
     record_agent_error(change, input, folder);
   add_site(change, input, folder);
-  share_cpus(change, true, input);
+  plan::share_cpus(change, true, input);
   share_grace(change, input);
   show_stacks(change, input);
 }
@@ -309,7 +310,7 @@ std::string TorchrunLauncher::error_file(const Environment& environment, const O
 }
 
 SignalSet TorchrunLauncher::ignored_at_start(const LaunchPlan& plan, const LaunchChoice& /*choice*/,
-                                             const LaunchInput& input) const {
+                                             const plan::LaunchInput& input) const {
   const bool starts_programs =
       own_ && (own_->find("no_python") != nullptr || input.node.environment().get("PET_NO_PYTHON"));
   return starts_programs ? 0 : notices_to_ignore(plan, input.settings);
@@ -324,7 +325,7 @@ std::string TorchrunLauncher::make_log_folder(const Job& job, const std::string&
 
 std::shared_ptr<supervise::Workers> TorchrunLauncher::workers(const Attempt& attempt) const {
   const Topology& topology = attempt.topology;
-  torchrun::AgentPlan plan;
+  AgentPlan plan;
   plan.log_folder = attempt.log_folder;
   plan.workers = topology.workers();
   if (topology.has_other_nodes()) {
@@ -332,8 +333,8 @@ std::shared_ptr<supervise::Workers> TorchrunLauncher::workers(const Attempt& att
     plan.meets_at = master != nullptr ? *master : Master{};
     if (topology.is<StaticNode>()) plan.limit = attempt.settings.time(Option::wait_timeout);
   }
-  return std::make_shared<torchrun::Agent>(std::move(plan), size_of(topology, attempt.node),
-                                           attempt.settings.flag(Option::strict));
+  return std::make_shared<Agent>(std::move(plan), size_of(topology, attempt.node),
+                                 attempt.settings.flag(Option::strict));
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::launchers

@@ -9,7 +9,7 @@
 #include "launchers/launcher.h"
 #include "launchers/torchrun/torchrun_command.h"
 
-namespace rankshim {
+namespace rankshim::launchers {
 
 /// TorchrunLauncher is `python -m torch.distributed.run`, for a script, or the user's torchrun, which gets
 /// what its command line leaves out. Its part of the plan is pure.
@@ -30,23 +30,23 @@ class TorchrunLauncher final : public Launcher {
   }
   [[nodiscard]] bool writes_error() const override { return !tells_local_rank_; }
 
-  [[nodiscard]] Faults faults(const LaunchInput& input) const override;
-  [[nodiscard]] Faults worker_faults(LaunchChoice& choice, const LaunchInput& input) const override;
-  void complete(LaunchChoice& choice, const LaunchInput& input) const override;
+  [[nodiscard]] Faults faults(const plan::LaunchInput& input) const override;
+  [[nodiscard]] Faults worker_faults(LaunchChoice& choice, const plan::LaunchInput& input) const override;
+  void complete(LaunchChoice& choice, const plan::LaunchInput& input) const override;
   [[nodiscard]] std::vector<std::string> torchrun_args() const override { return more_; }
   [[nodiscard]] std::string script(const std::vector<std::string>& command) const override;
   /// A c10d job needs the master's address to find the local address that peers can reach.
-  [[nodiscard]] std::vector<std::string> argv(const LaunchChoice& choice, const LaunchInput& input,
+  [[nodiscard]] std::vector<std::string> argv(const LaunchChoice& choice, const plan::LaunchInput& input,
                                               const KnownAtStart& known) const override;
-  void change_environment(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input,
-                          const OwnFolder& folder) const override;
+  void change_environment(plan::EnvironmentChange& change, const LaunchChoice& choice,
+                          const plan::LaunchInput& input, const OwnFolder& folder) const override;
   [[nodiscard]] std::string_view lost_without_folder() const override {
     return "the workers' own exit codes and exceptions may not be known";
   }
   [[nodiscard]] std::string error_file(const Environment& environment,
                                        const OwnFolder& folder) const override;
   [[nodiscard]] SignalSet ignored_at_start(const LaunchPlan& plan, const LaunchChoice& choice,
-                                           const LaunchInput& input) const override;
+                                           const plan::LaunchInput& input) const override;
 
   [[nodiscard]] std::string make_log_folder(const Job& job, const std::string& temporary) const override;
   [[nodiscard]] std::shared_ptr<supervise::Workers> workers(const Attempt& attempt) const override;
@@ -54,10 +54,10 @@ class TorchrunLauncher final : public Launcher {
  private:
   /// It follows another program, which may change the user, the folder and the interpreter (gosu, uv run).
   [[nodiscard]] bool is_wrapped() const { return own_ && own_->begins_at != 0; }
-  [[nodiscard]] Faults output_faults(const LaunchInput& input) const;
-  [[nodiscard]] TorchrunCommand whole_command(const LaunchInput& input, const FoundTorch& found) const;
+  [[nodiscard]] Faults output_faults(const plan::LaunchInput& input) const;
+  [[nodiscard]] TorchrunCommand whole_command(const plan::LaunchInput& input, const FoundTorch& found) const;
   [[nodiscard]] Variables missing_flags(const LaunchChoice& choice, const TorchrunCommand& command,
-                                        const LaunchInput& input, const KnownAtStart& known) const;
+                                        const plan::LaunchInput& input, const KnownAtStart& known) const;
 
   const std::shared_ptr<const TorchrunCommand> own_;
   const bool tells_local_rank_;
@@ -70,7 +70,7 @@ std::shared_ptr<const Launcher> torchrun_launcher(const Settings& settings,
 
 /// Unsets the PET_* variables that would describe another job. `keeps_how`: those that say how, and not
 /// where, torchrun starts the script are kept.
-void hide_other_job(EnvironmentChange& change, const Environment& environment, bool keeps_how);
+void hide_other_job(plan::EnvironmentChange& change, const Environment& environment, bool keeps_how);
 
 /// A rendezvous' configuration that says whether this node hosts it, unless it does already.
 std::string with_host(const std::string& conf, bool is_host);
@@ -79,4 +79,4 @@ std::string with_host(const std::string& conf, bool is_host);
 /// known. Names are full and have underscores, as every version of torch takes them.
 Variables job_flags(const Topology& topology, std::string conf);
 
-}  // namespace rankshim
+}  // namespace rankshim::launchers

@@ -4,7 +4,7 @@
 
 #include "run/plan_for_test.h"
 
-namespace rankshim {
+namespace rankshim::launchers {
 namespace {
 
 using namespace for_test;
@@ -155,7 +155,7 @@ TEST_CASE("--torchrun-args are torchrun's own options, behind rankshim's and bef
   CHECK(argv({"--torchrun-args=--role=a", "bash", "run.sh"}) == "bash run.sh");
 
   const auto fault = [&](const std::string& arguments) {
-    const Planned refused = plan(node, {"--torchrun-args=" + arguments, "train.py"});
+    const Planned refused = try_plan(node, {"--torchrun-args=" + arguments, "train.py"});
     return to_line(std::get<Faults>(refused.plan).front());
   };
   CHECK_THAT(fault("--nnodes=3"), Catch::Contains("--torchrun-args has --nnodes, which rankshim sets"));
@@ -169,7 +169,7 @@ TEST_CASE("a torch without torchrun starts torch.distributed.launch with the fla
     Words line = options;
     line.push_back(script);
     const auto read = read_settings(line, node);
-    const Planned found = plan(node, line);
+    const Planned found = try_plan(node, line);
     const Words command = {script};
     KnownAtStart known;
     known.torch = {.has_only_launch = true, .rejected = {"--role=a"}};
@@ -217,7 +217,8 @@ TEST_CASE("--log-dir gives torchrun the folder and sends the workers' output the
 
 TEST_CASE("--log-dir for another folder than torchrun's is refused, and for a program it is a warning") {
   const FakeNode node(kubeflow);
-  const auto planned_both = plan(node, {"--log-dir=/logs", "torchrun", "--log_dir=/own", "train.py"}).plan;
+  const auto planned_both =
+      try_plan(node, {"--log-dir=/logs", "torchrun", "--log_dir=/own", "train.py"}).plan;
   const auto* faults = std::get_if<Faults>(&planned_both);
   REQUIRE(faults != nullptr);
   CHECK(to_line(faults->front()) ==
@@ -246,4 +247,4 @@ TEST_CASE("torchrun's first line names the interpreter that needs torch") {
 }
 
 }  // namespace
-}  // namespace rankshim
+}  // namespace rankshim::launchers

@@ -20,7 +20,7 @@
 #include "loop/loop.h"
 #include "supervise/kernel.h"
 
-namespace rankshim::torchrun {
+namespace rankshim::launchers {
 
 using namespace supervise;
 
@@ -306,4 +306,4 @@ void WorkerWatch::finish() {
   pidfds_.clear();
 }
 
-}  // namespace rankshim::torchrun
+}  // namespace rankshim::launchers

@@ -18,7 +18,7 @@
 
 /// Finds the launcher's workers, and how each ended: torchrun exits with 1 however they ended, and they are
 /// torchrun's children, not rankshim's.
-namespace rankshim::torchrun {
+namespace rankshim::launchers {
 
 /// Follows the agent's workers from their start, without polling while they run: inotify on the launcher's
 /// log folder shows when a set of workers begins, and a pidfd for each worker shows when it has ended. After
@@ -85,4 +85,4 @@ class WorkerWatch {
   unsigned most_nodes_ = 0;  // the most that the job ever had
 };
 
-}  // namespace rankshim::torchrun
+}  // namespace rankshim::launchers

@@ -14,7 +14,7 @@
 #include <string>
 
 using namespace rankshim::supervise;
-using namespace rankshim::torchrun;
+using namespace rankshim::launchers;
 using namespace std::chrono_literals;
 
 namespace {
