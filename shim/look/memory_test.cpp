@@ -36,7 +36,7 @@ TEST_CASE("what cannot be read, at the end of all addresses too, is no crash") {
   CHECK(memory.bytes(0xFFFFFFFFFFFFF000, 5) == "there");
 }
 
-TEST_CASE("a reader that is led in circles stops") {
+TEST_CASE("a reader that is led in circles stops", "[attack]") {
   look::FakeMemory fake;
   fake.put_value(0x1000, std::uint64_t{0x1000});
   look::Memory memory = fake.memory();

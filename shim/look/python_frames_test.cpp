@@ -15,13 +15,13 @@ using look::Threads;
 
 namespace {
 
-constexpr std::uint64_t runtime = 0x10000, code_type = 0x11000, interpreter = 0x12000, main_thread = 0x13000,
-                        first_frame = 0x20000, first_code = 0x30000, table = 0x40000;
-constexpr look::Python python{.runtime = runtime, .code_type = code_type, .minor = 9};
-constexpr std::uint64_t main_id = 0xAAAA;
-
 /// A process with a Python 3.9 in which `inner`, called by `outer`, is in line 12.
 struct FakePython {
+  static constexpr std::uint64_t runtime = 0x10000, code_type = 0x11000, interpreter = 0x12000,
+                                 main_thread = 0x13000, first_frame = 0x20000, first_code = 0x30000,
+                                 table = 0x40000, main_id = 0xAAAA;
+  static constexpr look::Python python{.runtime = runtime, .code_type = code_type, .minor = 9};
+
   FakeMemory fake;
   look::PythonOffsets at;
 
@@ -109,10 +109,10 @@ TEST_CASE("a stack has the innermost call first, and the main thread comes first
         std::vector<outcome::Frame>{{"train.py", 12, "inner"}, {"train.py", 12, "outer"}});
 
   constexpr std::uint64_t other = 0x14000, idle = 0x15000;
-  process.fake.put_value(interpreter + process.at.threads, other);
+  process.fake.put_value(FakePython::interpreter + process.at.threads, other);
   process.put_thread(other, 0, idle, FakePython::frame_of(1), 1);
-  process.put_thread(idle, other, main_thread, 0, 2);
-  process.put_thread(main_thread, idle, 0, first_frame, main_id);
+  process.put_thread(idle, other, FakePython::main_thread, 0, 2);
+  process.put_thread(FakePython::main_thread, idle, 0, FakePython::first_frame, FakePython::main_id);
   stacks = process.read(Threads::all);
   REQUIRE(stacks.size() == 2);  // a thread in no Python code is left out
   CHECK(functions(stacks[0]) == Functions{"inner", "outer"});
@@ -122,12 +122,12 @@ TEST_CASE("a stack has the innermost call first, and the main thread comes first
   process.fake.put_value(FakePython::code_of(0) + process.at.type,
                          std::uint64_t{0});  // the main thread's code
   CHECK_THROWS_AS(process.read(Threads::all), Implausible);
-  process.put_thread(main_thread, idle, 0, FakePython::frame_of(1), main_id);
-  process.put_thread(other, 0, idle, first_frame, 1);
+  process.put_thread(FakePython::main_thread, idle, 0, FakePython::frame_of(1), FakePython::main_id);
+  process.put_thread(other, 0, idle, FakePython::first_frame, 1);
   CHECK(process.read(Threads::all).size() == 1);  // another's is its own affair
 }
 
-TEST_CASE("of a stack that is too deep, or goes in a circle, the innermost calls are told") {
+TEST_CASE("of a stack that is too deep, or goes in a circle, the innermost calls are told", "[attack]") {
   FakePython process;
   for (int number = 2; number < 150; ++number) {
     process.put_frame(number - 1, number);
@@ -144,46 +144,46 @@ TEST_CASE("of a stack that is too deep, or goes in a circle, the innermost calls
   CHECK(names.back() == "outer");
 }
 
-TEST_CASE("what contradicts itself in a process's memory is a reason, and no stack") {
+TEST_CASE("what contradicts itself in a process's memory is a reason, and no stack", "[attack]") {
   FakePython process;
   const look::PythonOffsets& at = process.at;
   const auto put = [&](std::uint64_t address, std::uint64_t value) {
     process.fake.put_value(address, value);
   };
   SECTION("Python has not begun") {
-    put(runtime + at.interpreters, 0);
+    put(FakePython::runtime + at.interpreters, 0);
     CHECK(process.why_not() == "its Python has not begun, or has ended");
   }
   SECTION("its main thread is none of Python's") {
-    put(runtime + at.main_thread, 1);
+    put(FakePython::runtime + at.main_thread, 1);
     CHECK(process.why_not() == "its main thread does not run Python");
   }
   SECTION("it is in no function") {
-    put(main_thread + at.frame, 0);
+    put(FakePython::main_thread + at.frame, 0);
     CHECK(process.why_not() == "its main thread is in no Python code");
   }
   SECTION("threads in a circle") {
-    put(main_thread + at.next_thread, main_thread);
+    put(FakePython::main_thread + at.next_thread, FakePython::main_thread);
     CHECK(process.why_not() == "its list of threads is broken");
   }
   SECTION("another interpreter's thread") {
-    put(main_thread + at.interpreter_of_thread, 1);
+    put(FakePython::main_thread + at.interpreter_of_thread, 1);
     CHECK(process.why_not() == "its list of threads is broken");
   }
   SECTION("interpreters in a circle") {
-    put(interpreter + at.next_interpreter, interpreter);
+    put(FakePython::interpreter + at.next_interpreter, FakePython::interpreter);
     CHECK(process.why_not().empty());  // bounded
   }
   SECTION("a frame whose code is something else") {
-    put(first_code + at.type, code_type + 8);
+    put(FakePython::first_code + at.type, FakePython::code_type + 8);
     CHECK(process.why_not() == "a frame has no code (is it a debug build?)");
   }
   SECTION("tables of lines of any size") {
-    put(table + at.size, UINT64_MAX);
+    put(FakePython::table + at.size, UINT64_MAX);
     CHECK(process.why_not() == "a table of lines is too large");
-    put(table + at.size, std::uint64_t{1} << 21U);
+    put(FakePython::table + at.size, std::uint64_t{1} << 21U);
     CHECK(process.why_not() == "a table of lines is too large");
-    put(table + at.size, std::uint64_t{1} << 20U);
+    put(FakePython::table + at.size, std::uint64_t{1} << 20U);
     CHECK(process.why_not() == "a pointer leads nowhere");
   }
 }
@@ -192,21 +192,21 @@ TEST_CASE("a stack that changes while it is read is read again") {
   FakePython process;
   FakePython changed;
   changed.put_code(0, "next");
-  changed.fake.put_value(first_frame + changed.at.code, FakePython::code_of(0) + 0x1000);
+  changed.fake.put_value(FakePython::first_frame + changed.at.code, FakePython::code_of(0) + 0x1000);
   changed.put_frame(0, -1);
   look::Memory before = process.fake.memory();
   look::Memory after = changed.fake.memory();
   unsigned reads = 0;
   // The page of the frames changes after the first time that it was read, before the codes are.
   const auto read_page = [&](std::uint64_t address, look::Memory::Page& page) {
-    look::Memory& now = address == first_frame && reads++ == 0 ? before : after;
+    look::Memory& now = address == FakePython::first_frame && reads++ == 0 ? before : after;
     now.forget();
     const std::string bytes = now.bytes(address, page.size());
     std::ranges::copy(bytes, page.begin());
     return true;
   };
   look::Memory memory{read_page};
-  const auto stacks = look::read_stacks(memory, python, 7, Threads::main);
+  const auto stacks = look::read_stacks(memory, FakePython::python, 7, Threads::main);
   CHECK(functions(stacks.at(0)) == Functions{"next"});
   CHECK(reads == 4);  // torn, and then twice the same
 }
@@ -219,20 +219,21 @@ TEST_CASE("a stack that never stands still is told as it was last") {
   look::Memory after = changed.fake.memory();
   unsigned reads = 0;
   const auto read_page = [&](std::uint64_t address, look::Memory::Page& page) {
-    look::Memory& now = address == first_frame && reads++ % 2 == 0 ? before : after;
+    look::Memory& now = address == FakePython::first_frame && reads++ % 2 == 0 ? before : after;
     now.forget();
     const std::string bytes = now.bytes(address, page.size());
     std::ranges::copy(bytes, page.begin());
     return true;
   };
   look::Memory memory{read_page};
-  CHECK(functions(look::read_stacks(memory, python, 7, Threads::main).at(0)) == Functions{"inner", "outer"});
+  CHECK(functions(look::read_stacks(memory, FakePython::python, 7, Threads::main).at(0)) ==
+        Functions{"inner", "outer"});
   CHECK(reads == 40);
 }
 
-TEST_CASE("Python 3.13 and later say where their memory has what, and may lie") {
+TEST_CASE("Python 3.13 and later say where their memory has what, and may lie", "[attack]") {
   FakeMemory fake;
-  const look::Python newer{.runtime = runtime, .code_type = code_type, .minor = 14};
+  const look::Python newer{.runtime = FakePython::runtime, .code_type = FakePython::code_type, .minor = 14};
   const auto why_not = [&](const look::Python& which) -> std::string {
     look::Memory memory = fake.memory();
     try {
@@ -243,13 +244,13 @@ TEST_CASE("Python 3.13 and later say where their memory has what, and may lie") 
     return "";
   };
   CHECK(why_not(newer) == "a pointer leads nowhere");
-  fake.put(runtime, std::string(1024, '\0'));
+  fake.put(FakePython::runtime, std::string(1024, '\0'));
   CHECK(why_not(newer) == "its Python does not say where its memory has what");
-  fake.put(runtime, "xdebugpy");
+  fake.put(FakePython::runtime, "xdebugpy");
   CHECK(why_not(newer).empty());
-  fake.put_value(runtime + 40, std::uint64_t{1} << 40U);
+  fake.put_value(FakePython::runtime + 40, std::uint64_t{1} << 40U);
   CHECK(why_not(newer) == "its Python's offsets are not plausible");
-  fake.put_value(runtime + 16, std::uint64_t{1});
+  fake.put_value(FakePython::runtime + 16, std::uint64_t{1});
   CHECK(why_not(newer) == "it is a free-threaded Python");
   CHECK(why_not({.minor = 16}) == "it is Python 3.16, and rankshim knows 3.8 to 3.15");
   CHECK(why_not({.minor = 7}) == "it is Python 3.7, and rankshim knows 3.8 to 3.15");

@@ -117,7 +117,7 @@ TEST_CASE("the line of an instruction is the one that Python itself says, in all
   check(look::line_by_location_table, by_location_table);
 }
 
-TEST_CASE("a table of lines that was cut or is none at all gives some line, and no more") {
+TEST_CASE("a table of lines that was cut or is none at all gives some line, and no more", "[attack]") {
   constexpr std::int64_t far = std::int64_t{1} << 40U;
   for (const auto line : {look::line_by_lnotab, look::line_by_line_table, look::line_by_location_table}) {
     for (const std::vector<Compiled>& all : {by_lnotab, by_line_table, by_location_table})

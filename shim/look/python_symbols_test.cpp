@@ -188,7 +188,7 @@ TEST_CASE("what is no CPython is said to be none") {
   CHECK_THROWS_AS(look::find_python(memory, look::parse_auxv("")), look::Implausible);
 }
 
-TEST_CASE("hash tables that lie are left") {
+TEST_CASE("hash tables that lie are left", "[attack]") {
   for (const bool by_gnu_hash : {true, false}) {
     FakeMemory fake;
     const Image image{.symbols = {"a", "b"}, .by_gnu_hash = by_gnu_hash};
