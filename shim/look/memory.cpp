@@ -3,11 +3,14 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "base/files.h"
 #include "base/text.h"
@@ -15,6 +18,36 @@
 
 namespace rankshim::look {
 namespace {
+
+/// Calls that wait for a file hold no lock of the process's memory, however long that takes: a dead file
+/// server does not hide who waits for it.
+constexpr auto file_calls =
+    std::to_array<long>({SYS_read, SYS_readv, SYS_pread64, SYS_preadv, SYS_write, SYS_writev, SYS_pwrite64,
+                         SYS_fsync, SYS_fdatasync, SYS_openat, SYS_statx, SYS_getdents64});
+
+/// Whether reading the process's memory could wait for ever: for a lock that a thread which hangs in the
+/// kernel may hold (in a driver's ioctl(2), in mmap(2)).
+bool may_block(pid_t pid) {
+  const auto read_task = [&](const char* thread, const char* file) {
+    return read_proc(pid, fmt::format("task/{}/{}", thread, file)).value_or("");
+  };
+  Folder threads(fmt::format("/proc/{}/task", pid).c_str());
+  while (const char* thread = threads.next()) {
+    const std::optional<Process> state = parse_stat(read_task(thread, "stat"));
+    if (state && state->state == 'D' && !waits_for_file(read_task(thread, "syscall"))) return true;
+  }
+  return false;
+}
+
+/// The same, but for what is over in a moment.
+bool blocks(pid_t pid) {
+  constexpr unsigned most_looks = 10;
+  for (unsigned look = 0; look < most_looks; ++look) {
+    if (!may_block(pid)) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
 
 /// Why the kernel does not let us read a process's memory, after errno was EACCES or EPERM.
 std::string why_forbidden(pid_t pid) {
@@ -78,12 +111,15 @@ const Memory::Page& Memory::page(std::uint64_t address) {
   return kept->page;
 }
 
+bool waits_for_file(std::string_view syscall) {
+  return contains(file_calls, parse_number<long>(next_word(syscall)).value_or(-1));
+}
+
 std::variant<Memory, std::string> memory_of(pid_t pid) {
   const std::string path = fmt::format("/proc/{}/mem", pid);
-  // Reading it waits for a lock, perhaps for ever, that a process which hangs in the kernel can hold.
   const std::optional<Process> process = read_process(pid);
   if (!process || !process->alive()) return "it has ended";
-  if (process->state == 'D') return "it waits in the kernel and takes no signals (state D)";
+  if (blocks(pid)) return "a thread of it hangs in the kernel (state D)";
   const auto file = std::make_shared<UniqueFd>(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file->number() < 0 && (errno == EACCES || errno == EPERM)) return why_forbidden(pid);
   if (file->number() < 0) return fmt::format("{}: {}", path, std::strerror(errno));

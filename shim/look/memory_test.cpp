@@ -1,8 +1,13 @@
 #include "look/memory.h"
 
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <csignal>
+#include <string>
+#include <variant>
 
 #include "look/memory_for_test.h"
 
@@ -57,4 +62,38 @@ TEST_CASE("a process's memory is as it is now, and one that has ended has none")
   const auto none = look::memory_of(0x7FFFFFFF);
   REQUIRE(std::holds_alternative<std::string>(none));
   CHECK(std::get<std::string>(none) == "it has ended");
+}
+
+TEST_CASE("the memory of a process with a thread that hangs in the kernel is not read", "[attack]") {
+  // The parent of a vfork(2) is suspended in the kernel, and takes no signal, until its child has ended.
+  int ready[2];
+  REQUIRE(pipe(ready) == 0);
+  const pid_t stuck = fork();
+  if (stuck == 0) {
+    if (vfork() == 0) {
+      const pid_t own = getpid();
+      [[maybe_unused]] const auto sent = write(ready[1], &own, sizeof own);
+      while (true) pause();
+    }
+    _exit(0);
+  }
+  pid_t child = 0;
+  REQUIRE(read(ready[0], &child, sizeof child) == sizeof child);
+  const auto memory = look::memory_of(stuck);
+  REQUIRE(std::holds_alternative<std::string>(memory));
+  CHECK(std::get<std::string>(memory) == "a thread of it hangs in the kernel (state D)");
+  kill(child, SIGKILL);
+  waitpid(stuck, nullptr, 0);
+  for (const int end : ready) close(end);
+}
+
+TEST_CASE("a thread that waits for a file holds no lock of the memory") {
+  const auto line = [](long number) { return std::to_string(number) + " 0x3 0x7ffd 0x0 0x0 0x7ff 0x7f1\n"; };
+  CHECK(look::waits_for_file(line(SYS_read)));
+  CHECK(look::waits_for_file(line(SYS_openat)));
+  CHECK_FALSE(look::waits_for_file(line(SYS_mmap)));
+  CHECK_FALSE(look::waits_for_file(line(SYS_ioctl)));
+  CHECK_FALSE(look::waits_for_file("-1 0x7ffd 0x7f1\n"));  // in no call: a page that is not there
+  CHECK_FALSE(look::waits_for_file("running\n"));
+  CHECK_FALSE(look::waits_for_file(""));
 }
