@@ -26,7 +26,7 @@ SeenProcess spawned(pid_t pid, pid_t parent, unsigned world) {
 }
 
 /// The words of a command line.
-std::vector<std::string> words(std::string_view line) {
+std::vector<std::string> split_words(std::string_view line) {
   std::vector<std::string> all;
   while (!line.empty()) all.emplace_back(rankshim::split_next(line, " "));
   return all;
@@ -115,42 +115,45 @@ TEST_CASE("a node trains alone where its workers' world is no larger than the no
 
 TEST_CASE("a process has its script's name, and a torchrun's flags show whether it stays on this node",
           "[lone]") {
-  CHECK(seen_by_words(words("/bin/bash -eu /w/run.sh a")).name == "run.sh");
-  CHECK(seen_by_words(words("bash -c torchrun")).name == "bash");
-  CHECK(seen_by_words(words("bash -lc torchrun")).name == "bash");
-  CHECK(seen_by_words(words("bash --norc -e run.sh")).name == "run.sh");
-  CHECK(seen_by_words(words("/usr/bin/python3 -u train.py")).name == "train.py");
-  CHECK(seen_by_words(words("python -W ignore -X dev train.py")).name == "train.py");
-  CHECK(seen_by_words(words("python -c torchrun")).name == "python");
-  CHECK(seen_by_words(words("python3.13t -u train.py")).name == "train.py");
-  CHECK(seen_by_words(words("/opt/deepspeed")).name == "deepspeed");
-  CHECK(seen_by_words(words("python -u -m torch.distributed.run --nnodes=2 train.py")).name == "torchrun");
+  CHECK(seen_by_words(split_words("/bin/bash -eu /w/run.sh a")).name == "run.sh");
+  CHECK(seen_by_words(split_words("bash -c torchrun")).name == "bash");
+  CHECK(seen_by_words(split_words("bash -lc torchrun")).name == "bash");
+  CHECK(seen_by_words(split_words("bash --norc -e run.sh")).name == "run.sh");
+  CHECK(seen_by_words(split_words("/usr/bin/python3 -u train.py")).name == "train.py");
+  CHECK(seen_by_words(split_words("python -W ignore -X dev train.py")).name == "train.py");
+  CHECK(seen_by_words(split_words("python -c torchrun")).name == "python");
+  CHECK(seen_by_words(split_words("python3.13t -u train.py")).name == "train.py");
+  CHECK(seen_by_words(split_words("/opt/deepspeed")).name == "deepspeed");
+  CHECK(seen_by_words(split_words("python -u -m torch.distributed.run --nnodes=2 train.py")).name ==
+        "torchrun");
   CHECK(seen_by_words({}).name.empty());
-  CHECK(read_alone_by(words("python /venv/bin/torchrun --nproc_per_node 8 --standalone t.py")) ==
+  CHECK(read_alone_by(split_words("python /venv/bin/torchrun --nproc_per_node 8 --standalone t.py")) ==
         "--standalone");
-  CHECK(read_alone_by(words("python -m torch.distributed.run --nnodes=1 t.py")) == "--nnodes=1");
-  CHECK(read_alone_by(words("python torchrun --rdzv_endpoint=localhost:0 t.py")) ==
+  CHECK(read_alone_by(split_words("python -m torch.distributed.run --nnodes=1 t.py")) == "--nnodes=1");
+  CHECK(read_alone_by(split_words("python torchrun --rdzv_endpoint=localhost:0 t.py")) ==
         "--rdzv_endpoint=localhost:0");
-  CHECK(read_alone_by(words("python torchrun --nnodes 1 t.py")) == "--nnodes 1");
-  CHECK(read_alone_by(words("python torchrun --nnodes 2 --rdzv-endpoint 127.0.0.1:0 t.py")) ==
+  CHECK(read_alone_by(split_words("python torchrun --nnodes 1 t.py")) == "--nnodes 1");
+  CHECK(read_alone_by(split_words("python torchrun --nnodes 2 --rdzv-endpoint 127.0.0.1:0 t.py")) ==
         "--rdzv-endpoint 127.0.0.1:0");
   for (const char* here : {"localhost", "localhost:29400", "127.0.1.1", "[::1]:29400"}) {
     CAPTURE(here);
     CHECK_FALSE(
-        read_alone_by(words("python torchrun --rdzv_endpoint=" + std::string(here) + " t.py")).empty());
+        read_alone_by(split_words("python torchrun --rdzv_endpoint=" + std::string(here) + " t.py")).empty());
   }
   for (const char* elsewhere :
        {"localhost.example.com:29400", "localhost-0:29400", "127.example.com:29400", "10.0.0.1:1"}) {
     CAPTURE(elsewhere);
-    CHECK(
-        read_alone_by(words("python torchrun --rdzv_endpoint=" + std::string(elsewhere) + " t.py")).empty());
+    CHECK(read_alone_by(split_words("python torchrun --rdzv_endpoint=" + std::string(elsewhere) + " t.py"))
+              .empty());
   }
-  CHECK(seen_by_words(words("torchrun --nnodes=2 --rdzv_endpoint=pod-1:29500 t.py"), {.own_name = "pod-1"})
+  CHECK(seen_by_words(split_words("torchrun --nnodes=2 --rdzv_endpoint=pod-1:29500 t.py"),
+                      {.own_name = "pod-1"})
             .alone_by == "--rdzv_endpoint=pod-1:29500");
-  CHECK(seen_by_words(words("torchrun --nnodes=2 --rdzv_endpoint=pod-0:29500 t.py"), {.own_name = "pod-1"})
+  CHECK(seen_by_words(split_words("torchrun --nnodes=2 --rdzv_endpoint=pod-0:29500 t.py"),
+                      {.own_name = "pod-1"})
             .alone_by.empty());
-  CHECK(seen_by_words(words("torchrun --rdzv_endpoint=127.0.0.1:1 t.py"), {.on_loopback = true})
+  CHECK(seen_by_words(split_words("torchrun --rdzv_endpoint=127.0.0.1:1 t.py"), {.on_loopback = true})
             .alone_by.empty());  // of a job on one machine
-  CHECK(read_alone_by(words("python torchrun --nnodes=16 t.py --standalone")).empty());
-  CHECK(read_alone_by(words("python train.py --standalone")).empty());
+  CHECK(read_alone_by(split_words("python torchrun --nnodes=16 t.py --standalone")).empty());
+  CHECK(read_alone_by(split_words("python train.py --standalone")).empty());
 }

@@ -27,7 +27,7 @@ constexpr EmbeddedFile builtins[] = {
 constexpr auto keys =
     std::to_array<std::string_view>({"starts", "unless", "flags", "first", "others", "set", "hostfile",
                                      "warning", "without_accelerators", "elastic"});
-constexpr auto placeholders =
+constexpr auto known_placeholders =
     std::to_array<std::string_view>({"nnodes", "node_rank", "local_world_size", "world_size", "rank",
                                      "master_addr", "master_port", "master", "run_id", "hostfile"});
 
@@ -86,8 +86,8 @@ class LauncherFileReader : public TomlDocument {
       fault(node, "this is no text of one line", "write a string");
     for (auto brace = text.find('{'); brace != std::string::npos; brace = text.find('{', brace + 1)) {
       const auto name = std::string_view(text).substr(brace + 1, text.find('}', brace) - brace - 1);
-      if (std::ranges::find(placeholders, name) == placeholders.end())
-        fault(node, "there is no {" + std::string(name) + "}", "use one of " + joined(placeholders));
+      if (std::ranges::find(known_placeholders, name) == known_placeholders.end())
+        fault(node, "there is no {" + std::string(name) + "}", "use one of " + joined(known_placeholders));
     }
     return text;
   }

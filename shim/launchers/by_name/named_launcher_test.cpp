@@ -15,26 +15,22 @@ Words pytorchjob(std::string_view node_rank) {
           "PET_MASTER_ADDR=master", "PET_MASTER_PORT=5000", "PET_NODE_RANK=" + std::string(node_rank)};
 }
 
-Words words(std::string_view line) {
+Words command_line(std::string_view words) {
   Words all = {"--"};
-  while (!line.empty()) {
-    const auto end = std::min(line.find(' '), line.size());
-    all.emplace_back(line.substr(0, end));
-    line.remove_prefix(std::min(end + 1, line.size()));
-  }
+  while (!words.empty()) all.emplace_back(split_next(words, " "));
   return all;
 }
 
 /// The command that is started, and the file of hosts behind it.
 std::string filled(std::string_view line, std::string_view node_rank = "1") {
-  const ShownPlan plan = planned(FakeNode(pytorchjob(node_rank)), words(line));
+  const ShownPlan plan = planned(FakeNode(pytorchjob(node_rank)), command_line(line));
   return shell_quote(plan.argv) + plan.launcher->hostfile();
 }
 
 std::vector<std::string> warnings(std::string_view line, unsigned accelerators = 4) {
   FakeNode node(pytorchjob("1"));
   if (accelerators != 0) node.devices = DeviceCount{accelerators, "/dev/nvidia[0-9]*"};
-  return planned(node, words(line)).warnings;
+  return planned(node, command_line(line)).warnings;
 }
 
 TEST_CASE("a launcher by its own name gets the flags that its file describes") {
@@ -116,7 +112,8 @@ TEST_CASE("what the user wrote and the platform contradicts is a warning, a gues
              Catch::Contains("=other:1 contradicts the platform's master:5000"));
   CHECK(warnings("accelerate launch --num_machines 2 --main_process_ip=MASTER. x.py").empty());
   CHECK(warnings("tune run --rdzv_backend c10d --rdzv_id y x --config z").empty());
-  CHECK(planned(FakeNode(kubeflow), words("accelerate launch --num_processes 6 x.py")).warnings.empty());
+  CHECK(
+      planned(FakeNode(kubeflow), command_line("accelerate launch --num_processes 6 x.py")).warnings.empty());
 }
 
 TEST_CASE(
@@ -142,13 +139,13 @@ TEST_CASE("a launcher whose own flags name the nodes stays as it is") {
 
 TEST_CASE("variables of a launcher's file are set unless they are set already") {
   FakeNode node(pytorchjob("1"));
-  const ShownPlan plan = planned(node, words("bash -c llamafactory-cli"));
+  const ShownPlan plan = planned(node, command_line("bash -c llamafactory-cli"));
   CHECK(plan.warnings.empty());
   CHECK(environment_of(plan, node).get("FORCE_TORCHRUN") == "1");
   Words variables = pytorchjob("1");
   variables.emplace_back("FORCE_TORCHRUN=0");
   const FakeNode set(variables);
-  CHECK(environment_of(planned(set, words("lmf train x")), set).get("FORCE_TORCHRUN") == "0");
+  CHECK(environment_of(planned(set, command_line("lmf train x")), set).get("FORCE_TORCHRUN") == "0");
 }
 
 TEST_CASE("a launcher is found behind programs that execute another one") {
@@ -197,7 +194,7 @@ TEST_CASE("nothing is filled in on a lone node, with --launcher none, or in an e
 TEST_CASE("the nodes of a launcher that needs all of them are linked") {
   const FakeNode node(pytorchjob("1"));
   const auto joins = [&](const std::string& line) {
-    return planned(node, words(line)).launcher->joins_nodes();
+    return planned(node, command_line(line)).launcher->joins_nodes();
   };
   for (const std::string line : {"accelerate launch x.py", "deepspeed x.py", "vllm serve x", "lmf train x"}) {
     CAPTURE(line);

@@ -22,7 +22,7 @@ namespace {
 // So its pipe is larger than the default of 64 KiB, and after a read of several lines more of them gather
 // during a pause. 16 such pipes stay below what a user may have (pipe-user-pages-soft: 64 MiB).
 constexpr std::size_t several_lines = 320;
-constexpr std::chrono::microseconds pause{50};
+constexpr std::chrono::microseconds between_reads{50};
 
 bool are_one_file(int first, int second) {
   struct stat one{};
@@ -118,7 +118,7 @@ void Relay::serve() {
     write(*stream.console);
   }
   if (std::ranges::any_of(streams_, is_due)) {
-    soon_.expires_after(pause);
+    soon_.expires_after(between_reads);
     soon_.async_wait(handler([this] { serve(); }));
   }
 }
