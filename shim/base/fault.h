@@ -52,6 +52,10 @@ enum class ErrorCode : std::uint8_t {
   node_lost = 39,
   system = 40,
   not_written = 41,
+  hang = 42,
+  collectives_differ = 43,
+  store_silent = 44,
+  nobody_missing = 45,
 };
 
 /// "R17"; empty for `none`.
@@ -67,7 +71,7 @@ inline std::string reference(ErrorCode error_code) {
 /// Something wrong that the user can put right. Faults are values: a stage collects all that it finds and
 /// returns them, so that one run shows every mistake.
 struct Fault {
-  ErrorCode error_code;                   ///< never `none`
+  ErrorCode error_code;            ///< never `none`
   std::string what;                ///< what is wrong, with the values that show it
   std::vector<std::string> names;  ///< the variables, options, keys or files concerned
   std::string fix;                 ///< what to do, ending with the option or variable that settles it

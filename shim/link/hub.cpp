@@ -70,6 +70,32 @@ class Hub final : public Link {
   }
   [[nodiscard]] std::optional<rlimit> inherited_limit() const override { return inherited_limit_; }
 
+  asio::awaitable<void> look(bool full, bool gently) override {
+    const auto self = shared_from_this();
+    if (!launched() || is_over()) co_return;
+    const Look question = roster_.ask(full);
+    gently_.clear();
+    for (const Node& node : roster_.nodes())
+      if (node.connection && node.connection != myself) gently_[*node.connection] = question;
+    const milliseconds patience =
+        options_.timing.look + (gently ? ping_interval(options_.timeout) : milliseconds(0));
+    const Time until = now() + patience;
+    if (!gently) ask_at_once();
+    handle(question);
+    while (!is_over() && !roster_.has_answers() && now() < until) co_await changed_.wait(until);
+    gently_.clear();
+  }
+
+  void end_job(Culprit culprit) override {
+    roster_.end(std::move(culprit));
+    process();
+    due_.signal();
+  }
+
+  [[nodiscard]] Culprit located(Culprit culprit) const override {
+    return roster_.located(std::move(culprit));
+  }
+
  private:
   // ---- connections ----
 
@@ -170,6 +196,7 @@ class Hub final : public Link {
         const bool asks = std::holds_alternative<Ping>(heard->message) && !limited_.contains(id);
         if (asks && !connection->is_finishing()) {  // nothing else changes by it
           connection->send(Ping{});
+          if (const auto question = gently_.extract(id)) connection->send(question.mapped());
           continue;
         }
         if (connection->is_finishing())
@@ -247,6 +274,13 @@ class Hub final : public Link {
     limited_.erase(id);
     roster_.set_address(connection.local_address());
     roster_.arrived(id, hello, now());
+  }
+
+  /// Those that were to be asked with the answer to their next ping.
+  void ask_at_once() {
+    for (const auto& [id, question] : std::exchange(gently_, {}))
+      if (const auto found = connections_.find(id); found != connections_.end())
+        found->second->send(question);
   }
 
   // ---- what the roster says ----
@@ -392,6 +426,7 @@ class Hub final : public Link {
   std::unordered_map<ConnectionId, std::shared_ptr<Connection>> connections_;
   std::map<ConnectionId, Time> limited_;  ///< they are to say who they are, or to close, until then
   std::unordered_map<ConnectionId, Hello> unproven_;  ///< they said who they are, and are to prove the token
+  std::map<ConnectionId, Look> gently_;               ///< who is asked with the answer to its next ping
   ConnectionId last_id_ = myself;
   Time deadline_ = Time::max();  ///< of the meeting
   loop::Event due_;              ///< for act()

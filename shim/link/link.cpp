@@ -108,12 +108,36 @@ void Link::handle(const Message& message) {
   } else if (stop != nullptr && !stop->again) {  // it was, and a node has been asked to stop since
     stop_->again = false;
     stop_->note = stop->note;
-  } else if (launched() && asked_ && std::holds_alternative<Look>(message)) {
-    send(Seen{asked_()});
+  } else if (const auto* look = std::get_if<Look>(&message); look != nullptr && launched() && asked_) {
+    loop::spawn(io_, answer(weak_from_this(), *look));
   } else if (launched() && std::holds_alternative<End>(message)) {
     is_over_ = true;
   }
   changed_.signal();
+}
+
+/// The groups of a worker follow in parts, of which each fits into a message.
+asio::awaitable<void> Link::answer(std::weak_ptr<Link> weak, Look look) {
+  constexpr std::size_t at_once = 6;
+  constexpr std::size_t most_ranges = 8;  // of a group's members; without them those that tell of it are
+  Sight sight = co_await asked_(look.full);
+  const auto self = weak.lock();
+  if (!self) co_return;
+  for (auto& [local_rank, worker] : sight.looks) {
+    Looked looked{.number = look.number, .local_rank = local_rank, .worker = std::move(worker)};
+    std::vector<outcome::GroupProgress> groups = std::exchange(looked.worker.groups, {});
+    groups.resize(std::min(groups.size(), most_groups));
+    looked.worker.stack.resize(std::min(looked.worker.stack.size(), most_frames));
+    send(looked);
+    looked.worker.stack.clear();
+    for (outcome::GroupProgress& group : groups) {
+      if (group.members.size() > most_ranges) group.members.clear();
+      looked.worker.groups.push_back(std::move(group));
+      if (looked.worker.groups.size() == at_once || &group == &groups.back()) send(looked);
+      if (looked.worker.groups.size() == at_once) looked.worker.groups.clear();
+    }
+  }
+  send(Seen{.workers = std::move(sight.workers), .number = look.number});
 }
 
 void Link::on_stop(std::function<void(const Stop&)> told) {

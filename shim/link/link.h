@@ -7,6 +7,7 @@
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,6 +33,7 @@ struct Timing {
   std::chrono::milliseconds farewell{1'000};  ///< for the last words, at most
   std::chrono::milliseconds leave{3'000};     ///< for a node that takes no part to meet those that it tells
   std::chrono::milliseconds late{10'000};     ///< the same for node 0, unless its platform may kill it soon
+  std::chrono::milliseconds look{2'000};      ///< for the answers of all nodes how their workers are
   std::chrono::milliseconds end{600'000};     ///< for all nodes' commands to end, when all start again
 };
 
@@ -68,6 +70,12 @@ struct LogLimiter {
   Time when;
 };
 
+/// What a node sees of its workers.
+struct Sight {
+  std::vector<WorkerReport> workers;
+  std::map<unsigned, outcome::WorkerLook> looks;  ///< of those that run, by local rank; none if not wanted
+};
+
 /// Link is this node's side of the link: node 0 listens (the hub), the others connect to it. It runs on the
 /// event loop. After meet() it does not throw, and a link that breaks does no harm.
 class Link : public std::enable_shared_from_this<Link> {
@@ -84,8 +92,16 @@ class Link : public std::enable_shared_from_this<Link> {
 
   /// Sets what is called once when another node ends this one; at once if that is known already.
   void on_stop(std::function<void(const Stop&)> told);
-  /// `asked` says how this node's workers are when node 0 asks. It is called on the event loop.
-  void on_look(std::function<std::vector<WorkerReport>()> asked) { asked_ = std::move(asked); }
+  /// `asked` says how this node's workers are when node 0 asks, and what they do if it wants to know that. It
+  /// runs on the event loop, and must not throw.
+  void on_look(std::function<boost::asio::awaitable<Sight>(bool full)> asked) { asked_ = std::move(asked); }
+  /// Node 0: asks all nodes, and waits at most Timing::look for their answers, which nodes() has then.
+  /// `gently`: no node is woken for it; each is asked with the answer to its next ping. Others: does nothing.
+  virtual boost::asio::awaitable<void> look(bool /*full*/, bool /*gently*/) { co_return; }
+  /// Node 0: ends the job on all nodes because of `culprit`.
+  virtual void end_job(Culprit /*culprit*/) {}
+  /// Node 0: the culprit with its node, by the ranks.
+  [[nodiscard]] virtual Culprit located(Culprit culprit) const { return culprit; }
   /// Reports that a worker of this node has failed; or, if all have not met yet, that this node cannot take
   /// part, which ends the meeting.
   void report_failure(Culprit failure);
@@ -150,6 +166,7 @@ class Link : public std::enable_shared_from_this<Link> {
   virtual boost::asio::awaitable<void> wait_for_end(bool well) = 0;
 
   void tell_stop();
+  boost::asio::awaitable<void> answer(std::weak_ptr<Link> weak, Look look);
 
   bool parts_ = false;
   bool is_stopping_ = false;
@@ -158,7 +175,7 @@ class Link : public std::enable_shared_from_this<Link> {
   Time launched_at_;
   LogLimiter waits_;
   std::function<void(const Stop&)> told_;
-  std::function<std::vector<WorkerReport>()> asked_;
+  std::function<boost::asio::awaitable<Sight>(bool full)> asked_;
 };
 
 /// Node 0's part, and any other node's, by which node 0 asks who answers where the master's name leads.

@@ -20,9 +20,15 @@ namespace rankshim::outcome {
 
 // Also on the wire.
 BOOST_DESCRIBE_STRUCT(RankRange, (), (first, last))
+BOOST_DESCRIBE_STRUCT(Frame, (), (file, line, function))
+BOOST_DESCRIBE_STRUCT(Place, (), (line, call, state, kernel, answers, works, below))
+BOOST_DESCRIBE_STRUCT(Hang, (), (kind, place, waits_at, group, number, operation, other_operation, stalled))
 BOOST_DESCRIBE_STRUCT(Culprit, (),
                       (rank, program, cause, code, signal, text, node, host, frame, peer, ranks, victims,
-                       after))
+                       after, hang))
+
+BOOST_DESCRIBE_STRUCT(GroupProgress, (), (name, description, members, entered, ended, operation))
+BOOST_DESCRIBE_STRUCT(WorkerLook, (), (rank, pid, state, kernel, works, answers, stack, below, groups))
 
 }  // namespace rankshim::outcome
 
@@ -38,19 +44,20 @@ BOOST_DESCRIBE_STRUCT(Waiting, (), (line, wrong))
 BOOST_DESCRIBE_STRUCT(Go, (), (attempt, offset, world))
 BOOST_DESCRIBE_STRUCT(Refuse, (), (code, sentence, stranger, culprit))
 BOOST_DESCRIBE_STRUCT(Stop, (), (culprit, others, again, note))
-BOOST_DESCRIBE_STRUCT(WorkerReport, (), (local_rank, code, age))
+BOOST_DESCRIBE_STRUCT(WorkerReport, (), (local_rank, code, age, entered, ended))
 BOOST_DESCRIBE_STRUCT(Done, (), (code, workers))
 BOOST_DESCRIBE_STRUCT(End, (), ())
 BOOST_DESCRIBE_STRUCT(Ping, (), ())
-BOOST_DESCRIBE_STRUCT(Look, (), ())
-BOOST_DESCRIBE_STRUCT(Seen, (), (workers))
+BOOST_DESCRIBE_STRUCT(Look, (), (number, full))
+BOOST_DESCRIBE_STRUCT(Seen, (), (workers, number))
+BOOST_DESCRIBE_STRUCT(Looked, (), (number, local_rank, worker))
 
 namespace {
 
 /// Of the messages, in the order of `Message`.
 constexpr std::array<std::string_view, std::variant_size_v<Message>> types = {
-    "hello", "welcome", "proof", "waiting", "refuse", "go",  "fail",
-    "stop",  "done",    "end",   "ping",    "look",   "seen"};
+    "hello", "welcome", "proof", "waiting", "refuse", "go",   "fail",
+    "stop",  "done",    "end",   "ping",    "look",   "seen", "looked"};
 
 constexpr std::size_t longest_string = 1024;
 constexpr std::string_view store_client_word = greeting.substr(0, 5);
@@ -68,6 +75,10 @@ std::string written(const std::string& text, std::size_t longest) {
   return json::quote(cut(printable(text), longest));
 }
 std::string written(Cause cause, std::size_t /*longest*/) { return json::quote(outcome::name(cause)); }
+std::string written(outcome::HangKind kind, std::size_t /*longest*/) {
+  return json::quote(outcome::name(kind));
+}
+std::string written(char letter, std::size_t /*longest*/) { return json::quote(printable({&letter, 1})); }
 template <std::integral Number>
 std::string written(const Number& number, std::size_t /*longest*/) {
   return fmt::format("{}", number);
@@ -113,6 +124,13 @@ bool settle(WorkerReport& worker) {
   if (worker.code) settle_code(*worker.code);
   return true;
 }
+bool settle(outcome::GroupProgress& group) { return group.ended <= group.entered; }
+bool settle(Looked& looked) {
+  const auto cut_to = [](auto& list, std::size_t most) { list.resize(std::min(list.size(), most)); };
+  cut_to(looked.worker.stack, most_frames);
+  cut_to(looked.worker.groups, most_groups);
+  return looked.local_rank < most_workers;
+}
 bool settle(Refuse& refuse) {
   settle_code(refuse.code);
   return true;
@@ -129,10 +147,21 @@ bool take(yyjson_val* value, std::string& text) {
     text = cut(printable({yyjson_get_str(value), yyjson_get_len(value)}), longest_string);
   return yyjson_is_str(value);
 }
+bool take(yyjson_val* value, char& letter) {
+  const bool good = yyjson_is_str(value) && yyjson_get_len(value) == 1;
+  if (good) letter = *yyjson_get_str(value);
+  return good;
+}
 /// Of a newer rankshim's cause only that there is one is known.
 bool take(yyjson_val* value, Cause& cause) {
   if (yyjson_is_str(value))
     cause = outcome::cause_named({yyjson_get_str(value), yyjson_get_len(value)}).value_or(Cause::exited);
+  return yyjson_is_str(value);
+}
+bool take(yyjson_val* value, outcome::HangKind& kind) {
+  if (yyjson_is_str(value))
+    kind = outcome::hang_kind_named({yyjson_get_str(value), yyjson_get_len(value)})
+               .value_or(outcome::HangKind::undecided);
   return yyjson_is_str(value);
 }
 bool take(yyjson_val* value, bool& flag) {

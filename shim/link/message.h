@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/fault.h"
+#include "outcome/look.h"
 #include "outcome/outcome.h"
 
 /// The whole job's link: node 0 (the hub) and the others (its peers) say who they are, agree, and tell each
@@ -70,7 +71,7 @@ struct Refuse {
   std::string sentence;
   std::optional<Culprit> culprit;  ///< the node that takes no part, and why (76)
   bool stranger = false;           ///< only this node, which belongs to another job: its node 0 is elsewhere
-  ErrorCode error_code = ErrorCode::none;    ///< of a name or an address that cannot be had; not on the wire
+  ErrorCode error_code = ErrorCode::none;  ///< of a name or an address that cannot be had; not on the wire
 };
 inline Refuse no_link(std::string why) { return {.sentence = std::move(why)}; }
 
@@ -99,19 +100,33 @@ struct Stop {
   [[nodiscard]] bool failed() const { return !drained() && !lost(); }
 };
 
-/// Node 0 asks how this node's workers are, to find out who is to blame.
-struct Look {};
+/// Node 0 asks how this node's workers are: the answer is a Looked for each that runs, where `full` is set,
+/// and then one Seen.
+struct Look {
+  std::uint32_t number = 0;  ///< of the question
+  bool full = false;         ///< what they do is wanted too
+};
+
+/// What a worker does. Its groups come in several of these messages, where there are many.
+struct Looked {
+  std::uint32_t number = 0;  ///< of the question
+  unsigned local_rank = 0;
+  outcome::WorkerLook worker;
+};
 
 /// How a worker is.
 struct WorkerReport {
   unsigned local_rank = 0;
-  std::optional<int> code;  ///< as an exit code; nullopt while it runs
-  std::uint32_t age = 0;    ///< how long ago it ended, in ms
+  std::optional<int> code;    ///< as an exit code; nullopt while it runs
+  std::uint32_t age = 0;      ///< how long ago it ended, in ms
+  std::uint64_t entered = 0;  ///< while it runs, how many collectives it has entered; 0: it did not say
+  std::uint64_t ended = 0;    ///< and how many of them have ended
 };
 
-/// The answer to Look.
+/// The answer to Look, or its end.
 struct Seen {
   std::vector<WorkerReport> workers;
+  std::uint32_t number = 0;  ///< of the question
 };
 
 /// The command of this node and its leftover processes have ended.
@@ -126,14 +141,16 @@ struct End {};
 /// From a peer: a question whether the hub's own loop is awake, and the hub's answer.
 struct Ping {};
 
-using Message =
-    std::variant<Hello, Welcome, Proof, Waiting, Refuse, Go, Culprit, Stop, Done, End, Ping, Look, Seen>;
+using Message = std::variant<Hello, Welcome, Proof, Waiting, Refuse, Go, Culprit, Stop, Done, End, Ping, Look,
+                             Seen, Looked>;
 
 /// Limits that no job exceeds. A larger number from another node is not used as a size, an index or a rank.
 inline constexpr unsigned most_nodes = 1U << 16U;
 inline constexpr unsigned most_workers = 1U << 15U;  ///< of a node: as many as it has process ids
 inline constexpr unsigned most_ranks = most_nodes * most_workers;
 inline constexpr unsigned most_restarts = 1'000'000;
+inline constexpr std::size_t most_groups = 64;  ///< of a worker; the first of them are told
+inline constexpr std::size_t most_frames = 16;  ///< of a worker's stack; the innermost are told
 
 inline constexpr std::size_t longest_text = 4096;
 inline constexpr std::size_t longest_line = longest_text + 64;  ///< with a tag, without the line end

@@ -338,7 +338,8 @@ class Peer final : public Link {
   }
 
   void send(const Message& message) override {
-    if (!std::holds_alternative<Seen>(message)) said_.push_back(message);  // old news is none
+    const bool is_news = !std::holds_alternative<Seen>(message) && !std::holds_alternative<Looked>(message);
+    if (is_news) said_.push_back(message);
     if (connection_) connection_->send(message);
   }
 

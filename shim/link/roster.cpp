@@ -365,7 +365,26 @@ void Roster::received(ConnectionId id, const Message& message, Time now) {
   } else if (const auto* seen = std::get_if<Seen>(&message); seen != nullptr && launched()) {
     node->seen = seen->workers;
     node->seen_at = now;
+    node->answered = seen->number;
+  } else if (const auto* look = std::get_if<Looked>(&message); look != nullptr && launched()) {
+    looked(*node, *look);
   }
+}
+
+Look Roster::ask(bool full) {
+  if (full)
+    for (Node& node : nodes_) node.looks.clear();
+  return {.number = ++questions_, .full = full};
+}
+
+void Roster::looked(Node& node, const Looked& looked) const {
+  if (looked.number != questions_ || looked.local_rank >= node.hello.workers) return;
+  outcome::WorkerLook worker = looked.worker;
+  worker.rank = node.go.offset + looked.local_rank;
+  const auto known = std::ranges::find(node.looks, worker.rank, &outcome::WorkerLook::rank);
+  if (known == node.looks.end()) return node.looks.push_back(std::move(worker));
+  for (outcome::GroupProgress& group : worker.groups)  // a further part
+    if (known->groups.size() < most_groups) known->groups.push_back(std::move(group));
 }
 
 void Roster::fail(Node& node, Culprit failure, Time now) {
@@ -482,9 +501,27 @@ Time Roster::tick(Time now) {
   } else if (is_due(look_at_)) {
     look_at_ = Time::max();
     asked_at_ = now;
-    send_all(Look{});
+    send_all(ask(true));
   }
   return next;
+}
+
+std::optional<outcome::WorkerLook> Roster::look_at(const Node& node, unsigned rank) {
+  const auto found = std::ranges::find(node.looks, rank, &outcome::WorkerLook::rank);
+  return found == node.looks.end() ? std::nullopt : std::optional(*found);
+}
+
+Culprit Roster::located(Culprit culprit) const {
+  const auto& ranks = culprit.ranks.empty() ? culprit.victims : culprit.ranks;
+  const unsigned first = ranks.empty() ? 0 : ranks.front().first;
+  const auto has_it = [first](const Node& node) {
+    return node.go.offset <= first && first < node.go.offset + node.hello.workers;
+  };
+  if (const auto node = std::ranges::find_if(nodes_, has_it); node != nodes_.end()) {
+    culprit.node = node->hello.rank;
+    culprit.host = node->hello.host;
+  }
+  return culprit;
 }
 
 /// What is known of the nodes, to find out who is to blame.
@@ -496,19 +533,27 @@ outcome::Evidence Roster::evidence(Time now) const {
     known.address = node.hello.seen;
     known.failure = node.failure;
     known.failed = node.failed_at;
-    known.is_silent = asked_at_ != Time() && node.seen_at < asked_at_ && !node.done && &node != nodes_.data();
+    const bool has_answered = asked_at_ != Time() && node.seen_at >= asked_at_;
+    known.is_silent = asked_at_ != Time() && !has_answered && !node.done && &node != nodes_.data();
     if (node.lost_at != Time::max()) {
       known.lost = node.silent.empty() ? "its connection ended" : node.silent;
       known.lost_since = node.lost_at - rules_.relink;
     }
     if (node.lost_at <= now)
       known.lost += fmt::format(", and it did not come back within {} s", rules_.relink.count() / 1000);
-    const auto& workers = node.done ? node.done->workers : node.seen;
+    std::vector<WorkerReport> workers;
+    if (node.done)
+      workers = node.done->workers;
+    else if (has_answered)
+      workers = node.seen;
     const auto add = [&](const WorkerReport& worker) {
       const Time said = node.done ? node.done_at : node.seen_at;
       const Time ended = std::max(launched_, said - std::chrono::milliseconds(worker.age));
       if (worker.local_rank < node.hello.workers)
-        known.workers.push_back({node.go.offset + worker.local_rank, worker.code, ended});
+        known.workers.push_back({.rank = node.go.offset + worker.local_rank,
+                                 .code = worker.code,
+                                 .ended = ended,
+                                 .look = look_at(node, node.go.offset + worker.local_rank)});
     };
     std::ranges::for_each(workers, add);
     if (!node.done || node.done->code != 0) continue;

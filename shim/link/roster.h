@@ -41,8 +41,10 @@ struct Node {
   Go go;                                   ///< once all were told to launch
   std::optional<Culprit> failure;          ///< the first that it told
   Time failed_at;                          ///< when it told that
-  std::vector<WorkerReport> seen;          ///< how its workers were when it was asked, …
+  std::vector<WorkerReport> seen;          ///< how its workers were when it was asked last, …
   Time seen_at;                            ///< … by node 0's clock
+  std::uint32_t answered = 0;              ///< the number of the question that it has answered last
+  std::vector<outcome::WorkerLook> looks;  ///< what its workers did when that was asked last
   std::optional<Done> done;                ///< once its command has ended, …
   Time done_at;                            ///< … by node 0's clock
   Time lost_at = Time::max();              ///< when it counts as lost, if it does not come back
@@ -165,6 +167,21 @@ class Roster {
   /// Tells everybody then that the time for meeting is over.
   void give_up_at(Time deadline) { deadline_ = deadline; }
 
+  /// A question to all nodes: the answers to those before it no longer count.
+  Look ask(bool full);
+  /// Whether each node that is connected, and whose command runs, has answered the last question.
+  [[nodiscard]] bool has_answers() const {
+    return std::ranges::all_of(nodes_, [this](const Node& node) {
+      return node.done || !node.connection || node.answered == questions_;
+    });
+  }
+  /// The culprit with the node of the first rank to blame, or else of the first that waits.
+  [[nodiscard]] Culprit located(Culprit culprit) const;
+  /// What ends the job now, by this node's own decision.
+  void end(Culprit culprit) {
+    if (launched()) stop_all({.culprit = std::move(culprit)});
+  }
+
   /// What is to be sent since the last call.
   std::vector<Outgoing> take_outgoing() { return std::exchange(outgoing_, {}); }
 
@@ -217,6 +234,8 @@ class Roster {
   [[nodiscard]] Time refused_at() const;
   void stop_node(Node& node, const Stop& stop);
   void fail(Node& node, Culprit failure, Time now);
+  void looked(Node& node, const Looked& looked) const;
+  static std::optional<outcome::WorkerLook> look_at(const Node& node, unsigned rank);
   void stop_all(Stop stop);
   [[nodiscard]] outcome::Evidence evidence(Time now) const;
   void decide(Time now);
@@ -239,7 +258,8 @@ class Roster {
   std::optional<Stop> stop_;
   Time deadline_ = Time::max();
   Time launched_;
-  Time look_at_ = Time::max();     ///< all nodes are asked then how their workers are
+  std::uint32_t questions_ = 0;    ///< how many were asked
+  Time look_at_ = Time::max();     ///< all nodes are asked then how their workers are, to judge
   Time asked_at_;                  ///< when they were
   Time held_until_ = Time::max();  ///< the first that only lost its peer counts then, if no cause has come
   std::chrono::milliseconds slept_{0};

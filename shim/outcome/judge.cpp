@@ -11,6 +11,7 @@
 
 #include "base/duration.h"
 #include "base/fault.h"
+#include "outcome/hang.h"
 
 namespace rankshim::outcome {
 namespace {
@@ -84,6 +85,10 @@ const NodeEvidence& node_with(const Evidence& evidence, unsigned rank) {
     return std::ranges::find(node.workers, rank, &WorkerEvidence::rank) != node.workers.end();
   };
   return *std::ranges::find_if(evidence.nodes, has_it);
+}
+
+const WorkerEvidence& worker_of(const Evidence& evidence, unsigned rank) {
+  return *std::ranges::find(node_with(evidence, rank).workers, rank, &WorkerEvidence::rank);
 }
 
 /// The workers to blame, with what they did.
@@ -168,6 +173,20 @@ std::optional<Culprit> silent_node(const Evidence& evidence) {
                  .host = first.host};
 }
 
+/// Whether it was seen to wait in a collective that others have not entered.
+bool waits(const WorkerEvidence& worker) {
+  return worker.look && std::ranges::any_of(worker.look->groups, [](const GroupProgress& group) {
+           return group.entered > group.ended;
+         });
+}
+
+/// The ranks without those that wait themselves, unless all do.
+std::vector<unsigned> without_waiting(const Evidence& evidence, std::vector<unsigned> ranks) {
+  std::vector<unsigned> rest = ranks;
+  std::erase_if(rest, [&](unsigned rank) { return waits(worker_of(evidence, rank)); });
+  return rest.empty() ? ranks : rest;
+}
+
 std::optional<Culprit> still_running(const Evidence& evidence) {
   const auto timed_out = [](const NodeEvidence* node) { return node->failure->cause == Cause::timed_out; };
   if (std::ranges::none_of(failed_nodes(evidence), timed_out)) return std::nullopt;
@@ -176,11 +195,19 @@ std::optional<Culprit> still_running(const Evidence& evidence) {
   if (!still) {
     // A launcher may have killed others that waited, too, before they timed out.
     ranks = ranks_with(evidence, killed_by_launcher);
+    if (std::ranges::any_of(ranks, [&](unsigned rank) { return worker_of(evidence, rank).look.has_value(); }))
+      ranks = without_waiting(evidence, std::move(ranks));
     if (ranks.size() != 1) return std::nullopt;
+  } else {
+    ranks = without_waiting(evidence, std::move(ranks));
   }
   if (ranks.size() > victims_of(evidence).size()) return std::nullopt;
   Culprit culprit = blame(evidence, Cause::hang, ranks);
   if (!still) culprit.code = exit_code::signal_base + SIGTERM;
+  if (const auto& look = worker_of(evidence, ranks.front()).look; look && !look->stack.empty()) {
+    const bool is_stopped = look->state == 'T' || look->state == 't' || look->state == 'D';
+    culprit.hang = Hang{.kind = is_stopped ? HangKind::stopped : HangKind::missing, .place = place_of(*look)};
+  }
   return culprit;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "outcome/look.h"
 #include "outcome/outcome.h"
 
 namespace rankshim::outcome {
@@ -14,8 +15,9 @@ using Time = std::chrono::steady_clock::time_point;
 /// What is known of a worker.
 struct WorkerEvidence {
   unsigned rank = 0;
-  std::optional<int> code;  ///< as an exit code; nullopt while it runs
-  Time ended;               ///< if it has
+  std::optional<int> code;         ///< as an exit code; nullopt while it runs
+  Time ended;                      ///< if it has
+  std::optional<WorkerLook> look;  ///< what it did when somebody had failed
 };
 
 /// What is known of a node.
@@ -46,7 +48,7 @@ struct Evidence {
 /// - exited early: ranks exited 0 before the first victim failed. These ranks.
 /// - silent node: nodes do not answer, and no more of them than have failed. The first such node.
 /// - still running: ranks still run, or one ran until its launcher killed it; no more than have failed, and
-///   a victim timed out. These ranks.
+///   a victim timed out. These ranks, but without those that wait for others themselves.
 /// - first victim: anything else. The first victim, but rather one whose peer is on its own node.
 ///
 /// Pure. nullopt if nobody failed and no node is lost.

@@ -100,6 +100,34 @@ json::Object root_json(const ExitReport& report, const RootCause& root) {
 }
 
 /// Who is to blame, where that is more than what failed on this node.
+json::Object place_json(const outcome::Place& place) {
+  json::Object object;
+  if (!place.line.file.empty())
+    object.text("file", place.line.file)
+        .number("line", place.line.line)
+        .text("function", place.line.function);
+  if (!place.call.empty()) object.text("call", place.call);
+  object.text("state", std::string(1, place.state));
+  if (!place.kernel.empty()) object.text("kernel", place.kernel);
+  if (place.works) object.flag("works", *place.works);
+  if (!place.below.empty()) object.text("below", place.below);
+  return object;
+}
+
+json::Object hang_json(const outcome::Culprit& culprit, const outcome::Hang& hang) {
+  json::Object object;
+  object.text("kind", outcome::name(hang.kind));
+  if (hang.stalled) object.number("seconds", *hang.stalled / 1000);
+  if (!culprit.ranks.empty()) object.text("ranks", outcome::in_words(culprit.ranks));
+  if (!culprit.victims.empty()) object.text("waiting", outcome::in_words(culprit.victims));
+  if (hang.number != 0)
+    object.text("group", hang.group).number("number", static_cast<std::int64_t>(hang.number));
+  if (!hang.operation.empty()) object.text("operation", hang.operation);
+  if (!hang.other_operation.empty()) object.text("other_operation", hang.other_operation);
+  object.object("place", place_json(hang.place)).object("waits_at", place_json(hang.waits_at));
+  return object;
+}
+
 json::Object culprit_json(const outcome::Culprit& culprit) {
   json::Object object;
   object.text("who", "node").text("host", culprit.host).number("node_rank", culprit.node);
@@ -107,6 +135,7 @@ json::Object culprit_json(const outcome::Culprit& culprit) {
   const bool has_exited = culprit.cause != outcome::Cause::stop_requested && !is_found(culprit.cause);
   if (has_exited) object.number("exit_code", culprit.code);
   object.text("reason", what_happened(culprit));
+  if (culprit.hang) object.object("hang", hang_json(culprit, *culprit.hang));
   return object;
 }
 
@@ -210,11 +239,11 @@ std::vector<json::Object> nodes_json(const std::vector<link::Node>& nodes) {
     const link::Done done = node.done.value_or(link::Done());
     if (node.done) object.number("exit_code", done.code);
     std::vector<json::Object> ends;
-    for (const auto& [local_rank, code, age] : done.workers)
+    for (const link::WorkerReport& worker : done.workers)
       ends.emplace_back()
-          .number("rank", first_rank + local_rank)
-          .number("exit_code", code.value_or(0))
-          .text("time", moment(node.done_at - std::chrono::milliseconds(age)));
+          .number("rank", first_rank + worker.local_rank)
+          .number("exit_code", worker.code.value_or(0))
+          .text("time", moment(node.done_at - std::chrono::milliseconds(worker.age)));
     if (!ends.empty()) object.objects("worker_ends", ends);
     if (node.failure) object.text("failure", what_happened(*node.failure));
   }

@@ -210,16 +210,24 @@ CommandEnd command_end(const ExitRecord& ending, std::string name) {
 }
 
 /// Who is to blame among the workers of a lone node, if one of them has only lost another.
-std::optional<Culprit> judge_workers(const ExitRecord& ending, const RootCause& root) {
+std::optional<Culprit> judge_workers(const ExitRecord& ending, const RootCause& root,
+                                     const Details& details) {
   outcome::NodeEvidence node{.failure = root.culprit, .failed = root.when.value_or(ending.started_at)};
   node.failure->rank = root.culprit.rank.value_or(*root.local_rank);
+  const auto look_at = [&](unsigned local_rank) {
+    const auto found = details.looks.find(local_rank);
+    return found == details.looks.end() ? std::nullopt : std::optional(found->second);
+  };
   for (const supervise::WorkerEnd& worker : ending.workers.ends)
     if (worker.status_known)
       node.workers.push_back({.rank = worker.rank.value_or(worker.local_rank),
                               .code = supervise::exit_code_of_status(worker.status),
-                              .ended = worker.when});
+                              .ended = worker.when,
+                              .look = look_at(worker.local_rank)});
   for (const supervise::WorkerState& worker : ending.workers.states)
-    if (!worker.ended) node.workers.push_back({.rank = worker.rank.value_or(worker.local_rank)});
+    if (!worker.ended)
+      node.workers.push_back(
+          {.rank = worker.rank.value_or(worker.local_rank), .look = look_at(worker.local_rank)});
   const auto launched = ending.workers.first_at.value_or(ending.started_at);
   const auto culprit = outcome::judge({.nodes = {std::move(node)}, .launched = launched});
   const bool is_found = culprit && !is_victim(culprit->cause);
@@ -249,7 +257,7 @@ void judge_failure(Verdict& verdict, const ExitRecord& ending, const Details& de
     verdict.notes.emplace_back("the node that hosts the rendezvous is gone");
   }
   if (!verdict.of_several && is_victim(root.culprit.cause)) {
-    verdict.culprit = is_own_worker ? judge_workers(ending, root) : std::nullopt;
+    verdict.culprit = is_own_worker ? judge_workers(ending, root, details) : std::nullopt;
     if (!verdict.culprit) set_cause(root, own_cause(root), details);
   }
   const bool hides = root.is_inner && verdict.code == 0;
@@ -347,10 +355,35 @@ Verdict judge(const ExitRecord& ending, const launchers::LaunchChoice& choice,
   judge_meeting(verdict, ending, launcher.launches());
   verdict.trained_alone = ending.workers.trained_alone;
   add_notes(verdict, ending);
+  if (details.hang) {
+    verdict.code = exit_code::hang;
+    verdict.cause = Cause::hang;
+    verdict.culprit = details.hang;
+    verdict.error_code = error_code_of(*details.hang);
+    verdict.root.reset();
+  }
   if (ending.workers.ended_for_it)
     give_reason(verdict, exit_code::configuration, Cause::configuration, ErrorCode::trains_alone,
                 ending.workers.trains_alone + ", and --strict does not allow that");
   return verdict;
+}
+
+ErrorCode error_code_of(const Culprit& culprit) {
+  if (culprit.cause == Cause::stop_requested) return ErrorCode::node_stopped;
+  if (culprit.cause == Cause::node_lost) return ErrorCode::node_lost;
+  if (culprit.cause != Cause::hang) return ErrorCode::node_failed;
+  using outcome::HangKind;
+  switch (culprit.hang ? culprit.hang->kind : HangKind::missing) {
+    case HangKind::mismatch:
+    case HangKind::order:
+      return ErrorCode::collectives_differ;
+    case HangKind::store:
+      return ErrorCode::store_silent;
+    case HangKind::nobody_missing:
+      return ErrorCode::nobody_missing;
+    default:
+      return ErrorCode::hang;
+  }
 }
 
 Culprit culprit_of(const Verdict& verdict) {
@@ -358,9 +391,10 @@ Culprit culprit_of(const Verdict& verdict) {
     return {.cause = verdict.cause,
             .code = verdict.code,
             .signal = verdict.command ? verdict.command->stop : std::nullopt};
+  if (verdict.culprit && !verdict.stopped_for_culprit) return *verdict.culprit;
   if (!verdict.reason.empty() || !verdict.root)
     return {.cause = verdict.cause, .code = verdict.code, .text = verdict.reason};
-  return verdict.culprit.value_or(verdict.root->culprit);
+  return verdict.root->culprit;
 }
 
 int exit_code_of(const Verdict& verdict, const Settings& settings) {

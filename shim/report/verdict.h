@@ -14,6 +14,7 @@
 #include "launchers/torchrun/error_file.h"
 #include "node/cgroup.h"
 #include "node/oom_kills.h"
+#include "outcome/look.h"
 #include "outcome/outcome.h"
 #include "settings/settings.h"
 #include "supervise/exit_record.h"
@@ -33,6 +34,8 @@ struct Details {
   std::string shm;                   ///< the free space in /dev/shm: "/dev/shm has 0 MiB of 64 MiB left"
   bool has_accelerators = true;      ///< so that NCCL's watchdog may have ended a worker
   std::map<pid_t, OomEvidence> oom;  ///< of the ends, by process
+  std::map<unsigned, outcome::WorkerLook> looks;  ///< by local rank: what workers did when another one failed
+  std::optional<outcome::Culprit> hang;  ///< of a node alone: why --hang-timeout has ended its command
 };
 
 /// What failed first on this node.
@@ -99,6 +102,9 @@ struct Verdict {
 Verdict judge(const supervise::ExitRecord& ending, const launchers::LaunchChoice& choice,
               const launchers::LaunchPlan& plan, const Details& details,
               const std::optional<supervise::NodeNumbers>& numbers = std::nullopt, bool strict = false);
+
+/// The error code of what has ended a job on several nodes, or of a hang.
+ErrorCode error_code_of(const outcome::Culprit& culprit);
 
 /// What ended this node's part of the job, for the other nodes and for a decision about a restart.
 outcome::Culprit culprit_of(const Verdict& verdict);

@@ -160,6 +160,18 @@ std::string why(const RootCause& root, const Details& details) {
   return joined(reasons, "; ");
 }
 
+std::string notice(const outcome::Culprit& culprit) {
+  const auto stalled = std::chrono::milliseconds(culprit.hang->stalled.value_or(0));
+  const std::string node =
+      outcome::is_of_all(culprit) ? "" : outcome::node_name(culprit.node, culprit.host) + ": ";
+  return fmt::format("no collective has ended for {}: {}{}{}", hours_and_minutes(stalled), node,
+                     what_happened(culprit), reference(error_code_of(culprit)));
+}
+
+std::string goes_on(std::chrono::milliseconds stalled) {
+  return "the collectives go on after " + hours_and_minutes(stalled);
+}
+
 std::string unseen_end(const ExitRecord& ending, const std::string& program) {
   const int code = exit_code_of(ending);
   const char* reason = std::strerror(ending.number);

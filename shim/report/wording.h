@@ -30,6 +30,12 @@ std::string hook_end(const supervise::ExitRecord& hook, std::chrono::millisecond
 /// "2 of 3 leftover processes had to be killed"; empty if there were none.
 std::string leftovers(const supervise::ExitRecord& ending);
 
+/// "no collective has ended for 5 min: node 0 (job-node-0): rank 0 is in validate (train.py:20), and works; …
+/// [R42]", of a job that goes on.
+std::string notice(const outcome::Culprit& culprit);
+/// "the collectives go on after 7 min 12 s".
+std::string goes_on(std::chrono::milliseconds stalled);
+
 /// Adds why the job is not started again.
 void add_not_restarted(Verdict& verdict, std::string_view why);
 /// Adds which attempt this was, and how the one before ended.

@@ -25,6 +25,8 @@
 #include "run/attempts.h"
 #include "run/before_start.h"
 #include "run/error_files.h"
+#include "run/hang_watch.h"
+#include "run/lookout.h"
 #include "run/plan.h"
 #include "run/whole_job.h"
 #include "supervise/supervise.h"
@@ -107,16 +109,23 @@ class Watchers final : public supervise::Observer {
   using Judge = std::function<Verdict(const supervise::ExitRecord&, const Details&)>;
 
   Watchers(Monitor& monitor, WholeJob* whole, const ErrorFiles& errors, const supervise::Workers& launcher,
-           const Judge& judge)
-      : monitor_(monitor), whole_(whole), errors_(errors), launcher_(launcher), judge_(judge) {}
+           Lookout& lookout, const Judge& judge)
+      : monitor_(monitor),
+        whole_(whole),
+        errors_(errors),
+        launcher_(launcher),
+        lookout_(lookout),
+        judge_(judge) {}
   void started(const std::vector<pid_t>& processes, Clock::time_point /*when*/,
                const std::vector<std::string>& /*environment*/) override {
     monitor_.started(processes.front());
   }
   void worker_ended(const supervise::WorkerEnd& worker) override {
-    if (!worker.status_known || worker.status != 0) monitor_.ended(worker.pid, worker.started);
-    if (whole_ == nullptr || !whole_->counts(worker)) return;
-    whole_->worker_failed(errors_.failure_of(worker, launcher_.record().error_folder));
+    if (worker.status_known && worker.status == 0) return;
+    monitor_.ended(worker.pid, worker.started);
+    const outcome::Culprit failure = errors_.failure_of(worker, launcher_.record().error_folder);
+    if (is_victim(failure.cause)) lookout_.worker_suffered();
+    if (whole_ != nullptr && whole_->counts(worker)) whole_->worker_failed(failure);
   }
   void stop_passed_on(int signal, std::optional<milliseconds> /*grace*/) override {
     if (whole_ != nullptr) whole_->stopping(signal);
@@ -135,8 +144,38 @@ class Watchers final : public supervise::Observer {
   WholeJob* const whole_;
   const ErrorFiles& errors_;
   const supervise::Workers& launcher_;
+  Lookout& lookout_;
   const Judge& judge_;
 };
+
+/// Watches over a job that hangs: on node 0 the whole of it, on a node that is not linked its own workers.
+/// Null on other nodes. `end` is called once if --hang-timeout ends an unlinked node's workers.
+std::unique_ptr<HangWatch> watch_for_hangs(const Run& run, const Job& job, WholeJob* whole,
+                                           const std::shared_ptr<Lookout>& lookout,
+                                           std::function<void(const outcome::Culprit&)> end) {
+  const StallClock::Rules rules{.notice = *run.settings.time(Option::hang_notice),
+                                .timeout = *run.settings.time(Option::hang_timeout)};
+  if (whole == nullptr)
+    return std::make_unique<HangWatch>(
+        run.io, rules,
+        HangWatch::Job{.look = [lookout](bool full, bool) { return lookout->look_at_own(full); },
+                       .located =
+                           [node = job.topology.node_rank().value_or(0),
+                            host = run.node.host_name()](outcome::Culprit culprit) {
+                             culprit.node = node;
+                             culprit.host = host;
+                             return culprit;
+                           },
+                       .end = std::move(end)});
+  if (job.topology.node_rank() != 0U) return nullptr;
+  const auto link = whole->shared_link();
+  return std::make_unique<HangWatch>(
+      run.io, rules,
+      HangWatch::Job{
+          .look = [link](bool full, bool gently) { return look_at_job(link, full, gently); },
+          .located = [link](outcome::Culprit culprit) { return link->located(std::move(culprit)); },
+          .end = [link](const outcome::Culprit& culprit) { link->end_job(culprit); }});
+}
 
 /// Whether everything is started again after this end. A node that was stopped, or that could not end
 /// its processes, takes no further part.
@@ -240,9 +279,17 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
   const Watchers::Judge judge_end = [&](const supervise::ExitRecord& ended, const Details& details) {
     return judge(ended, job.choice, plan, details, numbers_of(ended, job), run.settings.flag(Option::strict));
   };
-  Watchers watchers(run.monitor, whole, error_files, *launcher, judge_end);
+  const auto lookout =
+      std::make_shared<Lookout>(run.io, folder.own().has_site ? folder.own().path : "", launcher);
+  Watchers watchers(run.monitor, whole, error_files, *launcher, *lookout, judge_end);
   policy.observer = &watchers;
-  if (whole != nullptr) whole->begin(launcher);
+  if (whole != nullptr) whole->begin(launcher, lookout);
+  std::optional<outcome::Culprit> hang;
+  auto hang_watch = watch_for_hangs(run, job, whole, lookout, [&](const outcome::Culprit& culprit) {
+    hang = culprit;
+    log::error("{}; this node is stopped", what_happened(culprit));
+    launcher->give({.kind = supervise::Order::Kind::stop});
+  });
   run.monitor.begin_attempt(all.attempts.number(), !all.attempts.allowed(), launcher);
   supervise::ExitRecord ending;
   std::optional<int> code;  // of the command, once it has ended: it is true whatever fails after that
@@ -250,8 +297,11 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
     ending = co_await supervise::supervise(run.io, run.signals, command, policy);
     code = supervise::exit_code_of(ending);
     co_await write_last_output(run, *launcher);
+    hang_watch.reset();
     launcher.reset();
-    const Details details = error_files.gather(ending, folder.remove_if_unused());
+    Details details = error_files.gather(ending, folder.remove_if_unused());
+    details.looks = lookout->last_seen();
+    details.hang = std::move(hang);
     Verdict verdict = judge_end(ending, details);
     if (whole != nullptr) co_await whole->finish(run, verdict, ending);
     if (!is_tried_again(all.attempts, whole, verdict, ending))

@@ -36,12 +36,6 @@ std::chrono::milliseconds time_to_come(const Run& run) {
          run.settings.time(Option::grace).value_or(std::chrono::seconds(30));
 }
 
-/// The error code of an end that a node has caused for all.
-ErrorCode error_code_of(const Culprit& culprit) {
-  if (culprit.cause == Cause::stop_requested) return ErrorCode::node_stopped;
-  return culprit.cause == Cause::node_lost ? ErrorCode::node_lost : ErrorCode::node_failed;
-}
-
 /// This node's end because of another one.
 void set_stopped_for(Verdict& verdict, const link::Stop& stop) {
   verdict.code = exit_code::peer;
@@ -179,26 +173,6 @@ awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attemp
   co_return nullptr;
 }
 
-/// This node's workers whose end is known.
-std::vector<link::WorkerReport> ends_of(const std::vector<supervise::WorkerEnd>& workers) {
-  std::vector<link::WorkerReport> ends;
-  for (const supervise::WorkerEnd& worker : workers) {
-    if (!worker.status_known) continue;
-    const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - worker.when);
-    ends.push_back({worker.local_rank, supervise::exit_code_of_status(worker.status),
-                    static_cast<std::uint32_t>(age.count())});
-  }
-  return ends;
-}
-
-/// How this node's workers are.
-std::vector<link::WorkerReport> look_at(const supervise::WorkerRecord& record) {
-  std::vector<link::WorkerReport> seen = ends_of(record.ends);
-  for (const supervise::WorkerState& worker : record.states)
-    if (!worker.ended) seen.push_back({.local_rank = worker.local_rank});
-  return seen;
-}
-
 }  // namespace
 
 Outcome<link::Key> read_token(const std::string& path) {
@@ -279,7 +253,8 @@ awaitable<std::unique_ptr<WholeJob>> join_job(const Run& run, Job& job, Attempts
   co_return nullptr;
 }
 
-void WholeJob::begin(const std::shared_ptr<supervise::Workers>& launcher) {
+void WholeJob::begin(const std::shared_ptr<supervise::Workers>& launcher,
+                     const std::shared_ptr<Lookout>& lookout) {
   link_->on_stop([this, watched = std::weak_ptr(launcher)](const link::Stop& stop) {
     stop_ = stop;
     if (gathers_ && stop.failed()) return;  // each node's command has ended
@@ -288,10 +263,7 @@ void WholeJob::begin(const std::shared_ptr<supervise::Workers>& launcher) {
               launcher != nullptr ? "is stopped too" : "had ended already");
     if (launcher != nullptr) launcher->give({.kind = supervise::Order::Kind::stop});
   });
-  link_->on_look([watched = std::weak_ptr(launcher)] {
-    const auto launcher = watched.lock();
-    return launcher == nullptr ? std::vector<link::WorkerReport>() : look_at(launcher->record());
-  });
+  link_->on_look([lookout](bool full) { return lookout->look(full); });
 }
 
 void WholeJob::worker_failed(const Culprit& failure) {
@@ -351,7 +323,7 @@ awaitable<void> WholeJob::finish(const Run& run, Verdict& verdict, const supervi
 /// reports its own end everywhere.
 void WholeJob::add_stop(Verdict& verdict) {
   const Culprit& culprit = stop_->culprit;
-  const bool is_here = culprit.node == node_rank_;
+  const bool is_here = culprit.node == node_rank_ || is_of_all(culprit);
   if (!is_here && !(gathers_ && verdict.code != 0)) {
     set_stopped_for(verdict, *stop_);
     verdict.stopped_for_culprit = !gathers_;
@@ -360,7 +332,8 @@ void WholeJob::add_stop(Verdict& verdict) {
   verdict.culprit = culprit;
   verdict.others = stop_->others;
   verdict.of_several = true;
-  if (verdict.error_code == ErrorCode::none) verdict.error_code = error_code_of(culprit);
+  if (verdict.error_code == ErrorCode::none || is_found(culprit.cause))
+    verdict.error_code = error_code_of(culprit);
   if (!is_here || !is_found(culprit.cause)) return;
   // What its workers did is known from the others.
   verdict.cause = culprit.cause;

@@ -11,6 +11,7 @@
 #include "link/link.h"
 #include "report/verdict.h"
 #include "run/attempts.h"
+#include "run/lookout.h"
 #include "run/run.h"
 #include "supervise/supervise.h"
 #include "wait/wait.h"
@@ -34,7 +35,8 @@ class WholeJob {
         tried_again_(tried_again) {}
 
   /// All nodes are here. This launcher gets what the others cause from now on, as long as it is there.
-  void begin(const std::shared_ptr<supervise::Workers>& launcher);
+  /// `lookout` sees its workers for node 0.
+  void begin(const std::shared_ptr<supervise::Workers>& launcher, const std::shared_ptr<Lookout>& lookout);
   /// Whether the others are to be told of this end, by worker_failed().
   [[nodiscard]] bool counts(const supervise::WorkerEnd& worker) const {
     return !restarts_ && !told_failure_ && !told_stop_ && !stop_ && worker.status_known && worker.status != 0;
@@ -48,6 +50,7 @@ class WholeJob {
   void tell_end(const Verdict& verdict, std::optional<int> stop_signal = {});
 
   [[nodiscard]] const link::Link& link() const { return *link_; }
+  [[nodiscard]] const std::shared_ptr<link::Link>& shared_link() const { return link_; }
   /// The system has refused what this node needs to start its command: tells the others.
   boost::asio::awaitable<void> give_up(std::string why);
 

@@ -71,10 +71,20 @@ OPTION(
     job_restarts, "", "job-restarts", restarts, "N[/TIME]", "0",
     "restart the whole job in place after a failure, at most N times; 3/1h: at most three times in an hour")
 OPTION(permanent, "", "permanent", ends, "CODE[-CODE]|CAUSE,...", "2,64-78,126,127",
-       "with --job-restarts: exit codes and causes that are not retried; CAUSE is oom, exception, signal or "
-       "lost")
+       "with --job-restarts: exit codes and causes that are not retried; CAUSE is oom, exception, signal, "
+       "lost or hang")
 OPTION(restart_pause, "", "restart-pause", time, "TIME", "1m",
        "longest pause before a restart; it doubles from 2 s while attempts fail within a minute; 0: no pause")
+OPTION(
+    hang_notice, "", "hang-notice", limit, "TIME|off", "5m",
+    "warn when no collective has ended for TIME, with the ranks that the others wait for and their line of "
+    "code; again after two, four and eight times that")
+OPTION(hang_timeout, "", "hang-timeout", limit, "TIME|off", "off",
+       "end the job when no collective has ended for TIME: exit with 124 on the node of the rank that the "
+       "others "
+       "wait for; a rank that still computes, reads or writes has four times that")
+OPTION(hang_dumps, "", "hang-dumps", text, "DIR", "",
+       "keep torch's own dumps of a hang in DIR, for torchfrtrace")
 OPTION(check, "", "check", text, "CMD", "", "for preflight: the command to run on each node, by /bin/sh")
 
 OPTION(signal_scope, "Signals and exit codes", "signal-scope", choice, "auto|child|group|tree", "auto",

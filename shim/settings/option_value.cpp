@@ -61,7 +61,7 @@ constexpr auto exit_map_words = std::to_array<CauseWord>({
     {"peer", outcome::Cause::peer_lost},
     {"peer", outcome::Cause::timed_out},
     {"peer", outcome::Cause::node_lost},
-    {"peer", outcome::Cause::hang},
+    {"hang", outcome::Cause::hang},
     {"peer", outcome::Cause::exited_early},
 });
 
@@ -71,6 +71,7 @@ constexpr auto permanent_words = std::to_array<CauseWord>({
     {"exception", outcome::Cause::exception},
     {"signal", outcome::Cause::signalled},
     {"lost", outcome::Cause::node_lost},
+    {"hang", outcome::Cause::hang},
 });
 
 std::string_view word_in(std::span<const CauseWord> words, outcome::Cause cause) {
@@ -79,6 +80,11 @@ std::string_view word_in(std::span<const CauseWord> words, outcome::Cause cause)
 }
 
 std::optional<Ends> parse_permanent(std::string_view text) { return Ends::parse(text, permanent_words); }
+
+/// A time that may be off, which is zero.
+std::optional<std::chrono::milliseconds> parse_limit(std::string_view text) {
+  return text == "off" ? std::chrono::milliseconds::zero() : parse_time(text);
+}
 
 /// What a function reads from a text. One that only checks it is for a fact's value, which the topology reads
 /// as a text because it can come from elsewhere too.
@@ -110,12 +116,13 @@ constexpr Rule nodes{"a number of nodes, N or MIN:MAX", as<is_nodes>};
 constexpr Rule workers{"a number of workers, auto, gpu or cpu", as<is_workers>};
 constexpr Rule port{"a port, 1 to 65535", as<is_port>};
 constexpr Rule time{"a time such as 90s, 10m, 2h or a number of seconds", as<parse_time>};
+constexpr Rule limit{"a time such as 90s, 10m, 2h, or off", as<parse_limit>};
 constexpr Rule boolean{"1, 0, true or false", as<parse_truth>};
 constexpr Rule exit_map{
-    "FROM[-TO]=CODE,... with codes from 0 to 255, or oom=, wait=, config=, stopped=, peer=CODE",
+    "FROM[-TO]=CODE,... with codes from 0 to 255, or oom=, wait=, config=, stopped=, peer=, hang=CODE",
     as<ExitMap::parse>, ','};
 constexpr Rule restarts{"a number of restarts, or N/TIME such as 3/1h", as<RestartLimit::parse>};
-constexpr Rule ends{"exit codes and causes such as 2,64-78,oom (causes: oom, exception, signal, lost)",
+constexpr Rule ends{"exit codes and causes such as 2,64-78,oom (causes: oom, exception, signal, lost, hang)",
                     as<parse_permanent>, ','};
 constexpr Rule signal{"a signal such as TERM, SIGUSR1, RTMIN+3 or 15", as<parse_signal>};
 constexpr Rule signals{"signals such as USR1,RTMIN+3,15, or none", as<parse_signals>, ','};

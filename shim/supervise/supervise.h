@@ -91,6 +91,13 @@ class Workers : public Observer {
   /// Which processes are workers, and how each ended.
   [[nodiscard]] const WorkerRecord& record() const { return record_; }
 
+  /// The workers of the last set that run, as far as they are known.
+  [[nodiscard]] virtual std::vector<WorkerState> running_workers() const {
+    std::vector<WorkerState> running = record_.states;
+    std::erase_if(running, [](const WorkerState& worker) { return worker.ended; });
+    return running;
+  }
+
   /// Whether the command starts its workers itself, and stops them when it gets a stop signal. If so, it gets
   /// no second one and none that it should ignore; a second INT kills everything. It is not in the terminal's
   /// foreground, so that Ctrl-C sends its signal to rankshim and not to the workers as well. As long as

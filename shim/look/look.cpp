@@ -1,0 +1,63 @@
+#include "look/look.h"
+
+#include <algorithm>
+
+#include "look/progress.h"
+#include "look/python_stack.h"
+
+namespace rankshim::look {
+
+using boost::asio::awaitable;
+using outcome::WorkerLook;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+namespace {
+
+constexpr milliseconds patience{500};
+constexpr milliseconds shortest_to_compare{1000};  // below that a few switches are no work
+
+}  // namespace
+
+awaitable<std::vector<WorkerLook>> Looker::look(std::vector<WorkerToSee> workers, bool full) {
+  std::vector<WorkerLook> looks;
+  std::vector<pid_t> pids;
+  std::map<pid_t, Known> now_known;
+  for (const WorkerToSee& worker : workers) {
+    const auto now = steady_clock::now();
+    Activity activity = read_activity(worker.pid);
+    WorkerLook& look = looks.emplace_back(WorkerLook{.rank = worker.rank,
+                                                     .pid = static_cast<std::uint32_t>(worker.pid),
+                                                     .state = activity.state,
+                                                     .kernel = activity.kernel});
+    if (full)
+      if (PythonStacks stacks = main_stack(worker.pid); !stacks.threads.empty())
+        look.stack = std::move(stacks.threads.front().frames);
+    const auto before = known_.find(worker.pid);
+    if (before != known_.end()) {
+      const auto between = std::chrono::duration_cast<milliseconds>(now - before->second.when);
+      if (between >= shortest_to_compare) look.works = works(before->second.activity, activity, between);
+    }
+    now_known[worker.pid] = {std::move(activity), now};
+    pids.push_back(worker.pid);
+  }
+  known_ = std::move(now_known);
+  const auto answers = co_await ask_progress(io_, folder_, pids, full, patience);
+  for (WorkerLook& look : looks) {
+    const auto pid = static_cast<pid_t>(look.pid);
+    const auto answer = answers.find(pid);
+    look.answers = answer != answers.end();
+    if (look.answers) look.groups = answer->second;
+    if (full) look.below = describe_below(pid);
+    if (look.state == 'D' && read_activity(pid).state != 'D') look.state = 'S';
+  }
+  co_return looks;
+}
+
+bool is_alone_in_its_group(const WorkerLook& look) {
+  const auto group = std::ranges::find(look.groups, "default_pg", &outcome::GroupProgress::description);
+  return group != look.groups.end() && group->members.size() == 1 &&
+         group->members.front().first == group->members.front().last;
+}
+
+}  // namespace rankshim::look

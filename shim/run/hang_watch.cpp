@@ -1,0 +1,91 @@
+#include "run/hang_watch.h"
+
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include "base/duration.h"
+#include "base/fault.h"
+#include "base/log.h"
+#include "loop/loop.h"
+#include "outcome/hang.h"
+#include "report/wording.h"
+
+namespace rankshim {
+
+using boost::asio::awaitable;
+using outcome::Culprit;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+namespace {
+
+constexpr std::chrono::minutes worth_a_wake_up{1};  // what is to be known sooner is asked for at once
+constexpr std::size_t most_lines = 40;
+
+void print_stacks(const std::vector<outcome::WorkerLook>& looks) {
+  for (const std::string& line : outcome::in_lines(outcome::group_stacks(looks), most_lines))
+    log::info("{}", line);
+}
+
+}  // namespace
+
+struct HangWatch::State {
+  StallClock clock;
+  Job job;
+  bool gently = false;
+  loop::Event woken;
+  bool over = false;
+};
+
+HangWatch::HangWatch(boost::asio::io_context& io, StallClock::Rules rules, Job job)
+    : state_(
+          new State{.clock = StallClock(rules, steady_clock::now()),
+                    .job = std::move(job),
+                    .gently = rules.timeout == milliseconds::zero() || rules.timeout / 5 >= worth_a_wake_up,
+                    .woken = loop::Event(io.get_executor())}) {
+  if (state_->clock.is_on()) loop::spawn(io, watch(state_));
+}
+
+HangWatch::~HangWatch() {
+  state_->over = true;
+  state_->woken.signal();
+}
+
+std::vector<unsigned> HangWatch::stragglers() const { return state_->clock.stragglers(); }
+
+awaitable<void> HangWatch::watch(std::shared_ptr<State> state) {
+  while (!state->over) {
+    co_await state->woken.wait(state->clock.next());
+    if (state->over) co_return;
+    const JobSight sight = co_await state->job.look(false, state->gently);
+    if (state->over) co_return;
+    const auto now = steady_clock::now();
+    if (const auto stood = state->clock.saw(sight.running, now)) log::info("{}", wording::goes_on(*stood));
+    if (state->clock.notices(now) || state->clock.ends(now, false)) co_await examine(state);
+  }
+}
+
+/// Nothing has moved for long: who is it?
+awaitable<void> HangWatch::examine(std::shared_ptr<State> state) {
+  StallClock& clock = state->clock;
+  const JobSight sight = co_await state->job.look(true, false);
+  if (state->over) co_return;
+  const auto now = steady_clock::now();
+  clock.saw(sight.running, now);  // it may have gone on meanwhile
+  std::optional<Culprit> culprit = outcome::find_hang(sight.looks, sight.succeeded);
+  if (!culprit || clock.stalled(now) == milliseconds::zero()) co_return;
+  culprit->hang->stalled = static_cast<std::uint32_t>(clock.stalled(now).count());
+  culprit = state->job.located(std::move(*culprit));
+  if (clock.ends(now, culprit->hang->place.works.value_or(false))) {
+    print_stacks(sight.looks);
+    state->over = true;
+    state->job.end(*culprit);
+  } else if (clock.notices(now)) {
+    clock.noticed();
+    log::warn("{}", wording::notice(*culprit));
+    print_stacks(sight.looks);
+  }
+}
+
+}  // namespace rankshim

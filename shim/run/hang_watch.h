@@ -1,0 +1,46 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "outcome/look.h"
+#include "outcome/outcome.h"
+#include "run/lookout.h"
+#include "run/stall_clock.h"
+
+namespace rankshim {
+
+/// HangWatch warns of a job whose collectives no longer go on, and ends it if it is to: on node 0 for all
+/// nodes, and on a node that is not linked for its own workers. It runs on the event loop until it is
+/// destroyed.
+class HangWatch {
+ public:
+  /// How it sees the job, and ends it.
+  struct Job {
+    /// `full`: with looks. `gently`: nobody is to be woken for it.
+    std::function<boost::asio::awaitable<JobSight>(bool full, bool gently)> look;
+    /// The culprit with its node.
+    std::function<outcome::Culprit(outcome::Culprit)> located;
+    std::function<void(const outcome::Culprit&)> end;
+  };
+
+  HangWatch(boost::asio::io_context& io, StallClock::Rules rules, Job job);
+  ~HangWatch();
+  HangWatch(const HangWatch&) = delete;
+  HangWatch& operator=(const HangWatch&) = delete;
+
+  /// The ranks that are slow, as far as that is known.
+  [[nodiscard]] std::vector<unsigned> stragglers() const;
+
+ private:
+  struct State;
+  static boost::asio::awaitable<void> watch(std::shared_ptr<State> state);
+  static boost::asio::awaitable<void> examine(std::shared_ptr<State> state);
+
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace rankshim

@@ -1,0 +1,111 @@
+#include "run/lookout.h"
+
+#include <algorithm>
+#include <chrono>
+#include <ranges>
+#include <utility>
+
+#include "loop/loop.h"
+#include "supervise/exit_record.h"
+
+namespace rankshim {
+
+using boost::asio::awaitable;
+using outcome::WorkerLook;
+using std::chrono::steady_clock;
+
+namespace {
+
+void add(JobSight& job, const link::WorkerReport& worker, unsigned rank) {
+  if (worker.code == 0) job.succeeded.push_back(rank);
+  if (!worker.code && worker.entered != 0) job.running[rank] = {worker.entered, worker.ended};
+}
+
+}  // namespace
+
+std::vector<link::WorkerReport> ends_of(const std::vector<supervise::WorkerEnd>& workers) {
+  std::vector<link::WorkerReport> ends;
+  for (const supervise::WorkerEnd& worker : workers) {
+    if (!worker.status_known) continue;
+    const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - worker.when);
+    ends.push_back({.local_rank = worker.local_rank,
+                    .code = supervise::exit_code_of_status(worker.status),
+                    .age = static_cast<std::uint32_t>(age.count())});
+  }
+  return ends;
+}
+
+void Lookout::worker_suffered() {
+  loop::spawn(io_, [](std::shared_ptr<Lookout> self) -> awaitable<void> {
+    const auto launcher = self->launcher_.lock();
+    if (launcher == nullptr) co_return;
+    for (auto& [local_rank, look] : co_await self->look_at(launcher->running_workers(), true))
+      self->last_seen_.try_emplace(local_rank, std::move(look));
+  }(shared_from_this()));
+}
+
+awaitable<link::Sight> Lookout::look(bool full) {
+  const auto self = shared_from_this();
+  link::Sight sight;
+  const auto launcher = launcher_.lock();
+  if (launcher == nullptr) co_return sight;
+  const auto running = launcher->running_workers();
+  sight.looks = co_await look_at(running, full);
+  sight.workers = ends_of(launcher->record().ends);
+  for (const supervise::WorkerState& worker : running) {
+    if (std::ranges::find(sight.workers, worker.local_rank, &link::WorkerReport::local_rank) !=
+        sight.workers.end())
+      continue;
+    link::WorkerReport& report =
+        sight.workers.emplace_back(link::WorkerReport{.local_rank = worker.local_rank});
+    for (const outcome::GroupProgress& group : sight.looks[worker.local_rank].groups) {
+      report.entered += group.entered;
+      report.ended += group.ended;
+    }
+  }
+  if (full)
+    for (const auto& [local_rank, look] : last_seen_) sight.looks.try_emplace(local_rank, look);
+  co_return sight;
+}
+
+awaitable<JobSight> Lookout::look_at_own(bool full) {
+  const auto self = shared_from_this();
+  JobSight job;
+  const auto launcher = launcher_.lock();
+  if (launcher == nullptr) co_return job;
+  std::map<unsigned, unsigned> ranks;  // by local rank
+  for (const supervise::WorkerState& worker : launcher->running_workers())
+    ranks[worker.local_rank] = worker.rank.value_or(worker.local_rank);
+  for (const supervise::WorkerEnd& worker : launcher->record().ends)
+    ranks[worker.local_rank] = worker.rank.value_or(worker.local_rank);
+  link::Sight sight = co_await look(full);
+  for (const link::WorkerReport& worker : sight.workers) add(job, worker, ranks[worker.local_rank]);
+  if (full)
+    for (auto& look : sight.looks | std::views::values) job.looks.push_back(std::move(look));
+  co_return job;
+}
+
+awaitable<JobSight> look_at_job(std::shared_ptr<link::Link> link, bool full, bool gently) {
+  co_await link->look(full, gently);
+  JobSight job;
+  for (const link::Node& node : link->nodes()) {
+    for (const link::WorkerReport& worker : node.done ? node.done->workers : node.seen)
+      if (worker.local_rank < node.hello.workers) add(job, worker, node.go.offset + worker.local_rank);
+    if (full) job.looks.insert(job.looks.end(), node.looks.begin(), node.looks.end());
+  }
+  co_return job;
+}
+
+awaitable<std::map<unsigned, WorkerLook>> Lookout::look_at(std::vector<supervise::WorkerState> workers,
+                                                           bool full) {
+  std::vector<look::WorkerToSee> wanted;
+  for (const supervise::WorkerState& worker : workers)
+    wanted.push_back({.rank = worker.rank.value_or(worker.local_rank), .pid = worker.pid});
+  std::vector<WorkerLook> looks = co_await looker_.look(std::move(wanted), full);
+  std::map<unsigned, WorkerLook> by_local_rank;
+  for (std::size_t i = 0; i < std::min(looks.size(), workers.size()); ++i)
+    by_local_rank[workers[i].local_rank] = std::move(looks[i]);
+  co_return by_local_rank;
+}
+
+}  // namespace rankshim

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "link/link.h"
+#include "look/look.h"
+#include "outcome/look.h"
+#include "run/stall_clock.h"
+#include "supervise/supervise.h"
+
+namespace rankshim {
+
+/// What can be seen of all workers of a job at one moment.
+struct JobSight {
+  std::map<unsigned, Collectives> running;  ///< by rank; without those that do not tell their numbers
+  std::vector<unsigned> succeeded;          ///< the ranks that have exited 0
+  std::vector<outcome::WorkerLook> looks;   ///< of those that run; empty if not wanted
+};
+
+/// Lookout knows what the workers of this node do in one attempt, and did before their launcher killed them.
+class Lookout : public std::enable_shared_from_this<Lookout> {
+ public:
+  /// `folder` is where the workers' Python answers (look/progress.h); empty: it does not.
+  Lookout(boost::asio::io_context& io, const std::string& folder,
+          const std::shared_ptr<supervise::Workers>& launcher)
+      : io_(io), looker_(io, folder), launcher_(launcher) {}
+
+  /// A worker has lost its peer, or waited for it in vain: whoever still runs may be the reason, and its
+  /// launcher kills it in a moment. It is looked at now.
+  void worker_suffered();
+
+  /// How the workers are, and how far those are that run; `full`: also what they do, and what those did that
+  /// worker_suffered() found alive.
+  boost::asio::awaitable<link::Sight> look(bool full);
+
+  /// The same for a node that is not linked with others.
+  boost::asio::awaitable<JobSight> look_at_own(bool full);
+
+  /// What worker_suffered() found, by local rank.
+  [[nodiscard]] const std::map<unsigned, outcome::WorkerLook>& last_seen() const { return last_seen_; }
+
+ private:
+  boost::asio::awaitable<std::map<unsigned, outcome::WorkerLook>> look_at(
+      std::vector<supervise::WorkerState> workers, bool full);
+
+  boost::asio::io_context& io_;
+  look::Looker looker_;
+  std::weak_ptr<supervise::Workers> launcher_;
+  std::map<unsigned, outcome::WorkerLook> last_seen_;
+};
+
+/// What node 0 sees of the whole job.
+boost::asio::awaitable<JobSight> look_at_job(std::shared_ptr<link::Link> link, bool full, bool gently);
+
+/// Those of these workers whose end is known.
+std::vector<link::WorkerReport> ends_of(const std::vector<supervise::WorkerEnd>& workers);
+
+}  // namespace rankshim

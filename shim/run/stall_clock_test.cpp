@@ -1,0 +1,121 @@
+#include "run/stall_clock.h"
+
+#include <catch2/catch.hpp>
+
+namespace rankshim {
+namespace {
+
+using namespace std::chrono_literals;
+using Workers = std::map<unsigned, Collectives>;
+
+/// Three ranks have ended that many collectives, and rank 1 alone is not in the next one.
+Workers waiting_for_1(std::uint64_t ended) {
+  return {{0, {ended + 1, ended}}, {1, {ended, ended}}, {2, {ended + 1, ended}}};
+}
+
+const StallClock::Time start{1h};
+
+TEST_CASE("a job whose numbers move never stands still") {
+  StallClock clock({.notice = 5min, .timeout = 15min}, start);
+  auto now = start;
+  for (unsigned step = 0; step < 100; ++step) {
+    now = clock.next();
+    CHECK_FALSE(clock.saw(waiting_for_1(step), now));
+    CHECK(clock.stalled(now) == 0min);
+    CHECK_FALSE(clock.notices(now));
+    CHECK_FALSE(clock.ends(now, false));
+  }
+}
+
+TEST_CASE("before a number has moved, a job does not stand still") {
+  StallClock clock({.notice = 5min, .timeout = 15min}, start);
+  for (auto now = clock.next(); now < start + 2h; now = clock.next()) {
+    clock.saw(waiting_for_1(3), now);
+    CHECK(clock.stalled(now) == 0min);
+  }
+}
+
+TEST_CASE("a notice comes after its time, then after twice, four and eight times that") {
+  StallClock clock({.notice = 5min}, start);
+  clock.saw(waiting_for_1(3), start + 20s);
+  clock.saw(waiting_for_1(4), start + 1min);
+  std::vector<std::chrono::minutes> notices;
+  for (auto now = clock.next(); now < start + 2h; now = clock.next()) {
+    clock.saw(waiting_for_1(4), now);
+    if (!clock.notices(now)) continue;
+    notices.push_back(std::chrono::duration_cast<std::chrono::minutes>(clock.stalled(now)));
+    clock.noticed();
+    CHECK_FALSE(clock.ends(now, false));
+  }
+  REQUIRE(notices.size() == 5);
+  for (std::size_t i = 0; i < notices.size(); ++i) {
+    const auto wanted = 5min * (1 << i);
+    CHECK(notices[i] >= wanted);
+    CHECK(notices[i] < wanted + 5min);
+  }
+}
+
+TEST_CASE("a job that goes on says how long it stood still, if that was noticed") {
+  StallClock clock({.notice = 5min}, start);
+  clock.saw(waiting_for_1(3), start + 20s);
+  clock.saw(waiting_for_1(4), start + 1min);
+  CHECK_FALSE(clock.saw(waiting_for_1(5), start + 7min));  // nobody was told
+  clock.saw(waiting_for_1(5), start + 13min);
+  REQUIRE(clock.notices(start + 13min));
+  clock.noticed();
+  CHECK(clock.saw(waiting_for_1(6), start + 15min) == 8min);
+  CHECK_FALSE(clock.saw(waiting_for_1(7), start + 20min));
+}
+
+TEST_CASE("a job ends after its time, and after four times that if who is waited for works") {
+  StallClock clock({.timeout = 15min}, start);
+  clock.saw(waiting_for_1(3), start + 20s);
+  clock.saw(waiting_for_1(4), start + 1min);
+  CHECK_FALSE(clock.notices(start + 3h));
+  CHECK_FALSE(clock.ends(start + 15min, false));
+  CHECK(clock.ends(start + 16min, false));
+  CHECK_FALSE(clock.ends(start + 60min, true));
+  CHECK(clock.ends(start + 61min, true));
+}
+
+TEST_CASE("it looks soon at the beginning, then in the steps of its rules") {
+  struct Row {
+    StallClock::Rules rules;
+    std::vector<std::chrono::milliseconds> pauses;
+  };
+  for (const Row& row : {Row{{.notice = 5min}, {20s, 40s, 80s, 160s, 5min, 5min}},
+                         Row{{.notice = 5min, .timeout = 10min}, {20s, 40s, 80s, 2min, 2min}},
+                         Row{{.timeout = 10s}, {2s, 2s}}}) {
+    StallClock clock(row.rules, start);
+    REQUIRE(clock.is_on());
+    auto before = start;
+    for (const auto pause : row.pauses) {
+      CHECK(clock.next() - before == pause);
+      before = clock.next();
+      clock.saw({}, before);
+    }
+  }
+  CHECK_FALSE(StallClock({}, start).is_on());
+}
+
+TEST_CASE("a rank that is last in nine of ten looks is slow") {
+  StallClock clock({.notice = 5min}, start);
+  std::uint64_t number = 0;
+  const auto see = [&](const Workers& workers) { clock.saw(workers, start + 1min * ++number); };
+  for (unsigned look = 0; look < 8; ++look) see(waiting_for_1(number));
+  CHECK(clock.stragglers().empty());
+  see(waiting_for_1(number));
+  CHECK(clock.stragglers() == std::vector<unsigned>{1});
+  for (unsigned look = 0; look < 2; ++look) see({{0, {number, number}}, {1, {number + 1, number}}});
+  CHECK(clock.stragglers().empty());
+}
+
+TEST_CASE("where most do not wait, nobody is last") {
+  StallClock clock({.notice = 5min}, start);
+  for (unsigned look = 1; look <= 20; ++look)
+    clock.saw({{0, {look, look}}, {1, {look, look}}, {2, {look + 1, look}}}, start + 1min * look);
+  CHECK(clock.stragglers().empty());
+}
+
+}  // namespace
+}  // namespace rankshim
