@@ -1,5 +1,6 @@
 #include "launchers/program.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -28,6 +29,18 @@ bool meets_elsewhere(const Topology& topology, const std::string& own_name) {
          !same_host(master != nullptr ? master->host : "", own_name);
 }
 
+/// What a chain of programs (sh, timeout, conda run) has started in the end.
+pid_t innermost(pid_t command) {
+  const std::vector<Process> below = descendants(command).value_or(std::vector<Process>{});
+  while (true) {
+    const auto is_child = [command](const Process& process) {
+      return process.parent == command && process.alive();
+    };
+    if (std::ranges::count_if(below, is_child) != 1) return command;
+    command = std::ranges::find_if(below, is_child)->pid;
+  }
+}
+
 }  // namespace
 
 JobSize size_of(const Topology& topology, const Node& node) {
@@ -51,6 +64,21 @@ void Program::started(const std::vector<pid_t>& processes, Clock::time_point whe
 void Program::command_ended(const supervise::ExitRecord& /*ending*/) {
   io_ = nullptr;
   timers_.clear();
+}
+
+std::vector<supervise::WorkerState> Program::running_workers() const {
+  if (record_.followed || environment_ == nullptr) return supervise::Workers::running_workers();
+  std::vector<supervise::WorkerState> workers;
+  for (const Process& process : workers_of(command_, *environment_)) {
+    const Candidate candidate = look_at(process);
+    const auto local_rank = static_cast<unsigned>(workers.size());
+    workers.push_back({.pid = process.pid,
+                       .local_rank = candidate.number("LOCAL_RANK").value_or(local_rank),
+                       .rank = candidate.number("RANK")});
+  }
+  if (workers.empty())
+    workers.push_back({.pid = innermost(command_), .rank = look_at({.pid = command_}).number("RANK")});
+  return workers;
 }
 
 void Program::plan(Task task, Clock::time_point when, std::function<void()> act) {

@@ -35,6 +35,8 @@ class Program : public supervise::Workers {
     drop(Task::look);
   }
   void command_ended(const supervise::ExitRecord& ending) override;
+  /// Those that a launcher in the command has started, as /proc shows them, or the command itself.
+  [[nodiscard]] std::vector<supervise::WorkerState> running_workers() const override;
 
  protected:
   /// What is done at a moment while the command runs.

@@ -36,12 +36,13 @@ std::vector<link::WorkerReport> ends_of(const std::vector<supervise::WorkerEnd>&
 }
 
 void Lookout::worker_suffered() {
-  loop::spawn(io_, [](std::shared_ptr<Lookout> self) -> awaitable<void> {
-    const auto launcher = self->launcher_.lock();
-    if (launcher == nullptr) co_return;
-    for (auto& [local_rank, look] : co_await self->look_at(launcher->running_workers(), true))
-      self->last_seen_.try_emplace(local_rank, std::move(look));
-  }(shared_from_this()));
+  if (const auto launcher = launcher_.lock())
+    loop::spawn(io_, look_before_stop(shared_from_this(), Hold(launcher)));
+}
+
+awaitable<void> Lookout::look_before_stop(std::shared_ptr<Lookout> self, Hold hold) {
+  for (auto& [local_rank, look] : co_await self->look_at(hold.launcher->running_workers(), true))
+    self->last_seen_.try_emplace(local_rank, std::move(look));
 }
 
 awaitable<link::Sight> Lookout::look(bool full) {

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "link/link.h"
@@ -33,7 +34,8 @@ class Lookout : public std::enable_shared_from_this<Lookout> {
       : io_(io), looker_(io, folder), launcher_(launcher) {}
 
   /// A worker has lost its peer, or waited for it in vain: whoever still runs may be the reason, and its
-  /// launcher kills it in a moment. It is looked at now.
+  /// launcher kills it in a moment. It is looked at now, and rankshim itself stops nobody before that is
+  /// over.
   void worker_suffered();
 
   /// How the workers are, and how far those are that run; `full`: also what they do, and what those did that
@@ -47,6 +49,20 @@ class Lookout : public std::enable_shared_from_this<Lookout> {
   [[nodiscard]] const std::map<unsigned, outcome::WorkerLook>& last_seen() const { return last_seen_; }
 
  private:
+  /// Holds the workers of a launcher, as long as it lives.
+  struct Hold {
+    explicit Hold(std::shared_ptr<supervise::Workers> held) : launcher(std::move(held)) { launcher->hold(); }
+    Hold(Hold&&) = default;
+    Hold(const Hold&) = delete;
+    Hold& operator=(Hold&&) = delete;
+    Hold& operator=(const Hold&) = delete;
+    ~Hold() {
+      if (launcher) launcher->release();
+    }
+    std::shared_ptr<supervise::Workers> launcher;
+  };
+  static boost::asio::awaitable<void> look_before_stop(std::shared_ptr<Lookout> self, Hold hold);
+
   boost::asio::awaitable<std::map<unsigned, outcome::WorkerLook>> look_at(
       std::vector<supervise::WorkerState> workers, bool full);
 

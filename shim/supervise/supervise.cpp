@@ -140,8 +140,9 @@ class Supervisor {
   std::vector<pid_t> running_;  // of these, what was started and not reaped
   SignalForwarder forwarder_;
   Progress progress_ = Progress::running;
-  Deadline failed_at_;        // when the first of its processes had failed, which is how the command ends
-  bool interrupted_ = false;  // by INT
+  Deadline failed_at_;          // when the first of its processes had failed, which is how the command ends
+  bool others_remain_ = false;  // a worker has failed, and somebody holds the others
+  bool interrupted_ = false;    // by INT
   bool looked_at_hanging_ = false;
   bool looked_at_leftovers_ = false;
   milliseconds time_for_stacks_{0};
@@ -214,6 +215,7 @@ ExitRecord Supervisor::end() {
 void Supervisor::step() {
   for (Signal signal = signals_.take(); signal.number != 0; signal = signals_.take()) on_signal(signal);
   take_orders();
+  if (others_remain_) end_other_workers();
   const auto is_over = [now = Clock::now()](const Deadline& due) { return due && *due <= now; };
   if (is_over(forwarder_.due())) forwarder_.try_again();
   if (is_over(kill_)) on_kill_due();
@@ -412,7 +414,8 @@ void Supervisor::record_failed_start(SpawnFailure failed) {
 
 /// The other workers would wait for one that is gone. A stop that was passed on has reached them already.
 void Supervisor::end_other_workers() {
-  if (ending_.stop) return;
+  others_remain_ = launcher_.is_held();
+  if (others_remain_ || ending_.stop || command_ended()) return;
   kill_in(patience());
   forwarder_.pass_on({.number = SIGTERM}, true);
   log::info("a worker has failed: the others are stopped (SIGTERM), and killed in {}", seconds(patience()));

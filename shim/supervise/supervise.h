@@ -130,6 +130,14 @@ class Workers : public Observer {
     orders_.erase(orders_.begin());
     return order;
   }
+  /// As long as somebody holds them, one worker's failure does not end the others: they are looked at. Each
+  /// hold() is followed by a release(), a moment later.
+  void hold() { ++holds_; }
+  void release() {
+    --holds_;
+    if (wake_) wake_();
+  }
+  [[nodiscard]] bool is_held() const { return holds_ != 0; }
   /// For the supervisor: `wake` is called for each order, and makes it take its next step; `observer` gets
   /// the ends of workers. It outlives the command.
   void attach(std::function<void()> wake, Observer* observer) {
@@ -147,6 +155,7 @@ class Workers : public Observer {
 
  private:
   std::vector<Order> orders_;
+  unsigned holds_ = 0;
   std::function<void()> wake_;
   Observer* observer_ = nullptr;
 };
