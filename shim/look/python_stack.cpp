@@ -1,5 +1,9 @@
 #include "look/python_stack.h"
 
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
 #include <optional>
 #include <string_view>
 #include <variant>
@@ -24,10 +28,11 @@ pid_t own_number(pid_t pid) {
 PythonStacks stacks_of(pid_t pid, Threads threads) {
   std::variant<Memory, std::string> memory = memory_of(pid);
   if (std::string* why = std::get_if<std::string>(&memory)) return {.unreadable = std::move(*why)};
+  const std::optional<std::string> auxv = read_proc(pid, "auxv");
+  if (!auxv) return {.unreadable = fmt::format("/proc/{}/auxv: {}", pid, std::strerror(errno))};
   try {
     auto& readable = std::get<Memory>(memory);
-    const ProgramHeaders program = parse_auxv(read_proc(pid, "auxv").value_or(""));
-    const Python python = find_python(readable, program);
+    const Python python = find_python(readable, parse_auxv(*auxv));
     return {.threads = read_stacks(readable, python, own_number(pid), threads)};
   } catch (const Implausible& implausible) {
     const std::optional<Process> now = read_process(pid);
