@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/log.h"
 #include "look/progress.h"
 #include "look/python_stack.h"
 
@@ -30,9 +31,13 @@ awaitable<std::vector<WorkerLook>> Looker::look(std::vector<WorkerToSee> workers
                                                      .pid = static_cast<std::uint32_t>(worker.pid),
                                                      .state = activity.state,
                                                      .kernel = activity.kernel});
-    if (full)
-      if (PythonStacks stacks = main_stack(worker.pid); !stacks.threads.empty())
-        look.stack = std::move(stacks.threads.front().frames);
+    if (full) {
+      PythonStacks stacks = main_stack(worker.pid);
+      if (!stacks.threads.empty()) look.stack = std::move(stacks.threads.front().frames);
+      if (!stacks.unreadable.empty() && logged_.insert(stacks.unreadable).second)
+        log::warn("cannot read the Python stack of rank {} (pid {}): {}", worker.rank, worker.pid,
+                  stacks.unreadable);
+    }
     const auto before = known_.find(worker.pid);
     if (before != known_.end()) {
       const auto between = std::chrono::duration_cast<milliseconds>(now - before->second.when);

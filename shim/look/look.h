@@ -6,6 +6,7 @@
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,7 +32,8 @@ class Looker {
   /// A look at each of these, in their order; unless it is `full`, without stacks, operations and what is
   /// below them. What does not need an answer is read at once, before the first suspension: who ends in the
   /// meantime was seen. It takes some milliseconds, or half a second if somebody does not answer. No worker
-  /// gets a signal, or stops for it. Must not be cancelled, and `this` must live until its end.
+  /// gets a signal, or stops for it. Why a stack cannot be read is logged, each reason once. Must not be
+  /// cancelled, and `this` must live until its end.
   boost::asio::awaitable<std::vector<outcome::WorkerLook>> look(std::vector<WorkerToSee> workers, bool full);
 
  private:
@@ -43,6 +45,7 @@ class Looker {
   boost::asio::io_context& io_;
   std::string folder_;
   std::map<pid_t, Known> known_;  ///< as of the last look
+  std::set<std::string> logged_;  ///< why stacks cannot be read
 };
 
 /// Whether a worker of a job with several nodes is alone in its default process group, so that it trains
