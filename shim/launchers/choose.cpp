@@ -2,35 +2,213 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
+#include <vector>
 
+#include "base/text.h"
+#include "launchers/by_name/named_launcher.h"
 #include "launchers/native/native_launcher.h"
+#include "launchers/torchrun/inner_torchrun.h"
 #include "launchers/torchrun/torchrun_launcher.h"
+#include "settings/not_found.h"
 
 namespace rankshim::launchers {
+namespace {
 
-Faults choose_launcher(LaunchChoice& choice, const plan::LaunchInput& input,
-                       std::shared_ptr<const TorchrunCommand> own, bool is_named) {
+template <class One>
+void append(std::vector<One>& all, const std::vector<One>& more) {
+  all.insert(all.end(), more.begin(), more.end());
+}
+
+/// Whether it makes a difference which launcher the command is by another name than torchrun's.
+bool may_be_named(const plan::LaunchInput& input) {
   const auto& [topology, settings, command, node] = input;
-  const std::string_view wanted = settings.text(Option::launcher);
+  if (topology.is<CreatedProcess>() || topology.is<Idle>()) return false;
+  return plan::is_script(command) ? command[0] == "-m" : topology.has_other_nodes();
+}
+
+/// The launcher that rankshim starts by --launcher and the command; null: none. `is_named`: the command
+/// starts one by another name than torchrun's. None starts where the platform has created the processes.
+std::shared_ptr<const Launcher> started_launcher(const plan::LaunchInput& input,
+                                                 std::shared_ptr<const TorchrunCommand> torchrun,
+                                                 bool is_named) {
+  const std::string_view wanted = input.settings.text(Option::launcher);
+  const bool by_itself = wanted == "auto" && !input.topology.is<CreatedProcess>() && !is_named &&
+                         (torchrun || plan::is_script(input.command));
+  if (wanted == "native") return std::make_shared<NativeLauncher>(torchrun != nullptr);
+  if (wanted == "torchrun" || wanted == "launch" || by_itself)
+    return torchrun_launcher(input.settings, std::move(torchrun));
+  return nullptr;
+}
+
+/// Sets the launcher: the one that rankshim starts, or the one that the command starts, filled in, or none.
+Faults choose_launcher(LaunchChoice& choice, const plan::LaunchInput& input,
+                       std::shared_ptr<const TorchrunCommand> torchrun) {
+  const auto& [topology, settings, command, node] = input;
   const bool has_processes = topology.is<CreatedProcess>();
-  if (own && has_processes) {
+  Faults faults;
+  const auto named = !torchrun && may_be_named(input) ? find_launcher(input, faults) : std::nullopt;
+  if (torchrun && has_processes) {
     choice.warnings.push_back(
         fmt::format("{} has already started one process per accelerator, and torchrun would start workers "
                     "in each of them; give the script to rankshim instead (rankshim -- train.py)",
                     topology.platform.name()));
-    own.reset();
+    torchrun.reset();
   }
-  const bool by_itself = wanted == "auto" && !has_processes && !is_named && (own || plan::is_script(command));
-  if (wanted == "native") choice.launcher = std::make_shared<NativeLauncher>(own != nullptr);
-  if (wanted == "torchrun" || wanted == "launch" || by_itself)
-    choice.launcher = torchrun_launcher(settings, std::move(own));
-  if (!choice.launcher->launches()) return {};
-  if (!has_processes) return choice.launcher->faults(input);
-  return refused(settings, Option::launcher,
-                 fmt::format("the platform {} has already started one process per accelerator",
-                             topology.platform.name()),
-                 "leave --launcher (RANKSHIM_LAUNCHER) at auto");
+  if (auto started = started_launcher(input, std::move(torchrun), named.has_value())) {
+    choice.launcher = std::move(started);
+    append(faults,
+           has_processes
+               ? refused(settings, Option::launcher,
+                         fmt::format("the platform {} has already started one process per accelerator",
+                                     topology.platform.name()),
+                         "leave --launcher (RANKSHIM_LAUNCHER) at auto")
+               : choice.launcher->faults(input));
+  } else if (named) {
+    if (auto filled = fill_in(*named, input, choice.warnings)) choice.launcher = std::move(filled);
+  } else if (!command.empty()) {
+    append(choice.warnings, plan::program_warnings(topology, settings, command, node));
+  }
+  return faults;
+}
+
+/// What cannot be started again as a whole.
+Faults check_job_restarts(const plan::LaunchInput& input) {
+  const auto& [topology, settings, command, node] = input;
+  if (settings.get<RestartLimit>(Option::job_restarts)->most == 0 || command.empty()) return {};
+  const auto refuse = [&](std::string_view why, std::string fix) {
+    return refused(settings, Option::job_restarts, why, std::move(fix));
+  };
+  if (topology.max_restarts() != 0)
+    return refuse(fmt::format("max_restarts is {} ({}): each of them starts the workers again",
+                              topology.max_restarts(), topology.facts[Fact::max_restarts]->source()),
+                  "set --max-restarts (RANKSHIM_MAX_RESTARTS) to 0, or leave --job-restarts out");
+  if (topology.is<ElasticNode>())
+    return refuse("an elastic job's torchrun starts its workers again itself",
+                  "use --max-restarts (RANKSHIM_MAX_RESTARTS) instead");
+  if (topology.is<CreatedProcess>())
+    return refuse(fmt::format("the platform {} has started one process per accelerator, and would have to "
+                              "start them again",
+                              topology.platform.name()),
+                  "leave it out, or start one rankshim on each node");
+  if (topology.has_other_nodes() && settings.text(Option::link) == "off")
+    return refuse("--link is off, and all nodes have to know of a failure", "leave --link at auto");
+  if (topology.is<StaticNode>() && topology.master() == nullptr)
+    return refuse("the nodes cannot be linked: nothing says where the master is",
+                  "set --master-addr (RANKSHIM_MASTER_ADDR)");
+  return {};
+}
+
+/// For a role that does not train: adds a warning, or returns a fault if the command would (`can_train`).
+std::optional<Fault> check_idle_role(LaunchChoice& choice, const plan::LaunchInput& input, bool can_train) {
+  const auto* idle = input.topology.as<Idle>();
+  if (idle == nullptr) return std::nullopt;
+  const std::string what = fmt::format("this container's role on {} is '{}' ({})",
+                                       input.topology.platform.name(), idle->name, idle->because);
+  if (!can_train) {
+    choice.warnings.push_back(what + ", which does not train; the program runs as it is");
+    return std::nullopt;
+  }
+  return Fault{ErrorCode::role, fmt::format("{}, where {} would train alone", what, input.command[0]),
+               idle->names,
+               fmt::format("{}, or describe this node with --platform=generic, --nnodes, "
+                           "--node-rank and --master-addr (RANKSHIM_PLATFORM, …)",
+                           idle->fix.empty() ? "start it where the job's training tasks run" : idle->fix)};
+}
+
+/// What of the master is waited for before this launcher's start.
+wait::Until until_of(const Launcher& launcher, const plan::LaunchInput& input) {
+  const Topology& topology = input.topology;
+  const std::string_view wanted = input.settings.text(Option::wait);
+  const Master* master = topology.master();
+  if (master == nullptr || wanted == "none") return wait::Until::none;
+  // `rankshim wait` has no command: its purpose is the master itself, not only its name.
+  const bool joins =
+      launcher.connects_at_once(input.command) || input.command.empty() || topology.is<CreatedProcess>();
+  const bool needs_no_wait =
+      topology.is_alone() && (is_literal(master->host) || is_localhost_name(master->host));
+  if (wanted == "auto" && (topology.platform.is_off() || needs_no_wait)) return wait::Until::none;
+  const bool opens_port = topology.hosts_master().value_or(false);
+  const bool to_port = wanted == "port" || (wanted == "auto" && joins);
+  return to_port && !opens_port ? wait::Until::port : wait::Until::name;
+}
+
+/// Decides whether the nodes are linked; the launcher must be known.
+void choose_link(LaunchChoice& choice, const plan::LaunchInput& input) {
+  const auto& [topology, settings, command, node] = input;
+  const std::string_view wanted = settings.text(Option::link);
+  if (command.empty() || wanted == "off") return;
+  if (wanted == "on") {
+    choice.link_demanded_by = "--link=on";
+  } else if (settings.get<RestartLimit>(Option::job_restarts)->most != 0) {
+    choice.link_demanded_by = "--job-restarts";
+  }
+  const bool is_possible = topology.is<StaticNode>() && topology.master() != nullptr;
+  const std::string_view wait = settings.text(Option::wait);
+  const bool would_wait = wait == "auto" || wait == "port";
+  const bool is_useful = choice.launcher->joins_nodes() && would_wait;
+  choice.links = is_possible && (is_useful || !choice.link_demanded_by.empty());
+  if (wanted == "on" && !is_possible && !topology.is_alone())
+    choice.warnings.emplace_back(
+        "only nodes that have their numbers and a master from the beginning can be linked: this one goes on "
+        "without a link");
+}
+
+/// Finds what would otherwise fail only after the waiting, or in Python with a different exit code. A program
+/// that waits for nothing is executed at once, and the failure of that has the better message.
+std::string find_missing(const LaunchChoice& choice, const plan::LaunchInput& input) {
+  const Node& node = input.node;
+  if (!choice.launcher->launches() && choice.wait == wait::Until::none && !plan::is_script(input.command))
+    return {};
+  const std::string& program = choice.interpreter.empty() ? input.command[0] : choice.interpreter;
+  // A file that exists and cannot be executed is a different case: executing it gives the reason.
+  const bool is_path = program.find('/') != std::string::npos;
+  if (!node.find_program(program) && !(is_path && node.file(program))) {
+    if (!plan::is_script(input.command)) return not_found(program);
+    const auto& chosen = input.settings[Option::python];
+    const std::string where = where_not_found(program);
+    if (chosen) return fmt::format("{}={} was not found{}", chosen->detail, chosen->text, where);
+    if (where.starts_with(':')) return not_found(program);
+    return "neither python3 nor python is in PATH; set RANKSHIM_PYTHON (--python)";
+  }
+  const std::string script = choice.launcher->script(input.command);
+  // A folder with a __main__.py is a script too, and a shell's <(…) can be read only once.
+  if (script.empty() || script.starts_with("/dev/")) return {};
+  const auto read = node.read(script);
+  const auto* refusal = std::get_if<Unreadable>(&read);
+  if (refusal == nullptr || node.file(script + "/__main__.py")) return {};
+  std::error_code unknown;
+  const std::string folder = script.starts_with('/') ? "" : std::filesystem::current_path(unknown).string();
+  if (const std::string_view advice = advice_on_blanks(script); !advice.empty())
+    return fmt::format("the script {} cannot be read ({}){}", in_quotes(script), refusal->why(), advice);
+  return fmt::format("the script {} cannot be read ({}){}{}", script, refusal->why(),
+                     folder.empty() ? "" : "; the working directory is ", folder);
+}
+
+}  // namespace
+
+Outcome<LaunchChoice> choose_launch(const plan::LaunchInput& input,
+                                    std::shared_ptr<const TorchrunCommand> torchrun) {
+  LaunchChoice choice;
+  const bool can_train = torchrun != nullptr || plan::is_script(input.command);
+  Faults faults = choose_launcher(choice, input, std::move(torchrun));
+  if (auto fault = check_idle_role(choice, input, can_train)) faults.push_back(std::move(*fault));
+  append(faults, choice.launcher->worker_faults(choice, input));
+  append(faults, check_job_restarts(input));
+  if (!faults.empty()) return faults;
+  if (plan::is_script(input.command)) choice.interpreter = plan::find_interpreter(input.settings, input.node);
+  choice.wait = until_of(*choice.launcher, input);
+  choice.launcher->complete(choice, input);
+  if (input.command.empty()) return choice;
+  choose_link(choice, input);
+  choice.note = tell_unlinked(choice, input);
+  choice.missing = find_missing(choice, input);
+  return choice;
 }
 
 }  // namespace rankshim::launchers

@@ -201,16 +201,4 @@ SignalSet notices_to_ignore(const LaunchPlan& plan, const Settings& settings);
 /// Returns the path; empty, after a warning, if it cannot be made.
 std::string make_folder_for_logs(const std::string& folder, const std::string& pattern = {});
 
-/// For a role that does not train: adds a warning, or returns a fault if the command would (`can_train`).
-std::optional<Fault> check_idle_role(LaunchChoice& choice, const plan::LaunchInput& input, bool can_train);
-
-void choose_wait(LaunchChoice& choice, const plan::LaunchInput& input);
-/// To be called once it is known what starts the workers.
-void choose_link(LaunchChoice& choice, const plan::LaunchInput& input);
-
-/// Finds what would otherwise fail only after the waiting, or in Python with a different exit code. `script`
-/// is the Python script to run, empty if there is none.
-std::string find_missing(const LaunchChoice& choice, const plan::LaunchInput& input,
-                         const std::string& script);
-
 }  // namespace rankshim::launchers

@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 
+#include "launchers/choose.h"
 #include "node/fake_node_for_test.h"
 #include "run/plan.h"
 #include "topology/resolve_for_test.h"
@@ -24,8 +25,8 @@ std::string line_for(const Message& message) {
   const auto read = read_settings({"train.py"}, node);
   const Invocation& invocation = std::get<Invocation>(read);
   const auto choice =
-      choose_launch({std::get<Topology>(outcome), invocation.settings, invocation.arguments, node},
-                    launchers::own_torchrun(invocation.settings, invocation.arguments));
+      launchers::choose_launch({std::get<Topology>(outcome), invocation.settings, invocation.arguments, node},
+                               launchers::own_torchrun(invocation.settings, invocation.arguments));
   const auto* faults = std::get_if<Faults>(&choice);
   return faults == nullptr ? "" : to_line(faults->front());
 }

@@ -4,7 +4,6 @@
 
 #include "base/fault.h"
 #include "launchers/launcher.h"
-#include "launchers/torchrun/torchrun_command.h"
 
 namespace rankshim {
 
@@ -12,11 +11,6 @@ namespace rankshim {
 /// pure. Faults and warnings are redacted (report/redact.h).
 Outcome<launchers::Job> resolve_job(const Settings& settings, const std::vector<std::string>& command,
                                     const Node& node);
-
-/// Chooses what starts the workers, and everything else that is known before the waiting; pure. `torchrun` is
-/// the command as own_torchrun() has read it.
-Outcome<launchers::LaunchChoice> choose_launch(
-    const plan::LaunchInput& input, const std::shared_ptr<const launchers::TorchrunCommand>& torchrun);
 
 /// What is executed for that choice; pure. To be called once, when everything is known.
 launchers::LaunchPlan plan_launch(const launchers::LaunchChoice& choice, const plan::LaunchInput& input,

@@ -22,7 +22,7 @@ Planned try_plan(const Node& node, Words line) {
   if (const auto* faults = std::get_if<Faults>(&topology)) FAIL(to_line(faults->front()));
   const auto& known = std::get<Topology>(topology);
   const plan::LaunchInput input{known, invocation.settings, invocation.arguments, node};
-  auto chosen = choose_launch(input, torchrun);
+  auto chosen = launchers::choose_launch(input, torchrun);
   if (auto* faults = std::get_if<Faults>(&chosen)) return {known, std::move(*faults)};
   const auto& choice = std::get<launchers::LaunchChoice>(chosen);
   return {known,

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "launchers/choose.h"
 #include "launchers/torchrun/inner_torchrun.h"
 #include "node/fake_node_for_test.h"
 #include "run/plan.h"

@@ -49,7 +49,7 @@ TEST_CASE("a command is written with our own folder's name, and without one wher
   const auto outcome = resolve(node, {}, command);
   const plan::LaunchInput input{std::get<Topology>(outcome), std::get<Invocation>(read).settings, command,
                                 node};
-  const auto choice = std::get<launchers::LaunchChoice>(choose_launch(input, nullptr));
+  const auto choice = std::get<launchers::LaunchChoice>(launchers::choose_launch(input, nullptr));
   launchers::KnownAtStart known;
   const launchers::LaunchPlan without = plan_launch(choice, input, known);
   known.folder = {.path = "/tmp/x", .has_site = true};

@@ -173,13 +173,18 @@ std::optional<NamedLauncher> launcher_in_shell(std::string_view text, std::vecto
 /// Fills in a launcher's file, together with what the user gave.
 class Filler {
  public:
-  Filler(LaunchChoice& choice, const plan::LaunchInput& input, const NamedLauncher& launcher)
-      : choice_(choice), input_(input), launcher_(launcher), file_(launcher.file), values_(values_with({})) {}
+  Filler(const NamedLauncher& launcher, const plan::LaunchInput& input, std::vector<std::string>& warnings)
+      : warnings_(warnings),
+        input_(input),
+        launcher_(launcher),
+        file_(launcher.file),
+        values_(values_with({})) {}
 
-  void fill() {
-    if (has_one_of(file_.unless)) return;
+  /// The launcher; null if it needs nothing, or nothing that rankshim could add.
+  [[nodiscard]] std::shared_ptr<const Launcher> fill() {
+    if (has_one_of(file_.unless)) return nullptr;
     if (!file_.warning.empty()) warn(file_.warning);
-    if (!file_.flags.empty() && !takes_flags()) return;
+    if (!file_.flags.empty() && !takes_flags()) return nullptr;
     take_given();
     const bool warns = !file_.without_accelerators.empty() && number(values_, "local_world_size") > 1;
     if (warns && !input_.node.accelerators()) warn(file_.without_accelerators);
@@ -189,15 +194,13 @@ class Filler {
       filled_.variables.emplace_back(name, filled_in(value, values_));
       filled_.file = file_.path;
     }
-    if (filled_.file.empty()) return;
+    if (filled_.file.empty()) return nullptr;
     filled_.joins_nodes = !launcher_.in_shell && !file_.elastic && file_.warning.empty();
-    choice_.launcher = std::make_shared<FilledLauncher>(std::move(filled_));
+    return std::make_shared<FilledLauncher>(std::move(filled_));
   }
 
  private:
-  void warn(std::string_view what) const {
-    choice_.warnings.push_back(fmt::format("{}: {}", launcher_.name, what));
-  }
+  void warn(std::string_view what) const { warnings_.push_back(fmt::format("{}: {}", launcher_.name, what)); }
 
   [[nodiscard]] std::optional<std::string_view> given(const DescribedFlag& flag) const {
     return flag.given_in(launcher_.words, launcher_.flags_at);
@@ -310,7 +313,7 @@ class Filler {
     if (flag.between == ' ') added.push_back(text);
   }
 
-  LaunchChoice& choice_;
+  std::vector<std::string>& warnings_;
   const plan::LaunchInput& input_;
   const NamedLauncher& launcher_;
   const LauncherFile& file_;
@@ -416,9 +419,9 @@ std::optional<NamedLauncher> find_launcher(const plan::LaunchInput& input, Fault
   return launcher_in(input.command, files);
 }
 
-void choose_for_launcher(LaunchChoice& choice, const plan::LaunchInput& input,
-                         const NamedLauncher& launcher) {
-  if (input.topology.has_other_nodes()) Filler(choice, input, launcher).fill();
+std::shared_ptr<const Launcher> fill_in(const NamedLauncher& launcher, const plan::LaunchInput& input,
+                                        std::vector<std::string>& warnings) {
+  return input.topology.has_other_nodes() ? Filler(launcher, input, warnings).fill() : nullptr;
 }
 
 }  // namespace rankshim::launchers

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -104,8 +105,9 @@ class FilledLauncher final : public Launcher {
   const Parts parts_;
 };
 
-/// Adds to the choice what the launcher needs to find the other nodes and what the user left out, and
-/// warnings. Changes nothing on a lone node.
-void choose_for_launcher(LaunchChoice& choice, const plan::LaunchInput& input, const NamedLauncher& launcher);
+/// The launcher with what it needs to find the other nodes and the user left out. Null if that is nothing, as
+/// on a lone node. Appends warnings.
+std::shared_ptr<const Launcher> fill_in(const NamedLauncher& launcher, const plan::LaunchInput& input,
+                                        std::vector<std::string>& warnings);
 
 }  // namespace rankshim::launchers
