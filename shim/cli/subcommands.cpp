@@ -365,15 +365,28 @@ int print_platforms(const Invocation& invocation, const Node& node) {
   return print(explain::profile_text(profile->document));
 }
 
+/// The lines of an answer about stacks.
+std::string lines_of(const std::string& answer) {
+  std::string text;
+  for (std::size_t i = 0; const auto line = json::field(answer, fmt::format("lines.{}", i)); ++i)
+    text += *line + "\n";
+  return text;
+}
+
 int print_status(const Settings& settings, const Node& node) {
+  const auto& stacks = settings[Option::stacks];
+  const bool wants_stacks = stacks && stacks->origin == Origin::option && settings.flag(Option::stacks);
   const std::string answer =
-      status::ask(status::socket_folders(settings.text(Option::run_dir), node.environment()));
+      status::ask(status::socket_folders(settings.text(Option::run_dir), node.environment()),
+                  wants_stacks ? status::Question::stacks : status::Question::status);
   const bool json = settings.text(Option::format) == "json";
   if (answer.empty())
     log::error(
         "no rankshim of this container or job answers; check that one is running, and that it has the same "
         "--run-dir; it answers only root and its own user");
-  else if (print(json ? answer + "\n" : json::as_lines(answer)) != exit_code::ok)
+  else if (print(json           ? answer + "\n"
+                 : wants_stacks ? lines_of(answer)
+                                : json::as_lines(answer)) != exit_code::ok)
     return exit_code::system;
   return status::is_well(answer) ? exit_code::ok : exit_code::not_well;
 }

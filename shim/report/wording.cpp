@@ -162,10 +162,14 @@ std::string why(const RootCause& root, const Details& details) {
 
 std::string notice(const outcome::Culprit& culprit) {
   const auto stalled = std::chrono::milliseconds(culprit.hang->stalled.value_or(0));
+  return fmt::format("no collective has ended for {}: {}{}", hours_and_minutes(stalled), waits(culprit),
+                     reference(error_code_of(culprit)));
+}
+
+std::string waits(const outcome::Culprit& culprit) {
   const std::string node =
       outcome::is_of_all(culprit) ? "" : outcome::node_name(culprit.node, culprit.host) + ": ";
-  return fmt::format("no collective has ended for {}: {}{}{}", hours_and_minutes(stalled), node,
-                     what_happened(culprit), reference(error_code_of(culprit)));
+  return node + what_happened(culprit);
 }
 
 std::string goes_on(std::chrono::milliseconds stalled) {

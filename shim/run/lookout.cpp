@@ -5,7 +5,10 @@
 #include <ranges>
 #include <utility>
 
+#include "base/text.h"
 #include "loop/loop.h"
+#include "outcome/hang.h"
+#include "report/wording.h"
 #include "supervise/exit_record.h"
 
 namespace rankshim {
@@ -95,6 +98,22 @@ awaitable<JobSight> look_at_job(std::shared_ptr<link::Link> link, bool full, boo
     if (full) job.looks.insert(job.looks.end(), node.looks.begin(), node.looks.end());
   }
   co_return job;
+}
+
+json::Object describe(const JobSight& sight,
+                      const std::function<outcome::Culprit(outcome::Culprit)>& located) {
+  constexpr std::size_t most_lines = 400, longest_line = 140;
+  json::Object object;
+  object.flag("failed", false).number("ranks", static_cast<std::int64_t>(sight.looks.size()));
+  std::vector<std::string> lines;
+  if (const auto culprit = outcome::find_hang(sight.looks, sight.succeeded)) {
+    lines.push_back(wording::waits(located(*culprit)));
+    object.text("hang", lines.front());
+  }
+  for (const std::string& line : outcome::in_lines(outcome::group_stacks(sight.looks), most_lines))
+    lines.emplace_back(cut(line, longest_line));
+  if (lines.empty()) lines.emplace_back("no worker runs");
+  return object.texts("lines", lines);
 }
 
 awaitable<std::map<unsigned, WorkerLook>> Lookout::look_at(std::vector<supervise::WorkerState> workers,

@@ -4,12 +4,14 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/json.h"
 #include "link/link.h"
 #include "look/look.h"
 #include "outcome/look.h"
@@ -74,6 +76,11 @@ class Lookout : public std::enable_shared_from_this<Lookout> {
 
 /// What node 0 sees of the whole job.
 boost::asio::awaitable<JobSight> look_at_job(std::shared_ptr<link::Link> link, bool full, bool gently);
+
+/// The answer to `rankshim status --stacks`: the lines for a reader, at most 400, and `hang`, the sentence
+/// about who hangs, if somebody waits. `located` gives the culprit its node.
+json::Object describe(const JobSight& sight,
+                      const std::function<outcome::Culprit(outcome::Culprit)>& located);
 
 /// Those of these workers whose end is known.
 std::vector<link::WorkerReport> ends_of(const std::vector<supervise::WorkerEnd>& workers);

@@ -76,7 +76,11 @@ Monitor::Monitor(boost::asio::io_context& io, const Settings& settings, const No
       timer_(io.get_executor()),
       memory_events_(io),
       memory_timer_(io.get_executor()),
-      socket_(io, [this] { return status(); }) {}
+      socket_(io, status::Question::status, [this](const status::Socket::Reply& reply) { reply(status()); }),
+      stacks_socket_(io, status::Question::stacks, [this](const status::Socket::Reply& reply) {
+        look_ ? look_(reply)
+              : reply(json::Object().flag("failed", failed_).texts("lines", {"no worker runs"}).str());
+      }) {}
 
 void Monitor::enter(std::string_view phase, std::string waiting_for, link::Time when) {
   phases_.push_back({phase, when});
@@ -114,7 +118,9 @@ void Monitor::open_socket() {
   std::vector<std::string> folders = {"/dev/shm", "/tmp"};
   if (const auto temporary = node_.environment().get("TMPDIR")) folders.emplace_back(*temporary);
   remove_folders_of_ended_containers(folders, node_.host_name());
-  socket_.open(status::socket_folders(settings_.text(Option::run_dir), node_.environment()));
+  const auto where = status::socket_folders(settings_.text(Option::run_dir), node_.environment());
+  socket_.open(where);
+  stacks_socket_.open(where);
 }
 
 void Monitor::held() {
@@ -280,6 +286,7 @@ std::string Monitor::status() const {
   if (command_ != 0) object.number("command_pid", command_);
   if (attempt_ != 0) object.number("attempt", attempt_);
   if (job_ != nullptr) add_job(object, job_->topology);
+  if (const std::string slow = slow_ ? slow_() : ""; !slow.empty()) object.text("slow", slow);
   std::vector<status::Element> workers;
   if (record.followed) {
     object.number("restarts", record.attempts == 0 ? 0 : record.attempts - 1);

@@ -2,11 +2,13 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "launchers/launcher.h"
@@ -55,6 +57,12 @@ class Monitor {
   /// This attempt's command is about to be started, by this launcher: answers include its workers as long as
   /// it lives. `is_last`: no other one can follow.
   void begin_attempt(unsigned number, bool is_last, const std::shared_ptr<supervise::Workers>& launcher);
+  /// `rankshim status --stacks` is answered by `look`, and `slow` says which ranks are slow; until the next
+  /// call, with null.
+  void set_look(std::function<void(status::Socket::Reply)> look, std::function<std::string()> slow) {
+    look_ = std::move(look);
+    slow_ = std::move(slow);
+  }
   /// The attempt has ended so, and another one follows.
   void end_attempt(const Verdict& verdict, const supervise::ExitRecord& ending);
 
@@ -103,7 +111,10 @@ class Monitor {
   bool has_told_of_limit_ = false;
   OomKills oom_kills_;
   std::map<pid_t, OomEvidence> oom_;
+  std::function<void(status::Socket::Reply)> look_;
+  std::function<std::string()> slow_;
   status::Socket socket_;
+  status::Socket stacks_socket_;
 };
 
 }  // namespace rankshim

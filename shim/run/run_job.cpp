@@ -148,33 +148,39 @@ class Watchers final : public supervise::Observer {
   const Judge& judge_;
 };
 
-/// Watches over a job that hangs: on node 0 the whole of it, on a node that is not linked its own workers.
-/// Null on other nodes. `end` is called once if --hang-timeout ends an unlinked node's workers.
-std::unique_ptr<HangWatch> watch_for_hangs(const Run& run, const Job& job, WholeJob* whole,
-                                           const std::shared_ptr<Lookout>& lookout,
-                                           std::function<void(const outcome::Culprit&)> end) {
-  const StallClock::Rules rules{.notice = *run.settings.time(Option::hang_notice),
-                                .timeout = *run.settings.time(Option::hang_timeout)};
-  if (whole == nullptr)
-    return std::make_unique<HangWatch>(
-        run.io, rules,
-        HangWatch::Job{.look = [lookout](bool full, bool) { return lookout->look_at_own(full); },
-                       .located =
-                           [node = job.topology.node_rank().value_or(0),
-                            host = run.node.host_name()](outcome::Culprit culprit) {
-                             culprit.node = node;
-                             culprit.host = host;
-                             return culprit;
-                           },
-                       .end = std::move(end)});
-  if (job.topology.node_rank() != 0U) return nullptr;
-  const auto link = whole->shared_link();
-  return std::make_unique<HangWatch>(
-      run.io, rules,
-      HangWatch::Job{
-          .look = [link](bool full, bool gently) { return look_at_job(link, full, gently); },
-          .located = [link](outcome::Culprit culprit) { return link->located(std::move(culprit)); },
-          .end = [link](const outcome::Culprit& culprit) { link->end_job(culprit); }});
+/// How this node sees the job: node 0 of linked nodes all of it, any other node its own workers. `end` is
+/// called where --hang-timeout ends the workers of a node that is not linked.
+HangWatch::Job job_to_watch(const Run& run, const Job& job, WholeJob* whole,
+                            const std::shared_ptr<Lookout>& lookout,
+                            std::function<void(const outcome::Culprit&)> end) {
+  if (whole != nullptr && job.topology.node_rank() == 0U) {
+    const auto link = whole->shared_link();
+    return {.look = [link](bool full, bool gently) { return look_at_job(link, full, gently); },
+            .located = [link](outcome::Culprit culprit) { return link->located(std::move(culprit)); },
+            .end = [link](const outcome::Culprit& culprit) { link->end_job(culprit); }};
+  }
+  const auto located = [node = job.topology.node_rank().value_or(0),
+                        host = run.node.host_name()](outcome::Culprit culprit) {
+    culprit.node = node;
+    culprit.host = host;
+    return culprit;
+  };
+  return {.look = [lookout](bool full, bool) { return lookout->look_at_own(full); },
+          .located = located,
+          .end = std::move(end)};
+}
+
+awaitable<void> answer_stacks(HangWatch::Job job, status::Socket::Reply reply) {
+  const JobSight sight = co_await job.look(true, false);
+  reply(describe(sight, job.located).str());
+}
+
+/// "rank 2 was the last in 9 of 10 looks"; empty: none was.
+std::string slow_ranks(const HangWatch& watch) {
+  const auto ranks = watch.stragglers();
+  return ranks.empty()
+             ? ""
+             : in_words(outcome::to_ranges(ranks)) + ": last in 9 of the last 10 looks, so slow, not hung";
 }
 
 /// Whether everything is started again after this end. A node that was stopped, or that could not end
@@ -285,18 +291,32 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
   policy.observer = &watchers;
   if (whole != nullptr) whole->begin(launcher, lookout);
   std::optional<outcome::Culprit> hang;
-  auto hang_watch = watch_for_hangs(run, job, whole, lookout, [&](const outcome::Culprit& culprit) {
-    hang = culprit;
-    log::error("{}; this node is stopped", what_happened(culprit));
-    launcher->give({.kind = supervise::Order::Kind::stop});
-  });
+  const HangWatch::Job to_watch =
+      job_to_watch(run, job, whole, lookout, [&](const outcome::Culprit& culprit) {
+        hang = culprit;
+        log::error("{}; this node is stopped", wording::waits(culprit));
+        launcher->give({.kind = supervise::Order::Kind::stop});
+      });
+  std::unique_ptr<HangWatch> hang_watch;  // of linked nodes, node 0 watches for all
+  if (whole == nullptr || job.topology.node_rank() == 0U)
+    hang_watch =
+        std::make_unique<HangWatch>(run.io,
+                                    StallClock::Rules{.notice = *run.settings.time(Option::hang_notice),
+                                                      .timeout = *run.settings.time(Option::hang_timeout)},
+                                    to_watch);
   run.monitor.begin_attempt(all.attempts.number(), !all.attempts.allowed(), launcher);
+  run.monitor.set_look(
+      [&run, to_watch](status::Socket::Reply reply) {
+        loop::spawn(run.io, answer_stacks(to_watch, std::move(reply)));
+      },
+      [&] { return hang_watch ? slow_ranks(*hang_watch) : std::string(); });
   supervise::ExitRecord ending;
   std::optional<int> code;  // of the command, once it has ended: it is true whatever fails after that
   try {
     ending = co_await supervise::supervise(run.io, run.signals, command, policy);
     code = supervise::exit_code_of(ending);
     co_await write_last_output(run, *launcher);
+    run.monitor.set_look(nullptr, nullptr);
     hang_watch.reset();
     launcher.reset();
     Details details = error_files.gather(ending, folder.remove_if_unused());
@@ -313,6 +333,7 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
     co_await wait_for_accelerators(run);
     co_return std::nullopt;
   } catch (const std::exception& error) {
+    run.monitor.set_look(nullptr, nullptr);
     if (!code) throw;
     log::error("{}; only the exit code is reported", loop::reason(error));
   }

@@ -29,7 +29,7 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr int backlog = 8;
-constexpr std::string_view beginning = "rankshim-", ending = ".sock";
+constexpr std::string_view beginning = "rankshim-";
 constexpr timeval patience{5, 0};
 constexpr std::chrono::milliseconds a_moment{500};  // an instance that has just begun has no socket yet
 
@@ -48,6 +48,9 @@ ino_t pid_namespace() {
   struct stat status{};
   return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
 }
+
+/// How the name of a socket ends.
+std::string_view ending_of(Question question) { return question == Question::status ? ".sock" : ".stacks"; }
 
 /// "rankshim-4026531836-": several containers may share a folder.
 std::string beginning_in_namespace() { return fmt::format("{}{}-", beginning, pid_namespace()); }
@@ -100,7 +103,7 @@ struct Instance {
 
 /// All of this PID namespace, the oldest first, as far as their numbers show it, and then those of others,
 /// whose numbers mean nothing here. What another user has put there is not even asked.
-std::vector<Instance> find_instances(const std::vector<std::string>& folders) {
+std::vector<Instance> find_instances(const std::vector<std::string>& folders, Question question) {
   constexpr pid_t of_another = std::numeric_limits<pid_t>::max();
   const std::string own = beginning_in_namespace();
   std::vector<Instance> found;
@@ -110,8 +113,8 @@ std::vector<Instance> find_instances(const std::vector<std::string>& folders) {
       const std::string_view name = entry;
       const std::string path = folder + "/" + entry;
       struct stat status{};
-      if (!name.starts_with(beginning) || !name.ends_with(ending) || lstat(path.c_str(), &status) != 0 ||
-          !S_ISSOCK(status.st_mode) || !is_trusted(status.st_uid))
+      if (!name.starts_with(beginning) || !name.ends_with(ending_of(question)) ||
+          lstat(path.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode) || !is_trusted(status.st_uid))
         continue;
       const auto pid = name.starts_with(own) ? first_number<pid_t>(name.substr(own.size())) : std::nullopt;
       found.push_back({pid.value_or(of_another), path});
@@ -141,8 +144,8 @@ bool is_rankshim(pid_t pid) {
 
 /// Those that may answer this process: its nearest ancestor; without one all, or on a machine that others use
 /// too those of this process's session or job.
-std::vector<Instance> instances_for_us(const std::vector<std::string>& folders) {
-  std::vector<Instance> found = find_instances(folders);
+std::vector<Instance> instances_for_us(const std::vector<std::string>& folders, Question question) {
+  std::vector<Instance> found = find_instances(folders, question);
   // This user's instances may be of several jobs, but in a folder that the user has named, or in a container.
   constexpr ino_t of_the_machine = 4026531836;  // proc_ns.h, PROC_PID_INIT_INO
   const bool shared = folders.size() > 1 && pid_namespace() == of_the_machine;
@@ -196,7 +199,7 @@ Socket::~Socket() {
 
 void Socket::open(const std::vector<std::string>& folders) {
   if (!path_.empty()) return;
-  const std::string name = fmt::format("/{}{}{}", beginning_in_namespace(), getpid(), ending);
+  const std::string name = fmt::format("/{}{}{}", beginning_in_namespace(), getpid(), ending_of(question_));
   int first_error = 0;
   for (const std::string& folder : folders) {
     const int error = open_at(folder + name);
@@ -236,26 +239,27 @@ void Socket::listen() {
 /// The text fits into the socket's buffer, so a client that does not read cannot delay rankshim.
 void Socket::answer() {
   boost::system::error_code error;
-  const int connection = accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-  if (connection < 0) {
+  const auto connection = std::make_shared<UniqueFd>(
+      accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (connection->number() < 0) {
     if (errno == EAGAIN || errno == ECONNABORTED || errno == EINTR) return;
     log::warn("rankshim status no longer works: {}", std::strerror(errno));
     // Out of descriptors: otherwise the loop would spin on a connection that it cannot accept.
     listener_.close(error);
     return;
   }
-  const auto peer = peer_of(connection);
-  const bool may_ask = peer && (peer->uid == geteuid() || peer->uid == 0);
-  const std::string text = may_ask ? status_() : std::string();
-  if (send(connection, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-    log::debug("a client did not read the answer to its status request");
-  ::close(connection);
+  const auto peer = peer_of(connection->number());
+  if (!peer || (peer->uid != geteuid() && peer->uid != 0)) return;
+  answer_([connection](const std::string& text) {
+    if (send(connection->number(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+      log::debug("a client did not read the answer to its status request");
+  });
 }
 
-std::string ask(const std::vector<std::string>& folders) {
+std::string ask(const std::vector<std::string>& folders, Question question) {
   const auto begin = steady_clock::now();
   while (true) {
-    for (const Instance& one : instances_for_us(folders)) {
+    for (const Instance& one : instances_for_us(folders, question)) {
       std::string answer = answer_at(one.path);
       if (!answer.empty()) return answer;
     }

@@ -5,6 +5,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -35,19 +36,28 @@ void add_list(json::Object& answer, std::string_view name, const std::vector<Ele
 /// this order.
 std::vector<std::string> socket_folders(std::string_view run_dir, const Environment& environment);
 
+/// What can be asked: each question has a socket of its own.
+enum class Question : std::uint8_t {
+  status,
+  stacks,  ///< what the workers do
+};
+
 /// The instance's side: a client that is root or of the same user gets the text when it connects, and is
 /// disconnected.
 class Socket {
  public:
-  /// `status` returns one JSON object of at most `longest_answer` bytes; docs/report.md describes it.
-  Socket(boost::asio::io_context& io, std::function<std::string()> status)
-      : status_(std::move(status)), listener_(io) {}
+  using Reply = std::function<void(const std::string&)>;
+
+  /// `answer` gives the reply, at once or later, one JSON object of at most `longest_answer` bytes, which
+  /// docs/report.md describes; without one the client gets nothing.
+  Socket(boost::asio::io_context& io, Question question, std::function<void(Reply)> answer)
+      : question_(question), answer_(std::move(answer)), listener_(io) {}
   ~Socket();
   Socket(const Socket&) = delete;
   Socket& operator=(const Socket&) = delete;
 
-  /// Listens at `rankshim-NAMESPACE-PID.sock` in the first of these folders where that is possible; logs a
-  /// warning if it is in none. Does nothing if it listens already.
+  /// Listens at `rankshim-NAMESPACE-PID.sock` (for stacks `.stacks`) in the first of these folders where that
+  /// is possible; logs a warning if it is in none. Does nothing if it listens already.
   void open(const std::vector<std::string>& folders);
 
  private:
@@ -55,7 +65,8 @@ class Socket {
   void listen();
   void answer();
 
-  std::function<std::string()> status_;
+  const Question question_;
+  std::function<void(Reply)> answer_;
   boost::asio::posix::stream_descriptor listener_;
   std::string path_;
 };
@@ -66,7 +77,7 @@ class Socket {
 /// session is asked. Empty if none answers within half a second, because an instance opens its socket a
 /// moment after its start. An instance that answers has five seconds and 64 KiB. An instance of another PID
 /// namespace does not count, nor one of a user other than root, this process's user and the user of PID 1.
-std::string ask(const std::vector<std::string>& folders);
+std::string ask(const std::vector<std::string>& folders, Question question = Question::status);
 
 /// Whether that answer is one of an instance that has not failed.
 bool is_well(std::string_view answer);

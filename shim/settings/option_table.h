@@ -99,7 +99,7 @@ OPTION(worker_signals, "", "worker-signals", signals, "SIG,...|none", "USR1,USR2
        "signals that only the workers of torchrun and native get, once they handle them")
 OPTION(stacks, "", "stacks", boolean, "", "true",
        "print the stacks of processes that do not stop before they are killed; no: for a program whose fault "
-       "handler must not run")
+       "handler must not run; with status: what all ranks do now, and who waits for whom")
 OPTION(warn_on_reap, "", "warn-on-reap", boolean, "", "false",
        "print a line for each reaped orphan (like tini -w)")
 OPTION(parent_death_signal, "", "parent-death-signal", signal, "SIG", "",
