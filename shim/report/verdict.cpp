@@ -359,6 +359,7 @@ Verdict judge(const ExitRecord& ending, const launchers::LaunchChoice& choice,
     verdict.code = exit_code::hang;
     verdict.cause = Cause::hang;
     verdict.culprit = details.hang;
+    verdict.culprit->host = details.host;
     verdict.error_code = error_code_of(*details.hang);
     verdict.root.reset();
   }

@@ -167,9 +167,8 @@ std::string notice(const outcome::Culprit& culprit) {
 }
 
 std::string waits(const outcome::Culprit& culprit) {
-  const std::string node =
-      outcome::is_of_all(culprit) ? "" : outcome::node_name(culprit.node, culprit.host) + ": ";
-  return node + what_happened(culprit);
+  const bool is_named = !outcome::is_of_all(culprit) && !culprit.host.empty();
+  return (is_named ? outcome::node_name(culprit.node, culprit.host) + ": " : "") + what_happened(culprit);
 }
 
 std::string goes_on(std::chrono::milliseconds stalled) {

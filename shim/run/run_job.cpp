@@ -160,7 +160,8 @@ HangWatch::Job job_to_watch(const Run& run, const Job& job, WholeJob* whole,
             .end = [link](const outcome::Culprit& culprit) { link->end_job(culprit); }};
   }
   const auto located = [node = job.topology.node_rank().value_or(0),
-                        host = run.node.host_name()](outcome::Culprit culprit) {
+                        host =
+                            job.topology.is_alone() ? "" : run.node.host_name()](outcome::Culprit culprit) {
     culprit.node = node;
     culprit.host = host;
     return culprit;

@@ -1,0 +1,109 @@
+"""Who hangs: real gloo on three nodes, looked at when torch's own timeout fires, and by rankshim's own time."""
+
+import re
+
+import pytest
+from lib.process import last_line
+
+LONG = 120
+
+# All-reduces in an inner loop, until something happens to rank 1; G: to rank 0.
+TRAINS = """\
+import ctypes, datetime, os, re, signal, sys, time, torch, torch.distributed as dist
+
+rank, fault, limit = int(os.environ["RANK"]), sys.argv[1], datetime.timedelta(seconds=float(sys.argv[2]))
+torch.set_num_threads(1)
+dist.init_process_group("gloo", timeout=limit)
+pair = dist.new_group([0, 1], timeout=limit)
+other_pair = dist.new_group([0, 1], timeout=limit)
+
+class Data(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        for number in range(1000):
+            if number == 60 and rank == 1:
+                time.sleep(1000)  # in the loader's process
+            yield torch.ones(1)
+
+def load_batch():
+    return next(batches)
+
+def validate():
+    time.sleep(1000)
+
+batches = iter(torch.utils.data.DataLoader(Data(), num_workers=1 if fault == "loads" else 0, batch_size=None)) if fault == "loads" else iter(torch.ones(1000, 1))
+for step in range(1000):
+    batch = load_batch()
+    time.sleep(0.1)
+    if step == 59 and rank == 0:
+        print("HANGS NOW", flush=True)
+    if step == 60:
+        if rank == 1 and fault == "sleeps":
+            time.sleep(1000)  # here
+        if rank == 1 and fault == "is stopped":
+            os.kill(os.getpid(), signal.SIGSTOP)  # stopped
+        if rank == 1 and fault == "holds the GIL":
+            ends = os.pipe()
+            ctypes.PyDLL(None).read(ends[0], ctypes.create_string_buffer(8), 8)  # blocks
+        if rank == 1 and fault == "searches":
+            re.match(r"(a+)+$", "a" * 64 + "b")  # never ends
+        if rank == 1 and fault == "broadcasts":
+            dist.broadcast(batch, 0)  # differs
+            continue
+        if rank == 0 and fault == "validates":
+            validate()
+        if fault == "waits in a circle" and rank < 2:
+            for group in (pair, other_pair) if rank == 0 else (other_pair, pair):
+                dist.all_reduce(batch, group=group)  # in another order
+    dist.all_reduce(batch)
+"""
+
+ALL = r"ranks 0 and 2"
+FAULTS = [
+    ("sleeps", r"rank 1 (is|was) in train.py:\d+, in the kernel's \S+; {others}", 1),
+    ("loads", r"rank 1 (is|was) in load_batch \(train.py:\d+\), which called __next__.*above \S+ \(pid \d+\), which is in __iter__ \(train.py:\d+\).*; {others}", 1),
+    ("is stopped", r"rank 1 (is|was) stopped by a signal or a debugger, in train.py:\d+; {others}", 1),
+    ("holds the GIL", r"rank 1 (is|was) in train.py:\d+, in a C call that holds the GIL, in the kernel's \S+; {others}", 1),
+    ("searches", r"rank 1 (is|was) in train.py:\d+, which called match, in a C call that holds the GIL.*; {others}", 1),
+    ("validates", r"rank 0 (is|was) in validate \(train.py:\d+\), in the kernel's \S+; {others}", 0),
+]
+
+
+def line_of(fault_mark):
+    """The number of the script's line with this comment."""
+    return next(number for number, line in enumerate(TRAINS.splitlines(), 1) if line.endswith("# " + fault_mark))
+
+
+def train(start, tmp_path, fault, limit, *options, **variables):
+    script = tmp_path / "train.py"
+    script.write_text(TRAINS)
+    return [start(rank, [str(script), fault, str(limit)], "--grace=3s", *options, **variables) for rank in range(3)]
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("launcher", ["native", "torchrun"])
+@pytest.mark.parametrize(("fault", "says", "culprit"), FAULTS)
+def test_when_torchs_timeout_fires_the_rank_that_hangs_is_named_with_its_line(start, tmp_path, torch, launcher, fault, says, culprit):
+    nodes = train(start, tmp_path, fault, 6, RANKSHIM_LAUNCHER=launcher)
+    codes = [node.wait(LONG) for node in nodes]
+    assert codes == [124 if rank == culprit else 76 for rank in range(3)], [node.transcript() for node in nodes]
+    says = says.replace("{others}", r"ranks \d[- and]+2 timed out waiting for it")
+    for node in nodes:
+        assert re.search(rf"node {culprit} \(job-node-{culprit}\) hung: {says}", last_line(node)), node.transcript()
+        assert "[R42]" in last_line(node)
+        assert node.report()["root_cause"]["hang"]["kind"] in ("missing", "stopped")
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(("fault", "says", "code"), [
+    *((fault, rf"node {culprit} \(job-node-{culprit}\) hung: {says}", "R42") for fault, says, culprit in FAULTS),
+    ("broadcasts", r"the ranks' collectives do not match \(number \d+ of default_pg\): rank 1 is in broadcast \(train.py:\d+\), and ranks 0 and 2 in all_reduce \(train.py:\d+\)", "R43"),
+    ("waits in a circle", r"the job hung: ranks 0-1 have waited for \S+ s for each other in a circle: they enter the collectives of their process groups in different orders", "R43"),
+])
+def test_hang_timeout_ends_a_job_whose_collectives_no_longer_end(start, tmp_path, torch, fault, says, code):
+    nodes = train(start, tmp_path, fault, 1800, "--hang-timeout=5s")
+    codes = [node.wait(LONG) for node in nodes]
+    assert set(codes) <= {76, 124} and 124 in codes, [node.transcript() for node in nodes]
+    says = says.replace("{others}", r"ranks \d[- and]+2 waited \S+ s for it in all_reduce \(train.py:\d+\)")
+    for node in nodes:
+        assert re.search(says, last_line(node)) and f"[{code}]" in last_line(node), node.transcript()
+    assert "rankshim: rank" in nodes[0].stderr  # the stacks
