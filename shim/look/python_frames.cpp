@@ -183,29 +183,29 @@ std::vector<outcome::Frame> stack_of(Memory& memory, Reader& reader, std::uint64
 
 std::vector<PythonThread> read_stacks(Memory& memory, const Python& python, pid_t main, Threads threads) {
   Reader reader(memory, python);
+  const auto is_main = [&](std::uint64_t thread) { return reader.is_main(thread, main); };
   const std::vector<std::uint64_t> states = attempt_often(memory, [&] {
     std::vector<std::uint64_t> found = reader.threads();
     std::ranges::reverse(found);
-    const auto first =
-        std::ranges::find_if(found, [&](std::uint64_t thread) { return reader.is_main(thread, main); });
+    const auto first = std::ranges::find_if(found, is_main);
+    if (first != found.end()) std::rotate(found.begin(), first, first + 1);
+    if (threads == Threads::all) return found;
     if (first == found.end()) throw Implausible("its main thread does not run Python");
-    std::rotate(found.begin(), first, first + 1);
-    if (threads == Threads::main) found.resize(1);
-    return found;
+    return std::vector{found.front()};
   });
   std::vector<PythonThread> stacks;
+  std::string why_not = "it is in no Python code";
   for (const std::uint64_t state : states) {
-    const bool is_main = state == states.front();
     if (stacks.size() == most_threads) break;
     try {
       std::vector<outcome::Frame> frames = stack_of(memory, reader, state);
-      if (frames.empty() && is_main) throw Implausible("its main thread is in no Python code");
-      if (frames.empty()) continue;
-      stacks.push_back({.id = is_main ? main : reader.native_id(state), .frames = std::move(frames)});
-    } catch (const Implausible&) {
-      if (is_main) throw;  // another one has ended meanwhile
+      const pid_t id = is_main(state) ? main : reader.native_id(state);
+      if (!frames.empty()) stacks.push_back({.id = id, .frames = std::move(frames)});
+    } catch (const Implausible& implausible) {  // the thread has ended meanwhile, if nothing else is wrong
+      why_not = implausible.what();
     }
   }
+  if (stacks.empty()) throw Implausible(why_not);
   return stacks;
 }
 

@@ -33,7 +33,7 @@ constexpr std::size_t most_threads = 256;
 /// in what it reads, whatever the process has in its memory.
 PythonStacks main_stack(pid_t pid);
 
-/// The stacks of all threads that run Python.
+/// The stacks of all threads that run Python; the main thread may be none of them.
 PythonStacks all_stacks(pid_t pid);
 
 }  // namespace rankshim::look
