@@ -137,7 +137,13 @@ asio::awaitable<void> Link::answer(std::weak_ptr<Link> weak, Look look) {
       if (looked.worker.groups.size() == at_once) looked.worker.groups.clear();
     }
   }
-  send(Seen{.workers = std::move(sight.workers), .number = look.number});
+  const std::vector<WorkerReport>& all = sight.workers;
+  for (std::size_t at = 0; all.size() - at > most_reports; at += most_reports) {
+    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(at);
+    send(Seen{.workers = {begin, begin + most_reports}, .number = look.number, .more = true});
+  }
+  const auto rest = static_cast<std::ptrdiff_t>(all.empty() ? 0 : (all.size() - 1) % most_reports + 1);
+  send(Seen{.workers = {all.end() - rest, all.end()}, .number = look.number});
 }
 
 void Link::on_stop(std::function<void(const Stop&)> told) {

@@ -49,7 +49,7 @@ BOOST_DESCRIBE_STRUCT(Done, (), (code, workers))
 BOOST_DESCRIBE_STRUCT(End, (), ())
 BOOST_DESCRIBE_STRUCT(Ping, (), ())
 BOOST_DESCRIBE_STRUCT(Look, (), (number, full))
-BOOST_DESCRIBE_STRUCT(Seen, (), (workers, number))
+BOOST_DESCRIBE_STRUCT(Seen, (), (workers, number, more))
 BOOST_DESCRIBE_STRUCT(Looked, (), (number, local_rank, worker))
 
 namespace {
@@ -69,38 +69,47 @@ void each_member(auto with) {
   boost::mp11::mp_for_each<boost::describe::describe_members<Struct, boost::describe::mod_public>>(with);
 }
 
-// A value as JSON. No text in it is longer than `longest`.
+/// How much of a value a message has.
+struct Bounds {
+  std::size_t text = longest_string;
+  std::size_t elements = most_elements;
+};
 
-std::string written(const std::string& text, std::size_t longest) {
-  return json::quote(cut(printable(text), longest));
+// A value as JSON, within its bounds.
+
+std::string written(const std::string& text, const Bounds& bounds) {
+  return json::quote(cut(printable(text), bounds.text));
 }
-std::string written(Cause cause, std::size_t /*longest*/) { return json::quote(outcome::name(cause)); }
-std::string written(outcome::HangKind kind, std::size_t /*longest*/) {
+std::string written(Cause cause, const Bounds& /*bounds*/) { return json::quote(outcome::name(cause)); }
+std::string written(outcome::HangKind kind, const Bounds& /*bounds*/) {
   return json::quote(outcome::name(kind));
 }
-std::string written(char letter, std::size_t /*longest*/) { return json::quote(printable({&letter, 1})); }
+std::string written(char letter, const Bounds& /*bounds*/) { return json::quote(printable({&letter, 1})); }
 template <std::integral Number>
-std::string written(const Number& number, std::size_t /*longest*/) {
+std::string written(const Number& number, const Bounds& /*bounds*/) {
   return fmt::format("{}", number);
 }
 template <class Struct>
-std::string written(const Struct& from, std::size_t longest);
+std::string written(const Struct& from, const Bounds& bounds);
 template <class Element>
-std::string written(const std::vector<Element>& list, std::size_t longest) {
+std::string written(const std::vector<Element>& list, const Bounds& bounds) {
   std::vector<std::string> elements;
-  for (std::size_t i = 0; i < std::min(list.size(), most_elements); ++i)
-    elements.push_back(written(list[i], longest));
+  for (std::size_t i = 0; i < std::min(list.size(), bounds.elements); ++i)
+    elements.push_back(written(list[i], bounds));
   return '[' + joined(elements, ",") + ']';
 }
 template <class Struct>
-std::string written(const Struct& from, std::size_t longest) {
+std::string written(const Struct& from, const Bounds& bounds) {
   json::Object object;
   each_member<Struct>([&](auto member) {
     const auto& value = from.*member.pointer;
-    if constexpr (requires { value.value(); }) {
-      if (value) object.raw(member.name, written(*value, longest));
+    constexpr bool is_count = std::is_same_v<std::decay_t<decltype(value)>, std::uint64_t>;
+    if constexpr (is_count) {
+      if (value != 0) object.raw(member.name, written(value, bounds));  // most workers tell none
+    } else if constexpr (requires { value.value(); }) {
+      if (value) object.raw(member.name, written(*value, bounds));
     } else {
-      object.raw(member.name, written(value, longest));
+      object.raw(member.name, written(value, bounds));
     }
   });
   return object.str();
@@ -201,10 +210,17 @@ bool take(yyjson_val* value, Struct& to) {
 }  // namespace
 
 std::string to_text(const Message& message) {
-  std::string text;
-  for (std::size_t longest = longest_string; text.empty() || text.size() > longest_text; longest /= 2)
-    text = fmt::format("{} {}", types[message.index()],
-                       std::visit([&](const auto& inner) { return written(inner, longest); }, message));
+  const auto text_within = [&](const Bounds& bounds) {
+    return fmt::format("{} {}", types[message.index()],
+                       std::visit([&](const auto& inner) { return written(inner, bounds); }, message));
+  };
+  Bounds bounds;
+  std::string text = text_within(bounds);
+  while (text.size() > longest_text) {  // shorter texts first, then shorter lists
+    bounds = bounds.text > longest_string / 16 ? Bounds{bounds.text / 2, bounds.elements}
+                                               : Bounds{bounds.text / 2, bounds.elements / 2};
+    text = text_within(bounds);
+  }
   return text;
 }
 

@@ -125,8 +125,9 @@ struct WorkerReport {
 
 /// The answer to Look, or its end.
 struct Seen {
-  std::vector<WorkerReport> workers;
-  std::uint32_t number = 0;  ///< of the question
+  std::vector<WorkerReport> workers;  ///< at most `most_reports`
+  std::uint32_t number = 0;           ///< of the question
+  bool more = false;                  ///< another one follows, with further workers
 };
 
 /// The command of this node and its leftover processes have ended.
@@ -149,8 +150,9 @@ inline constexpr unsigned most_nodes = 1U << 16U;
 inline constexpr unsigned most_workers = 1U << 15U;  ///< of a node: as many as it has process ids
 inline constexpr unsigned most_ranks = most_nodes * most_workers;
 inline constexpr unsigned most_restarts = 1'000'000;
-inline constexpr std::size_t most_groups = 64;  ///< of a worker; the first of them are told
-inline constexpr std::size_t most_frames = 16;  ///< of a worker's stack; the innermost are told
+inline constexpr std::size_t most_reports = 30;  ///< of workers, in one message
+inline constexpr std::size_t most_groups = 64;   ///< of a worker; the first of them are told
+inline constexpr std::size_t most_frames = 16;   ///< of a worker's stack; the innermost are told
 
 inline constexpr std::size_t longest_text = 4096;
 inline constexpr std::size_t longest_line = longest_text + 64;  ///< with a tag, without the line end

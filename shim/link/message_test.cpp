@@ -62,8 +62,9 @@ TEST_CASE("a message is its type and its members", "[link]") {
   CHECK(to_text(Culprit{.cause = Cause::exited, .code = 3}) ==
         R"(fail {"program":"","cause":"exited","code":3,"text":"","node":0,"host":"","frame":"","peer":"",)"
         R"("ranks":[],"victims":[]})");
-  CHECK(to_text(Seen{{{1, std::nullopt, 0}, {2, 143, 7}}}) ==
-        R"(seen {"workers":[{"local_rank":1,"age":0},{"local_rank":2,"code":143,"age":7}]})");
+  CHECK(
+      to_text(Seen{{{1, std::nullopt, 0}, {2, 143, 7}}}) ==
+      R"(seen {"workers":[{"local_rank":1,"age":0},{"local_rank":2,"code":143,"age":7}],"number":0,"more":false})");
   CHECK(to_text(Done{0, {{1, 2, 3}}}) == R"(done {"code":0,"workers":[{"local_rank":1,"code":2,"age":3}]})");
   CHECK(to_text(Ping{}) == "ping {}");
 }

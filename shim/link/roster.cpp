@@ -363,7 +363,11 @@ void Roster::received(ConnectionId id, const Message& message, Time now) {
     }
     tell_gathered();
   } else if (const auto* seen = std::get_if<Seen>(&message); seen != nullptr && launched()) {
-    node->seen = seen->workers;
+    if (!node->is_answering) node->seen.clear();
+    for (const WorkerReport& worker : seen->workers)
+      if (node->seen.size() < node->hello.workers) node->seen.push_back(worker);
+    node->is_answering = seen->more;
+    if (seen->more) return;
     node->seen_at = now;
     node->answered = seen->number;
   } else if (const auto* look = std::get_if<Looked>(&message); look != nullptr && launched()) {

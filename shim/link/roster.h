@@ -43,6 +43,7 @@ struct Node {
   Time failed_at;                          ///< when it told that
   std::vector<WorkerReport> seen;          ///< how its workers were when it was asked last, …
   Time seen_at;                            ///< … by node 0's clock
+  bool is_answering = false;               ///< further workers follow
   std::uint32_t answered = 0;              ///< the number of the question that it has answered last
   std::vector<outcome::WorkerLook> looks;  ///< what its workers did when that was asked last
   std::optional<Done> done;                ///< once its command has ended, …

@@ -26,8 +26,8 @@ StallClock::StallClock(Rules rules, Time now)
 
 std::optional<StallClock::Milliseconds> StallClock::saw(const std::map<unsigned, Collectives>& workers,
                                                         Time now) {
-  next_ = now + pause_;
   pause_ = std::min(2 * pause_, interval_);
+  next_ = now + pause_;
   std::optional<Milliseconds> stood;
   if (workers != workers_) {
     const bool is_first = workers_.empty();
