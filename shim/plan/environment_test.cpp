@@ -18,6 +18,17 @@ TEST_CASE("a change replaces, adds and removes variables everywhere, and a malfo
   CHECK(changed.entries() == Words{"odd", "C=3", "=x", "A=4", "D=5=6"});
 }
 
+TEST_CASE("torch's dumps of a hang go to the user's folder, unless the user has named a file") {
+  const auto dump_of = [](Words variables, const std::string& name) {
+    const FakeNode node(std::move(variables));
+    const ShownPlan result = planned(node, {"--hang-dumps=/data/hangs", "train.py"});
+    return std::string(environment_of(result, node).get(name).value_or("none"));
+  };
+  CHECK(dump_of({}, "TORCH_FR_DUMP_TEMP_FILE") == "/data/hangs/rank_");
+  CHECK(dump_of({}, "TORCH_NCCL_DEBUG_INFO_TEMP_FILE") == "/data/hangs/rank_");
+  CHECK(dump_of({"TORCH_FR_DUMP_TEMP_FILE=/mine"}, "TORCH_FR_DUMP_TEMP_FILE") == "/mine");
+}
+
 TEST_CASE("workers share the CPUs, unless the user or the scheduler has set how") {
   const auto threads = [](Words variables, Words line) {
     FakeNode node(std::move(variables));

@@ -181,6 +181,14 @@ Variables network_interface(const Topology& topology, const Node& node,
   return {{"GLOO_SOCKET_IFNAME", interface}};
 }
 
+Variables hang_dumps(std::string_view folder, const Environment& environment) {
+  Variables variables;
+  for (const std::string_view name : {"TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"})
+    if (!folder.empty() && !environment.has(name))
+      variables.emplace_back(name, fmt::format("{}/rank_", folder));  // torch adds the rank
+  return variables;
+}
+
 std::optional<PythonWords> read_python(const std::vector<std::string>& command) {
   if (command.empty()) return std::nullopt;
   if (command[0] == "-m" && command.size() > 1) return PythonWords{command[1], true, 2, {}};

@@ -86,6 +86,11 @@ EnvironmentChange environment_change(const Topology& topology, const Node& node,
 Variables network_interface(const Topology& topology, const Node& node,
                             const std::optional<std::string>& address);
 
+/// The variables by which torch writes its flight recorder's dumps to this folder, one file a rank: since 2.8
+/// TORCH_FR_DUMP_TEMP_FILE, before TORCH_NCCL_DEBUG_INFO_TEMP_FILE (torch/csrc/distributed/c10d/
+/// FlightRecorder.cpp). None if the folder is empty, and none that the user has set.
+Variables hang_dumps(std::string_view folder, const Environment& environment);
+
 /// Sets OMP_NUM_THREADS unless it is set: else every worker would start a thread for each of the CPUs.
 void share_cpus(EnvironmentChange& change, bool launches, const LaunchInput& input);
 

@@ -60,6 +60,8 @@ LaunchPlan plan_launch(const LaunchChoice& choice, const LaunchInput& input,
     if (!by_worker) change.set.emplace_back("TORCHELASTIC_RESTART_COUNT", attempt);
   }
   change.set.insert(change.set.end(), known.network_interface.begin(), known.network_interface.end());
+  for (const auto& [name, value] : plan::hang_dumps(settings.text(Option::hang_dumps), node.environment()))
+    change.replace(name, value);
   if (!by_worker) {
     for (const auto& [name, value] : plan::user_variables(settings)) change.replace(name, value);
   }

@@ -76,7 +76,7 @@ void prepare(Invocation& invocation) {
   Settings& settings = invocation.settings;
   // While the command runs, rankshim's working directory is another one.
   std::error_code unknown;
-  for (const Option option : {Option::report, Option::termination_log, Option::run_dir}) {
+  for (const Option option : {Option::report, Option::termination_log, Option::run_dir, Option::hang_dumps}) {
     auto& path = settings[option];
     if (!path || path->text.empty() || path->text == "none") continue;
     if (const auto full = absolute(std::filesystem::path(path->text), unknown); !unknown) path->text = full;
@@ -184,6 +184,15 @@ std::string slow_ranks(const HangWatch& watch) {
              : in_words(outcome::to_ranges(ranks)) + ": last in 9 of the last 10 looks, so slow, not hung";
 }
 
+/// Makes the folder for torch's dumps, which torch does not make.
+void make_folder(std::string_view path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error)
+    log::warn("torch's dumps of a hang cannot be kept: --hang-dumps={} cannot be made: {}", in_quotes(path),
+              error.message());
+}
+
 /// Whether everything is started again after this end. A node that was stopped, or that could not end
 /// its processes, takes no further part.
 bool is_tried_again(Attempts& attempts, const WholeJob* whole, Verdict& verdict,
@@ -267,6 +276,8 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
                    .network_interface = plan::network_interface(job.topology, run.node, master_address),
                    .attempt = all.attempts.number()});
   const Environment environment = plan.environment.apply(run.node.environment());
+  if (const std::string_view dumps = run.settings.text(Option::hang_dumps); !dumps.empty())
+    make_folder(dumps);
   supervise::Command command{plan.argv, environment.entries()};
   if (whole != nullptr) command.open_files = whole->link().inherited_limit();
   const ErrorFiles error_files(run, job, environment, folder.own());
