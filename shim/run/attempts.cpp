@@ -87,14 +87,21 @@ void Attempts::next(Time now) {
 void Attempts::decide(Stop& stop, Time now) {
   if (stop.drained() || !allowed()) return;
   stop.note = why_not(stop, now);
-  exception_ = quick_exception(stop, now);
+  repeatable_ = repeatable(stop, now);
   stop.again = stop.note.empty();
 }
 
-/// If every rank raises it, another one may be the first each time: the rank does not count.
-std::string Attempts::quick_exception(const Stop& stop, Time now) const {
-  return stop.culprit.cause == outcome::Cause::exception && now - began_ < quick ? essence(stop.culprit)
-                                                                                 : std::string();
+/// What must not come twice in a row, for another attempt would end alike: an exception soon after the start,
+/// or a hang at the same collective and line. If every rank raises it, another one may be the first each
+/// time: the rank does not count. Empty: the end may come again.
+std::string Attempts::repeatable(const Stop& stop, Time now) const {
+  const outcome::Culprit& culprit = stop.culprit;
+  if (culprit.cause == outcome::Cause::exception && now - began_ < quick) return essence(culprit);
+  if (culprit.cause == outcome::Cause::hang && culprit.hang && culprit.hang->number != 0)
+    return fmt::format("{} of {} at {}:{} and {}:{}", culprit.hang->number, culprit.hang->group,
+                       culprit.hang->place.line.file, culprit.hang->place.line.line,
+                       culprit.hang->waits_at.line.file, culprit.hang->waits_at.line.line);
+  return "";
 }
 
 std::string Attempts::why_not(const Stop& stop, Time now) const {
@@ -107,8 +114,10 @@ std::string Attempts::why_not(const Stop& stop, Time now) const {
     return fmt::format(
         "an end by {} is not tried again (--permanent)",
         by_code ? "code " + std::to_string(code) : std::string(word_of_permanent(stop.culprit.cause)));
-  if (const std::string exception = quick_exception(stop, now); !exception.empty() && exception == exception_)
-    return "the same exception has ended it twice in a row, each time within a minute of its start";
+  if (const std::string end = repeatable(stop, now); !end.empty() && end == repeatable_)
+    return stop.culprit.cause == outcome::Cause::hang
+               ? "it has hung twice in a row at the same lines and the same collective"
+               : "the same exception has ended it twice in a row, each time within a minute of its start";
   if (used < limit_.most) return "";
   return fmt::format("{} of {} restarts{} are used (--job-restarts)", used, limit_.most,
                      limit_.within ? " within " + format_time(*limit_.within) : "");

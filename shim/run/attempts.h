@@ -42,7 +42,7 @@ class Attempts {
 
  private:
   [[nodiscard]] std::string why_not(const link::Stop& stop, Time now) const;
-  [[nodiscard]] std::string quick_exception(const link::Stop& stop, Time now) const;
+  [[nodiscard]] std::string repeatable(const link::Stop& stop, Time now) const;
 
   RestartLimit limit_;
   bool of_the_job_ = false;
@@ -54,7 +54,7 @@ class Attempts {
   Time began_;
   Time earliest_;
   std::vector<Time> restarts_;  ///< that this container has seen
-  std::string exception_;       ///< that ended the last attempt within a minute of its start; empty: none
+  std::string repeatable_;      ///< of the end of the last attempt
 };
 
 }  // namespace rankshim

@@ -78,6 +78,24 @@ TEST_CASE("what is permanent is not tried again, by its code or its cause") {
   CHECK(stop.note.empty() == row.again);
 }
 
+TEST_CASE("the same hang twice in a row is permanent, another one is not") {
+  Attempts job = attempts({"--job-restarts=9"});
+  unsigned number = 0;
+  const auto hangs_at = [&](std::uint64_t collective, unsigned line) {
+    job.begin(number++, start);
+    link::Stop stop = failure(outcome::Cause::hang, 0, "");
+    stop.culprit.hang = outcome::Hang{
+        .place = {.line = {"train.py", line, "step"}}, .group = "default_pg", .number = collective};
+    job.decide(stop, start + std::chrono::hours(3));
+    if (stop.again) job.next(start);
+    return stop.note;
+  };
+  CHECK(hangs_at(4711, 26).empty());
+  CHECK(hangs_at(4711, 27).empty());
+  CHECK(hangs_at(4712, 27).empty());
+  CHECK(hangs_at(4712, 27) == "it has hung twice in a row at the same lines and the same collective");
+}
+
 TEST_CASE("the same exception twice in a row, soon after the start, is permanent") {
   struct Row {
     link::Stop second;
