@@ -353,7 +353,8 @@ Verdict judge(const ExitRecord& ending, const launchers::LaunchChoice& choice,
     judge_stop(verdict, ending, launcher.launches());
   }
   judge_meeting(verdict, ending, launcher.launches());
-  verdict.trained_alone = ending.workers.trained_alone;
+  verdict.trained_alone =
+      ending.workers.trained_alone.empty() ? details.trained_alone : ending.workers.trained_alone;
   add_notes(verdict, ending);
   if (details.hang) {
     verdict.code = exit_code::hang;

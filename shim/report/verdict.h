@@ -34,6 +34,7 @@ struct Details {
   std::string shm;                   ///< the free space in /dev/shm: "/dev/shm has 0 MiB of 64 MiB left"
   bool has_accelerators = true;      ///< so that NCCL's watchdog may have ended a worker
   std::map<pid_t, OomEvidence> oom;  ///< of the ends, by process
+  std::string trained_alone;         ///< as in the verdict, by what the workers' Python says
   std::map<unsigned, outcome::WorkerLook> looks;  ///< by local rank: what workers did when another one failed
   std::optional<outcome::Culprit> hang;  ///< of a node alone: why --hang-timeout has ended its command
 };

@@ -1,10 +1,14 @@
 #include "run/lookout.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <ranges>
 #include <utility>
 
+#include "base/fault.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "loop/loop.h"
 #include "outcome/hang.h"
@@ -72,6 +76,25 @@ awaitable<link::Sight> Lookout::look(bool full) {
   co_return sight;
 }
 
+std::string Lookout::trained_alone() const {
+  return trains_alone_ ? fmt::format("trained alone (a process group of 1 in a job of {} nodes)", nodes_)
+                       : "";
+}
+
+void Lookout::note_who_trains_alone(const std::vector<WorkerLook>& looks) {
+  const auto has_group = [](const WorkerLook& look) { return !look.groups.empty(); };
+  const bool all_alone =
+      std::ranges::any_of(looks, has_group) && std::ranges::all_of(looks, [&](const WorkerLook& look) {
+        return !has_group(look) || look::is_alone_in_its_group(look);
+      });
+  if (nodes_ < 2 || std::exchange(trains_alone_, all_alone) || !all_alone) return;
+  log::warn(
+      "this node trains alone: the default process group of {} has 1 member, but the job has {} nodes; look "
+      "at "
+      "world_size and init_method of init_process_group in the script{}",
+      in_words(outcome::to_ranges({looks.front().rank})), nodes_, reference(ErrorCode::trains_alone));
+}
+
 awaitable<JobSight> Lookout::look_at_own(bool full) {
   const auto self = shared_from_this();
   JobSight job;
@@ -122,6 +145,7 @@ awaitable<std::map<unsigned, WorkerLook>> Lookout::look_at(std::vector<supervise
   for (const supervise::WorkerState& worker : workers)
     wanted.push_back({.rank = worker.rank.value_or(worker.local_rank), .pid = worker.pid});
   std::vector<WorkerLook> looks = co_await looker_.look(std::move(wanted), full);
+  note_who_trains_alone(looks);
   std::map<unsigned, WorkerLook> by_local_rank;
   for (std::size_t i = 0; i < std::min(looks.size(), workers.size()); ++i)
     by_local_rank[workers[i].local_rank] = std::move(looks[i]);

@@ -30,10 +30,11 @@ struct JobSight {
 /// Lookout knows what the workers of this node do in one attempt, and did before their launcher killed them.
 class Lookout : public std::enable_shared_from_this<Lookout> {
  public:
-  /// `folder` is where the workers' Python answers (look/progress.h); empty: it does not.
+  /// `folder` is where the workers' Python answers (look/progress.h); empty: it does not. `nodes` is how many
+  /// the job has, if its workers are to know of each other.
   Lookout(boost::asio::io_context& io, const std::string& folder,
-          const std::shared_ptr<supervise::Workers>& launcher)
-      : io_(io), looker_(io, folder), launcher_(launcher) {}
+          const std::shared_ptr<supervise::Workers>& launcher, unsigned nodes)
+      : io_(io), looker_(io, folder), launcher_(launcher), nodes_(nodes) {}
 
   /// A worker has lost its peer, or waited for it in vain: whoever still runs may be the reason, and its
   /// launcher kills it in a moment. It is looked at now, and rankshim itself stops nobody before that is
@@ -46,6 +47,10 @@ class Lookout : public std::enable_shared_from_this<Lookout> {
 
   /// The same for a node that is not linked with others.
   boost::asio::awaitable<JobSight> look_at_own(bool full);
+
+  /// "trained alone (a process group of 1 in a job of 2 nodes)": each worker that answered had only itself in
+  /// its default group, which no variable shows (`file://`, world_size=1 in the script). Empty: not so.
+  [[nodiscard]] std::string trained_alone() const;
 
   /// What worker_suffered() found, by local rank.
   [[nodiscard]] const std::map<unsigned, outcome::WorkerLook>& last_seen() const { return last_seen_; }
@@ -65,12 +70,15 @@ class Lookout : public std::enable_shared_from_this<Lookout> {
   };
   static boost::asio::awaitable<void> look_before_stop(std::shared_ptr<Lookout> self, Hold hold);
 
+  void note_who_trains_alone(const std::vector<outcome::WorkerLook>& looks);
   boost::asio::awaitable<std::map<unsigned, outcome::WorkerLook>> look_at(
       std::vector<supervise::WorkerState> workers, bool full);
 
   boost::asio::io_context& io_;
   look::Looker looker_;
   std::weak_ptr<supervise::Workers> launcher_;
+  const unsigned nodes_;
+  bool trains_alone_ = false;
   std::map<unsigned, outcome::WorkerLook> last_seen_;
 };
 

@@ -298,7 +298,8 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
     return judge(ended, job.choice, plan, details, numbers_of(ended, job), run.settings.flag(Option::strict));
   };
   const auto lookout =
-      std::make_shared<Lookout>(run.io, folder.own().has_site ? folder.own().path : "", launcher);
+      std::make_shared<Lookout>(run.io, folder.own().has_site ? folder.own().path : "", launcher,
+                                job.topology.is_alone() ? 0 : job.topology.nodes().value_or(0));
   Watchers watchers(run.monitor, whole, error_files, *launcher, *lookout, judge_end);
   policy.observer = &watchers;
   if (whole != nullptr) whole->begin(launcher, lookout);
@@ -333,6 +334,7 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
     launcher.reset();
     Details details = error_files.gather(ending, folder.remove_if_unused());
     details.looks = lookout->last_seen();
+    details.trained_alone = lookout->trained_alone();
     details.hang = std::move(hang);
     Verdict verdict = judge_end(ending, details);
     if (whole != nullptr) co_await whole->finish(run, verdict, ending);
