@@ -107,3 +107,53 @@ def test_hang_timeout_ends_a_job_whose_collectives_no_longer_end(start, tmp_path
     for node in nodes:
         assert re.search(says, last_line(node)) and f"[{code}]" in last_line(node), node.transcript()
     assert "rankshim: rank" in nodes[0].stderr  # the stacks
+
+
+EVALUATES = """\
+import os, time, torch, torch.distributed as dist
+
+rank = int(os.environ["RANK"])
+dist.init_process_group("gloo")
+for step in range(120):
+    time.sleep(0.1)
+    if step == 100 and rank == 0:
+        while not os.path.exists(os.environ["GOES_ON"]):
+            time.sleep(0.01)  # evaluates
+    dist.all_reduce(torch.ones(1))
+"""
+
+
+@pytest.mark.torch
+def test_a_long_evaluation_is_a_warning_and_a_line_when_the_job_goes_on(start, tmp_path, torch):
+    script, goes_on = tmp_path / "train.py", tmp_path / "goes_on"
+    script.write_text(EVALUATES)
+    nodes = [start(rank, [str(script)], "--hang-notice=4s", GOES_ON=str(goes_on)) for rank in range(3)]
+    notice = nodes[0].wait_line("no collective has ended for", LONG)
+    assert re.search(r"ranks 1 and 2 (have )?wait.* in all_reduce \(train.py:\d+\) for rank 0 on node 0 \(job-node-0\).*train.py:\d+", notice.text), notice.text
+    goes_on.touch()
+    nodes[0].wait_line("the collectives go on after", LONG)
+    assert [node.wait(LONG) for node in nodes] == [0, 0, 0], [node.transcript() for node in nodes]
+    assert nodes[0].stderr.count("no collective has ended for") <= 2  # after 4 s, and after 8
+    assert all("no collective" not in node.stderr for node in nodes[1:])
+
+
+ALONE = """\
+import os, sys, time, torch, torch.distributed as dist
+
+dist.init_process_group("gloo", init_method="file://" + sys.argv[1] + os.environ["RANK"], rank=0, world_size=1)
+while not os.path.exists(sys.argv[2]):
+    dist.all_reduce(torch.ones(1))
+    time.sleep(0.05)
+"""
+
+
+@pytest.mark.torch
+def test_a_process_group_of_one_in_a_job_of_two_nodes_is_a_warning(start, tmp_path, torch):
+    script, over = tmp_path / "train.py", tmp_path / "over"
+    script.write_text(ALONE)
+    nodes = [start(rank, [str(script), f"{tmp_path}/init", str(over)], "--hang-notice=2s", nodes=2) for rank in range(2)]
+    for node in nodes:
+        node.wait_line("this node trains alone: the default process group of rank", LONG)
+    over.touch()
+    assert [node.wait(LONG) for node in nodes] == [0, 0]
+    assert all("trained alone (a process group of 1 in a job of 2 nodes)" in last_line(node) for node in nodes)
