@@ -3,6 +3,10 @@
 ///
 ///     link_scale NODES [LATE]     LATE: milliseconds that the hub starts after the peers
 ///
+/// A look at the workers of all nodes, eight on each, of which one hangs:
+///
+///     link_scale --look NODES
+///
 /// And what many nodes ask a name server while they wait, by the schedule of rankshim, without any server:
 ///
 ///     link_scale --questions NODES
@@ -31,6 +35,7 @@
 #include "link/link.h"
 #include "link/test_options.h"
 #include "loop/loop.h"
+#include "outcome/hang.h"
 #include "supervise/kernel.h"
 #include "wait/questions_for_test.h"
 
@@ -85,6 +90,87 @@ int run_hub(unsigned nodes, std::chrono::milliseconds late) {
                  });
   loop::run_until(io, over);
   return 0;
+}
+
+constexpr unsigned workers = 8;
+
+/// A worker of a training in which rank 17 alone has not entered the collective.
+outcome::WorkerLook look_of(unsigned rank, unsigned world) {
+  const bool hangs = rank == 17;
+  outcome::WorkerLook look{
+      .rank = rank, .pid = 100 + rank % workers, .state = 'S', .kernel = "futex_do_wait", .answers = true};
+  for (unsigned call = 0; call < 10; ++call)
+    look.stack.push_back({"/opt/conda/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py",
+                          2800 + call, "all_reduce"});
+  look.stack.push_back({"/workspace/train.py", hangs ? 26U : 37U, "train_epoch"});
+  for (const unsigned size : {world, 8U, 64U, 512U})
+    look.groups.push_back({.name = fmt::format("{}-{}", size, rank / size),
+                           .description = "default_pg",
+                           .members = {{rank / size * size, rank / size * size + size - 1}},
+                           .entered = size == world && !hangs ? 4711U : 4710U,
+                           .ended = 4710,
+                           .operation = "all_reduce"});
+  return look;
+}
+
+asio::awaitable<Sight> see(unsigned node, unsigned nodes) {
+  Sight sight;
+  for (unsigned local_rank = 0; local_rank < workers; ++local_rank) {
+    sight.workers.push_back({.local_rank = local_rank, .entered = 4711, .ended = 4710});
+    sight.looks[local_rank] = look_of(node * workers + local_rank, nodes * workers);
+  }
+  co_return sight;
+}
+
+std::shared_ptr<Link> make_watched(asio::io_context& io, unsigned rank, unsigned nodes) {
+  Options options = options_of(rank, nodes);
+  options.self.workers = workers;
+  options.timing.look = std::chrono::seconds(30);
+  auto link = Link::make(io, options);
+  link->on_look([rank, nodes](bool /*full*/) { return see(rank, nodes); });
+  return link;
+}
+
+double milliseconds_since(Time begin);
+
+asio::awaitable<void> look_at_all(std::shared_ptr<Link> hub, unsigned nodes) {
+  const auto met = co_await hub->meet(now() + longest);
+  if (!std::holds_alternative<Go>(met)) std::_Exit(1);
+  const long before = private_memory();
+  const Time begin = now();
+  co_await hub->look(true, false);
+  const double looked = milliseconds_since(begin);
+  std::vector<outcome::WorkerLook> looks;
+  for (const Node& node : hub->nodes()) looks.insert(looks.end(), node.looks.begin(), node.looks.end());
+  const long memory = private_memory() - before;
+  const Time begin_judging = now();
+  const auto culprit = outcome::find_hang(looks);
+  std::printf("| look at %u nodes of %u workers: all answers at node 0 | %.0f ms |\n", nodes, workers,
+              looked);
+  std::printf("| look at %u nodes of %u workers: who hangs | %.0f ms |\n", nodes, workers,
+              milliseconds_since(begin_judging));
+  std::printf("| look at %u nodes of %u workers: memory of node 0 for it | %ld kB |\n", nodes, workers,
+              memory / 1024);
+  std::fflush(stdout);
+  const bool good = looks.size() == std::size_t{nodes} * workers && culprit && culprit->rank == 17U;
+  std::_Exit(good ? 0 : 1);
+}
+
+/// Node 0, or all others.
+int run_looks(unsigned nodes, bool is_hub) {
+  asio::io_context io(1);
+  std::vector<std::shared_ptr<Link>> links;
+  for (unsigned rank = is_hub ? 0 : 1; rank < (is_hub ? 1 : nodes); ++rank) {
+    links.push_back(make_watched(io, rank, nodes));
+    if (is_hub)
+      loop::spawn(io, look_at_all(links.back(), nodes));
+    else
+      asio::co_spawn(io, links.back()->meet(now() + longest),
+                     [](const std::exception_ptr&, const MeetingResult&) {});
+  }
+  bool over = false;
+  loop::run_until(io, over);
+  return 1;
 }
 
 double milliseconds_since(Time begin) {
@@ -193,23 +279,22 @@ int main(int argc, char** argv) {
     return 0;
   }
   supervise::kernel::set_signal_mask(0, nullptr);  // block_early.cpp is a part of every program of ours
-  const unsigned nodes = argc > 1 ? static_cast<unsigned>(std::atoi(argv[1])) : 16;
-  const std::chrono::milliseconds late(argc > 2 ? std::atoi(argv[2]) : 0);
+  const bool looks = argc > 2 && argv[1] == std::string("--look");
+  const unsigned nodes = argc > 1 ? static_cast<unsigned>(std::atoi(argv[looks ? 2 : 1])) : 16;
+  const std::chrono::milliseconds late(argc > 2 && !looks ? std::atoi(argv[2]) : 0);
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
   log::configure("error");
   const pid_t hub = fork();
-  if (hub == 0) std::_Exit(run_hub(nodes, late));
+  if (hub == 0) std::_Exit(looks ? run_looks(nodes, true) : run_hub(nodes, late));
   limit.rlim_cur = limit.rlim_max;
   setrlimit(RLIMIT_NOFILE, &limit);
   const pid_t peers = fork();
-  if (peers == 0) std::_Exit(run_peers(nodes, late.count() > 0));
+  if (peers == 0) std::_Exit(looks ? run_looks(nodes, false) : run_peers(nodes, late.count() > 0));
+  const pid_t first = looks ? hub : peers, second = looks ? peers : hub;  // the first measures
   int bad = 0;
-  for (const pid_t child : {peers, hub}) {
-    int status = 0;
-    waitpid(child, &status, 0);
-    if (child == peers) kill(hub, SIGKILL);
-    bad |= child == peers ? status : 0;
-  }
+  waitpid(first, &bad, 0);
+  kill(second, SIGKILL);
+  waitpid(second, nullptr, 0);
   return bad == 0 ? 0 : 1;
 }

@@ -10,14 +10,14 @@ constexpr unsigned looks_in_timeout = 5;
 constexpr unsigned more_for_work = 4;
 constexpr std::size_t looks_at_last = 10;
 constexpr std::size_t times_last = 9;
-constexpr std::chrono::milliseconds shortest{200};
+constexpr std::chrono::milliseconds shortest_pause{200};
 
 }  // namespace
 
 StallClock::StallClock(Rules rules, Time now)
     : rules_(rules), interval_(rules.notice), next_(Time::max()), since_(now), notice_(rules.notice) {
   if (rules_.timeout != Milliseconds::zero()) {
-    const auto by_timeout = std::max(shortest, rules_.timeout / looks_in_timeout);
+    const auto by_timeout = std::max(shortest_pause, rules_.timeout / looks_in_timeout);
     interval_ = rules_.notice == Milliseconds::zero() ? by_timeout : std::min(interval_, by_timeout);
   }
   pause_ = std::min(pause_, interval_);
