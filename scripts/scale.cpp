@@ -140,8 +140,7 @@ asio::awaitable<void> look_at_all(std::shared_ptr<Link> hub, unsigned nodes) {
   const Time begin = now();
   co_await hub->look(true, false);
   const double looked = milliseconds_since(begin);
-  std::vector<outcome::WorkerLook> looks;
-  for (const Node& node : hub->nodes()) looks.insert(looks.end(), node.looks.begin(), node.looks.end());
+  const std::vector<outcome::WorkerLook> looks = hub->take_looks();
   const long memory = private_memory() - before;
   const Time begin_judging = now();
   const auto culprit = outcome::find_hang(looks);

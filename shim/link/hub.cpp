@@ -72,7 +72,7 @@ class Hub final : public Link {
 
   asio::awaitable<void> look(bool full, bool gently) override {
     const auto self = shared_from_this();
-    if (!launched() || is_over()) co_return;
+    if (!launched() || is_over() || roster_.is_judging()) co_return;
     const Look question = roster_.ask(full);
     gently_.clear();
     for (const Node& node : roster_.nodes())
@@ -85,6 +85,8 @@ class Hub final : public Link {
     while (!is_over() && !roster_.has_answers() && now() < until) co_await changed_.wait(until);
     gently_.clear();
   }
+
+  std::vector<outcome::WorkerLook> take_looks() override { return roster_.take_looks(); }
 
   void end_job(Culprit culprit) override {
     roster_.end(std::move(culprit));

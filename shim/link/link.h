@@ -98,6 +98,8 @@ class Link : public std::enable_shared_from_this<Link> {
   /// Node 0: asks all nodes, and waits at most Timing::look for their answers, which nodes() has then.
   /// `gently`: no node is woken for it; each is asked with the answer to its next ping. Others: does nothing.
   virtual boost::asio::awaitable<void> look(bool /*full*/, bool /*gently*/) { co_return; }
+  /// Node 0: the looks at the workers of all nodes, which nodes() no longer has: they are large.
+  virtual std::vector<outcome::WorkerLook> take_looks() { return {}; }
   /// Node 0: ends the job on all nodes because of `culprit`.
   virtual void end_job(Culprit /*culprit*/) {}
   /// Node 0: the culprit with its node, by the ranks.

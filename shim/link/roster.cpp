@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <ranges>
 #include <tuple>
 #include <utility>
@@ -513,6 +514,15 @@ Time Roster::tick(Time now) {
 std::optional<outcome::WorkerLook> Roster::look_at(const Node& node, unsigned rank) {
   const auto found = std::ranges::find(node.looks, rank, &outcome::WorkerLook::rank);
   return found == node.looks.end() ? std::nullopt : std::optional(*found);
+}
+
+std::vector<outcome::WorkerLook> Roster::take_looks() {
+  std::vector<outcome::WorkerLook> all;
+  for (Node& node : nodes_) {
+    std::ranges::copy(node.looks, std::back_inserter(all));
+    if (!is_judging()) node.looks = {};
+  }
+  return all;
 }
 
 Culprit Roster::located(Culprit culprit) const {

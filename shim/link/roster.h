@@ -176,6 +176,10 @@ class Roster {
       return node.done || !node.connection || node.answered == questions_;
     });
   }
+  /// Whether all nodes were asked to find out who is to blame: until that is decided nobody else asks.
+  [[nodiscard]] bool is_judging() const { return asked_at_ != Time() && !stop_; }
+  /// The looks at all workers, which nodes() no longer has, unless they are still needed to judge.
+  std::vector<outcome::WorkerLook> take_looks();
   /// The culprit with the node of the first rank to blame, or else of the first that waits.
   [[nodiscard]] Culprit located(Culprit culprit) const;
   /// What ends the job now, by this node's own decision.

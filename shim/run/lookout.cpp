@@ -118,8 +118,8 @@ awaitable<JobSight> look_at_job(std::shared_ptr<link::Link> link, bool full, boo
   for (const link::Node& node : link->nodes()) {
     for (const link::WorkerReport& worker : node.done ? node.done->workers : node.seen)
       if (worker.local_rank < node.hello.workers) add(job, worker, node.go.offset + worker.local_rank);
-    if (full) job.looks.insert(job.looks.end(), node.looks.begin(), node.looks.end());
   }
+  if (full) job.looks = link->take_looks();
   co_return job;
 }
 
