@@ -251,6 +251,62 @@ TEST_CASE("all nodes are asked how their workers are before a victim is named", 
         "node 2 (host-2) hung: rank 4 is still running; ranks 0-2 and 5 timed out waiting for it");
 }
 
+TEST_CASE("a look has the workers of all nodes, their groups from several messages", "[link]") {
+  Story story;
+  story.all_launch();
+  const auto looked = [](std::uint32_t number, unsigned local_rank, std::string group) {
+    Looked one{.number = number, .local_rank = local_rank, .worker = {.rank = 77, .pid = 70}};
+    if (!group.empty()) one.worker.groups.push_back({.name = std::move(group), .entered = 3, .ended = 2});
+    return one;
+  };
+  const Look first = story.roster.ask(true);
+  story.say(1, looked(first.number, 0, ""));
+  const Look last = story.roster.ask(true);
+  CHECK(last.number != first.number);
+  story.say(1, looked(first.number, 0, "old"));  // an answer to the question before
+  story.say(1, looked(last.number, 1, ""));
+  story.say(1, looked(last.number, 1, "0"));
+  story.say(1, looked(last.number, 1, "1"));
+  story.say(1, looked(last.number, 2, "0"));  // a worker that the node does not have
+  for (const ConnectionId id : {0U, 1U}) story.say(id, Seen{.workers = {{0}, {1}}, .number = last.number});
+  CHECK_FALSE(story.roster.has_answers());
+  story.say(2, Seen{.workers = {{.local_rank = 0}}, .number = last.number, .more = true});
+  CHECK_FALSE(story.roster.has_answers());
+  story.say(2, Seen{.workers = {{.local_rank = 1}}, .number = last.number});
+  CHECK(story.roster.has_answers());
+  CHECK(story.roster.nodes()[2].seen.size() == 2);
+  const auto looks = story.roster.take_looks();
+  REQUIRE(looks.size() == 1);
+  CHECK(looks[0].rank == 3);  // by its place in the job, whatever it says itself
+  CHECK(looks[0].groups.size() == 2);
+  CHECK(story.roster.take_looks().empty());
+}
+
+TEST_CASE("a worker cannot fill node 0's memory with groups", "[link][attack]") {
+  Story story;
+  story.all_launch();
+  const Look question = story.roster.ask(true);
+  Looked one{.number = question.number, .worker = {.pid = 70}};
+  one.worker.groups.resize(6);
+  for (unsigned i = 0; i < 100; ++i) story.say(1, one);
+  CHECK(story.roster.take_looks().at(0).groups.size() == most_groups);
+}
+
+TEST_CASE("who hangs is told with the node of the first rank to blame", "[link]") {
+  Story story;
+  story.all_launch();
+  const Culprit culprit =
+      story.roster.located({.cause = Cause::hang, .ranks = {{3, 3}}, .victims = {{0, 2}}});
+  CHECK(culprit.node == 1);
+  CHECK(culprit.host == "host-1");
+  story.roster.end(culprit);
+  story.collect();
+  for (const ConnectionId id : {0U, 1U, 2U}) {
+    REQUIRE(story.told<Stop>(id));
+    CHECK(story.told<Stop>(id)->culprit.cause == Cause::hang);
+  }
+}
+
 TEST_CASE("a node that does not answer when it is asked is named, and no victim", "[link]") {
   Story story;
   story.all_launch();
