@@ -171,6 +171,15 @@ HangWatch::Job job_to_watch(const Run& run, const Job& job, WholeJob* whole,
           .end = std::move(end)};
 }
 
+/// Whether this node watches for hangs: node 0 for linked nodes, else each launcher's own. A program alone on
+/// its node need not be a training, and rankshim sleeps beside it, unless the user has asked for it.
+bool is_to_watch(const Settings& settings, const Job& job, const WholeJob* whole) {
+  const auto is_set = [&](Option option) { return settings[option]->origin != Origin::fallback; };
+  const bool wanted = job.choice.launcher->launches() || job.topology.has_other_nodes() ||
+                      is_set(Option::hang_notice) || is_set(Option::hang_timeout);
+  return whole != nullptr ? job.topology.node_rank() == 0U : wanted;
+}
+
 awaitable<void> answer_stacks(HangWatch::Job job, status::Socket::Reply reply) {
   const JobSight sight = co_await job.look(true, false);
   reply(describe(sight, job.located).str());
@@ -311,7 +320,7 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
         launcher->give({.kind = supervise::Order::Kind::stop});
       });
   std::unique_ptr<HangWatch> hang_watch;  // of linked nodes, node 0 watches for all
-  if (whole == nullptr || job.topology.node_rank() == 0U)
+  if (is_to_watch(run.settings, job, whole))
     hang_watch =
         std::make_unique<HangWatch>(run.io,
                                     StallClock::Rules{.notice = *run.settings.time(Option::hang_notice),
