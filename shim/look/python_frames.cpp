@@ -63,6 +63,13 @@ class Reader {
     return static_cast<pid_t>(memory_.pointer(thread + at_.native_thread_id));
   }
 
+  bool holds_gil(std::uint64_t thread) {
+    constexpr unsigned first_with_one_each = 12;  // PEP 684
+    const std::uint64_t place = python_.minor < first_with_one_each ? python_.runtime : interpreter_;
+    return memory_.read<std::int32_t>(place + at_.gil_locked) == 1 &&
+           memory_.pointer(place + at_.gil_holder) == thread;
+  }
+
   /// The thread's stack, read in one go: it may have changed meanwhile.
   std::vector<Call> calls(std::uint64_t thread) {
     check_thread(thread);
@@ -160,23 +167,28 @@ auto attempt_often(Memory& memory, Attempt attempt) {
   }
 }
 
-/// Reads a stack until nothing has changed meanwhile.
-std::vector<outcome::Frame> stack_of(Memory& memory, Reader& reader, std::uint64_t thread) {
-  std::vector<outcome::Frame> frames;
+/// Reads a stack until nothing has changed meanwhile. `thread` is its state.
+PythonThread read_stack(Memory& memory, Reader& reader, std::uint64_t thread) {
+  PythonThread stack;
   const auto same = [](const Call& a, const Call& b) { return a.is(b); };
   for (unsigned attempt = 0; attempt < most_attempts; ++attempt) {
     const bool is_settled = attempt_often(memory, [&] {
       const std::vector<Call> calls = reader.calls(thread);
-      std::vector<outcome::Frame> found;
-      found.reserve(calls.size());
-      for (const Call& call : calls) found.push_back(reader.describe(call));
-      frames = std::move(found);
+      const bool held_gil = reader.holds_gil(thread);
+      std::vector<outcome::Frame> frames;
+      frames.reserve(calls.size());
+      for (const Call& call : calls) frames.push_back(reader.describe(call));
+      stack.frames = std::move(frames);
       memory.forget();
-      return std::ranges::equal(calls, reader.calls(thread), same);
+      const std::vector<Call> now = reader.calls(thread);
+      const bool is_in_one_call =
+          !calls.empty() && !now.empty() && now.front().instruction == calls.front().instruction;
+      stack.holds_gil = held_gil && is_in_one_call && reader.holds_gil(thread);
+      return std::ranges::equal(calls, now, same);
     });
     if (is_settled) break;
   }
-  return frames;
+  return stack;
 }
 
 }  // namespace
@@ -198,9 +210,9 @@ std::vector<PythonThread> read_stacks(Memory& memory, const Python& python, pid_
   for (const std::uint64_t state : states) {
     if (stacks.size() == most_threads) break;
     try {
-      std::vector<outcome::Frame> frames = stack_of(memory, reader, state);
-      const pid_t id = is_main(state) ? main : reader.native_id(state);
-      if (!frames.empty()) stacks.push_back({.id = id, .frames = std::move(frames)});
+      PythonThread stack = read_stack(memory, reader, state);
+      stack.id = is_main(state) ? main : reader.native_id(state);
+      if (!stack.frames.empty()) stacks.push_back(std::move(stack));
     } catch (const Implausible& implausible) {  // the thread has ended meanwhile, if nothing else is wrong
       why_not = implausible.what();
     }

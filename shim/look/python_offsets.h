@@ -17,6 +17,8 @@ struct PythonOffsets {
 
   std::uint32_t next_interpreter = absent;  ///< in an interpreter
   std::uint32_t threads = absent;           ///< the newest thread
+  std::uint32_t gil_locked = absent;        ///< in _PyRuntime before 3.12
+  std::uint32_t gil_holder = absent;        ///< the thread that has it, or had it last
 
   std::uint32_t next_thread = absent;  ///< in a thread's state
   std::uint32_t previous_thread = absent;

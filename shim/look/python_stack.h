@@ -17,6 +17,7 @@ struct PythonThread {
   pid_t id =
       0;  ///< gettid() in the program; 0 if it is unknown: before Python 3.11 only the main thread's is
   std::vector<outcome::Frame> frames;  ///< the innermost call first, at most `most_frames`
+  bool holds_gil = false;  ///< throughout the look, in one instruction: a C call does not release it
 };
 
 /// A look at one process.

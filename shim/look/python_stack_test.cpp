@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -139,13 +140,16 @@ const Words& all_pythons() {
   return found;
 }
 
-/// Looks until the innermost call is in that line: a script that says that it is there is not quite.
-PythonStacks look_until_in_line(pid_t pid, unsigned line) {
+/// Looks until the innermost call is in that line, and holds the GIL or does not: a script that says that it
+/// is there is not quite.
+PythonStacks look_until_in_line(pid_t pid, unsigned line, std::optional<bool> holds_gil = std::nullopt) {
   const auto end = std::chrono::steady_clock::now() + patience;
   PythonStacks stacks;
   do {
     stacks = look::main_stack(pid);
-    if (stacks.unreadable.empty() && stacks.threads[0].frames[0].line == line) break;
+    if (stacks.unreadable.empty() && stacks.threads[0].frames[0].line == line &&
+        stacks.threads[0].holds_gil == holds_gil.value_or(stacks.threads[0].holds_gil))
+      break;
     usleep(1000);
   } while (std::chrono::steady_clock::now() < end);
   return stacks;
@@ -241,13 +245,14 @@ TEST_CASE("the stack of a Python that sleeps is told call by call, with names in
     INFO(python);
     TestProcess process({python, script});
     REQUIRE(process.line() == "ready");
-    const PythonStacks stacks = look_until_in_line(process.pid(), 6);
+    const PythonStacks stacks = look_until_in_line(process.pid(), 6, false);
     CHECK(stacks.unreadable.empty());
     REQUIRE(stacks.threads.size() == 1);
     CHECK(stacks.threads[0].id == process.pid());
     CHECK(calls_in(script, stacks.threads[0]) == Words{"6 inner", "4 inner", "9 grün", "11 训练",
                                                        "14 __iter__", "16 main", "18 <lambda>",
                                                        "18 <module>"});
+    CHECK_FALSE(stacks.threads[0].holds_gil);
   }
 }
 
@@ -285,15 +290,18 @@ globals()[sys.argv[1]]()
       TestProcess process({python, script, function});
       REQUIRE(process.line() == "ready");
       const unsigned line = line_with(text, std::string("# ") + function);
-      look_until_in_line(process.pid(), line);
-      if (std::string_view(function) == "stopped") {
+      const bool is_stopped = std::string_view(function) == "stopped";
+      PythonStacks stacks =
+          look_until_in_line(process.pid(), line, is_stopped ? std::nullopt : std::optional(true));
+      if (is_stopped) {
         kill(process.pid(), SIGSTOP);
         waitpid(process.pid(), nullptr, WUNTRACED);
+        stacks = look::main_stack(process.pid());
       }
-      const PythonStacks stacks = look::main_stack(process.pid());
       REQUIRE(stacks.unreadable.empty());
       CHECK(calls_in(script, stacks.threads[0]) ==
             Words{std::to_string(line) + " " + function, "14 <module>"});
+      CHECK((stacks.threads[0].holds_gil || is_stopped));
     }
 }
 
