@@ -21,14 +21,14 @@ namespace rankshim::outcome {
 // Also on the wire.
 BOOST_DESCRIBE_STRUCT(RankRange, (), (first, last))
 BOOST_DESCRIBE_STRUCT(Frame, (), (file, line, function))
-BOOST_DESCRIBE_STRUCT(Place, (), (line, call, state, kernel, answers, works, below))
+BOOST_DESCRIBE_STRUCT(Place, (), (line, call, state, kernel, holds_gil, works, below))
 BOOST_DESCRIBE_STRUCT(Hang, (), (kind, place, waits_at, group, number, operation, other_operation, stalled))
 BOOST_DESCRIBE_STRUCT(Culprit, (),
                       (rank, program, cause, code, signal, text, node, host, frame, peer, ranks, victims,
                        after, hang))
 
 BOOST_DESCRIBE_STRUCT(GroupProgress, (), (name, description, members, entered, ended, operation))
-BOOST_DESCRIBE_STRUCT(WorkerLook, (), (rank, pid, state, kernel, works, answers, stack, below, groups))
+BOOST_DESCRIBE_STRUCT(WorkerLook, (), (rank, pid, state, kernel, works, holds_gil, stack, below, groups))
 
 }  // namespace rankshim::outcome
 

@@ -88,7 +88,7 @@ std::string describe_below(pid_t pid) {
       return fmt::format("{} in state {}", who, process.state);
     if (stacks.threads.empty()) return who;
     const outcome::Place place =
-        outcome::place_of({.state = process.state, .answers = true, .stack = stacks.threads.front().frames});
+        outcome::place_of({.state = process.state, .stack = stacks.threads.front().frames});
     return fmt::format("{}, which is {}", who, in_words(place));
   }
   return "";

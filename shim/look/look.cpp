@@ -33,7 +33,10 @@ awaitable<std::vector<WorkerLook>> Looker::look(std::vector<WorkerToSee> workers
                                                      .kernel = activity.kernel});
     if (full) {
       PythonStacks stacks = main_stack(worker.pid);
-      if (!stacks.threads.empty()) look.stack = std::move(stacks.threads.front().frames);
+      if (!stacks.threads.empty()) {
+        look.stack = std::move(stacks.threads.front().frames);
+        look.holds_gil = stacks.threads.front().holds_gil;
+      }
       if (!stacks.unreadable.empty() && logged_.insert(stacks.unreadable).second)
         log::warn("cannot read the Python stack of rank {} (pid {}): {}", worker.rank, worker.pid,
                   stacks.unreadable);
@@ -51,8 +54,10 @@ awaitable<std::vector<WorkerLook>> Looker::look(std::vector<WorkerToSee> workers
   for (WorkerLook& look : looks) {
     const auto pid = static_cast<pid_t>(look.pid);
     const auto answer = answers.find(pid);
-    look.answers = answer != answers.end();
-    if (look.answers) look.groups = answer->second;
+    if (answer != answers.end()) {
+      look.groups = answer->second;
+      look.holds_gil = false;  // it was only for a moment
+    }
     if (full) look.below = describe_below(pid);
     if (look.state == 'D' && read_activity(pid).state != 'D') look.state = 'S';
   }

@@ -260,7 +260,7 @@ Place place_of(const WorkerLook& look) {
               .call = {},
               .state = look.state,
               .kernel = look.kernel,
-              .answers = look.answers,
+              .holds_gil = look.holds_gil,
               .works = look.works,
               .below = look.below};
   for (const Frame& frame : look.stack) {

@@ -22,7 +22,6 @@ WorkerLook rank(unsigned rank, unsigned world, std::uint64_t entered, std::uint6
                 const std::vector<Frame>& stack, const std::string& operation = "all_reduce") {
   return {.rank = rank,
           .state = 'S',
-          .answers = true,
           .stack = stack,
           .groups = {{.name = "0",
                       .description = "default_pg",
@@ -35,7 +34,7 @@ WorkerLook waiting(unsigned number, unsigned world = 3) {
   return rank(number, world, 21, 20, {all_reduce, wrapper, line(37)});
 }
 WorkerLook without_answer(WorkerLook look) {
-  look.answers = false;
+  look.holds_gil = true;
   look.groups.clear();
   return look;
 }
@@ -59,7 +58,6 @@ WorkerLook in_grid(unsigned rank, std::pair<unsigned, unsigned> tp, std::pair<un
   const unsigned row = rank / 2 * 2, column = rank % 2;
   return {.rank = rank,
           .state = 'S',
-          .answers = true,
           .stack = {line(line_number, "step")},
           .groups = {group("tp" + std::to_string(row), {row, row}, {row + 1, row + 1}, tp),
                      group("dp" + std::to_string(column), {column, column}, {column + 2, column + 2}, dp)}};

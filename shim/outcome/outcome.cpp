@@ -230,7 +230,7 @@ std::string in_words(const Place& place) {
   if (is_stopped) parts.emplace_back("stopped by a signal or a debugger");
   if (!line.empty())
     parts.push_back("in " + line + (place.call.empty() ? "" : ", which called " + place.call));
-  if (!place.answers && !is_stopped && !line.empty()) parts.emplace_back("in a C call that holds the GIL");
+  if (place.holds_gil && !is_stopped && !line.empty()) parts.emplace_back("in a C call that holds the GIL");
   if (!place.kernel.empty() && !is_stopped) parts.push_back("in the kernel's " + place.kernel);
   if (!place.below.empty()) parts.push_back("above " + place.below);
   if (place.works == true) parts.emplace_back("and works");

@@ -97,11 +97,11 @@ std::optional<HangKind> hang_kind_named(std::string_view name);
 
 /// What ranks do, as far as one line can say it.
 struct Place {
-  Frame line;           ///< the innermost of the user's own code; without a file if it is not known
-  std::string call;     ///< the library's function that this line has called: "all_reduce"; may be empty
-  char state = '?';     ///< as in WorkerLook
-  std::string kernel;   ///< as in WorkerLook
-  bool answers = true;  ///< its Python answers; if not, a C call holds its lock, or it is stopped
+  Frame line;              ///< the innermost of the user's own code; without a file if it is not known
+  std::string call;        ///< the library's function that this line has called: "all_reduce"; may be empty
+  char state = '?';        ///< as in WorkerLook
+  std::string kernel;      ///< as in WorkerLook
+  bool holds_gil = false;  ///< as in WorkerLook
   std::optional<bool> works;  ///< as in WorkerLook
   std::string below;          ///< as in WorkerLook
 
