@@ -86,24 +86,24 @@ def test_when_torchs_timeout_fires_the_rank_that_hangs_is_named_with_its_line(st
     nodes = train(start, tmp_path, fault, 6, RANKSHIM_LAUNCHER=launcher)
     codes = [node.wait(LONG) for node in nodes]
     assert codes == [124 if rank == culprit else 76 for rank in range(3)], [node.transcript() for node in nodes]
-    says = says.replace("{others}", r"ranks \d[- and]+2 timed out waiting for it")
+    says = says.replace("{others}", r"ranks \d[- and]+2 waited in all_reduce \(train.py:\d+\) until their timeout of 6.0 s")
     for node in nodes:
         assert re.search(rf"node {culprit} \(job-node-{culprit}\) hung: {says}", last_line(node)), node.transcript()
         assert "[R42]" in last_line(node)
-        assert node.report()["root_cause"]["hang"]["kind"] in ("missing", "stopped")
+        assert node.report()["hang"]["kind"] in ("missing", "stopped")
 
 
 @pytest.mark.torch
 @pytest.mark.parametrize(("fault", "says", "code"), [
     *((fault, rf"node {culprit} \(job-node-{culprit}\) hung: {says}", "R42") for fault, says, culprit in FAULTS),
     ("broadcasts", r"the ranks' collectives do not match \(number \d+ of default_pg\): rank 1 is in broadcast \(train.py:\d+\), and ranks 0 and 2 in all_reduce \(train.py:\d+\)", "R43"),
-    ("waits in a circle", r"the job hung: ranks 0-1 have waited for \S+ s for each other in a circle: they enter the collectives of their process groups in different orders", "R43"),
+    ("waits in a circle", r"the job hung: ranks 0-1 waited for \S+ s for each other in a circle, so the order of their collectives differs", "R43"),
 ])
 def test_hang_timeout_ends_a_job_whose_collectives_no_longer_end(start, tmp_path, torch, fault, says, code):
     nodes = train(start, tmp_path, fault, 1800, "--hang-timeout=5s")
     codes = [node.wait(LONG) for node in nodes]
     assert set(codes) <= {76, 124} and 124 in codes, [node.transcript() for node in nodes]
-    says = says.replace("{others}", r"ranks \d[- and]+2 waited \S+ s for it in all_reduce \(train.py:\d+\)")
+    says = says.replace("{others}", r"ranks \d[- and]+2 waited in all_reduce \(train.py:\d+\) for \S+ s")
     for node in nodes:
         assert re.search(says, last_line(node)) and f"[{code}]" in last_line(node), node.transcript()
     assert "rankshim: rank" in nodes[0].stderr  # the stacks
@@ -129,7 +129,7 @@ def test_a_long_evaluation_is_a_warning_and_a_line_when_the_job_goes_on(start, t
     script.write_text(EVALUATES)
     nodes = [start(rank, [str(script)], "--hang-notice=4s", GOES_ON=str(goes_on)) for rank in range(3)]
     notice = nodes[0].wait_line("no collective has ended for", LONG)
-    assert re.search(r"ranks 1 and 2 (have )?wait.* in all_reduce \(train.py:\d+\) for rank 0 on node 0 \(job-node-0\).*train.py:\d+", notice.text), notice.text
+    assert re.search(r"ranks 1-2 wait in all_reduce \(train.py:\d+\) for rank 0 on node 0 \(job-node-0\).*train.py:\d+", notice.text), notice.text
     goes_on.touch()
     nodes[0].wait_line("the collectives go on after", LONG)
     assert [node.wait(LONG) for node in nodes] == [0, 0, 0], [node.transcript() for node in nodes]

@@ -53,8 +53,10 @@ std::string short_seconds(std::chrono::milliseconds time) {
 std::string hours_and_minutes(std::chrono::milliseconds time) {
   const auto whole = time.count() / 1000;
   if (whole < 60) return seconds_and_tenths(time);
-  if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
-  return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
+  const bool is_below_hour = whole < 3600;
+  const auto count = is_below_hour ? whole : whole / 60;
+  const std::string text = fmt::format("{} {}", count / 60, is_below_hour ? "min" : "h");
+  return count % 60 == 0 ? text : fmt::format("{} {} {}", text, count % 60, is_below_hour ? "s" : "min");
 }
 
 }  // namespace rankshim

@@ -22,7 +22,8 @@ namespace rankshim::outcome {
 BOOST_DESCRIBE_STRUCT(RankRange, (), (first, last))
 BOOST_DESCRIBE_STRUCT(Frame, (), (file, line, function))
 BOOST_DESCRIBE_STRUCT(Place, (), (line, call, state, kernel, holds_gil, works, below))
-BOOST_DESCRIBE_STRUCT(Hang, (), (kind, place, waits_at, group, number, operation, other_operation, stalled))
+BOOST_DESCRIBE_STRUCT(Hang, (),
+                      (kind, place, waits_at, group, number, operation, other_operation, stalled, timeout))
 BOOST_DESCRIBE_STRUCT(Culprit, (),
                       (rank, program, cause, code, signal, text, node, host, frame, peer, ranks, victims,
                        after, hang))

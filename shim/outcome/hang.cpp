@@ -22,25 +22,53 @@ std::vector<RankRange> ranges_of(const Ranks& ranks) { return to_ranges({ranks.b
 
 // ---- places ----
 
-/// Whether a frame is a library's or the interpreter's own, by its file.
-bool is_of_library(const Frame& frame) {
-  constexpr auto signs =
-      std::to_array<std::string_view>({"/site-packages/", "/dist-packages/", "/lib/python3"});
-  return frame.file.starts_with('<') || std::ranges::any_of(signs, [&](std::string_view sign) {
-           return frame.file.find(sign) != std::string::npos;
-         });
+/// Whether a file is of Python itself, of torch, or of what came with the two.
+bool is_of_python(const Frame& frame) {
+  constexpr auto signs = std::to_array<std::string_view>({"/lib/python3", "/lib64/python3", "/torch/"});
+  const std::string_view file = frame.file;
+  if (file.starts_with("<frozen")) return true;
+  const std::size_t packages = file.rfind("-packages/");  // site-packages, dist-packages
+  if (packages != file.npos) return file.find("/torch/", packages) != file.npos;
+  return std::ranges::any_of(signs, [file](std::string_view sign) { return file.find(sign) != file.npos; });
 }
 
-/// torch wraps each collective in functions that only log or check.
+/// Whether a frame is a library's or the interpreter's own, by its file. A command without an ending is a
+/// package's entry: "/usr/local/bin/accelerate".
+bool is_of_library(const Frame& frame) {
+  const std::string_view file = frame.file;
+  const bool is_command = file.find("/bin/") != file.npos && !file.ends_with(".py");
+  return is_of_python(frame) || is_command || file.starts_with('<') || file.find("-packages/") != file.npos;
+}
+
+/// torch wraps each collective, and each module's call, in functions that only log, check or pass on.
 bool is_wrapper(const Frame& frame) {
+  constexpr auto functions = std::to_array<std::string_view>(
+      {"decorate_context", "_wrapped_call_impl", "_call_impl", "_fn", "_call_with_frames_removed"});
   return frame.file.ends_with("/c10d_logger.py") || frame.file.ends_with("/contextlib.py") ||
-         frame.function == "decorate_context";
+         contains(functions, frame.function);
+}
+
+/// The innermost frame of the user's code; of a program that is a package, of the one that calls torch. The
+/// stack's end if there is none.
+std::vector<Frame>::const_iterator users_frame(const std::vector<Frame>& stack) {
+  const auto users = std::ranges::find_if_not(stack, is_of_library);
+  return users != stack.end() ? users : std::ranges::find_if_not(stack, is_of_python);
+}
+
+/// Whether the user's line is in one of torch.distributed's own functions, which wait for other ranks: a
+/// collective, init_process_group, new_group.
+bool is_in_distributed(const WorkerLook& look) {
+  return std::any_of(look.stack.begin(), users_frame(look.stack), [](const Frame& frame) {
+    return frame.file.ends_with("/torch/distributed/distributed_c10d.py") ||
+           frame.file.ends_with("/torch/distributed/rendezvous.py");
+  });
 }
 
 /// What is known of the job.
-struct Evidence {
+struct JobLooks {
   std::map<unsigned, const WorkerLook*> looks;  ///< of those that run, by rank
-  Ranks ended;
+  Ranks ended;                                  ///< that exited 0
+  Ranks victims;
 
   [[nodiscard]] Ranks running() const {
     const auto ranks = looks | std::views::keys;
@@ -48,16 +76,19 @@ struct Evidence {
   }
   /// Of the first of these that runs.
   [[nodiscard]] Place place(const Ranks& ranks) const {
-    for (const unsigned rank : ranks)
-      if (const auto found = looks.find(rank); found != looks.end()) return place_of(*found->second);
+    for (const unsigned rank : ranks) {
+      const auto found = looks.find(rank);
+      if (found == looks.end()) continue;
+      return place_of(*found->second);
+    }
     return {};
   }
 };
 
-Culprit hang_of(HangKind kind, const Evidence& evidence, const Ranks& ranks, const Ranks& waiting) {
+Culprit hang_of(HangKind kind, const JobLooks& job, const Ranks& ranks, const Ranks& waiting) {
   Culprit culprit{.cause = Cause::hang, .ranks = ranges_of(ranks), .victims = ranges_of(waiting)};
   if (ranks.size() == 1) culprit.rank = *ranks.begin();
-  culprit.hang = Hang{.kind = kind, .place = evidence.place(ranks), .waits_at = evidence.place(waiting)};
+  culprit.hang = Hang{.kind = kind, .place = job.place(ranks), .waits_at = job.place(waiting)};
   return culprit;
 }
 
@@ -76,27 +107,39 @@ struct Group {
   std::uint64_t size = 0;                             ///< 0: nobody has told all its members
   std::map<unsigned, const GroupProgress*> progress;  ///< by rank
   std::uint64_t next = 1;                             ///< the collective after the last that has ended
+  Ranks victims;                                      ///< members that have waited, and have ended
 
-  [[nodiscard]] bool has_entered(unsigned rank) const {
+  /// The collective in which a rank waits; nullopt if it is in none. NCCL lets a program enter further
+  /// ones, and who has sent its part of a broadcast may be further than the others.
+  [[nodiscard]] std::optional<std::uint64_t> waits_in(unsigned rank) const {
     const auto found = progress.find(rank);
-    return found != progress.end() && found->second->entered >= next;
+    if (found == progress.end()) return std::nullopt;
+    if (found->second->entered >= next) return next;
+    if (found->second->entered > found->second->ended) return found->second->ended + 1;
+    return std::nullopt;
   }
-  /// Whether it is in that very collective: NCCL lets a program enter further ones.
-  [[nodiscard]] bool is_in(unsigned rank) const {
+  [[nodiscard]] bool has_entered(unsigned rank, std::uint64_t number) const {
     const auto found = progress.find(rank);
-    return found != progress.end() && found->second->entered == next;
+    return victims.contains(rank) || (found != progress.end() && found->second->entered >= number);
+  }
+  /// Whether that very collective is the last that it has entered.
+  [[nodiscard]] bool is_in(unsigned rank, std::uint64_t number) const {
+    const auto found = progress.find(rank);
+    return found != progress.end() && found->second->entered == number;
   }
 };
 
-bool is_in(const std::vector<RankRange>& ranges, unsigned rank) {
-  return std::ranges::any_of(
-      ranges, [rank](const RankRange& range) { return range.first <= rank && rank <= range.last; });
+/// Adds those of the ranks that are in the ranges.
+void add_in(const std::vector<RankRange>& ranges, const Ranks& ranks, Ranks& to) {
+  for (const RankRange& range : ranges)
+    to.insert(ranks.lower_bound(range.first), ranks.upper_bound(range.last));
 }
 
 /// The groups by their names. A member may not tell of them: its Python does not answer, or it has ended.
-std::map<std::string, Group> groups_of(const Evidence& evidence) {
+std::map<std::string, Group> groups_of(const JobLooks& job) {
   std::map<std::string, Group> groups;
-  for (const auto& [rank, look] : evidence.looks) {
+  const Ranks running = job.running();
+  for (const auto& [rank, look] : job.looks) {
     for (const GroupProgress& progress : look->groups) {
       Group& group = groups[progress.name];
       group.description = progress.description.empty() ? progress.name : progress.description;
@@ -106,118 +149,176 @@ std::map<std::string, Group> groups_of(const Evidence& evidence) {
       if (progress.members.empty() || group.size != 0) continue;
       for (const RankRange& range : progress.members)
         group.size += range.last - range.first + std::uint64_t{1};
-      for (const unsigned other : evidence.looks | std::views::keys)
-        if (is_in(progress.members, other)) group.members.insert(other);
-      for (const unsigned other : evidence.ended)
-        if (is_in(progress.members, other)) group.members.insert(other);
+      add_in(progress.members, running, group.members);
+      add_in(progress.members, job.ended, group.members);
+      add_in(progress.members, job.victims, group.victims);
+      group.members.insert(group.victims.begin(), group.victims.end());
     }
   }
   return groups;
 }
 
-/// A group in which somebody waits, and who.
-struct Wait {
+/// A collective of a group in which somebody waits, and who.
+struct Waiters {
   const Group* group = nullptr;
+  std::uint64_t number = 0;
   Ranks waiting;
   Ranks missing;  ///< those that they wait for
 };
 
-std::vector<Wait> waits_of(const std::map<std::string, Group>& groups) {
-  std::vector<Wait> waits;
+Waiters waiters_in(const Group& group, std::uint64_t number, Ranks waiting) {
+  Waiters waiters{.group = &group, .number = number, .waiting = std::move(waiting), .missing = {}};
+  for (const unsigned rank : group.members)
+    if (!group.has_entered(rank, number)) waiters.missing.insert(rank);
+  return waiters;
+}
+
+/// Of each group its next collective, and the first of the earlier ones in which somebody still waits.
+std::vector<Waiters> waits_of(const std::map<std::string, Group>& groups) {
+  std::vector<Waiters> waits;
   for (const Group& group : groups | std::views::values) {
-    Wait wait{.group = &group, .waiting = {}, .missing = {}};
-    for (const unsigned rank : group.members)
-      (group.has_entered(rank) ? wait.waiting : wait.missing).insert(rank);
-    if (!wait.waiting.empty()) waits.push_back(std::move(wait));
+    Ranks in_next, in_earlier;
+    std::uint64_t first = group.next;
+    for (const unsigned rank : group.progress | std::views::keys) {
+      const auto number = group.waits_in(rank);
+      if (!number) continue;
+      (*number == group.next ? in_next : in_earlier).insert(rank);
+      first = std::min(first, *number);
+    }
+    if (!in_next.empty()) waits.push_back(waiters_in(group, group.next, std::move(in_next)));
+    if (!in_earlier.empty()) waits.push_back(waiters_in(group, first, std::move(in_earlier)));
   }
   return waits;
 }
 
-void set_collective(Hang& hang, const Group& group) {
-  hang.group = group.description;
-  hang.number = group.next;
-  for (const auto& [rank, progress] : group.progress)
-    if (group.is_in(rank) && hang.operation.empty()) hang.operation = progress->operation;
+/// All that wait, or waited in vain.
+Ranks waiting_in(const JobLooks& job, const std::vector<Waiters>& waits) {
+  Ranks all = job.victims;
+  for (const Waiters& wait : waits) all.insert(wait.waiting.begin(), wait.waiting.end());
+  return all;
+}
+
+/// Those for whom others wait.
+Ranks waited_for(const std::vector<Waiters>& waits) {
+  Ranks all;
+  for (const Waiters& wait : waits) all.insert(wait.missing.begin(), wait.missing.end());
+  return all;
+}
+
+/// Those of them that wait for nobody. They may be in a collective that all have entered.
+Ranks last_of_all(const std::vector<Waiters>& waits) {
+  Ranks wait_themselves;
+  for (const Waiters& wait : waits)
+    if (!wait.missing.empty()) wait_themselves.insert(wait.waiting.begin(), wait.waiting.end());
+  return without(waited_for(waits), wait_themselves);
+}
+
+std::string operation_of(const Waiters& wait) {
+  for (const auto& [rank, progress] : wait.group->progress)
+    if (wait.group->is_in(rank, wait.number) && !progress->operation.empty()) return progress->operation;
+  return "";
+}
+
+void set_collective(Hang& hang, const Waiters& wait) {
+  hang.group = wait.group->description;
+  hang.number = wait.number;
+  hang.operation = operation_of(wait);
 }
 
 /// What a rank has entered, by its recorder or else by its stack.
-std::string operation_of(const Group& group, unsigned rank, const Place& place) {
-  const std::string& told = group.progress.at(rank)->operation;
-  return group.is_in(rank) && !told.empty() ? told : place.call;
+std::string operation_of(const Waiters& wait, unsigned rank, const Place& place) {
+  const std::string& told = wait.group->progress.at(rank)->operation;
+  return wait.group->is_in(rank, wait.number) && !told.empty() ? told : place.call;
 }
 
 // ---- the rows ----
 
-using Row = std::optional<Culprit> (*)(const Evidence&, const std::vector<Wait>&);
+using HangRow = std::optional<Culprit> (*)(const JobLooks&, const std::vector<Waiters>&);
 
-std::optional<Culprit> stopped(const Evidence& evidence, const std::vector<Wait>& waits) {
+std::optional<Culprit> stopped(const JobLooks& job, const std::vector<Waiters>& waits) {
   Ranks ranks;
-  for (const auto& [rank, look] : evidence.looks)
-    if (std::string_view("TtD").find(look->state) != std::string_view::npos) ranks.insert(rank);
+  for (const auto& [rank, look] : job.looks)
+    if (is_stopped(look->state) || look->state == 'D') ranks.insert(rank);
   if (ranks.empty()) return std::nullopt;
-  Culprit culprit = hang_of(HangKind::stopped, evidence, ranks, without(evidence.running(), ranks));
-  for (const Wait& wait : waits)
-    if (culprit.hang->number == 0 && !wait.missing.empty()) set_collective(*culprit.hang, *wait.group);
+  const Ranks waiting = waiting_in(job, waits);
+  Culprit culprit =
+      hang_of(HangKind::stopped, job, ranks, without(waiting.empty() ? job.running() : waiting, ranks));
+  for (const Waiters& wait : waits)
+    if (culprit.hang->number == 0 && !wait.missing.empty()) set_collective(*culprit.hang, wait);
   return culprit;
 }
 
-std::optional<Culprit> missing(const Evidence& evidence, const std::vector<Wait>& waits) {
-  Ranks wait_themselves, waited_for;
-  for (const Wait& wait : waits) {
-    if (wait.missing.empty()) continue;
-    wait_themselves.insert(wait.waiting.begin(), wait.waiting.end());
-    waited_for.insert(wait.missing.begin(), wait.missing.end());
-  }
-  if (waited_for.empty()) return std::nullopt;
-  const Ranks to_blame = without(waited_for, wait_themselves);
-  if (to_blame.empty()) return hang_of(HangKind::order, evidence, {}, wait_themselves);
-  const bool have_ended = std::ranges::includes(evidence.ended, to_blame);
-  Culprit culprit =
-      hang_of(have_ended ? HangKind::ended : HangKind::missing, evidence, to_blame, wait_themselves);
+std::optional<Culprit> missing(const JobLooks& job, const std::vector<Waiters>& waits) {
+  const bool is_missing =
+      std::ranges::any_of(waits, [](const Waiters& wait) { return !wait.missing.empty(); });
+  if (!is_missing) return std::nullopt;
+  const Ranks waiting = waiting_in(job, waits), last = last_of_all(waits);
+  if (last.empty()) return hang_of(HangKind::order, job, {}, waited_for(waits));
+  Ranks to_blame = without(last, waiting);
+  if (to_blame.empty()) return std::nullopt;  // others wait for them, and they for a GPU or the network
+  Ranks over;
+  std::ranges::set_intersection(to_blame, job.ended, std::inserter(over, over.end()));
+  const bool have_ended = !over.empty();  // these never come
+  if (have_ended) to_blame = std::move(over);
+  Culprit culprit = hang_of(have_ended ? HangKind::ended : HangKind::missing, job, to_blame, waiting);
   const auto is_to_blame = [&](unsigned rank) { return to_blame.contains(rank); };
   const auto wait = std::ranges::find_if(
-      waits, [&](const Wait& one) { return std::ranges::any_of(one.missing, is_to_blame); });
-  set_collective(*culprit.hang, *wait->group);
-  culprit.hang->waits_at = evidence.place(wait->waiting);
+      waits, [&](const Waiters& one) { return std::ranges::any_of(one.missing, is_to_blame); });
+  set_collective(*culprit.hang, *wait);
+  culprit.hang->waits_at = job.place(wait->waiting);
   return culprit;
 }
 
-/// A collective that all members have entered.
-std::optional<Culprit> all_inside(const Evidence& evidence, const std::vector<Wait>& waits) {
-  const auto found = std::ranges::find_if(waits, [](const Wait& wait) { return wait.missing.empty(); });
-  if (found == waits.end()) return std::nullopt;
-  const Wait& wait = *found;
+/// A collective that all members have entered: of several the one for whose members others wait.
+std::optional<Culprit> all_inside(const JobLooks& job, const std::vector<Waiters>& waits) {
+  const Ranks last = last_of_all(waits);
+  const auto is_last = [&](unsigned rank) { return last.contains(rank); };
+  const Waiters* found = nullptr;
+  for (const Waiters& wait : waits)
+    if (wait.missing.empty() && (found == nullptr || std::ranges::any_of(wait.waiting, is_last)))
+      found = &wait;
+  if (found == nullptr) return std::nullopt;
+  const Waiters& wait = *found;
   const Group& group = *wait.group;
-  if (group.size > group.members.size()) {
-    Culprit culprit = hang_of(HangKind::elsewhere, evidence, {}, wait.waiting);
-    set_collective(*culprit.hang, group);
+  Ranks inside = wait.waiting;
+  inside.insert(group.victims.begin(), group.victims.end());
+  const auto of_all = [&](HangKind kind) {
+    Culprit culprit = hang_of(kind, job, {}, inside);
+    set_collective(*culprit.hang, wait);
     return culprit;
-  }
-  const bool are_in_it = std::ranges::all_of(wait.waiting, [&](unsigned rank) { return group.is_in(rank); });
-  std::map<std::pair<std::string, std::string>, Ranks> by_operation;  // and line
+  };
+  if (group.size > group.members.size()) return of_all(HangKind::elsewhere);
+  const auto is_in_it = [&](unsigned rank) {
+    return group.is_in(rank, wait.number) && is_in_distributed(*job.looks.at(rank));
+  };
+  const bool are_in_it = std::ranges::all_of(wait.waiting, is_in_it);  // and not further on
+  std::map<std::pair<std::string, std::string>, Ranks> by_operation;   // and line
   for (const unsigned rank : wait.waiting) {
-    const Place place = evidence.place({rank});
+    const Place place = job.place({rank});
     const std::string line = are_in_it ? fmt::format("{}:{}", place.line.file, place.line.line) : "";
-    by_operation[{operation_of(group, rank, place), line}].insert(rank);
+    by_operation[{operation_of(wait, rank, place), line}].insert(rank);
   }
-  if (by_operation.size() == 1) {
-    Culprit culprit = hang_of(HangKind::nobody_missing, evidence, {}, wait.waiting);
-    set_collective(*culprit.hang, group);
-    return culprit;
-  }
+  if (by_operation.size() == 1) return of_all(HangKind::nobody_missing);
   const auto size = [](const auto& entry) { return entry.second.size(); };
   const auto largest = std::ranges::max_element(by_operation, {}, size);
   const auto other = std::ranges::find_if(by_operation, [&](const auto& entry) { return entry != *largest; });
   const bool is_minority = std::ranges::count(by_operation, largest->second.size(), size) == 1;
   Culprit culprit =
-      hang_of(HangKind::mismatch, evidence,
-              is_minority ? without(wait.waiting, largest->second) : wait.waiting, largest->second);
-  set_collective(*culprit.hang, group);
+      is_minority ? hang_of(HangKind::mismatch, job, without(wait.waiting, largest->second), largest->second)
+                  : hang_of(HangKind::mismatch, job, {}, wait.waiting);
+  set_collective(*culprit.hang, wait);
   culprit.hang->operation = largest->first.first;
   culprit.hang->other_operation = other->first.first;
-  culprit.hang->place = evidence.place(other->second);
-  if (!is_minority) culprit.victims.clear();
+  culprit.hang->waits_at = job.place(largest->second);
+  culprit.hang->place = job.place(other->second);
   return culprit;
+}
+
+/// Nobody waits in a collective any more, and some have failed because they did.
+std::optional<Culprit> left_running(const JobLooks& job, const std::vector<Waiters>& waits) {
+  const Ranks running = job.running();
+  if (!waits.empty() || running.empty() || running.size() > job.victims.size()) return std::nullopt;
+  return hang_of(HangKind::missing, job, running, job.victims);
 }
 
 /// The functions in which torch waits for its store (torch/distributed/distributed_c10d.py, rendezvous.py).
@@ -230,27 +331,40 @@ bool waits_for_store(const WorkerLook& look) {
   });
 }
 
-std::optional<Culprit> store(const Evidence& evidence, const std::vector<Wait>& waits) {
-  const bool all_wait = std::ranges::all_of(evidence.looks | std::views::values,
+/// Some wait in torch.distributed for what has no number, or does not tell it, and others are elsewhere.
+std::optional<Culprit> not_there(const JobLooks& job, const std::vector<Waiters>& waits) {
+  Ranks inside, elsewhere;
+  for (const auto& [rank, look] : job.looks) (is_in_distributed(*look) ? inside : elsewhere).insert(rank);
+  if (!waits.empty() || inside.empty() || elsewhere.empty()) return std::nullopt;
+  return hang_of(HangKind::missing, job, elsewhere, inside);
+}
+
+std::optional<Culprit> store(const JobLooks& job, const std::vector<Waiters>& waits) {
+  const bool all_wait = std::ranges::all_of(job.looks | std::views::values,
                                             [](const WorkerLook* look) { return waits_for_store(*look); });
-  if (!waits.empty() || evidence.looks.size() < 2 || !all_wait) return std::nullopt;
-  return hang_of(HangKind::store, evidence, {}, evidence.running());
+  if (!waits.empty() || job.looks.size() < 2 || !all_wait) return std::nullopt;
+  return hang_of(HangKind::store, job, {}, job.running());
 }
 
 /// Without numbers the stacks decide.
-std::optional<Culprit> by_stacks(const Evidence& evidence, const std::vector<Wait>& /*waits*/) {
+std::optional<Culprit> by_stacks(const JobLooks& job, const std::vector<Waiters>& waits) {
   std::map<std::pair<std::string, std::string>, Ranks> by_place;
-  for (const auto& [rank, look] : evidence.looks) {
+  for (const auto& [rank, look] : job.looks) {
     const Place place = place_of(*look);
     if (!look->groups.empty() || place.line.file.empty()) return std::nullopt;
     by_place[{fmt::format("{}:{}", place.line.file, place.line.line), place.call}].insert(rank);
   }
-  if (by_place.size() < 2) return std::nullopt;
+  if (!waits.empty() || by_place.empty()) return std::nullopt;
+  const bool are_inside = std::ranges::all_of(
+      job.looks | std::views::values, [](const WorkerLook* look) { return is_in_distributed(*look); });
+  if (by_place.size() == 1)
+    return are_inside ? std::optional(hang_of(HangKind::nobody_missing, job, {}, job.running()))
+                      : std::nullopt;
   const Ranks& alike =
       std::ranges::max_element(by_place, {}, [](const auto& entry) { return entry.second.size(); })->second;
-  const Ranks others = without(evidence.running(), alike);
-  if (4 * others.size() <= evidence.looks.size()) return hang_of(HangKind::outlier, evidence, others, alike);
-  return hang_of(HangKind::undecided, evidence, {}, evidence.running());
+  const Ranks others = without(job.running(), alike);
+  if (4 * others.size() <= job.looks.size()) return hang_of(HangKind::outlier, job, others, alike);
+  return hang_of(HangKind::undecided, job, {}, job.running());
 }
 
 }  // namespace
@@ -263,28 +377,43 @@ Place place_of(const WorkerLook& look) {
               .holds_gil = look.holds_gil,
               .works = look.works,
               .below = look.below};
-  for (const Frame& frame : look.stack) {
-    if (!is_of_library(frame)) {
-      place.line = frame;
-      break;
-    }
-    if (!is_wrapper(frame)) place.call = frame.function;
+  const auto line = users_frame(look.stack);
+  if (line == look.stack.end()) {
+    if (!look.stack.empty()) place.line = look.stack.front();
+    return place;
   }
-  if (place.line.file.empty() && !look.stack.empty()) {
-    place.line = look.stack.front();
-    place.call.clear();
-  }
+  place.line = *line;
+  for (auto frame = look.stack.begin(); frame != line; ++frame)
+    if (!is_wrapper(*frame)) place.call = frame->function;
   return place;
 }
 
-std::optional<Culprit> find_hang(const Looks& looks, const std::vector<unsigned>& ended) {
-  Evidence evidence{.looks = {}, .ended = {ended.begin(), ended.end()}};
+std::vector<Frame> frames_of_traceback(std::string_view traceback) {
+  std::vector<Frame> frames;
+  while (!traceback.empty()) {
+    std::string_view line = trimmed(next_line(traceback));
+    if (line.starts_with("Traceback (most recent call last)")) frames.clear();
+    if (split_next(line, "File \"") != "" || line.empty()) continue;
+    Frame& frame = frames.emplace_back();
+    frame.file = split_next(line, "\", line ");
+    frame.line = take_number<unsigned>(line).value_or(0);
+    frame.function = text_after(line, ", in ");
+  }
+  std::ranges::reverse(frames);
+  return frames;
+}
+
+std::optional<Culprit> find_hang(const Looks& looks, const std::vector<unsigned>& ended,
+                                 const std::vector<unsigned>& victims) {
+  JobLooks job{
+      .looks = {}, .ended = {ended.begin(), ended.end()}, .victims = {victims.begin(), victims.end()}};
   for (const WorkerLook& look : looks)
-    if (!evidence.ended.contains(look.rank)) evidence.looks.try_emplace(look.rank, &look);
-  const auto groups = groups_of(evidence);
-  const std::vector<Wait> waits = waits_of(groups);
-  for (const Row row : {stopped, missing, all_inside, store, by_stacks})
-    if (auto culprit = row(evidence, waits)) return culprit;
+    if (!job.ended.contains(look.rank) && !job.victims.contains(look.rank))
+      job.looks.try_emplace(look.rank, &look);
+  const auto groups = groups_of(job);
+  const std::vector<Waiters> waits = waits_of(groups);
+  for (const HangRow row : {stopped, missing, all_inside, left_running, not_there, store, by_stacks})
+    if (auto culprit = row(job, waits)) return culprit;
   return std::nullopt;
 }
 
@@ -310,6 +439,27 @@ std::vector<StackGroup> group_stacks(const Looks& looks) {
   for (const Alike* alike : sorted)
     groups.push_back({.ranks = to_ranges(alike->ranks), .look = *alike->first});
   return groups;
+}
+
+std::vector<Wait> find_waits(const Looks& looks, const std::vector<unsigned>& ended) {
+  JobLooks job{.looks = {}, .ended = {ended.begin(), ended.end()}, .victims = {}};
+  for (const WorkerLook& look : looks) job.looks.try_emplace(look.rank, &look);
+  const auto groups = groups_of(job);
+  std::vector<Wait> waits;
+  for (const Waiters& wait : waits_of(groups))
+    waits.push_back({.ranks = ranges_of(wait.waiting),
+                     .for_ranks = ranges_of(wait.missing),
+                     .group = wait.group->description,
+                     .number = wait.number,
+                     .operation = operation_of(wait)});
+  return waits;
+}
+
+std::string in_words(const Wait& wait) {
+  const bool is_one = wait.ranks.size() == 1 && wait.ranks.front().first == wait.ranks.front().last;
+  return fmt::format("{} {}{}{}, number {} of {}", in_words(wait.ranks), is_one ? "waits" : "wait",
+                     wait.for_ranks.empty() ? "" : " for " + in_words(wait.for_ranks),
+                     wait.operation.empty() ? "" : " in " + wait.operation, wait.number, wait.group);
 }
 
 std::vector<std::string> in_lines(const std::vector<StackGroup>& groups, std::size_t most_lines) {

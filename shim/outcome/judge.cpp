@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <map>
 #include <ranges>
 #include <set>
 #include <utility>
@@ -103,6 +104,17 @@ Culprit blame(const Evidence& evidence, Cause cause, const std::vector<unsigned>
           .victims = to_ranges(victims_of(evidence))};
 }
 
+/// Adds where the victims waited, and for how long, as far as their exceptions say it.
+void add_waits(const Evidence& evidence, Culprit& culprit) {
+  for (const NodeEvidence* node : failed_nodes(evidence)) {
+    const std::optional<Hang>& known = node->failure->hang;
+    if (!known) continue;
+    if (!culprit.hang) culprit.hang = Hang{.kind = HangKind::ended, .place = {}, .waits_at = {}};
+    if (culprit.hang->waits_at.line.file.empty()) culprit.hang->waits_at = known->waits_at;
+    if (!culprit.hang->timeout) culprit.hang->timeout = known->timeout;
+  }
+}
+
 // ---- the rows ----
 
 using Row = std::optional<Culprit> (*)(const Evidence&);
@@ -158,6 +170,7 @@ std::optional<Culprit> exited_early(const Evidence& evidence) {
   Culprit culprit = blame(evidence, Cause::exited_early, ranks);
   culprit.after =
       static_cast<std::uint32_t>(duration_cast<milliseconds>(last_exit - evidence.launched).count());
+  add_waits(evidence, culprit);
   return culprit;
 }
 
@@ -173,42 +186,88 @@ std::optional<Culprit> silent_node(const Evidence& evidence) {
                  .host = first.host};
 }
 
-/// Whether it was seen to wait in a collective that others have not entered.
-bool waits(const WorkerEvidence& worker) {
-  return worker.look && std::ranges::any_of(worker.look->groups, [](const GroupProgress& group) {
-           return group.entered > group.ended;
-         });
-}
+bool has_timed_out(const NodeEvidence* node) { return node->failure->cause == Cause::timed_out; }
 
-/// The ranks without those that wait themselves, unless all do.
-std::vector<unsigned> without_waiting(const Evidence& evidence, std::vector<unsigned> ranks) {
-  std::vector<unsigned> rest = ranks;
-  std::erase_if(rest, [&](unsigned rank) { return waits(worker_of(evidence, rank)); });
-  return rest.empty() ? ranks : rest;
+/// Who hangs by the looks at all that run, and at those that their launchers killed meanwhile. nullopt if
+/// one that runs could not be looked at, or if the looks do not show it.
+std::optional<Culprit> seen_to_hang(const Evidence& evidence) {
+  std::vector<WorkerLook> looks;
+  const bool all_have_ended = ranks_with(evidence, runs).empty();
+  for (const NodeEvidence& node : evidence.nodes) {
+    for (const WorkerEvidence& worker : node.workers) {
+      const bool counts = runs(node, worker) || (all_have_ended && killed_by_launcher(node, worker));
+      if (counts && !worker.look) return std::nullopt;
+      if (worker.look && (runs(node, worker) || killed_by_launcher(node, worker)))
+        looks.push_back(*worker.look);
+    }
+  }
+  const auto succeeded = ranks_with(
+      evidence, [](const NodeEvidence&, const WorkerEvidence& worker) { return worker.code == 0; });
+  auto found = find_hang(looks, succeeded, victims_of(evidence));
+  if (!found || found->hang->kind == HangKind::undecided || found->hang->kind == HangKind::elsewhere)
+    return std::nullopt;
+  const NodeEvidence& node =
+      found->ranks.empty() ? evidence.nodes.front() : node_with(evidence, found->ranks.front().first);
+  found->node = rank_of(evidence, node);
+  found->host = node.host;
+  if (!found->ranks.empty()) found->code = worker_of(evidence, found->ranks.front().first).code.value_or(0);
+  add_waits(evidence, *found);
+  return found;
 }
 
 std::optional<Culprit> still_running(const Evidence& evidence) {
-  const auto timed_out = [](const NodeEvidence* node) { return node->failure->cause == Cause::timed_out; };
-  if (std::ranges::none_of(failed_nodes(evidence), timed_out)) return std::nullopt;
+  if (std::ranges::none_of(failed_nodes(evidence), has_timed_out)) return std::nullopt;
+  if (auto found = seen_to_hang(evidence)) return found;
   std::vector<unsigned> ranks = ranks_with(evidence, runs);
   const bool still = !ranks.empty();
   if (!still) {
     // A launcher may have killed others that waited, too, before they timed out.
     ranks = ranks_with(evidence, killed_by_launcher);
-    if (std::ranges::any_of(ranks, [&](unsigned rank) { return worker_of(evidence, rank).look.has_value(); }))
-      ranks = without_waiting(evidence, std::move(ranks));
     if (ranks.size() != 1) return std::nullopt;
-  } else {
-    ranks = without_waiting(evidence, std::move(ranks));
   }
   if (ranks.size() > victims_of(evidence).size()) return std::nullopt;
   Culprit culprit = blame(evidence, Cause::hang, ranks);
   if (!still) culprit.code = exit_code::signal_base + SIGTERM;
-  if (const auto& look = worker_of(evidence, ranks.front()).look; look && !look->stack.empty()) {
-    const bool is_stopped = look->state == 'T' || look->state == 't' || look->state == 'D';
-    culprit.hang = Hang{.kind = is_stopped ? HangKind::stopped : HangKind::missing, .place = place_of(*look)};
-  }
   return culprit;
+}
+
+/// All nodes have failed, and the tracebacks of their first failures end in different collectives.
+std::optional<Culprit> in_different_collectives(const Evidence& evidence) {
+  const auto failed = failed_nodes(evidence);
+  if (std::ranges::none_of(failed, has_timed_out) || !ranks_with(evidence, runs).empty()) return std::nullopt;
+  std::map<std::string, std::vector<const NodeEvidence*>> by_call;
+  for (const NodeEvidence& node : evidence.nodes) {
+    if (!node.failure || !node.failure->hang || !node.failure->rank) return std::nullopt;
+    const std::string& call = node.failure->hang->waits_at.call;
+    if (call.empty()) return std::nullopt;
+    by_call[call].push_back(&node);
+  }
+  if (by_call.size() != 2) return std::nullopt;
+  const auto less = [](const auto& one, const auto& other) {
+    return one.second.size() < other.second.size();
+  };
+  const auto& [first, second] = std::pair(*by_call.begin(), *by_call.rbegin());
+  const auto& [call, few] = less(second, first) ? second : first;
+  const auto& [most_call, most] = less(second, first) ? first : second;
+  std::vector<unsigned> ranks, others;
+  for (const NodeEvidence* node : few) ranks.push_back(*node->failure->rank);
+  for (const NodeEvidence* node : most) others.push_back(*node->failure->rank);
+  const bool is_minority = few.size() < most.size();
+  if (!is_minority) others.insert(others.end(), ranks.begin(), ranks.end());
+  const NodeEvidence& node = is_minority ? *few.front() : evidence.nodes.front();
+  return Culprit{.rank = is_minority && ranks.size() == 1 ? std::optional(ranks.front()) : std::nullopt,
+                 .cause = Cause::hang,
+                 .code = node.failure->code,
+                 .node = rank_of(evidence, node),
+                 .host = node.host,
+                 .ranks = is_minority ? to_ranges(ranks) : std::vector<RankRange>(),
+                 .victims = to_ranges(others),
+                 .hang = Hang{.kind = HangKind::mismatch,
+                              .place = few.front()->failure->hang->waits_at,
+                              .waits_at = most.front()->failure->hang->waits_at,
+                              .operation = most_call,
+                              .other_operation = call,
+                              .timeout = most.front()->failure->hang->timeout}};
 }
 
 std::optional<Culprit> first_victim(const Evidence& evidence) {
@@ -221,8 +280,9 @@ std::optional<Culprit> first_victim(const Evidence& evidence) {
   return (own == failed.end() ? failed.front() : *own)->failure;
 }
 
-constexpr std::array<Row, 8> rows = {own_failure,  asleep,      cut_off,       lost_node,
-                                     exited_early, silent_node, still_running, first_victim};
+constexpr std::array<Row, 9> rows = {own_failure,  asleep,      cut_off,       lost_node,
+                                     exited_early, silent_node, still_running, in_different_collectives,
+                                     first_victim};
 
 }  // namespace
 

@@ -47,8 +47,11 @@ struct Evidence {
 /// - lost node: a node's connection is gone. The first such node.
 /// - exited early: ranks exited 0 before the first victim failed. These ranks.
 /// - silent node: nodes do not answer, and no more of them than have failed. The first such node.
-/// - still running: ranks still run, or one ran until its launcher killed it; no more than have failed, and
-///   a victim timed out. These ranks, but without those that wait for others themselves.
+/// - still running: ranks still run, or one ran until its launcher killed it, and a victim timed out. Where
+///   all that run could be looked at, who hangs by outcome/hang.h; else these ranks, if no more of them than
+///   have failed.
+/// - in different collectives: all nodes have failed, one timed out, and their tracebacks end in two
+///   collectives. The ranks in the rarer one; if none is rarer, nobody.
 /// - first victim: anything else. The first victim, but rather one whose peer is on its own node.
 ///
 /// Pure. nullopt if nobody failed and no node is lost.

@@ -40,7 +40,10 @@ struct Story {
   Story& end(unsigned rank, int second, int code) {
     for (NodeEvidence& node : evidence.nodes)
       for (WorkerEvidence& worker : node.workers)
-        if (worker.rank == rank) worker = {rank, code, at(second)};
+        if (worker.rank == rank) {
+          worker.code = code;
+          worker.ended = at(second);
+        }
     return *this;
   }
   Story& lose(unsigned node, int second = 5) {
@@ -51,6 +54,30 @@ struct Story {
   Story& silence(unsigned node) {
     evidence.nodes[node].is_silent = true;
     evidence.nodes[node].workers.clear();
+    return *this;
+  }
+  /// Its worker runs and is seen, in a group of `world` ranks.
+  Story& see(unsigned rank, unsigned world, std::uint64_t entered, std::uint64_t ended, unsigned line) {
+    for (NodeEvidence& node : evidence.nodes)
+      for (WorkerEvidence& worker : node.workers)
+        if (worker.rank == rank)
+          worker.look = {.rank = rank,
+                         .state = 'S',
+                         .stack = {{"/app/train.py", line, "<module>"}},
+                         .groups = {{.name = "0",
+                                     .description = "default_pg",
+                                     .members = {{0, world - 1}},
+                                     .entered = entered,
+                                     .ended = ended,
+                                     .operation = "all_reduce"}}};
+    return *this;
+  }
+  /// Its failure's traceback says where it waited.
+  Story& wait_in(unsigned node, const std::string& call, unsigned line) {
+    Hang hang;
+    hang.waits_at = {.line = {"/app/train.py", line, "<module>"}, .call = call};
+    hang.timeout = 1'800'000;
+    evidence.nodes[node].failure->hang = hang;
     return *this;
   }
   Story& sleep(int second) {
@@ -182,6 +209,84 @@ TEST_CASE("the culprit is named, never a victim") {
   CHECK(culprit.cause == row.cause);
   CHECK(culprit.rank == row.rank);
   CHECK((culprit.ranks.empty() ? culprit.text : what_happened(culprit)) == row.text);
+}
+
+TEST_CASE("where the workers were looked at, their lines of code are told") {
+  struct SeenRow {
+    std::string name;
+    Story story;
+    std::string words;
+  };
+  const auto row = GENERATE(values<SeenRow>({
+      {"a rank that sleeps",
+       Story(3)
+           .fail(0, 60, Cause::timed_out)
+           .fail(2, 61, Cause::peer_lost)
+           .wait_in(0, "all_reduce", 37)
+           .see(1, 3, 20, 20, 26),
+       "node 1 (host-1) hung: rank 1 is in train.py:26; ranks 0 and 2 waited in all_reduce (train.py:37) "
+       "until their timeout of 30 min"},
+      {"most ranks still wait, and the numbers show who is missing",
+       Story(4)
+           .fail(3, 60, Cause::timed_out)
+           .see(0, 4, 21, 20, 37)
+           .see(1, 4, 21, 20, 37)
+           .see(2, 4, 20, 20, 26),
+       "node 2 (host-2) hung: rank 2 is in train.py:26; ranks 0-1 and 3 waited in all_reduce (train.py:37) "
+       "until their timeout"},
+      {"most ranks still wait, and nobody is missing",
+       Story(3).fail(2, 60, Cause::timed_out).see(0, 3, 21, 20, 37).see(1, 3, 21, 20, 37),
+       "the job hung: ranks 0-2 waited in all_reduce (train.py:37) (number 21 of default_pg), and no rank is "
+       "missing: a GPU or the network stands still"},
+      {"one that runs could not be looked at",
+       Story(4).fail(0, 60, Cause::timed_out).fail(3, 60, Cause::timed_out).see(1, 4, 20, 20, 26),
+       "node 1 (host-1) hung: ranks 1-2 are still running; ranks 0 and 3 timed out waiting for them"},
+      {"one that its launcher has killed since",
+       Story(2)
+           .add_worker(0, 2)
+           .fail(0, 60, Cause::timed_out)
+           .fail(1, 60, Cause::timed_out)
+           .see(2, 3, 20, 20, 26)
+           .end(2, 61, terminated),
+       "node 0 (host-0) hung: rank 2 was in train.py:26; ranks 0-1 waited until their timeout"},
+      {"a rank that exited 0 early",
+       Story(3)
+           .end(1, 312, 0)
+           .fail(0, 313, Cause::peer_lost)
+           .fail(2, 314, Cause::peer_lost)
+           .wait_in(0, "all_reduce", 38),
+       "node 1 (host-1) ended early: rank 1 exited 0 after 5 min 12 s while ranks 0 and 2 still waited for "
+       "it "
+       "in all_reduce (train.py:38): its loop was shorter than theirs"},
+      {"all have failed in two collectives",
+       Story(3)
+           .fail(0, 60, Cause::timed_out)
+           .fail(1, 60, Cause::timed_out)
+           .fail(2, 60, Cause::peer_lost)
+           .wait_in(0, "all_reduce", 38)
+           .wait_in(1, "broadcast", 37)
+           .wait_in(2, "all_reduce", 38),
+       "node 1 (host-1) hung: the ranks' collectives do not match: rank 1 was in broadcast (train.py:37), "
+       "and "
+       "ranks 0 and 2 in all_reduce (train.py:38)"},
+      {"two have failed in two collectives",
+       Story(2)
+           .fail(0, 60, Cause::timed_out)
+           .fail(1, 60, Cause::timed_out)
+           .wait_in(0, "all_reduce", 38)
+           .wait_in(1, "broadcast", 37),
+       "the job hung: the ranks' collectives do not match: ranks 0-1 were in all_reduce (train.py:38) and in "
+       "broadcast (train.py:37)"},
+      {"all have failed in the same collective",
+       Story(2)
+           .fail(0, 60, Cause::timed_out)
+           .fail(1, 61, Cause::peer_lost)
+           .wait_in(0, "all_reduce", 38)
+           .wait_in(1, "all_reduce", 38),
+       "node 0 (host-0) timed out waiting for its peers: rank 0 exited with code 1"},
+  }));
+  INFO(row.name);
+  CHECK(in_words(row.story.judge()) == row.words);
 }
 
 TEST_CASE("several ranks that hang are named together") {

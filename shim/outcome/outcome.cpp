@@ -28,16 +28,21 @@ bool is_one(const std::vector<RankRange>& ranges) {
   return ranges.size() == 1 && ranges.front().first == ranges.front().last;
 }
 
-/// The words for one rank, or for several.
+/// In the order of the enum.
 constexpr auto kind_names =
     std::to_array<std::string_view>({"missing", "ended", "stopped", "mismatch", "order", "nobody_missing",
                                      "elsewhere", "store", "outlier", "undecided"});
 
+/// The words for one rank, or for several.
 struct NumberWords {
-  std::string_view is, was, it, loop;
+  std::string_view is, was, it, its, loop, waits, has;
 };
-constexpr NumberWords one_rank = {"is", "was", "it", "its loop was"};
-constexpr NumberWords several_ranks = {"are", "were", "them", "their loops were"};
+constexpr NumberWords one_rank = {"is", "was", "it", "its", "its loop was", "waits", "has"};
+constexpr NumberWords several_ranks = {"are", "were", "them", "their", "their loops were", "wait", "have"};
+
+const NumberWords& words_for(const std::vector<RankRange>& ranks) {
+  return is_one(ranks) ? one_rank : several_ranks;
+}
 
 /// Who failed, as the subject of a clause; empty if only the text says it.
 std::string who_failed(const Culprit& culprit) {
@@ -50,7 +55,7 @@ std::string who_failed(const Culprit& culprit) {
 
 /// Without a look: one that its launcher killed was running until then.
 std::string still_runs(const Culprit& culprit) {
-  const NumberWords& words = is_one(culprit.ranks) ? one_rank : several_ranks;
+  const NumberWords& words = words_for(culprit.ranks);
   return fmt::format("{} {} still running; {} timed out waiting for {}", in_words(culprit.ranks),
                      culprit.code == 0 ? words.is : words.was, in_words(culprit.victims), words.it);
 }
@@ -71,12 +76,12 @@ std::string line_in_words(const Frame& frame) {
   return in_function ? fmt::format("{} ({})", frame.function, file_and_line(frame)) : file_and_line(frame);
 }
 
-/// "all_reduce (train.py:37)": the operation, or the call, and the line from which it was called; empty if
-/// nothing is known.
+/// " in all_reduce (train.py:37)": the operation, or the call, and the line from which it was called; empty
+/// if nothing is known.
 std::string collective_in_words(const std::string& operation, const Place& place) {
   const std::string& what = operation.empty() ? place.call : operation;
-  if (what.empty()) return line_in_words(place.line);
-  return place.line.file.empty() ? what : fmt::format("{} ({})", what, file_and_line(place.line));
+  if (what.empty()) return place.line.file.empty() ? "" : " in " + line_in_words(place.line);
+  return " in " + (place.line.file.empty() ? what : fmt::format("{} ({})", what, file_and_line(place.line)));
 }
 
 /// " (number 21 of default_pg)"; empty if it is not known.
@@ -84,64 +89,70 @@ std::string number_in_words(const Hang& hang) {
   return hang.number == 0 ? "" : fmt::format(" (number {} of {})", hang.number, hang.group);
 }
 
-/// "ranks 0 and 2 waited 15 min for it in all_reduce (train.py:37)".
-std::string wait_in_words(const Culprit& culprit, const Hang& hang) {
-  const NumberWords& words = is_one(culprit.ranks) ? one_rank : several_ranks;
-  const std::string where = collective_in_words(hang.operation, hang.waits_at);
-  const std::string how =
-      hang.stalled ? "waited " + time_in_words(*hang.stalled) + " for" : "timed out waiting for";
-  return fmt::format("{} {} {}{}{}", in_words(culprit.victims), how, words.it, where.empty() ? "" : " in ",
-                     where);
+/// How long those that wait have done so: " for 15 min", " until their timeout of 30 min".
+std::string wait_in_words(const Hang& hang, std::string_view their) {
+  if (hang.stalled) return " for " + time_in_words(*hang.stalled);
+  const std::string time = hang.timeout ? " of " + time_in_words(*hang.timeout) : "";
+  return fmt::format(" until {} timeout{}", their, time);
 }
 
-/// "all 16 ranks wait in …" and the like, where nobody is to blame.
+/// "; ranks 0 and 2 waited in all_reduce (train.py:37) until their timeout of 30 min"; empty if nobody did.
+std::string victims_in_words(const Culprit& culprit, const Hang& hang) {
+  if (culprit.victims.empty()) return "";
+  return fmt::format("; {} waited{}{}", in_words(culprit.victims),
+                     collective_in_words(hang.operation, hang.waits_at),
+                     wait_in_words(hang, words_for(culprit.victims).its));
+}
+
+/// "rank 1 is in broadcast (train.py:36), and ranks 0 and 2 in all_reduce (train.py:37)".
+std::string both_in_words(const Culprit& culprit, const Hang& hang) {
+  const NumberWords& words = words_for(culprit.ranks);
+  const auto is = culprit.code == 0 ? words.is : words.was;
+  const std::string other = collective_in_words(hang.other_operation, hang.place);
+  const std::string most = collective_in_words(hang.operation, hang.waits_at);
+  if (culprit.ranks.empty()) return fmt::format("{} {}{} and{}", in_words(culprit.victims), is, other, most);
+  return fmt::format("{} {}{}, and {}{}", in_words(culprit.ranks), is, other, in_words(culprit.victims),
+                     most);
+}
+
+/// What all ranks do where none of them is to blame, and why it does not go on: "wait in …".
 std::string all_in_words(const Culprit& culprit, const Hang& hang) {
-  const std::string ranks = in_words(culprit.victims);
   const std::string where = collective_in_words(hang.operation, hang.waits_at);
-  const std::string time = hang.stalled ? " for " + time_in_words(*hang.stalled) : "";
   switch (hang.kind) {
     case HangKind::order:
-      return fmt::format(
-          "{} have waited{} for each other in a circle: they enter the collectives of their process groups "
-          "in "
-          "different orders; the first of them is in {}",
-          ranks, time, where);
+      return "for each other in a circle, so the order of their collectives differs";
     case HangKind::nobody_missing:
-      return fmt::format(
-          "{} have waited{} in {}{}, and no rank is missing: a GPU or the network stands still", ranks, time,
-          where, number_in_words(hang));
+      return fmt::format("{}{}, and no rank is missing: a GPU or the network stands still",
+                         where.empty() ? "for each other" : where.substr(1), number_in_words(hang));
     case HangKind::elsewhere:
-      return fmt::format(
-          "{} have waited{} in {}{} for ranks on other nodes, which only linked nodes can see (--link)",
-          ranks, time, where, number_in_words(hang));
+      return fmt::format("{}{} for ranks that this node cannot see", where.empty() ? "" : where.substr(1),
+                         number_in_words(hang));
     case HangKind::store:
-      return fmt::format("{} have waited{} in {}, in no collective: torch's store on node 0 does not answer",
-                         ranks, time, where);
+      return fmt::format("{}, in no collective: torch's store on {} does not answer",
+                         where.empty() ? "for it" : where.substr(1), node_name(culprit.node, culprit.host));
     default:
-      return fmt::format("no collective of {} has ended{}, and their stacks do not show who is to blame",
-                         ranks, time);
+      return "in different places, which do not show who is to blame";
   }
 }
 
 std::string hang_in_words(const Culprit& culprit, const Hang& hang) {
-  const NumberWords& words = is_one(culprit.ranks) ? one_rank : several_ranks;
+  const NumberWords& words = words_for(culprit.ranks);
   const std::string ranks = in_words(culprit.ranks);
-  const std::string is = std::string(culprit.code == 0 ? words.is : words.was);
+  const auto is = culprit.code == 0 ? words.is : words.was;
   switch (hang.kind) {
     case HangKind::missing:
     case HangKind::stopped:
     case HangKind::outlier:
-      return fmt::format("{} {} {}; {}", ranks, is, in_words(hang.place), wait_in_words(culprit, hang));
+      return fmt::format("{} {} {}{}", ranks, is, in_words(hang.place), victims_in_words(culprit, hang));
     case HangKind::ended:
-      return fmt::format("{} exited 0 while {}: {} shorter than theirs", ranks, wait_in_words(culprit, hang),
-                         words.loop);
+      return fmt::format("{} exited 0 before the others: {} shorter than theirs{}", ranks, words.loop,
+                         victims_in_words(culprit, hang));
     case HangKind::mismatch:
-      return fmt::format("the ranks' collectives do not match{}: {} {} in {}{}{}", number_in_words(hang),
-                         ranks, is, collective_in_words(hang.other_operation, hang.place),
-                         culprit.victims.empty() ? " and " : ", and " + in_words(culprit.victims) + " in ",
-                         collective_in_words(hang.operation, hang.waits_at));
+      return fmt::format("the ranks' collectives do not match{}: {}", number_in_words(hang),
+                         both_in_words(culprit, hang));
     default:
-      return all_in_words(culprit, hang);
+      const std::string time = hang.stalled ? fmt::format(" for {}", time_in_words(*hang.stalled)) : "";
+      return fmt::format("{} waited{} {}", in_words(culprit.victims), time, all_in_words(culprit, hang));
   }
 }
 
@@ -226,25 +237,29 @@ std::string end_in_words(int code, const std::optional<int>& signal) {
 std::string in_words(const Place& place) {
   std::vector<std::string> parts;
   const std::string line = line_in_words(place.line);
-  const bool is_stopped = place.state == 'T' || place.state == 't';
-  if (is_stopped) parts.emplace_back("stopped by a signal or a debugger");
+  const bool stopped = is_stopped(place.state);
+  if (stopped) parts.emplace_back("stopped by a signal or a debugger");
+  if (place.state == 'D') parts.emplace_back("in state D");
   if (!line.empty())
     parts.push_back("in " + line + (place.call.empty() ? "" : ", which called " + place.call));
-  if (place.holds_gil && !is_stopped && !line.empty()) parts.emplace_back("in a C call that holds the GIL");
-  if (!place.kernel.empty() && !is_stopped) parts.push_back("in the kernel's " + place.kernel);
+  if (place.holds_gil && !stopped && !line.empty()) parts.emplace_back("in a C call that holds the GIL");
+  if (!place.kernel.empty() && !stopped) parts.push_back("in the kernel's " + place.kernel);
   if (!place.below.empty()) parts.push_back("above " + place.below);
-  if (place.works == true) parts.emplace_back("and works");
-  return parts.empty() ? "still running" : joined(parts);
+  if (parts.empty()) parts.emplace_back("still running");
+  return joined(parts) + (place.works == true ? " and works" : "");
 }
 
 std::string what_happened(const Culprit& culprit) {
-  const NumberWords& words = is_one(culprit.ranks) ? one_rank : several_ranks;
+  const NumberWords& words = words_for(culprit.ranks);
   if (culprit.cause == Cause::hang)
     return culprit.hang ? hang_in_words(culprit, *culprit.hang) : still_runs(culprit);
-  if (culprit.cause == Cause::exited_early)
-    return fmt::format("{} exited 0 after {} while {} still waited for {}: {} shorter than theirs",
+  if (culprit.cause == Cause::exited_early) {
+    const Hang hang = culprit.hang.value_or(Hang());
+    return fmt::format("{} exited 0 after {} while {} still waited for {}{}: {} shorter than theirs",
                        in_words(culprit.ranks), time_in_words(culprit.after.value_or(0)),
-                       in_words(culprit.victims), words.it, words.loop);
+                       in_words(culprit.victims), words.it,
+                       collective_in_words(hang.operation, hang.waits_at), words.loop);
+  }
   if (culprit.cause == Cause::stop_requested) return culprit.signal ? signal_name(*culprit.signal) : "";
   const std::string who = who_failed(culprit);
   if (who.empty()) return culprit.text;
@@ -258,6 +273,29 @@ std::string in_words(const Culprit& culprit) {
   if (culprit.cause == Cause::stop_requested && culprit.signal)
     return fmt::format("{} was stopped ({})", node_name(culprit.node, culprit.host), what_happened(culprit));
   return fmt::format("{} {}{}", node_name(culprit.node, culprit.host), verb(culprit), what_happened(culprit));
+}
+
+std::string present_hang_in_words(const Culprit& culprit) {
+  const Hang hang = culprit.hang.value_or(Hang());
+  const NumberWords& words = words_for(culprit.ranks);
+  const std::string waiting =
+      fmt::format("{} {}", in_words(culprit.victims), words_for(culprit.victims).waits);
+  const std::string node = culprit.host.empty() ? "" : " on " + node_name(culprit.node, culprit.host);
+  const std::string for_whom =
+      fmt::format("{}{} for {}{}", waiting, collective_in_words(hang.operation, hang.waits_at),
+                  in_words(culprit.ranks), node);
+  switch (hang.kind) {
+    case HangKind::missing:
+    case HangKind::stopped:
+    case HangKind::outlier:
+      return fmt::format("{}, which {} {}", for_whom, words.is, in_words(hang.place));
+    case HangKind::ended:
+      return fmt::format("{}, which {} exited 0", for_whom, words.has);
+    case HangKind::mismatch:
+      return hang_in_words(culprit, hang);
+    default:
+      return fmt::format("{} {}", waiting, all_in_words(culprit, hang));
+  }
 }
 
 }  // namespace rankshim::outcome

@@ -95,6 +95,9 @@ std::string_view name(HangKind kind);
 /// The kind with that name; nullopt if there is none.
 std::optional<HangKind> hang_kind_named(std::string_view name);
 
+/// Whether a process in that state of proc(5) is stopped.
+constexpr bool is_stopped(char state) { return state == 'T' || state == 't'; }
+
 /// What ranks do, as far as one line can say it.
 struct Place {
   Frame line;              ///< the innermost of the user's own code; without a file if it is not known
@@ -111,14 +114,14 @@ struct Place {
 /// What is known of a hang besides the ranks.
 struct Hang {
   HangKind kind = HangKind::undecided;
-  Place place;                  ///< of the first of those to blame
-  Place waits_at;               ///< of the first that waits
-  std::string group;            ///< the process group in which they wait; empty if it is not known
-  std::uint64_t number = 0;     ///< of the collective in that group; 0: unknown
-  std::string operation;        ///< in which they wait: "all_reduce"; empty if it is not known
-  std::string other_operation;  ///< of mismatch: in which those to blame are
-  std::optional<std::uint32_t>
-      stalled;  ///< for how long no collective has ended, in ms; nullopt: a timeout shows it
+  Place place;                           ///< of the first of those to blame
+  Place waits_at;                        ///< of the first that waits
+  std::string group;                     ///< the process group in which they wait; empty if it is not known
+  std::uint64_t number = 0;              ///< of the collective in that group; 0: unknown
+  std::string operation;                 ///< in which they wait: "all_reduce"; empty if it is not known
+  std::string other_operation;           ///< of mismatch: in which those to blame are
+  std::optional<std::uint32_t> stalled;  ///< no collective has ended for that long, in ms; nullopt: …
+  std::optional<std::uint32_t> timeout;  ///< … their own timeout shows it, of that many ms if it is known
 };
 
 /// Who is to blame, and how it ended; also any failure before it is known whether that is the culprit. A node
@@ -137,7 +140,8 @@ struct Culprit {
   std::vector<RankRange> ranks;        ///< of hang and exited_early: the workers to blame
   std::vector<RankRange> victims;      ///< and those that waited for them
   std::optional<std::uint32_t> after;  ///< how long it had run, in ms; nullopt if unknown
-  std::optional<Hang> hang;            ///< of a hang at which somebody has looked
+  std::optional<Hang> hang;  ///< of a hang at which somebody has looked; of exited_early and of a victim
+                             ///< where the victims waited, if that is known
 };
 
 /// Whether all ranks hang, and none of them is to blame.
@@ -153,6 +157,10 @@ std::string end_in_words(int code, const std::optional<int>& signal);
 
 /// "in load_batch (train.py:16), which called __next__, above python3 (pid 81): S, hrtimer_nanosleep".
 std::string in_words(const Place& place);
+
+/// A hang while the job still runs, with the node if its host is known: "ranks 1 and 2 wait in barrier
+/// (train.py:41) for rank 0 on node 0 (job-node-0), which is in validate (train.py:20) and works".
+std::string present_hang_in_words(const Culprit& culprit);
 
 /// What happened, without the node: "rank 17 was killed by SIGKILL: out of memory", "rank 1 is still running;
 /// ranks 0 and 2 timed out waiting for it".

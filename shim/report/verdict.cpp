@@ -10,6 +10,7 @@
 #include "base/fault.h"
 #include "base/text.h"
 #include "launchers/torchrun/error_file.h"
+#include "outcome/hang.h"
 #include "outcome/judge.h"
 #include "report/wording.h"
 #include "settings/settings.h"
@@ -92,10 +93,31 @@ std::string peer_address(const RootCause& root) {
   return printable(host.empty() ? peer : host);
 }
 
+/// The number of milliseconds that an exception says its process group waited: gloo's "Timed out waiting
+/// 1800000ms for recv operation", NCCL's "Timeout(ms)=600000".
+std::optional<std::uint32_t> timeout_in(std::string_view exception) {
+  for (const std::string_view words : {"Timed out waiting ", "Timeout(ms)="})
+    if (const std::size_t at = exception.find(words); at != exception.npos)
+      return first_number<std::uint32_t>(exception.substr(at + words.size()));
+  return std::nullopt;
+}
+
+/// Where a victim waited, by its traceback.
+std::optional<outcome::Hang> wait_of(const RootCause& root) {
+  if (root.error == nullptr) return std::nullopt;
+  const auto stack = outcome::frames_of_traceback(root.error->traceback);
+  if (stack.empty()) return std::nullopt;
+  outcome::Hang hang;
+  hang.waits_at = outcome::place_of({.stack = stack});
+  hang.timeout = timeout_in(root.error->message);
+  return hang;
+}
+
 void set_cause(RootCause& root, Cause cause, const Details& details) {
   Culprit& culprit = root.culprit;
   culprit.cause = cause;
   culprit.peer = is_victim(cause) ? peer_address(root) : "";
+  culprit.hang = is_victim(cause) ? wait_of(root) : std::nullopt;
   culprit.frame = cause == Cause::exception ? last_frame(root.error->traceback) : "";
   culprit.text = wording::why(root, details);
 }

@@ -162,13 +162,8 @@ std::string why(const RootCause& root, const Details& details) {
 
 std::string notice(const outcome::Culprit& culprit) {
   const auto stalled = std::chrono::milliseconds(culprit.hang->stalled.value_or(0));
-  return fmt::format("no collective has ended for {}: {}{}", hours_and_minutes(stalled), waits(culprit),
-                     reference(error_code_of(culprit)));
-}
-
-std::string waits(const outcome::Culprit& culprit) {
-  const bool is_named = !outcome::is_of_all(culprit) && !culprit.host.empty();
-  return (is_named ? outcome::node_name(culprit.node, culprit.host) + ": " : "") + what_happened(culprit);
+  return fmt::format("no collective has ended for {}: {}{}", hours_and_minutes(stalled),
+                     present_hang_in_words(culprit), reference(error_code_of(culprit)));
 }
 
 std::string goes_on(std::chrono::milliseconds stalled) {

@@ -30,11 +30,9 @@ std::string hook_end(const supervise::ExitRecord& hook, std::chrono::millisecond
 /// "2 of 3 leftover processes had to be killed"; empty if there were none.
 std::string leftovers(const supervise::ExitRecord& ending);
 
-/// "no collective has ended for 5 min: node 0 (job-node-0): rank 0 is in validate (train.py:20), and works; …
-/// [R42]", of a job that goes on.
+/// "no collective has ended for 5 min: ranks 1 and 2 wait in barrier (train.py:41) for rank 0 on node 0
+/// (job-node-0), which is in validate (train.py:20) and works [R42]", of a job that goes on.
 std::string notice(const outcome::Culprit& culprit);
-/// The same of a job that may only be slow: "node 1 (job-node-1): rank 1 is in load_batch (train.py:16); …".
-std::string waits(const outcome::Culprit& culprit);
 /// "the collectives go on after 7 min 12 s".
 std::string goes_on(std::chrono::milliseconds stalled);
 

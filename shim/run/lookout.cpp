@@ -12,7 +12,6 @@
 #include "base/text.h"
 #include "loop/loop.h"
 #include "outcome/hang.h"
-#include "report/wording.h"
 #include "supervise/exit_record.h"
 
 namespace rankshim {
@@ -130,7 +129,7 @@ json::Object describe(const JobSight& sight,
   object.flag("failed", false).number("ranks", static_cast<std::int64_t>(sight.looks.size()));
   std::vector<std::string> lines;
   if (const auto culprit = outcome::find_hang(sight.looks, sight.succeeded)) {
-    lines.push_back(wording::waits(located(*culprit)));
+    lines.push_back(outcome::present_hang_in_words(located(*culprit)));
     object.text("hang", lines.front());
   }
   for (const std::string& line : outcome::in_lines(outcome::group_stacks(sight.looks), most_lines))

@@ -316,7 +316,7 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
   const HangWatch::Job to_watch =
       job_to_watch(run, job, whole, lookout, [&](const outcome::Culprit& culprit) {
         hang = culprit;
-        log::error("{}; this node is stopped", wording::waits(culprit));
+        log::error("{}; this node is stopped", present_hang_in_words(culprit));
         launcher->give({.kind = supervise::Order::Kind::stop});
       });
   std::unique_ptr<HangWatch> hang_watch;  // of linked nodes, node 0 watches for all
