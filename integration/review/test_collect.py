@@ -241,3 +241,39 @@ def test_a_clock_error_that_is_no_time_is_64(capsys, two_failures, error):
         collect.main([f"--clock-error={error}", *two_failures])
     assert end.value.code == 64
     assert f"'{error}' is not a number of seconds from 0 to 86400" in capsys.readouterr().err
+
+
+HANG = {
+    "kind": "missing", "seconds": 2.5, "missing": "1", "waiting": "0,2-3", "place": {}, "waits_at": {},
+    "groups": [{"ranks": "1", "pid": 7, "state": "S", "stack": [{"file": "/app/train.py", "line": 16, "function": "load\u202e"}]},
+               {"ranks": "0,2-3", "pid": 8, "state": "S", "stack": []}],
+    "waits": [{"ranks": "0,2-3", "for": "1", "group": "default_pg", "number": 21, "operation": "all_reduce"}],
+}
+STACKS = ["rank 1", "    load\N{REPLACEMENT CHARACTER} (/app/train.py:16)", "ranks 0,2-3", "    its stack could not be read",
+          "ranks 0,2-3 for rank 1: all_reduce, number 21 of default_pg"]
+
+
+def test_of_a_job_that_hung_the_stacks_of_all_ranks_follow(capsys, two_failures):
+    code, lines = collected(capsys, changed(two_failures[1], hang=HANG))
+    assert code == 3
+    start = lines.index("Where the ranks were when the job hung:")
+    assert lines[start + 1:start + 1 + len(STACKS)] == STACKS
+
+
+def test_a_trace_shows_how_long_a_job_hung(capsys, two_failures):
+    path = changed(two_failures[1], hang=HANG)
+    assert trace.main([path]) == 0
+    events = json.loads(capsys.readouterr().out)["traceEvents"]
+    hang = next(event for event in events if event["name"] == "hang: rank 1 missing, ranks 0,2-3 waited")
+    assert hang["ph"] == "X" and hang["dur"] > 0
+    assert hang["args"] == {"missing": "1", "waiting": "0,2-3", "stacks": "\n".join(STACKS)}
+    assert trace.main([path, "--html"]) == 0
+    page = capsys.readouterr().out
+    assert "Where the ranks were when the job hung" in page and "/app/train.py:16" in page
+
+
+@pytest.mark.parametrize("wrong", ["x", {}, {**HANG, "seconds": -1}, {**HANG, "groups": [{"ranks": 1}]}, {**HANG, "waits": 1}],
+                         ids=["a text", "empty", "seconds", "groups", "waits"])
+def test_a_hang_of_another_form_is_an_error(capsys, two_failures, wrong):
+    assert collect.main([changed(two_failures[1], hang=wrong)]) == 65
+    assert "hang" in capsys.readouterr().err

@@ -151,6 +151,9 @@ def _text(job: Job) -> str:
         what = "was stopped" if report.outcome == "stopped" else "failed"
         lines.append(f"{report.name} {what} {_when(job, report)}, with exit code {report.exit_code}: {report.verdict}")
     lines += [f"{report.name} succeeded: {report.verdict}" for report in job.well]
+    hang = next((report.hang for report in job.reports if report.hang and report.hang.stacks), None)
+    if hang:
+        lines += ["Where the ranks were when the job hung:", *hang.lines]
     return "\n".join([*lines, *_notes(job)])
 
 

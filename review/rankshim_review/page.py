@@ -53,6 +53,10 @@ def html(timeline: Timeline, failed: Sequence[Report], note: str) -> str:
     if failed and first.cause and first.cause.traceback:
         _add(body, "h2", text="The traceback of the first failure")
         _add(body, "pre", text="\n".join(first.cause.traceback))
+    hang = next((report.hang for report in reports if report.hang and report.hang.stacks), None)
+    if hang:
+        _add(body, "h2", text="Where the ranks were when the job hung")
+        _add(body, "pre", text="\n".join(hang.lines))
     if len(reports) > 1:
         _add(body, "h2", text="What each node reports")
         table = _add(body, "table")

@@ -86,6 +86,39 @@ class Cause:
 
 
 @dataclass(frozen=True)
+class Stack:
+    """Ranks of a hang that were at one place."""
+
+    ranks: str  #: "0,2-15"
+    frames: tuple[str, ...]  #: "all_reduce (/app/train.py:37)", the innermost call first; empty: it could not be read
+
+
+@dataclass(frozen=True)
+class Hang:
+    """How the job hung. `stacks` and `waits` are in node 0's report only."""
+
+    kind: str
+    lasted: int  #: 0: not known
+    missing: str
+    waiting: str
+    stacks: tuple[Stack, ...]
+    waits: tuple[str, ...]  #: "0,2 for 1: all_reduce, number 21 of default_pg"
+
+    @property
+    def name(self) -> str:
+        missing = f"{_ranks(self.missing)} missing" if self.missing else self.kind.replace("_", " ")
+        return f"hang: {missing}" + (f", {_ranks(self.waiting)} waited" if self.waiting else "")
+
+    @property
+    def lines(self) -> list[str]:
+        """All stacks, then who waited for whom."""
+        lines = []
+        for stack in self.stacks:
+            lines += [_ranks(stack.ranks), *(f"    {frame}" for frame in stack.frames or ("its stack could not be read",))]
+        return [*lines, *self.waits]
+
+
+@dataclass(frozen=True)
 class WorkerEnd:
     """What node 0 of linked nodes knows of another node's worker."""
 
@@ -128,6 +161,7 @@ class Report:
     attempt: int
     past_attempts: tuple[PastAttempt, ...]
     cause: Cause | None
+    hang: Hang | None
     nodes: tuple[KnownNode, ...]
 
     @property
@@ -345,7 +379,29 @@ def _report(path: str, top: _Object) -> Report:
         attempt=top.count("attempt", 0),
         past_attempts=attempts,
         cause=_cause(top.object("root_cause"), ended) if top.value.get("root_cause") is not None else None,
+        hang=_hang(top.object("hang")) if "hang" in top.value else None,
         nodes=tuple(_known_node(node, ended) for node in top.objects("nodes")),
+    )
+
+
+def _ranks(ranks: str) -> str:
+    return f"rank {ranks}" if ranks.isdecimal() else f"ranks {ranks}"
+
+
+def _hang(hang: _Object) -> Hang:
+    seconds = hang.take("seconds", "a number of seconds",
+                        lambda value: type(value) in (int, float) and 0 <= value <= MOST, 0)
+    return Hang(
+        kind=hang.text("kind"),
+        lasted=round(seconds * SECOND),
+        missing=hang.text("missing", ""),
+        waiting=hang.text("waiting", ""),
+        stacks=tuple(Stack(group.text("ranks"),
+                           tuple(f"{frame.text('function')} ({frame.text('file')}:{frame.count('line')})"
+                                 for frame in group.objects("stack"))) for group in hang.objects("groups")),
+        waits=tuple(f"{_ranks(wait.text('ranks'))} for {_ranks(wait.text('for')) if wait.text('for') else 'nobody'}: "
+                    f"{wait.text('operation')}, number {wait.count('number', most=2**64)} of {wait.text('group')}"
+                    for wait in hang.objects("waits")),
     )
 
 

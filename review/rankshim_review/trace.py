@@ -14,7 +14,19 @@ from typing import Any
 
 from . import page
 from .clocks import align
-from .reports import NOT_A_REPORT, KnownNode, Parser, Report, Worker, clock_time, in_order, read_all, report_of_node_0
+from .reports import (
+    NOT_A_REPORT,
+    SECOND,
+    Hang,
+    KnownNode,
+    Parser,
+    Report,
+    Worker,
+    clock_time,
+    in_order,
+    read_all,
+    report_of_node_0,
+)
 
 CLOCK_ERROR = 0.1  # of clocks that cannot be aligned; collect's default
 WAITS = ("wait", "meet", "finish")
@@ -104,6 +116,8 @@ def _lane(report: Report, offset: dict[str, float]) -> Lane:
     if run and not report.workers:
         until = report.failed_at if report.outcome == "failed" else run.end
         rows.append(Row("command", "", cause is not None and cause.who == "program", [Bar("command", "run", run.begin, until)]))
+    if report.hang:
+        rows.append(Row("collectives", "", False, [_hang(report, report.hang)]))
     if report.past_attempts:
         rows.append(Row("attempts", "", False, _attempts(report)))
     last = {worker.local_rank: worker for worker in report.workers}
@@ -113,6 +127,14 @@ def _lane(report: Report, offset: dict[str, float]) -> Lane:
         restarts = 0 if report.past_attempts else report.restarts  # each attempt has its own launcher
         rows.append(Row(worker.name, worker.how, is_cause, [_worker(worker, begin, restarts)]))
     return Lane(report, rows)
+
+
+def _hang(report: Report, hang: Hang) -> Bar:
+    """While no collective ended; a moment if the report does not say how long that was."""
+    begin = report.launched_at or report.started
+    end = max(report.failed_at, begin + 1)
+    arguments = {"missing": hang.missing, "waiting": hang.waiting, "stacks": "\n".join(hang.lines)}
+    return Bar(hang.name, "wait", max(begin, end - max(hang.lasted, SECOND)), end, arguments)
 
 
 def _attempts(report: Report) -> list[Bar]:

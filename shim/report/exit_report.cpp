@@ -5,11 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 #include "base/fault.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "outcome/hang.h"
 #include "report/files.h"
 #include "report/wording.h"
 #include "supervise/signals.h"
@@ -99,7 +101,22 @@ json::Object root_json(const ExitReport& report, const RootCause& root) {
   return object;
 }
 
-/// Who is to blame, where that is more than what failed on this node.
+std::vector<json::Object> frames_json(const std::vector<outcome::Frame>& frames) {
+  std::vector<json::Object> list;
+  for (const outcome::Frame& frame : frames)
+    list.emplace_back().text("file", frame.file).number("line", frame.line).text("function", frame.function);
+  return list;
+}
+
+/// "0,2-15".
+std::string list_of(const std::vector<outcome::RankRange>& ranges) {
+  return joined(ranges | std::views::transform([](const outcome::RankRange& range) {
+                  const std::string first = std::to_string(range.first);
+                  return range.first == range.last ? first : first + "-" + std::to_string(range.last);
+                }),
+                ",");
+}
+
 json::Object place_json(const outcome::Place& place) {
   json::Object object;
   if (!place.line.file.empty())
@@ -107,27 +124,56 @@ json::Object place_json(const outcome::Place& place) {
         .number("line", place.line.line)
         .text("function", place.line.function);
   if (!place.call.empty()) object.text("call", place.call);
-  object.text("state", std::string(1, place.state));
+  if (place.state != '?') object.text("state", std::string(1, place.state));
   if (!place.kernel.empty()) object.text("kernel", place.kernel);
   if (place.works) object.flag("works", *place.works);
   if (!place.below.empty()) object.text("below", place.below);
   return object;
 }
 
-json::Object hang_json(const outcome::Culprit& culprit, const outcome::Hang& hang) {
+/// The looks at all workers, where this node knows them.
+std::vector<outcome::WorkerLook> looks_of(const ExitReport& report) {
+  std::vector<outcome::WorkerLook> looks;
+  for (const link::Node& node : report.nodes) looks.insert(looks.end(), node.looks.begin(), node.looks.end());
+  if (report.nodes.empty())
+    for (const outcome::WorkerLook& look : report.details->looks | std::views::values) looks.push_back(look);
+  return looks;
+}
+
+/// How the job hangs: what all nodes know, and where this one has the looks, all stacks and who waits for
+/// whom.
+json::Object hang_json(const outcome::Culprit& culprit, const std::vector<outcome::WorkerLook>& looks) {
+  const outcome::Hang& hang = *culprit.hang;
   json::Object object;
   object.text("kind", outcome::name(hang.kind));
-  if (hang.stalled) object.number("seconds", *hang.stalled / 1000);
-  if (!culprit.ranks.empty()) object.text("ranks", outcome::in_words(culprit.ranks));
-  if (!culprit.victims.empty()) object.text("waiting", outcome::in_words(culprit.victims));
-  if (hang.number != 0)
-    object.text("group", hang.group).number("number", static_cast<std::int64_t>(hang.number));
+  if (const auto waited = hang.stalled ? hang.stalled : hang.timeout)
+    object.seconds("seconds", milliseconds(*waited));
+  object.text("missing", list_of(culprit.ranks)).text("waiting", list_of(culprit.victims));
+  if (!hang.group.empty()) object.text("group", hang.group);
+  if (hang.number != 0) object.number("number", static_cast<std::int64_t>(hang.number));
   if (!hang.operation.empty()) object.text("operation", hang.operation);
   if (!hang.other_operation.empty()) object.text("other_operation", hang.other_operation);
   object.object("place", place_json(hang.place)).object("waits_at", place_json(hang.waits_at));
-  return object;
+  if (looks.empty()) return object;
+  constexpr std::size_t most_stacks = 100;
+  std::vector<json::Object> groups, waits;
+  for (const outcome::StackGroup& group : outcome::group_stacks(looks) | std::views::take(most_stacks))
+    groups.emplace_back()
+        .text("ranks", list_of(group.ranks))
+        .number("pid", group.look.pid)
+        .text("state", std::string(1, group.look.state))
+        .objects("stack", frames_json(group.look.stack));
+  for (const outcome::Wait& wait : outcome::find_waits(looks) | std::views::take(most_stacks))
+    waits.emplace_back()
+        .text("ranks", list_of(wait.ranks))
+        .text("for", list_of(wait.for_ranks))
+        .text("group", wait.group)
+        .number("number", static_cast<std::int64_t>(wait.number))
+        .text("operation", wait.operation);
+  return object.objects("groups", groups).objects("waits", waits);
 }
 
+/// Who is to blame, where that is more than what failed on this node.
 json::Object culprit_json(const outcome::Culprit& culprit) {
   json::Object object;
   object.text("who", "node").text("host", culprit.host).number("node_rank", culprit.node);
@@ -135,7 +181,6 @@ json::Object culprit_json(const outcome::Culprit& culprit) {
   const bool has_exited = culprit.cause != outcome::Cause::stop_requested && !is_found(culprit.cause);
   if (has_exited) object.number("exit_code", culprit.code);
   object.text("reason", what_happened(culprit));
-  if (culprit.hang) object.object("hang", hang_json(culprit, *culprit.hang));
   return object;
 }
 
@@ -264,6 +309,8 @@ std::string as_json(const ExitReport& report) {
   else if (verdict.culprit)
     cause = culprit_json(*verdict.culprit).str();
   object.raw("root_cause", cause);
+  if (verdict.culprit && is_found(verdict.culprit->cause) && verdict.culprit->hang)
+    object.object("hang", hang_json(*verdict.culprit, looks_of(report)));
   const auto& first = report.past_attempts.empty() ? report.phases : report.past_attempts.front().phases;
   if (!first.empty()) object.text("started", moment(first.front().begin));
   object.text("ended", moment(report.end));

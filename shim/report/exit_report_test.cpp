@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "node/fake_node_for_test.h"
+#include "outcome/hang.h"
 #include "report/files.h"
 
 using namespace rankshim;
@@ -197,4 +198,43 @@ TEST_CASE("an error file of torch's is understood in its old and its new form", 
   CHECK(launchers::read_error_file(node, "/c").message.empty());
   CHECK(launchers::read_error_file(node, "/d").message == "E: \xF0\x9F\x9A\x80 \uFFFD");
   CHECK(launchers::read_error_file(node, "/missing").message.empty());
+}
+
+TEST_CASE("the report of a hang has its places, all stacks, and who waits for whom", "[report]") {
+  const auto look = [](unsigned rank, unsigned entered) {
+    return outcome::WorkerLook{.rank = rank,
+                               .pid = 70 + rank,
+                               .state = 'S',
+                               .stack = {{"/app/train.py", entered == 21 ? 37U : 26U, "step"}},
+                               .groups = {{.name = "0",
+                                           .description = "default_pg",
+                                           .members = {{0, 2}},
+                                           .entered = entered,
+                                           .ended = 20,
+                                           .operation = "all_reduce"}}};
+  };
+  Details details;
+  details.looks = {{0, look(0, 21)}, {1, look(1, 20)}, {2, look(2, 21)}};
+  Verdict verdict{.code = 124, .cause = outcome::Cause::hang};
+  verdict.culprit = outcome::find_hang({look(0, 21), look(1, 20), look(2, 21)});
+  REQUIRE(verdict.culprit);
+  verdict.culprit->hang->stalled = 300'000;
+  const ExitReport report{.verdict = &verdict, .exit_code = 124, .details = &details, .host = "pod-0"};
+  const std::string json = as_json(report);
+  const auto field = [&](std::string_view path) { return json::field(json, path).value_or(""); };
+  CHECK(field("hang.kind") == "missing");
+  CHECK(std::stod(field("hang.seconds")) == 300);
+  CHECK(field("hang.missing") == "1");
+  CHECK(field("hang.waiting") == "0,2");
+  CHECK(field("hang.group") == "default_pg");
+  CHECK(field("hang.number") == "21");
+  CHECK(field("hang.place.line") == "26");
+  CHECK(field("hang.waits_at.file") == "/app/train.py");
+  CHECK(field("hang.waits_at.line") == "37");
+  CHECK(field("hang.groups.*.ranks") == "1,0,2");
+  CHECK(field("hang.groups.0.pid") == "71");
+  CHECK(field("hang.groups.0.stack.0.line") == "26");
+  CHECK(field("hang.waits.0.ranks") == "0,2");
+  CHECK(field("hang.waits.0.for") == "1");
+  CHECK(field("hang.waits.0.operation") == "all_reduce");
 }
