@@ -15,7 +15,7 @@ using std::chrono::steady_clock;
 
 namespace {
 
-constexpr milliseconds patience{500};
+constexpr milliseconds wait_for_answers{500};
 constexpr milliseconds shortest_to_compare{1000};  // below that a few switches are no work
 
 }  // namespace
@@ -50,7 +50,7 @@ awaitable<std::vector<WorkerLook>> Looker::look(std::vector<WorkerToSee> workers
     pids.push_back(worker.pid);
   }
   known_ = std::move(now_known);
-  const auto answers = co_await ask_progress(io_, folder_, pids, full, patience);
+  const auto answers = co_await ask_progress(io_, folder_, pids, full, wait_for_answers);
   for (WorkerLook& look : looks) {
     const auto pid = static_cast<pid_t>(look.pid);
     const auto answer = answers.find(pid);
