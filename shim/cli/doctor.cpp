@@ -49,14 +49,14 @@ struct State {
   std::string text;
 };
 
-State check_shm(const Surroundings& surroundings, const Accelerators& devices) {
+State check_shm(const ContainerState& container, const Accelerators& devices) {
   constexpr std::string_view fix =
       "mount an emptyDir of medium Memory there (Kubernetes), or start with --shm-size=8g (docker, podman)";
-  if (!surroundings.shm)
+  if (!container.shm)
     return {problem, fmt::format("is not mounted: DataLoader workers and NCCL need it; {}", fix)};
-  const std::string size = fmt::format("has {} in all", mebibytes(*surroundings.shm));
-  if (*surroundings.shm > default_shm) return {ok, size};
-  const bool collective = surroundings.workers > 1 && devices.has_value();
+  const std::string size = fmt::format("has {} in all", mebibytes(*container.shm));
+  if (*container.shm > default_shm) return {ok, size};
+  const bool collective = container.workers > 1 && devices.has_value();
   return {collective ? problem : warning,
           fmt::format("{}: {}; {}", size,
                       collective ? "too little for NCCL among the accelerators of this node"
@@ -120,43 +120,43 @@ State check_memory(const Node& node, unsigned workers) {
                       shown, counted(std::to_string(workers), "worker"), mebibytes(needed))};
 }
 
-State check_temporary(const Surroundings& surroundings) {
-  const std::string& folder = surroundings.temporary;
-  if (surroundings.temporary_is_writable) return {ok, "can be written to " + folder};
+State check_temporary(const ContainerState& container) {
+  const std::string& folder = container.temporary;
+  if (container.temporary_is_writable) return {ok, "can be written to " + folder};
   return {problem,
           fmt::format("cannot be written to {}, and torchrun needs them: mount an emptyDir there, or set "
                       "TMPDIR",
                       folder)};
 }
 
-State check_own_name(const Surroundings& surroundings, const Node& node) {
+State check_own_name(const ContainerState& container, const Node& node) {
   const std::string host = node.host_name();
-  const std::vector<std::string>& addresses = surroundings.own_name.addresses;
+  const std::vector<std::string>& addresses = container.own_name.addresses;
   if (addresses.empty())
-    return {surroundings.several_nodes ? problem : warning,
+    return {container.several_nodes ? problem : warning,
             fmt::format("{} has no address, and gloo looks its own address up by it: add it to /etc/hosts, "
                         "or set GLOO_SOCKET_IFNAME to the interface of this node",
                         host)};
   const std::string shown = fmt::format("{} is {}", host, addresses.front());
-  if (!surroundings.several_nodes || !std::ranges::all_of(addresses, is_loopback)) return {ok, shown};
+  if (!container.several_nodes || !std::ranges::all_of(addresses, is_loopback)) return {ok, shown};
   return {warning,
           shown +
               ", which no other node can reach, and gloo would give it to them: set GLOO_SOCKET_IFNAME to "
               "the interface of this node"};
 }
 
-State check_master(const Surroundings& surroundings) {
-  const auto& [addresses, why] = surroundings.masters_name;
+State check_master(const ContainerState& container) {
+  const auto& [addresses, why] = container.masters_name;
   if (addresses.empty()) return {problem, why};
-  return {ok, fmt::format("{} is {}", surroundings.master, joined(addresses))};
+  return {ok, fmt::format("{} is {}", container.master, joined(addresses))};
 }
 
-State check_clock(const Surroundings& surroundings) {
-  if (surroundings.now < earliest_date)
+State check_clock(const ContainerState& container) {
+  if (container.now < earliest_date)
     return {problem,
             "is wrong: it shows a time before 2026, and certificates would be refused; set the clock of this "
             "machine"};
-  if (surroundings.clock_is_synchronised) return {ok, "is synchronised"};
+  if (container.clock_is_synchronised) return {ok, "is synchronised"};
   return {warning,
           "is not synchronised, as the kernel knows: the logs of several nodes may be out of order; run an "
           "NTP client on this machine"};
@@ -209,16 +209,16 @@ State check_no_accelerators(const Python& python, const Environment& environment
   return {ok, "none are visible; workers run on the CPU"};
 }
 
-State check_accelerators(const Surroundings& surroundings, const DeviceCount& devices) {
+State check_accelerators(const ContainerState& container, const DeviceCount& devices) {
   const std::string seen = fmt::format("{} visible ({})", devices.count, devices.what);
-  if (devices.count < surroundings.workers)
+  if (devices.count < container.workers)
     return {problem,
             fmt::format("{}, fewer than the {} workers of this node: request as many accelerators, or set "
                         "--nproc-per-node (RANKSHIM_NPROC_PER_NODE)",
-                        seen, surroundings.workers)};
-  if (surroundings.holders.empty()) return {ok, seen + "; no other process in sight holds them"};
+                        seen, container.workers)};
+  if (container.holders.empty()) return {ok, seen + "; no other process in sight holds them"};
   return {warning, fmt::format("{}; held open by other processes: {}; their memory may be taken", seen,
-                               joined(surroundings.holders))};
+                               joined(container.holders))};
 }
 
 /// Checks whether tools such as py-spy and gdb can inspect a worker.
@@ -249,28 +249,28 @@ State check_signals(std::string_view status) {
 
 }  // namespace
 
-std::vector<Finding> diagnose(const Surroundings& surroundings, const Node& node) {
+std::vector<Finding> diagnose(const ContainerState& container, const Node& node) {
   const Accelerators devices = node.accelerators();
-  const Python& python = surroundings.python;
-  const Severity missing = surroundings.needs_torch ? problem : warning;
+  const Python& python = container.python;
+  const Severity missing = container.needs_torch ? problem : warning;
   const std::string status = node.file("/proc/self/status").value_or("");
-  std::vector<Finding> findings = surroundings.job;
+  std::vector<Finding> findings = container.job;
   const auto add = [&](const char* subject, State state) {
     findings.push_back({state.severity, subject, std::move(state.text)});
   };
-  add("own name", check_own_name(surroundings, node));
-  if (!surroundings.master.empty()) add("master's name", check_master(surroundings));
+  add("own name", check_own_name(container, node));
+  if (!container.master.empty()) add("master's name", check_master(container));
   add("python", check_python(python, missing));
   if (!python.version.empty()) add("torch", check_torch(python, missing, devices));
-  add("accelerators", devices ? check_accelerators(surroundings, *devices)
-                              : check_no_accelerators(python, node.environment()));
-  add("/dev/shm", check_shm(surroundings, devices));
-  add("memory", check_memory(node, surroundings.workers));
+  add("accelerators",
+      devices ? check_accelerators(container, *devices) : check_no_accelerators(python, node.environment()));
+  add("/dev/shm", check_shm(container, devices));
+  add("memory", check_memory(node, container.workers));
   add("locked memory", check_locked_memory(node));
   add("open files", check_open_files(node));
-  add("processes", check_processes(node, surroundings.workers));
-  add("temporary files", check_temporary(surroundings));
-  add("clock", check_clock(surroundings));
+  add("processes", check_processes(node, container.workers));
+  add("temporary files", check_temporary(container));
+  add("clock", check_clock(container));
   add("ptrace", check_ptrace(node, status));
   add("signals", check_signals(status));
   return findings;
@@ -358,9 +358,9 @@ Python ask_python(const Node& node, const Settings& settings) {
 }
 
 /// Adds the job, as far as it can be resolved.
-void resolve(Surroundings& surroundings, const Invocation& invocation, const Node& node) {
+void resolve(ContainerState& container, const Invocation& invocation, const Node& node) {
   const auto add = [&](Severity severity, std::string text) {
-    surroundings.job.push_back({severity, "job", std::move(text)});
+    container.job.push_back({severity, "job", std::move(text)});
   };
   const auto resolved = resolve_job(invocation.settings, invocation.arguments, node);
   if (const auto* faults = std::get_if<Faults>(&resolved)) {
@@ -379,11 +379,11 @@ void resolve(Surroundings& surroundings, const Invocation& invocation, const Nod
   for (const auto* warnings : {&topology.warnings, &choice.warnings})
     for (const std::string& warning : *warnings) add(Severity::warning, warning);
   if (!choice.missing.empty()) add(Severity::problem, choice.missing);
-  surroundings.workers = std::max(1U, topology.workers());
-  surroundings.several_nodes = !topology.is_alone();
+  container.workers = std::max(1U, topology.workers());
+  container.several_nodes = !topology.is_alone();
   if (master != nullptr && !topology.hosts_master().value_or(false) && !is_literal(master->host))
-    surroundings.master = master->host;
-  surroundings.needs_torch = invocation.arguments.empty() || !choice.python.empty();
+    container.master = master->host;
+  container.needs_torch = invocation.arguments.empty() || !choice.python.empty();
 }
 
 /// Whether a file there takes what rankshim writes: on a full disk it can be made, and stays empty.
@@ -397,31 +397,30 @@ bool takes_files(const std::string& folder) {
 }
 
 /// Collects everything. Each look-up takes at most 5 s.
-Surroundings look_around(const Invocation& invocation, const Node& node) {
-  Surroundings surroundings;
-  resolve(surroundings, invocation, node);
+ContainerState look_around(const Invocation& invocation, const Node& node) {
+  ContainerState container;
+  resolve(container, invocation, node);
   struct statvfs shm{};
   if (statvfs("/dev/shm", &shm) == 0 && shm.f_blocks != 0)
-    surroundings.shm = static_cast<std::uint64_t>(shm.f_blocks) * shm.f_frsize;
-  surroundings.temporary = node.environment().get("TMPDIR").value_or("/tmp");
-  surroundings.temporary_is_writable = takes_files(surroundings.temporary);
-  surroundings.own_name = wait::look_up(node.host_name(), look_up_time);
-  if (!surroundings.master.empty())
-    surroundings.masters_name = wait::look_up(surroundings.master, look_up_time);
+    container.shm = static_cast<std::uint64_t>(shm.f_blocks) * shm.f_frsize;
+  container.temporary = node.environment().get("TMPDIR").value_or("/tmp");
+  container.temporary_is_writable = takes_files(container.temporary);
+  container.own_name = wait::look_up(node.host_name(), look_up_time);
+  if (!container.master.empty()) container.masters_name = wait::look_up(container.master, look_up_time);
   struct timex clock{};
   const int state = adjtimex(&clock);  // modes 0: it only reads
-  surroundings.clock_is_synchronised = state < 0 || (clock.status & STA_UNSYNC) == 0;
-  surroundings.now = time(nullptr);
-  surroundings.python = ask_python(node, invocation.settings);
+  container.clock_is_synchronised = state < 0 || (clock.status & STA_UNSYNC) == 0;
+  container.now = time(nullptr);
+  container.python = ask_python(node, invocation.settings);
   const std::string report(invocation.settings.text(Option::report));
   const std::string folder = report.substr(0, report.rfind('/') + 1);
   if (!report.empty() && !report.starts_with("/dev/") && !takes_files(folder.empty() ? "." : folder))
-    surroundings.job.push_back(
+    container.job.push_back(
         {Severity::problem, "report",
          fmt::format("{} cannot be written: its folder is missing, full or closed to this user; correct {}",
                      report, invocation.settings[Option::report]->detail)});
-  surroundings.holders = holders_of_accelerators(false);
-  return surroundings;
+  container.holders = holders_of_accelerators(false);
+  return container;
 }
 
 }  // namespace

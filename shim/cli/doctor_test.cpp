@@ -8,10 +8,10 @@
 namespace rankshim::doctor {
 namespace {
 
-/// A node and surroundings at which nothing is wrong; a test spoils one thing.
+/// A node and container at which nothing is wrong; a test spoils one thing.
 struct Case {
   FakeNode node;
-  Surroundings surroundings;
+  ContainerState container;
 
   explicit Case(std::vector<std::string> variables = {}) : node(std::move(variables)) {
     node.files = {{"/proc/self/limits",
@@ -25,16 +25,16 @@ struct Case {
                   {"/sys/fs/cgroup/memory.max", "17179869184\n"},
                   {"/sys/fs/cgroup/pids.max", "4096\n"},
                   {"/sys/fs/cgroup/pids.current", "9\n"}};
-    surroundings.shm = std::uint64_t{8} << 30U;
-    surroundings.temporary = "/tmp";
-    surroundings.own_name.addresses = {"10.0.0.7"};
-    surroundings.now = 1800000000;
-    surroundings.python = {"/usr/bin/python3", {}, "3.11.7", true, "2.13.0", false};
-    surroundings.workers = 2;
+    container.shm = std::uint64_t{8} << 30U;
+    container.temporary = "/tmp";
+    container.own_name.addresses = {"10.0.0.7"};
+    container.now = 1800000000;
+    container.python = {"/usr/bin/python3", {}, "3.11.7", true, "2.13.0", false};
+    container.workers = 2;
   }
 
   [[nodiscard]] Finding about(std::string_view subject) const {
-    const auto findings = diagnose(surroundings, node);
+    const auto findings = diagnose(container, node);
     const auto found = std::ranges::find(findings, subject, &Finding::subject);
     REQUIRE(found != findings.end());
     return *found;
@@ -47,12 +47,12 @@ void limit(Case& it, std::string_view name, std::string_view value) {
 
 TEST_CASE("where nothing is wrong every line of the doctor is ok") {
   Case it;
-  it.surroundings.several_nodes = true;
-  it.surroundings.master = "job-master-0";
-  it.surroundings.masters_name.addresses = {"10.0.0.1"};
+  it.container.several_nodes = true;
+  it.container.master = "job-master-0";
+  it.container.masters_name.addresses = {"10.0.0.1"};
   it.node.devices = DeviceCount{2, "/dev/nvidia[0-9]*"};
-  it.surroundings.python.for_accelerators = true;
-  for (const Finding& finding : diagnose(it.surroundings, it.node)) {
+  it.container.python.for_accelerators = true;
+  for (const Finding& finding : diagnose(it.container, it.node)) {
     INFO(finding.subject << ": " << finding.text);
     CHECK(finding.severity == Severity::ok);
   }
@@ -75,12 +75,12 @@ TEST_CASE("the doctor names what is wrong, with its value and what to do") {
     void (*spoil)(Case&);
   };
   const auto row = GENERATE(
-      Row{"/dev/shm", Severity::problem, "is not mounted", [](Case& it) { it.surroundings.shm.reset(); }},
+      Row{"/dev/shm", Severity::problem, "is not mounted", [](Case& it) { it.container.shm.reset(); }},
       Row{"/dev/shm", Severity::warning, "has 64 MiB in all",
-          [](Case& it) { it.surroundings.shm = std::uint64_t{64} << 20U; }},
+          [](Case& it) { it.container.shm = std::uint64_t{64} << 20U; }},
       Row{"/dev/shm", Severity::problem, "too little for NCCL",
           [](Case& it) {
-            it.surroundings.shm = std::uint64_t{64} << 20U;
+            it.container.shm = std::uint64_t{64} << 20U;
             it.node.devices = DeviceCount{2, "/dev/nvidia[0-9]*"};
           }},
       Row{"locked memory", Severity::ok, "limited to 8 MiB; there is no RDMA device",
@@ -99,36 +99,36 @@ TEST_CASE("the doctor names what is wrong, with its value and what to do") {
       Row{"memory", Severity::problem, "is limited to 512 MiB, and torchrun with 2 workers needs 900 MiB",
           [](Case& it) { it.node.files["/sys/fs/cgroup/memory.max"] = "536870912\n"; }},
       Row{"own name", Severity::warning, "fake-host has no address",
-          [](Case& it) { it.surroundings.own_name = {}; }},
+          [](Case& it) { it.container.own_name = {}; }},
       Row{"own name", Severity::problem, "fake-host has no address",
           [](Case& it) {
-            it.surroundings.own_name = {};
-            it.surroundings.several_nodes = true;
+            it.container.own_name = {};
+            it.container.several_nodes = true;
           }},
       Row{"own name", Severity::warning, "fake-host is 127.0.1.1, which no other node can reach",
           [](Case& it) {
-            it.surroundings.own_name.addresses = {"127.0.1.1"};
-            it.surroundings.several_nodes = true;
+            it.container.own_name.addresses = {"127.0.1.1"};
+            it.container.several_nodes = true;
           }},
       Row{"master's name", Severity::problem, "job-master-0 does not resolve",
           [](Case& it) {
-            it.surroundings.master = "job-master-0";
-            it.surroundings.masters_name.why = "job-master-0 does not resolve";
+            it.container.master = "job-master-0";
+            it.container.masters_name.why = "job-master-0 does not resolve";
           }},
       Row{"python", Severity::problem, "python3 was not found in PATH; name the interpreter",
-          [](Case& it) { it.surroundings.python = {.missing = "python3 was not found in PATH"}; }},
+          [](Case& it) { it.container.python = {.missing = "python3 was not found in PATH"}; }},
       Row{"python", Severity::problem, "/usr/bin/python3 cannot be run",
-          [](Case& it) { it.surroundings.python.version.clear(); }},
+          [](Case& it) { it.container.python.version.clear(); }},
       Row{"torch", Severity::problem, "was not found by /usr/bin/python3",
-          [](Case& it) { it.surroundings.python.has_torch = false; }},
+          [](Case& it) { it.container.python.has_torch = false; }},
       Row{"torch", Severity::warning, "was not found by /usr/bin/python3",
           [](Case& it) {
-            it.surroundings.python.has_torch = false;
-            it.surroundings.needs_torch = false;
+            it.container.python.has_torch = false;
+            it.container.needs_torch = false;
           }},
       Row{"torch", Severity::warning, "2.13.0 was built for the CPU only",
           [](Case& it) {
-            it.surroundings.python.for_accelerators = false;
+            it.container.python.for_accelerators = false;
             it.node.devices = DeviceCount{2, "/dev/nvidia[0-9]*"};
           }},
       Row{"accelerators", Severity::problem, "1 visible (/dev/nvidia[0-9]*), fewer than the 2 workers",
@@ -136,13 +136,13 @@ TEST_CASE("the doctor names what is wrong, with its value and what to do") {
       Row{"accelerators", Severity::warning, "held open by other processes: /dev/nvidia0: python3 (pid 4711)",
           [](Case& it) {
             it.node.devices = DeviceCount{2, "/dev/nvidia[0-9]*"};
-            it.surroundings.holders = {"/dev/nvidia0: python3 (pid 4711)"};
+            it.container.holders = {"/dev/nvidia0: python3 (pid 4711)"};
           }},
       Row{"temporary files", Severity::problem, "cannot be written to /tmp",
-          [](Case& it) { it.surroundings.temporary_is_writable = false; }},
+          [](Case& it) { it.container.temporary_is_writable = false; }},
       Row{"clock", Severity::warning, "is not synchronised",
-          [](Case& it) { it.surroundings.clock_is_synchronised = false; }},
-      Row{"clock", Severity::problem, "before 2026", [](Case& it) { it.surroundings.now = 5; }},
+          [](Case& it) { it.container.clock_is_synchronised = false; }},
+      Row{"clock", Severity::problem, "before 2026", [](Case& it) { it.container.now = 5; }},
       Row{"ptrace", Severity::ok, "cannot attach to workers (ptrace_scope 1, no capability SYS_PTRACE)",
           [](Case& it) { it.node.files["/proc/self/status"] = "CapEff:\t0000000000000000\n"; }});
   Case it;
@@ -175,7 +175,7 @@ TEST_CASE("the doctor says what expects accelerators that are not there, and wha
            {{"CUDA_VISIBLE_DEVICES="}, true, ok, "as CUDA_VISIBLE_DEVICES='' says; workers run on the CPU"},
            {{"CUDA_VISIBLE_DEVICES=-1"}, true, ok, "as CUDA_VISIBLE_DEVICES=-1 says"}}) {
     Case it(row.variables);
-    it.surroundings.python.for_accelerators = row.for_accelerators;
+    it.container.python.for_accelerators = row.for_accelerators;
     const Finding finding = it.about("accelerators");
     INFO(finding.text);
     CHECK(finding.severity == row.severity);
@@ -186,8 +186,8 @@ TEST_CASE("the doctor says what expects accelerators that are not there, and wha
 
 TEST_CASE("what is found of the job comes first, and a control character in it is escaped") {
   Case it;
-  it.surroundings.job = {{Severity::problem, "job", "RANK=\x1b is no number; set it"}};
-  const std::string text = as_text(diagnose(it.surroundings, it.node));
+  it.container.job = {{Severity::problem, "job", "RANK=\x1b is no number; set it"}};
+  const std::string text = as_text(diagnose(it.container, it.node));
   CHECK(text.starts_with("problem  job              RANK=\\x1b is no number; set it\nok"));
 }
 

@@ -116,8 +116,8 @@ struct Python {
   bool for_accelerators = false;  ///< that torch was built for CUDA, ROCm or another accelerator
 };
 
-/// What the checks need to know beside the node. Tests make it up.
-struct Surroundings {
+/// ContainerState is what the checks know of the container, beside the node. Tests make it up.
+struct ContainerState {
   std::vector<Finding> job;  ///< "node 1 of 2 on kubeflow-pytorchjob", or why it cannot be resolved
   std::string master;        ///< the master's name, if it is another node and no address
   unsigned workers = 1;      ///< on this node
@@ -137,7 +137,7 @@ struct Surroundings {
 };
 
 /// Makes all checks, in the order in which they are printed; pure.
-std::vector<Finding> diagnose(const Surroundings& surroundings, const Node& node);
+std::vector<Finding> diagnose(const ContainerState& container, const Node& node);
 
 /// One line for each finding, with warnings and problems marked, and a line that counts them.
 std::string as_text(const std::vector<Finding>& findings);

@@ -61,7 +61,7 @@ void Program::started(const std::vector<pid_t>& processes, Clock::time_point whe
   if (job_.nodes > 1) plan(Task::look, started_ + looks_after.front(), [this] { look(1); });
 }
 
-void Program::command_ended(const supervise::ExitRecord& /*ending*/) {
+void Program::command_ended(const supervise::ExitRecord& /*record*/) {
   io_ = nullptr;
   timers_.clear();
 }

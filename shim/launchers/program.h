@@ -34,7 +34,7 @@ class Program : public supervise::Workers {
   void stop_passed_on(int /*signal*/, std::optional<std::chrono::milliseconds> /*grace*/) override {
     drop(Task::look);
   }
-  void command_ended(const supervise::ExitRecord& ending) override;
+  void command_ended(const supervise::ExitRecord& record) override;
   /// Those that a launcher in the command has started, as /proc shows them, or the command itself.
   [[nodiscard]] std::vector<supervise::WorkerState> running_workers() const override;
 

@@ -258,10 +258,10 @@ json::Object memory_json(const MemoryReading& memory) {
 /// Whether only an exit code is known, which the command chose: the container's log has more information.
 bool only_a_code(const ExitReport& report) {
   const Verdict& verdict = *report.verdict;
-  const supervise::ExitRecord* const ending = report.ending;
-  if (ending == nullptr || !verdict.root || verdict.root->culprit.signal) return false;
+  const supervise::ExitRecord* const record = report.ending;
+  if (record == nullptr || !verdict.root || verdict.root->culprit.signal) return false;
   if (verdict.root->error != nullptr && !launchers::is_exit(verdict.root->error->message)) return false;
-  const bool killed = ending->leftovers_killed != 0 || !ending->left_behind.empty();
+  const bool killed = record->leftovers_killed != 0 || !record->left_behind.empty();
   return !killed && report.details->memory.oom_kills == 0;
 }
 
@@ -296,7 +296,7 @@ std::vector<json::Object> nodes_json(const std::vector<link::Node>& nodes) {
 }
 
 std::string as_json(const ExitReport& report) {
-  const supervise::ExitRecord* const ending = report.ending;
+  const supervise::ExitRecord* const record = report.ending;
   json::Object object;
   object.number("version", report_version).text("rankshim", RANKSHIM_VERSION);
   object.text("outcome", outcome_of(report)).number("exit_code", report.exit_code);
@@ -315,16 +315,16 @@ std::string as_json(const ExitReport& report) {
   if (!first.empty()) object.text("started", moment(first.front().begin));
   object.text("ended", moment(report.end));
   object.object("phases", phases_json(report.phases, report.end,
-                                      ending != nullptr ? ending->workers.first_at : std::nullopt));
-  if (ending != nullptr) {
-    if (ending->stop) object.text("stop_signal", signal_name(ending->stop->signal));
-    if (!ending->workers.trains_alone.empty()) object.text("trains_alone", ending->workers.trains_alone);
-    object.flag("killed_by_rankshim", ending->killed_by_us);
+                                      record != nullptr ? record->workers.first_at : std::nullopt));
+  if (record != nullptr) {
+    if (record->stop) object.text("stop_signal", signal_name(record->stop->signal));
+    if (!record->workers.trains_alone.empty()) object.text("trains_alone", record->workers.trains_alone);
+    object.flag("killed_by_rankshim", record->killed_by_us);
     object.object(
         "leftovers",
-        json::Object().number("found", ending->leftovers).number("killed", ending->leftovers_killed));
-    if (!ending->left_behind.empty()) object.text("left_behind", ending->left_behind);
-    object.number("restarts", ending->workers.attempts == 0 ? 0 : ending->workers.attempts - 1);
+        json::Object().number("found", record->leftovers).number("killed", record->leftovers_killed));
+    if (!record->left_behind.empty()) object.text("left_behind", record->left_behind);
+    object.number("restarts", record->workers.attempts == 0 ? 0 : record->workers.attempts - 1);
     object.objects("workers", workers_json(report));
   }
   if (report.attempt != 0) object.number("attempt", report.attempt);

@@ -43,12 +43,12 @@ TEST_CASE("the report has a worker's end, its exception and the phases", "[repor
   const std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now() - 1min;
   Details details;
   launchers::PythonError error{"ValueError: \"boom\"", "Traceback:\n  line 1\nValueError: \"boom\"\n"};
-  supervise::ExitRecord ending;
-  ending.number = 1;
-  ending.started_at = start + 1s;
-  ending.workers.first_at = start + 3s;
-  ending.workers.ends = {{17, 1, 9, 1 << 8, true, start + 5s}};
-  ending.workers.attempts = 3;
+  supervise::ExitRecord record;
+  record.number = 1;
+  record.started_at = start + 1s;
+  record.workers.first_at = start + 3s;
+  record.workers.ends = {{17, 1, 9, 1 << 8, true, start + 5s}};
+  record.workers.attempts = 3;
   Verdict verdict;
   verdict.code = 1;
   RootCause root;
@@ -62,7 +62,7 @@ TEST_CASE("the report has a worker's end, its exception and the phases", "[repor
   ExitReport report;
   report.verdict = &verdict;
   report.exit_code = 1;
-  report.ending = &ending;
+  report.ending = &record;
   report.details = &details;
   report.host = "pod-0";
   report.phases = {{"resolve", start}, {"launch", start + 1s}, {"wind-down", start + 6s}};
@@ -139,12 +139,12 @@ TEST_CASE("the termination message is empty where nothing is known but the exit 
   verdict.code = 3;
   verdict.root = RootCause{.culprit = {.program = "run.sh", .code = 3}, .who = "program"};
   Details details;
-  supervise::ExitRecord ending;
-  ending.number = 3;
+  supervise::ExitRecord record;
+  record.number = 3;
   ExitReport report;
   report.verdict = &verdict;
   report.exit_code = 3;
-  report.ending = &ending;
+  report.ending = &record;
   report.details = &details;
   CHECK(termination_message(report).empty());
 
@@ -158,7 +158,7 @@ TEST_CASE("the termination message is empty where nothing is known but the exit 
   details.memory.oom_kills = 1;
   CHECK_FALSE(termination_message(report).empty());
   details.memory.oom_kills = 0;
-  ending.leftovers_killed = 1;
+  record.leftovers_killed = 1;
   CHECK_FALSE(termination_message(report).empty());
   report.ending = nullptr;  // what rankshim itself found out
   CHECK_FALSE(termination_message(report).empty());

@@ -134,10 +134,10 @@ void add_evidence(RootCause& root, const launchers::PythonError* error, const De
 /// gone. It then writes an exception that is not a copy of a worker's
 /// (torch/distributed/elastic/multiprocessing/ errors, record). If it could not write one, the sign is that
 /// all workers ended by a TERM that rankshim did not send.
-bool launcher_failed(const ExitRecord& ending, const Details& details) {
+bool launcher_failed(const ExitRecord& record, const Details& details) {
   const std::string& message = details.agent.message;
   if (message.empty() || launchers::is_exit(message))
-    return !details.agent_writes_error && ending.workers.all_ended_with(SIGTERM);
+    return !details.agent_writes_error && record.workers.all_ended_with(SIGTERM);
   return std::ranges::none_of(details.workers,
                               [&](const auto& worker) { return worker.second.message == message; });
 }
@@ -169,14 +169,14 @@ std::optional<RootCause> failure_of(supervise::WorkerEnd worker, const Details& 
 
 /// The first worker of the last set that failed by itself. Workers that the agent then ended, that a stop
 /// ended or that ended because their agent was gone are not considered.
-std::optional<RootCause> failed_worker(const ExitRecord& ending, const Details& details) {
-  if (ending.kind == ExitRecord::Kind::exited && ending.number == 0) return std::nullopt;
-  if (ending.workers.ends.empty() && !ending.stop && details.told_by_torchrun)
+std::optional<RootCause> failed_worker(const ExitRecord& record, const Details& details) {
+  if (record.kind == ExitRecord::Kind::exited && record.number == 0) return std::nullopt;
+  if (record.workers.ends.empty() && !record.stop && details.told_by_torchrun)
     return cause_of(*details.told_by_torchrun, "torchrun", details);  // the kernel shows no ends
-  const bool launcher_first = launcher_failed(ending, details);
-  for (const supervise::WorkerEnd& worker : ending.workers.ends) {
-    if (ending.stop && worker.when >= ending.stop->when) break;
-    if (ending.ended_at && worker.when > *ending.ended_at) break;
+  const bool launcher_first = launcher_failed(record, details);
+  for (const supervise::WorkerEnd& worker : record.workers.ends) {
+    if (record.stop && worker.when >= record.stop->when) break;
+    if (record.ended_at && worker.when > *record.ended_at) break;
     std::optional<RootCause> root = failure_of(worker, details);
     if (!root || (launcher_first && ended_by_launcher(*root))) continue;
     root->when = worker.when;
@@ -187,20 +187,20 @@ std::optional<RootCause> failed_worker(const ExitRecord& ending, const Details& 
 
 /// The command itself, with no worker to name, as the cause of its end; nullopt if it succeeded or was
 /// stopped.
-std::optional<RootCause> failed_command(const ExitRecord& ending, const Details& details, bool launches,
+std::optional<RootCause> failed_command(const ExitRecord& record, const Details& details, bool launches,
                                         const std::string& name) {
-  const int code = exit_code_of(ending);
-  if (code == 0 || ending.stop) return std::nullopt;
+  const int code = exit_code_of(record);
+  if (code == 0 || record.stop) return std::nullopt;
   RootCause root{.culprit = {.program = name.empty() ? "the workers" : name,
                              .code = code,
-                             .after = static_cast<std::uint32_t>(ending.ran.count())},
+                             .after = static_cast<std::uint32_t>(record.ran.count())},
                  .who = launches ? "launcher" : "program",
-                 .pid = ending.pid,
+                 .pid = record.pid,
                  .source = "kernel",
-                 .when = ending.ended_at};
-  if (ending.kind == ExitRecord::Kind::signalled) root.culprit.signal = ending.number;
+                 .when = record.ended_at};
+  if (record.kind == ExitRecord::Kind::signalled) root.culprit.signal = record.number;
   add_evidence(root, &details.agent, details);
-  if (root.culprit.cause == Cause::out_of_memory && ending.killed_by_us)
+  if (root.culprit.cause == Cause::out_of_memory && record.killed_by_us)
     set_cause(root, own_cause(root), details);
   return root;
 }
@@ -215,71 +215,71 @@ RootCause failed_inner_worker(const Details& details) {
 }
 
 /// How the command itself ended. Empty name: rankshim started the workers itself.
-CommandEnd command_end(const ExitRecord& ending, std::string name) {
-  const bool all = ending.workers.all_ended_with(0);
+CommandEnd command_end(const ExitRecord& record, std::string name) {
+  const bool all = record.workers.all_ended_with(0);
   CommandEnd command{.name = std::move(name),
-                     .code = exit_code_of(ending),
-                     .ran = ending.ran,
-                     .stop = ending.stop ? std::optional(ending.stop->signal) : std::nullopt,
-                     .remains = !ending.ended_at && !ending.left_behind.empty()};
-  if (ending.kind == ExitRecord::Kind::signalled) command.signal = ending.number;
-  command.stopped_for_stacks = ending.killed_by_us && ending.number == SIGABRT && !command.remains;
-  command.killed_by_us = ending.killed_by_us && !command.stopped_for_stacks && !command.remains;
+                     .code = exit_code_of(record),
+                     .ran = record.ran,
+                     .stop = record.stop ? std::optional(record.stop->signal) : std::nullopt,
+                     .remains = !record.ended_at && !record.left_behind.empty()};
+  if (record.kind == ExitRecord::Kind::signalled) command.signal = record.number;
+  command.stopped_for_stacks = record.killed_by_us && record.number == SIGABRT && !command.remains;
+  command.killed_by_us = record.killed_by_us && !command.stopped_for_stacks && !command.remains;
   command.workers_succeeded = all && !command.name.empty();
   command.workers_succeeded_before =
-      all && ending.stop && ending.workers.ends.back().when < ending.stop->when;
+      all && record.stop && record.workers.ends.back().when < record.stop->when;
   return command;
 }
 
 /// Who is to blame among the workers of a lone node, if one of them has only lost another.
-std::optional<Culprit> judge_workers(const ExitRecord& ending, const RootCause& root,
+std::optional<Culprit> judge_workers(const ExitRecord& record, const RootCause& root,
                                      const Details& details) {
-  outcome::NodeEvidence node{.failure = root.culprit, .failed = root.when.value_or(ending.started_at)};
+  outcome::NodeEvidence node{.failure = root.culprit, .failed = root.when.value_or(record.started_at)};
   node.failure->rank = root.culprit.rank.value_or(*root.local_rank);
   const auto look_at = [&](unsigned local_rank) {
     const auto found = details.looks.find(local_rank);
     return found == details.looks.end() ? std::nullopt : std::optional(found->second);
   };
-  for (const supervise::WorkerEnd& worker : ending.workers.ends)
+  for (const supervise::WorkerEnd& worker : record.workers.ends)
     if (worker.status_known)
       node.workers.push_back({.rank = worker.rank.value_or(worker.local_rank),
                               .code = supervise::exit_code_of_status(worker.status),
                               .ended = worker.when,
                               .look = look_at(worker.local_rank)});
-  for (const supervise::WorkerState& worker : ending.workers.states)
+  for (const supervise::WorkerState& worker : record.workers.states)
     if (!worker.ended)
       node.workers.push_back(
           {.rank = worker.rank.value_or(worker.local_rank), .look = look_at(worker.local_rank)});
-  const auto launched = ending.workers.first_at.value_or(ending.started_at);
+  const auto launched = record.workers.first_at.value_or(record.started_at);
   const auto culprit = outcome::judge({.nodes = {std::move(node)}, .launched = launched});
   const bool is_found = culprit && !is_victim(culprit->cause);
   return is_found ? culprit : std::nullopt;
 }
 
 /// What failed first on this node; nullopt if nothing did.
-std::optional<RootCause> find_root(const ExitRecord& ending, const launchers::Launcher& launcher,
+std::optional<RootCause> find_root(const ExitRecord& record, const launchers::Launcher& launcher,
                                    const Details& details, const std::string& name) {
   if (launcher.launches()) {
-    if (auto worker = failed_worker(ending, details)) return worker;
-  } else if (!ending.stop && details.told_by_torchrun) {
+    if (auto worker = failed_worker(record, details)) return worker;
+  } else if (!record.stop && details.told_by_torchrun) {
     return failed_inner_worker(details);
   }
-  return failed_command(ending, details, launcher.launches(), name);
+  return failed_command(record, details, launcher.launches(), name);
 }
 
 /// Something failed here. A worker that lost a peer is a victim only where there is one: on another node, or
 /// beside it.
-void judge_failure(Verdict& verdict, const ExitRecord& ending, const Details& details, bool strict) {
+void judge_failure(Verdict& verdict, const ExitRecord& record, const Details& details, bool strict) {
   RootCause& root = *verdict.root;
   const bool is_own_worker = root.local_rank && !root.is_inner;
   // torchrun could not start its workers again, because the node that hosts the rendezvous is gone.
   if (is_own_worker && launchers::is_error_of_lost_host(details.agent.message) &&
-      launcher_failed(ending, details)) {
+      launcher_failed(record, details)) {
     set_cause(root, Cause::peer_lost, details);
     verdict.notes.emplace_back("the node that hosts the rendezvous is gone");
   }
   if (!verdict.of_several && is_victim(root.culprit.cause)) {
-    verdict.culprit = is_own_worker ? judge_workers(ending, root, details) : std::nullopt;
+    verdict.culprit = is_own_worker ? judge_workers(record, root, details) : std::nullopt;
     if (!verdict.culprit) set_cause(root, own_cause(root), details);
   }
   const bool hides = root.is_inner && verdict.code == 0;
@@ -287,16 +287,16 @@ void judge_failure(Verdict& verdict, const ExitRecord& ending, const Details& de
   if (is_own_worker || (hides && strict)) verdict.code = root.culprit.code;
   if (verdict.code != 0) verdict.cause = root.culprit.cause;
   if (verdict.culprit && verdict.culprit->cause == Cause::hang) verdict.code = exit_code::hang;
-  if (root.who == "launcher" && !ending.workers.ends.empty() && launcher_failed(ending, details))
+  if (root.who == "launcher" && !record.workers.ends.empty() && launcher_failed(record, details))
     verdict.notes.emplace_back("it stopped its workers itself");
 }
 
 /// The command was stopped: a launcher's job is not done then, unless its workers had all succeeded before,
 /// and it was waiting for the other nodes' ends.
-void judge_stop(Verdict& verdict, const ExitRecord& ending, bool launches) {
+void judge_stop(Verdict& verdict, const ExitRecord& record, bool launches) {
   const bool was_over = launches && verdict.command->workers_succeeded_before;
   verdict.cause = was_over ? Cause::none : Cause::stop_requested;
-  if (launches) verdict.code = was_over ? 0 : exit_code::signal_base + ending.stop->signal;
+  if (launches) verdict.code = was_over ? 0 : exit_code::signal_base + record.stop->signal;
 }
 
 /// rankshim itself knows why the run ended.
@@ -310,29 +310,29 @@ void give_reason(Verdict& verdict, int code, Cause cause, ErrorCode error_code, 
 
 /// Whether torchrun gave up its rendezvous before its first worker, or lost the node that hosted it, which
 /// may have given up first.
-bool never_met(const ExitRecord& ending, const RootCause& root) {
-  if (ending.workers.attempts != 0 || root.error == nullptr) return false;
+bool never_met(const ExitRecord& record, const RootCause& root) {
+  if (record.workers.attempts != 0 || root.error == nullptr) return false;
   const std::string& message = root.error->message;
   return launchers::is_error_of_lost_peer(message) || launchers::is_error_of_no_meeting(message);
 }
 
 /// The other nodes did not come: torchrun, or rankshim, gave up for that.
-void judge_meeting(Verdict& verdict, const ExitRecord& ending, bool launches) {
-  const bool gave_up = launches && verdict.root && never_met(ending, *verdict.root);
-  if (!ending.workers.unreached.empty())
+void judge_meeting(Verdict& verdict, const ExitRecord& record, bool launches) {
+  const bool gave_up = launches && verdict.root && never_met(record, *verdict.root);
+  if (!record.workers.unreached.empty())
     give_reason(verdict, exit_code::unreachable, Cause::unreachable, ErrorCode::port_closed,
-                ending.workers.unreached);
-  else if (ending.workers.never_met || gave_up)
+                record.workers.unreached);
+  else if (record.workers.never_met || gave_up)
     give_reason(verdict, exit_code::unreachable, Cause::unreachable, ErrorCode::rendezvous,
                 "the other nodes did not join in time");
 }
 
-void add_notes(Verdict& verdict, const ExitRecord& ending) {
+void add_notes(Verdict& verdict, const ExitRecord& record) {
   std::vector<std::string>& notes = verdict.notes;
-  if (!ending.did_not_stop.empty()) notes.push_back(ending.did_not_stop);
-  if (std::string text = wording::leftovers(ending); !text.empty()) notes.push_back(std::move(text));
-  if (!ending.left_behind.empty())
-    notes.push_back("SIGKILL did not end " + ending.left_behind + ", which waits in the kernel");
+  if (!record.did_not_stop.empty()) notes.push_back(record.did_not_stop);
+  if (std::string text = wording::leftovers(record); !text.empty()) notes.push_back(std::move(text));
+  if (!record.left_behind.empty())
+    notes.push_back("SIGKILL did not end " + record.left_behind + ", which waits in the kernel");
 }
 
 }  // namespace
@@ -351,33 +351,33 @@ RootCause cause_of(const supervise::WorkerEnd& worker, std::string_view source, 
   return root;
 }
 
-Verdict judge(const ExitRecord& ending, const launchers::LaunchChoice& choice,
+Verdict judge(const ExitRecord& record, const launchers::LaunchChoice& choice,
               const launchers::LaunchPlan& plan, const Details& details,
               const std::optional<supervise::NodeNumbers>& numbers, bool strict) {
   const std::string& program = plan.argv.front();
-  Verdict verdict{.code = exit_code_of(ending), .of_several = numbers && numbers->nodes > 1};
-  if (ending.kind == ExitRecord::Kind::not_started || ending.kind == ExitRecord::Kind::withheld) {
+  Verdict verdict{.code = exit_code_of(record), .of_several = numbers && numbers->nodes > 1};
+  if (record.kind == ExitRecord::Kind::not_started || record.kind == ExitRecord::Kind::withheld) {
     const ErrorCode error_code = verdict.code == exit_code::system ? ErrorCode::system : ErrorCode::none;
-    give_reason(verdict, verdict.code, Cause::system, error_code, wording::unseen_end(ending, program));
+    give_reason(verdict, verdict.code, Cause::system, error_code, wording::unseen_end(record, program));
     return verdict;
   }
 
   const launchers::Launcher& launcher = *choice.launcher;
   std::string name = launcher.starts_each_worker() ? "" : program;
   if (launcher.is_agent()) name = plan.agent_name;
-  verdict.command = command_end(ending, name);
-  verdict.root = find_root(ending, launcher, details, name);
+  verdict.command = command_end(record, name);
+  verdict.root = find_root(record, launcher, details, name);
   if (verdict.root) {
     verdict.root->culprit.node = numbers ? numbers->node_rank : 0;
     verdict.root->culprit.host = details.host;
-    judge_failure(verdict, ending, details, strict);
-  } else if (ending.stop) {
-    judge_stop(verdict, ending, launcher.launches());
+    judge_failure(verdict, record, details, strict);
+  } else if (record.stop) {
+    judge_stop(verdict, record, launcher.launches());
   }
-  judge_meeting(verdict, ending, launcher.launches());
+  judge_meeting(verdict, record, launcher.launches());
   verdict.trained_alone =
-      ending.workers.trained_alone.empty() ? details.trained_alone : ending.workers.trained_alone;
-  add_notes(verdict, ending);
+      record.workers.trained_alone.empty() ? details.trained_alone : record.workers.trained_alone;
+  add_notes(verdict, record);
   if (details.hang) {
     verdict.code = exit_code::hang;
     verdict.cause = Cause::hang;
@@ -386,9 +386,9 @@ Verdict judge(const ExitRecord& ending, const launchers::LaunchChoice& choice,
     verdict.error_code = error_code_of(*details.hang);
     verdict.root.reset();
   }
-  if (ending.workers.ended_for_it)
+  if (record.workers.ended_for_it)
     give_reason(verdict, exit_code::configuration, Cause::configuration, ErrorCode::trains_alone,
-                ending.workers.trains_alone + ", and --strict does not allow that");
+                record.workers.trains_alone + ", and --strict does not allow that");
   return verdict;
 }
 

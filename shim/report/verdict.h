@@ -100,7 +100,7 @@ struct Verdict {
 /// failed, its worker is the cause, with the command's code; if that is 0 it hides the failure, and with
 /// `strict` the code is the worker's.
 /// `numbers` are this node's in the job; nullopt if it is alone. `details` must outlive the verdict.
-Verdict judge(const supervise::ExitRecord& ending, const launchers::LaunchChoice& choice,
+Verdict judge(const supervise::ExitRecord& record, const launchers::LaunchChoice& choice,
               const launchers::LaunchPlan& plan, const Details& details,
               const std::optional<supervise::NodeNumbers>& numbers = std::nullopt, bool strict = false);
 

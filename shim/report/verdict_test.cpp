@@ -26,16 +26,16 @@ constexpr int exited(int code) { return code << 8; }
 
 /// A torchrun that ended with 1 ten seconds after `start`.
 ExitRecord torchrun(std::vector<WorkerEnd> workers) {
-  ExitRecord ending;
-  ending.number = 1;
-  ending.pid = 7;
-  ending.started_at = start;
-  ending.ended_at = start + 10s;
-  ending.ran = 10s;
-  ending.workers.ends = std::move(workers);
-  ending.workers.states.resize(2, {.ended = true});
-  ending.workers.attempts = 1;
-  return ending;
+  ExitRecord record;
+  record.number = 1;
+  record.pid = 7;
+  record.started_at = start;
+  record.ended_at = start + 10s;
+  record.ran = 10s;
+  record.workers.ends = std::move(workers);
+  record.workers.states.resize(2, {.ended = true});
+  record.workers.attempts = 1;
+  return record;
 }
 
 outcome::StopRequest stop_at(std::chrono::steady_clock::time_point when) {
@@ -76,17 +76,17 @@ Details with_kills(std::uint64_t kills, OomEvidence evidence = {.own = true, .of
 
 TEST_CASE("a node that --strict ended because it trains alone is 78, whatever the command's end",
           "[verdict]") {
-  supervise::ExitRecord ending;
-  ending.kind = supervise::ExitRecord::Kind::signalled;
-  ending.number = SIGTERM;
-  ending.stop = stop_at(start + 5s);
-  ending.workers.trains_alone =
+  supervise::ExitRecord record;
+  record.kind = supervise::ExitRecord::Kind::signalled;
+  record.number = SIGTERM;
+  record.stop = stop_at(start + 5s);
+  record.workers.trains_alone =
       "this node trains alone: worker 12 (torchrun) has WORLD_SIZE=8, but the job has 16";
-  ending.workers.ended_for_it = true;
+  record.workers.ended_for_it = true;
   LaunchPlan plan;
   plan.argv = {"bash", "run.sh"};
   const Details details;
-  const Verdict verdict = judge(ending, {}, plan, details);
+  const Verdict verdict = judge(record, {}, plan, details);
   CHECK(verdict.code == 78);
   CHECK(verdict.failed());
   CHECK(verdict.cause == Cause::configuration);
@@ -97,9 +97,9 @@ TEST_CASE("a node that --strict ended because it trains alone is 78, whatever th
 }
 
 TEST_CASE("the first worker that failed by itself is the cause, with its own code", "[verdict]") {
-  const ExitRecord ending = torchrun({worker(0, 0, 1s), worker(1, exited(42), 2s), worker(0, SIGTERM, 3s)});
+  const ExitRecord record = torchrun({worker(0, 0, 1s), worker(1, exited(42), 2s), worker(0, SIGTERM, 3s)});
   const Details details;
-  const Verdict verdict = judge(ending, chosen<TorchrunLauncher>(), train, details);
+  const Verdict verdict = judge(record, chosen<TorchrunLauncher>(), train, details);
   CHECK(verdict.code == 42);
   CHECK(verdict.failed());
   REQUIRE(verdict.root);
@@ -150,22 +150,22 @@ TEST_CASE("a program in front of torchrun is what ended, as far as no worker is 
           "[verdict]") {
   LaunchPlan behind = train;
   behind.argv = {"timeout", "4", "torchrun", "train.py"};
-  ExitRecord ending = torchrun({});
-  ending.number = 124;
+  ExitRecord record = torchrun({});
+  record.number = 124;
   launchers::LaunchChoice wrapped;
   launchers::TorchrunCommand own;
   own.begins_at = 1;
   wrapped.launcher = std::make_shared<TorchrunLauncher>(std::make_shared<launchers::TorchrunCommand>(own));
-  CHECK(wording::message(judge(ending, wrapped, behind, {})) == "timeout exited with code 124 after 10.0 s");
+  CHECK(wording::message(judge(record, wrapped, behind, {})) == "timeout exited with code 124 after 10.0 s");
 }
 
 TEST_CASE("workers of the native launcher are several", "[verdict]") {
-  ExitRecord ending = torchrun({worker(0, 0, 6s), worker(1, 0, 7s)});
-  ending.number = 0;
-  CHECK(wording::message(judge(ending, chosen<launchers::NativeLauncher>(), train, {})) ==
+  ExitRecord record = torchrun({worker(0, 0, 6s), worker(1, 0, 7s)});
+  record.number = 0;
+  CHECK(wording::message(judge(record, chosen<launchers::NativeLauncher>(), train, {})) ==
         "the workers exited with code 0 after 10.0 s");
-  ending.stop = stop_at(start + 5s);
-  CHECK(wording::message(judge(ending, chosen<launchers::NativeLauncher>(), train, {})) ==
+  record.stop = stop_at(start + 5s);
+  CHECK(wording::message(judge(record, chosen<launchers::NativeLauncher>(), train, {})) ==
         "stopped (SIGTERM): the workers exited with code 0 after 10.0 s");
   const ExitRecord failed = torchrun({worker(1, exited(1), 2s)});
   CHECK(wording::message(judge(failed, chosen<launchers::NativeLauncher>(), train, {})) ==
@@ -273,32 +273,32 @@ TEST_CASE("a launcher that failed itself and ended its workers is the cause", "[
 }
 
 TEST_CASE("a node that trained alone says so in its last line", "[verdict]") {
-  ExitRecord ending;
-  ending.ran = 10s;
-  ending.workers.trains_alone = "this node trains alone: worker 12 has WORLD_SIZE=1, but the job has 2";
-  ending.workers.trained_alone = "trained alone (world 1 of 2)";
-  const Verdict well = judge(ending, chosen<Launcher>(), train, {});
+  ExitRecord record;
+  record.ran = 10s;
+  record.workers.trains_alone = "this node trains alone: worker 12 has WORLD_SIZE=1, but the job has 2";
+  record.workers.trained_alone = "trained alone (world 1 of 2)";
+  const Verdict well = judge(record, chosen<Launcher>(), train, {});
   CHECK(
       wording::message(well).ends_with(" exited with code 0 after 10.0 s, but trained alone (world 1 of 2)"));
   CHECK((well.code == 0 && !well.failed()));
-  ending.number = 3;
-  CHECK(wording::message(judge(ending, chosen<Launcher>(), train, {}))
+  record.number = 3;
+  CHECK(wording::message(judge(record, chosen<Launcher>(), train, {}))
             .ends_with(" exited with code 3 after 10.0 s; it trained alone (world 1 of 2)"));
 }
 
 TEST_CASE("a KILL is reported as out of memory only if the kernel counted one", "[verdict]") {
-  const ExitRecord ending = torchrun({worker(1, SIGKILL, 2s)});
+  const ExitRecord record = torchrun({worker(1, SIGKILL, 2s)});
   const Details none = with_kills(0);
   const Details one = with_kills(1);
-  CHECK(judge(ending, chosen<TorchrunLauncher>(), train, none).cause == Cause::signalled);
-  const Verdict verdict = judge(ending, chosen<TorchrunLauncher>(), train, one);
+  CHECK(judge(record, chosen<TorchrunLauncher>(), train, none).cause == Cause::signalled);
+  const Verdict verdict = judge(record, chosen<TorchrunLauncher>(), train, one);
   CHECK(verdict.cause == Cause::out_of_memory);
   CHECK(verdict.code == 137);
   CHECK(wording::message(verdict).find("SIGKILL: out of memory: the limit is 512 MiB") != std::string::npos);
 
   // An earlier one, that this worker outlived.
   const Details earlier = with_kills(1, {.own = false, .of_child = true});
-  const Verdict later = judge(ending, chosen<TorchrunLauncher>(), train, earlier);
+  const Verdict later = judge(record, chosen<TorchrunLauncher>(), train, earlier);
   CHECK(later.cause == Cause::signalled);
   CHECK_THAT(wording::message(later), Catch::Contains("SIGKILL: earlier, the kernel killed a process because "
                                                       "the memory limit was reached: the limit is 512 MiB"));
@@ -343,9 +343,9 @@ TEST_CASE("a worker whose child was killed for its memory, by its own words, is 
 }
 
 TEST_CASE("where the kernel does not tell, the error file does", "[verdict]") {
-  const ExitRecord ending = torchrun({worker(0, 0, 1s, false), worker(1, 0, 2s, false)});
+  const ExitRecord record = torchrun({worker(0, 0, 1s, false), worker(1, 0, 2s, false)});
   const Details details = with_error(1, "ValueError: boom\nmore");
-  const Verdict verdict = judge(ending, chosen<TorchrunLauncher>(), train, details);
+  const Verdict verdict = judge(record, chosen<TorchrunLauncher>(), train, details);
   REQUIRE(verdict.root);
   CHECK(verdict.root->local_rank == 1U);
   CHECK(verdict.root->source == "error file");
@@ -394,10 +394,10 @@ TEST_CASE("a port that another process holds is told with its holder, only where
 }
 
 TEST_CASE("the code with which a shell tells of a signal is explained", "[verdict]") {
-  ExitRecord ending;
+  ExitRecord record;
   const auto told = [&](int code, const Details& details) {
-    ending.number = code;
-    return wording::message(judge(ending, chosen<Launcher>(), train, details));
+    record.number = code;
+    return wording::message(judge(record, chosen<Launcher>(), train, details));
   };
   CHECK(told(137, {}) ==
         "train exited with code 137 after 0.0 s: 128 + 9: SIGKILL killed a process in it; check its memory "
@@ -460,9 +460,9 @@ TEST_CASE("nodes that never came give 75, whichever program gave up", "[verdict]
         "RendezvousTimeoutError: ",
         "DistStoreError: Timed out after 901 seconds waiting for clients. 1/2 clients joined."}) {
     details.agent.message = given_up;
-    ExitRecord ending = torchrun({});
-    ending.workers.attempts = 0;
-    const Verdict verdict = judge(ending, chosen<TorchrunLauncher>(), train, details);
+    ExitRecord record = torchrun({});
+    record.workers.attempts = 0;
+    const Verdict verdict = judge(record, chosen<TorchrunLauncher>(), train, details);
     CHECK(verdict.code == 75);
     CHECK(verdict.cause == Cause::unreachable);
     CHECK(wording::message(verdict) == "the other nodes did not join in time [R35]");
@@ -489,27 +489,27 @@ TEST_CASE("nodes that never came give 75, whichever program gave up", "[verdict]
 }
 
 TEST_CASE("the verdict names what did not stop", "[verdict]") {
-  ExitRecord ending = torchrun({});
-  ending.stop = stop_at(start + 5s);
-  ending.did_not_stop = "worker 0 (rank 8, pid 17, state S, in futex_do_wait) did not stop in 1.6 s";
-  CHECK(wording::message(judge(ending, chosen<TorchrunLauncher>(), train, {}))
+  ExitRecord record = torchrun({});
+  record.stop = stop_at(start + 5s);
+  record.did_not_stop = "worker 0 (rank 8, pid 17, state S, in futex_do_wait) did not stop in 1.6 s";
+  CHECK(wording::message(judge(record, chosen<TorchrunLauncher>(), train, {}))
             .ends_with("; worker 0 (rank 8, pid 17, state S, in futex_do_wait) did not stop in 1.6 s"));
 }
 
 TEST_CASE("a failure of torchrun that the command hides is told, and counts with --strict", "[verdict]") {
-  ExitRecord ending;
-  ending.ran = 10s;
-  ending.ended_at = start + 10s;
+  ExitRecord record;
+  record.ran = 10s;
+  record.ended_at = start + 10s;
   Details details;
   details.told_by_torchrun = WorkerEnd{.pid = 71, .local_rank = 1, .rank = 9, .status = exited(3)};
   LaunchPlan plan;
   plan.argv = {"bash", "run.sh"};
-  const Verdict told = judge(ending, {}, plan, details);
+  const Verdict told = judge(record, {}, plan, details);
   CHECK(told.code == 0);
   CHECK_FALSE(told.failed());
   CHECK(told.root.value().source == "torchrun");
   CHECK(wording::message(told) == "bash exited with code 0 after 10.0 s, although rank 9 exited with code 3");
-  const Verdict strict = judge(ending, {}, plan, details, std::nullopt, true);
+  const Verdict strict = judge(record, {}, plan, details, std::nullopt, true);
   CHECK(strict.code == 3);
   CHECK(strict.failed());
 }
@@ -533,29 +533,29 @@ TEST_CASE("a torchrun's worker is named although the command that has the torchr
        "see that node's report",
        Cause::peer_lost},
   }));
-  ExitRecord ending;
-  ending.ran = 10s;
-  ending.number = 5;
+  ExitRecord record;
+  record.ran = 10s;
+  record.number = 5;
   Details details;
   details.told_by_torchrun = WorkerEnd{.pid = 71, .local_rank = 1, .rank = 9, .status = row.status};
   details.agent.message = row.error;
   LaunchPlan plan;
   plan.argv = {"bash", "run.sh"};
-  const Verdict verdict = judge(ending, {}, plan, details, numbers, true);
+  const Verdict verdict = judge(record, {}, plan, details, numbers, true);
   CHECK(verdict.code == 5);  // its own
   CHECK(verdict.failed());
   CHECK(verdict.cause == row.cause);
   CHECK(wording::message(verdict) == "node 1 " + row.words + "; bash exited with code 5 after 10.0 s");
-  ending.stop = stop_at(start + 5s);
-  CHECK_FALSE(judge(ending, {}, plan, details, numbers).root);
+  record.stop = stop_at(start + 5s);
+  CHECK_FALSE(judge(record, {}, plan, details, numbers).root);
 }
 
 TEST_CASE("a worker whose end no kernel shows is known from torchrun", "[verdict]") {
   Details details;
   details.told_by_torchrun = WorkerEnd{.pid = 101, .local_rank = 1, .rank = 9, .status = SIGKILL};
-  for (const ExitRecord& ending :
+  for (const ExitRecord& record :
        {torchrun({worker(0, 0, 1s, false), worker(1, 0, 2s, false)}), torchrun({})}) {
-    const Verdict verdict = judge(ending, chosen<TorchrunLauncher>(), train, details);
+    const Verdict verdict = judge(record, chosen<TorchrunLauncher>(), train, details);
     CHECK(verdict.code == 137);
     CHECK(verdict.root.value().culprit.signal == SIGKILL);
     CHECK(wording::message(verdict).starts_with("rank 9 was killed by SIGKILL"));

@@ -89,19 +89,19 @@ std::optional<std::chrono::milliseconds> parse_limit(std::string_view text) {
 /// What a function reads from a text. One that only checks it is for a fact's value, which the topology reads
 /// as a text because it can come from elsewhere too.
 template <auto read>
-std::optional<Meaning> as(std::string_view text) {
+std::optional<ParsedValue> as(std::string_view text) {
   if constexpr (std::is_same_v<decltype(read(text)), bool>) {
-    return read(text) ? std::optional<Meaning>(std::monostate{}) : std::nullopt;
+    return read(text) ? std::optional<ParsedValue>(std::monostate{}) : std::nullopt;
   } else {
     auto parsed = read(text);
-    return parsed ? std::optional<Meaning>(std::move(*parsed)) : std::nullopt;
+    return parsed ? std::optional<ParsedValue>(std::move(*parsed)) : std::nullopt;
   }
 }
 
 /// What an option of a kind takes.
 struct Rule {
   std::string_view form;  ///< for a message such as "… is not a number"; empty: the option's argument
-  std::optional<Meaning> (*parse)(std::string_view text);
+  std::optional<ParsedValue> (*parse)(std::string_view text);
   char separator = '\0';  ///< of a list
 };
 
@@ -156,7 +156,7 @@ std::string one_of(std::string_view choices, std::string_view instead) {
   return "one of " + joined(known) + and_nearest(nearest(instead, known));
 }
 
-std::optional<Meaning> parse(const OptionInfo& option, std::string_view text) {
+std::optional<ParsedValue> parse(const OptionInfo& option, std::string_view text) {
   if (is_choice(option) && !has_part(option.argument, text, "|")) return std::nullopt;
   return rule_of(option).parse(text);
 }

@@ -119,14 +119,14 @@ class Reader {
     const char between = separator(option);
     const bool extends = typed && value && between != '\0';
     if (extends) text = value->text + between + text;
-    auto meaning = parse(option, text);
-    if (!meaning)
+    auto parsed = parse(option, text);
+    if (!parsed)
       return reject(typed ? exit_code::usage : exit_code::configuration, ErrorCode::value,
                     fmt::format("{}={} is not {}", source, in_quotes(text), wanted(option, text)), source,
                     fmt::format("correct{} {}", typed ? "" : " or unset", source));
-    if (const bool* truth = std::get_if<bool>(&*meaning)) text = *truth ? "true" : "false";
+    if (const bool* truth = std::get_if<bool>(&*parsed)) text = *truth ? "true" : "false";
     if (!value || extends) {
-      value = Setting{{std::move(text), origin, source}, *std::move(meaning)};
+      value = Setting{{std::move(text), origin, source}, *std::move(parsed)};
     } else if (typed && value->text != text) {
       misuse(fmt::format("{}={} comes after {}={}", source, in_quotes(text), value->detail,
                          in_quotes(value->text)),

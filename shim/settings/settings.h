@@ -68,18 +68,18 @@ struct RestartLimit {
   static std::optional<RestartLimit> parse(std::string_view text);
 };
 
-/// What a value means: nothing more than its text for a text, a choice and a fact of the topology; for every
-/// other kind it is parsed here, once.
-using Meaning = std::variant<std::monostate, bool, std::chrono::milliseconds, int, SignalSet, SignalMap,
-                             ExitMap, RestartLimit, Ends, std::vector<std::string>, Variables>;
+/// A value as its option's kind reads it, parsed once. monostate: the text is the value, as of a text, a
+/// choice and a fact of the topology.
+using ParsedValue = std::variant<std::monostate, bool, std::chrono::milliseconds, int, SignalSet, SignalMap,
+                                 ExitMap, RestartLimit, Ends, std::vector<std::string>, Variables>;
 
-/// A value, its source and what it means.
+/// A value, its source, and the value parsed.
 struct Setting : Value {
-  Meaning meaning;
+  ParsedValue parsed;
 };
 
-/// What the text means; nothing if the kind does not allow it.
-std::optional<Meaning> parse(const OptionInfo& option, std::string_view text);
+/// Parses the text as the option's kind demands; nullopt if it is not valid.
+std::optional<ParsedValue> parse(const OptionInfo& option, std::string_view text);
 
 /// What the option allows, for a message such as "… is not a number"; of choices also which is the nearest.
 std::string wanted(const OptionInfo& option, std::string_view instead = {});
@@ -93,11 +93,11 @@ std::string one_of(std::string_view choices, std::string_view instead);
 /// The settings, parsed, by precedence: command line > RANKSHIM_* > configuration file > default.
 class Settings : public ByKey<Option, Setting, option_count> {
  public:
-  /// What the value of an option of that kind means; nothing if there is none.
+  /// The parsed value of an option of that kind; nullopt if it has none.
   template <class Kind>
   [[nodiscard]] std::optional<Kind> get(Option option) const {
     const auto& value = (*this)[option];
-    return value ? std::optional(std::get<Kind>(value->meaning)) : std::nullopt;
+    return value ? std::optional(std::get<Kind>(value->parsed)) : std::nullopt;
   }
   [[nodiscard]] bool flag(Option option) const { return get<bool>(option).value_or(false); }
   [[nodiscard]] std::optional<std::chrono::milliseconds> time(Option option) const {

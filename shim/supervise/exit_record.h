@@ -134,7 +134,7 @@ struct ExitRecord {
 
 /// The exit code that tells of this end: the command's own, 128 + its signal, 127 or 126 if it was not found
 /// or cannot be executed, 71 if the system refused to start it or does not report how it ended.
-int exit_code_of(const ExitRecord& ending);
+int exit_code_of(const ExitRecord& record);
 
 /// The same for a wait status, as wait(2) gives it.
 int exit_code_of_status(int status);

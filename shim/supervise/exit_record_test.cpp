@@ -31,9 +31,9 @@ TEST_CASE("each way to end has its exit code", "[exit code]") {
       {Kind::not_started, EMFILE, "execve", 71},
       {Kind::not_started, ENFILE, "execve", 71},
   }));
-  ExitRecord ending;
-  ending.kind = row.kind;
-  ending.number = row.number;
-  ending.failure.call = row.failed_call;
-  CHECK(exit_code_of(ending) == row.exit_code);
+  ExitRecord record;
+  record.kind = row.kind;
+  record.number = row.number;
+  record.failure.call = row.failed_call;
+  CHECK(exit_code_of(record) == row.exit_code);
 }

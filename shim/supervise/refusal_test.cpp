@@ -19,7 +19,7 @@ class Refusal final : public Observer {
   void stop_passed_on(int /*signal*/, std::optional<std::chrono::milliseconds> /*grace*/) override {
     throw boost::system::system_error(ENOSPC, boost::system::system_category(), "epoll");
   }
-  void command_ended(const ExitRecord& /*ending*/) override { throw std::bad_alloc(); }
+  void command_ended(const ExitRecord& /*record*/) override { throw std::bad_alloc(); }
 };
 
 /// The same for a launcher, in the supervisor's own steps.
@@ -32,7 +32,7 @@ class RefusedLauncher final : public Workers {
   void stop_passed_on(int /*signal*/, std::optional<std::chrono::milliseconds> /*grace*/) override {
     throw std::bad_alloc();
   }
-  void command_ended(const ExitRecord& /*ending*/) override { throw std::bad_alloc(); }
+  void command_ended(const ExitRecord& /*record*/) override { throw std::bad_alloc(); }
   void finish() override { throw std::bad_alloc(); }
 };
 
@@ -54,10 +54,10 @@ TEST_CASE("where memory is refused signals are passed on and the end is the comm
     CHECK(command.line() == "noted");
     command.signal(SIGTERM);
     CHECK(command.line() == "asked");
-    const ExitRecord ending = command.ending();
-    CHECK(ending.kind == ExitRecord::Kind::exited);
-    CHECK(ending.number == 9);
-    CHECK(ending.stop.value().signal == SIGTERM);
+    const ExitRecord record = command.record();
+    CHECK(record.kind == ExitRecord::Kind::exited);
+    CHECK(record.number == 9);
+    CHECK(record.stop.value().signal == SIGTERM);
   }
 }
 
@@ -72,7 +72,7 @@ TEST_CASE("where whatever the launcher is told fails signals are passed on and t
     REQUIRE(command.line() == "ready");
     command.signal(SIGTERM);
     CHECK(command.line() == "asked");
-    CHECK(command.ending().number == 9);
+    CHECK(command.record().number == 9);
   }
 }
 
@@ -86,8 +86,8 @@ TEST_CASE("where memory is refused the grace is kept", "[supervise]") {
     Supervised command(mode, "trap 'echo asked' TERM; echo ready; while :; do sleep 3600; done", policy);
     REQUIRE(command.line() == "ready");
     command.signal(SIGTERM);
-    const ExitRecord ending = command.ending();
-    CHECK(ending.number == SIGKILL);
-    CHECK(ending.killed_by_us);
+    const ExitRecord record = command.record();
+    CHECK(record.number == SIGKILL);
+    CHECK(record.killed_by_us);
   }
 }

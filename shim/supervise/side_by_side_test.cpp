@@ -86,10 +86,10 @@ TEST_CASE("workers that are started side by side end well when all have", "[supe
     INFO(name(mode));
     Together workers(mode, "echo $0; exit 0");
     CHECK(workers.lines(3) == Lines{"0", "1", "2"});
-    const ExitRecord ending = workers->ending();
-    CHECK(ending.kind == Kind::exited);
-    CHECK(ending.number == 0);
-    CHECK(ending.leftovers == 0);
+    const ExitRecord record = workers->record();
+    CHECK(record.kind == Kind::exited);
+    CHECK(record.number == 0);
+    CHECK(record.leftovers == 0);
   }
 }
 
@@ -110,11 +110,11 @@ TEST_CASE("the first worker that fails ends the others, and is how all ended", "
     CHECK(workers->line() == "ready");
     close(open(last.path().c_str(), O_WRONLY | O_CLOEXEC));
     CHECK(workers->line() == "asked");
-    const ExitRecord ending = workers->ending();
-    CHECK(ending.kind == Kind::exited);
-    CHECK(ending.number == 42);
-    CHECK_FALSE(ending.stop);
-    CHECK_FALSE(ending.killed_by_us);
+    const ExitRecord record = workers->record();
+    CHECK(record.kind == Kind::exited);
+    CHECK(record.number == 42);
+    CHECK_FALSE(record.stop);
+    CHECK_FALSE(record.killed_by_us);
   }
 }
 
@@ -125,10 +125,10 @@ TEST_CASE("a worker that does not stop for another's failure is killed, and the 
     Policy policy;
     policy.grace = 100ms;
     Together workers(mode, "trap '' TERM; [ $0 = 1 ] && kill -SEGV $$; while :; do sleep 1000; done", policy);
-    const ExitRecord ending = workers->ending();
-    CHECK(ending.kind == Kind::signalled);
-    CHECK(ending.number == SIGSEGV);
-    CHECK_FALSE(ending.killed_by_us);
+    const ExitRecord record = workers->record();
+    CHECK(record.kind == Kind::signalled);
+    CHECK(record.number == SIGSEGV);
+    CHECK_FALSE(record.killed_by_us);
   }
 }
 
@@ -140,9 +140,9 @@ TEST_CASE("a stop reaches each worker once, and none is asked again when another
     CHECK(workers.lines(3) == Lines{"ready", "ready", "ready"});
     workers->signal(SIGTERM);
     CHECK(workers.lines(5) == Lines{"asked 0", "asked 1", "asked 2", "saving", "saving"});
-    const ExitRecord ending = workers->ending();
-    CHECK(ending.stop.value().signal == SIGTERM);
-    CHECK(ending.number == 3);
+    const ExitRecord record = workers->record();
+    CHECK(record.stop.value().signal == SIGTERM);
+    CHECK(record.number == 3);
     CHECK(workers->line().empty());
   }
 }
@@ -155,7 +155,7 @@ TEST_CASE("a signal reaches each worker's group", "[supervise]") {
     workers->signal(SIGUSR1);
     CHECK(workers.lines(3) == Lines{"noted 0", "noted 1", "noted 2"});
     workers->signal(SIGTERM);
-    CHECK(workers->ending().number == 0);
+    CHECK(workers->record().number == 0);
   }
 }
 
@@ -170,10 +170,10 @@ TEST_CASE("a worker that cannot be executed ends those that were started before 
   for (const Mode mode : modes()) {
     INFO(name(mode));
     Together workers(mode, "trap 'exit 0' TERM; " + waits, {}, "/no/such/program");
-    const ExitRecord ending = workers->ending();
-    CHECK(ending.kind == Kind::not_started);
-    CHECK(ending.number == ENOENT);
-    CHECK(ending.failure.path == "/no/such/program");
+    const ExitRecord record = workers->record();
+    CHECK(record.kind == Kind::not_started);
+    CHECK(record.number == ENOENT);
+    CHECK(record.failure.path == "/no/such/program");
   }
 }
 
@@ -181,7 +181,7 @@ TEST_CASE("what workers leave behind is ended when all of them have", "[supervis
   for (const Mode mode : modes()) {
     INFO(name(mode));
     Together workers(mode, "setsid sleep 1000 & exit 0");
-    CHECK(workers->ending().leftovers == 3);
+    CHECK(workers->record().leftovers == 3);
   }
 }
 
@@ -200,6 +200,6 @@ TEST_CASE("where memory is refused at the failure of a worker, the others are en
     policy.launcher = &launcher;
     Supervised workers(mode, "trap 'exit 7' TERM; trap 'exit 41' USR1; [ $0 = 1 ] && kill -USR1 $$; " + waits,
                        policy);
-    CHECK(workers.ending().number == 41);
+    CHECK(workers.record().number == 41);
   }
 }

@@ -55,13 +55,13 @@ TEST_CASE("a failed execution names the file and the reason", "[spawn]") {
   for (const Mode mode : modes()) {
     for (const Case& wanted : cases) {
       INFO(name(mode) << ": " << wanted.command);
-      const ExitRecord ending =
-          Supervised(mode, std::vector<std::string>{wanted.command, "argument"}, {}).ending();
-      CHECK(ending.kind == Kind::not_started);
-      CHECK(ending.failure.call == "execve");
-      CHECK(ending.number == wanted.error);
-      CHECK(ending.failure.path == wanted.path);
-      CHECK(ending.failure.interpreter == (wanted.command == orphaned));
+      const ExitRecord record =
+          Supervised(mode, std::vector<std::string>{wanted.command, "argument"}, {}).record();
+      CHECK(record.kind == Kind::not_started);
+      CHECK(record.failure.call == "execve");
+      CHECK(record.number == wanted.error);
+      CHECK(record.failure.path == wanted.path);
+      CHECK(record.failure.interpreter == (wanted.command == orphaned));
     }
   }
 }
@@ -70,9 +70,9 @@ TEST_CASE("a file that is no program is given to the shell, as execvp does", "[s
   const Folder folder;
   const std::string script = folder.file("script", "exit $(($# + 40))\n", 0755);
   for (const Mode mode : modes()) {
-    const ExitRecord ending = Supervised(mode, std::vector<std::string>{script, "a", "b"}, {}).ending();
-    CHECK(ending.kind == Kind::exited);
-    CHECK(ending.number == 42);
+    const ExitRecord record = Supervised(mode, std::vector<std::string>{script, "a", "b"}, {}).record();
+    CHECK(record.kind == Kind::exited);
+    CHECK(record.number == 42);
   }
 }
 
@@ -84,10 +84,10 @@ TEST_CASE("PATH is searched as execvp does", "[spawn]") {
   const std::vector<std::string> tool = {"tool"};
   const auto path = [](const std::string& value) { return [value] { setenv("PATH", value.c_str(), 1); }; };
   const ExitRecord refused =
-      Supervised(mode, tool, {}, path("/no/such:" + folder.path + ":" + second.path)).ending();
+      Supervised(mode, tool, {}, path("/no/such:" + folder.path + ":" + second.path)).record();
   CHECK(refused.kind == Kind::not_started);
   CHECK(refused.number == EACCES);
   CHECK(refused.failure.path == folder.path + "/tool");
   second.file("tool", "#!/bin/sh\nexit 9\n", 0755);
-  CHECK(Supervised(mode, tool, {}, path("/no/such:" + folder.path + ":" + second.path)).ending().number == 9);
+  CHECK(Supervised(mode, tool, {}, path("/no/such:" + folder.path + ":" + second.path)).record().number == 9);
 }

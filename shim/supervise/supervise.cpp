@@ -557,13 +557,13 @@ void Supervisor::give_up() {
 
 }  // namespace
 
-int exit_code_of(const ExitRecord& ending) {
+int exit_code_of(const ExitRecord& record) {
   using Kind = ExitRecord::Kind;
-  if (ending.kind == Kind::exited) return ending.number;
-  if (ending.kind == Kind::signalled)
-    return exit_code::signal_base + (ending.killed_by_us ? SIGKILL : ending.number);
-  if (ending.kind == Kind::withheld || ending.failure.call != "execve") return exit_code::system;
-  return exit_code_of_exec(ending.number);
+  if (record.kind == Kind::exited) return record.number;
+  if (record.kind == Kind::signalled)
+    return exit_code::signal_base + (record.killed_by_us ? SIGKILL : record.number);
+  if (record.kind == Kind::withheld || record.failure.call != "execve") return exit_code::system;
+  return exit_code_of_exec(record.number);
 }
 
 int exit_code_of_status(int status) {

@@ -62,7 +62,7 @@ class Observer : boost::noncopyable {
   /// The first stop signal was passed on to the command. Processes that are left after `grace` are killed.
   virtual void stop_passed_on(int /*signal*/, std::optional<std::chrono::milliseconds> /*grace*/) {}
   /// The command itself has ended so; workers, and what else it left behind, may still run.
-  virtual void command_ended(const ExitRecord& /*ending*/) {}
+  virtual void command_ended(const ExitRecord& /*record*/) {}
 };
 
 /// Order is something that the supervisor of a running command must do.

@@ -27,7 +27,7 @@ constexpr int rtmin = 34;
 
 /// Runs a command to its end.
 ExitRecord run(Mode mode, const std::string& script, const Policy& policy = {}) {
-  return Supervised(mode, script, policy).ending();
+  return Supervised(mode, script, policy).record();
 }
 
 /// For shells: prints "ready" and waits for signals, without ending and without a child that a signal could
@@ -55,16 +55,16 @@ TEST_CASE("the command's exit code and signal are reported unchanged", "[supervi
   for (const Mode mode : modes()) {
     INFO(name(mode));
     for (const int code : {0, 1, 7, 127, 255}) {
-      const ExitRecord ending = run(mode, "exit " + std::to_string(code));
-      CHECK(ending.kind == Kind::exited);
-      CHECK(ending.number == code);
-      CHECK_FALSE(ending.stop);
+      const ExitRecord record = run(mode, "exit " + std::to_string(code));
+      CHECK(record.kind == Kind::exited);
+      CHECK(record.number == code);
+      CHECK_FALSE(record.stop);
     }
     for (const int signal : {SIGTERM, SIGKILL, SIGSEGV, SIGUSR1}) {
-      const ExitRecord ending = run(mode, "ulimit -c 0; kill -" + std::to_string(signal) + " $$");
-      CHECK(ending.kind == Kind::signalled);
-      CHECK(ending.number == signal);
-      CHECK_FALSE(ending.killed_by_us);
+      const ExitRecord record = run(mode, "ulimit -c 0; kill -" + std::to_string(signal) + " $$");
+      CHECK(record.kind == Kind::signalled);
+      CHECK(record.number == signal);
+      CHECK_FALSE(record.killed_by_us);
     }
   }
 }
@@ -75,18 +75,18 @@ TEST_CASE("a command that makes us its tracer runs and ends as any other", "[sup
     INFO(name(mode));
     const ExitRecord exits =
         Supervised(mode, {"python3", "-c", trace_me + "os.execvp('sh', ['sh', '-c', 'exit 7'])"}, {})
-            .ending();
+            .record();
     CHECK(exits.kind == Kind::exited);
     CHECK(exits.number == 7);
     Supervised stopped(
         mode, {"python3", "-c", trace_me + "print('ready', flush=True); import time; time.sleep(3600)"}, {});
     CHECK(stopped.line() == "ready");
     stopped.signal(SIGTERM);
-    const ExitRecord ending = stopped.ending();
-    CHECK(ending.kind == Kind::signalled);
-    CHECK(ending.number == SIGTERM);
+    const ExitRecord record = stopped.record();
+    CHECK(record.kind == Kind::signalled);
+    CHECK(record.number == SIGTERM);
     const ExitRecord trapped =
-        Supervised(mode, {"python3", "-c", trace_me + "import signal; signal.raise_signal(5)"}, {}).ending();
+        Supervised(mode, {"python3", "-c", trace_me + "import signal; signal.raise_signal(5)"}, {}).record();
     CHECK(trapped.kind == Kind::signalled);
     CHECK(trapped.number == SIGTRAP);
   }
@@ -108,9 +108,9 @@ TEST_CASE("every signal is passed on once, in its order", "[supervise]") {
         command.signal(signal);
         CHECK(command.line() == std::to_string(signal));
       }
-      const ExitRecord ending = command.ending();
-      CHECK(ending.number == 5);
-      CHECK(ending.stop.value().signal == SIGHUP);
+      const ExitRecord record = command.record();
+      CHECK(record.number == 5);
+      CHECK(record.stop.value().signal == SIGHUP);
       CHECK(command.line().empty());
     }
   }
@@ -125,7 +125,7 @@ TEST_CASE("a signal is passed on even if whom it has reached cannot be found out
     command.signal(signal);
     CHECK(command.line() == std::to_string(signal));
   }
-  CHECK(command.ending().stop.value().signal == SIGTERM);
+  CHECK(command.record().stop.value().signal == SIGTERM);
 }
 
 TEST_CASE("a real-time signal arrives as often as it was queued, with its values in order", "[supervise]") {
@@ -154,7 +154,7 @@ while True:
       }
       CHECK(command.line() == "3000 3000");
       command.signal(SIGTERM);
-      CHECK(command.ending().number == 0);
+      CHECK(command.record().number == 0);
     }
   }
 }
@@ -179,7 +179,7 @@ print("all", signal.sigtimedwait({40}, 0), flush=True)
     for (int index = 0; index < 200; ++index) command.queue(40, index);
     command.signal(SIGUSR1);  // passes those that wait
     CHECK(command.line() == "all None");
-    CHECK(command.ending().number == 0);
+    CHECK(command.record().number == 0);
   }
 }
 
@@ -212,10 +212,10 @@ say command
       CHECK(lines == wanted);
       command.signal(SIGTERM);
       CHECK(command.line().empty());  // no more was printed, and no process is left
-      const ExitRecord ending = command.ending();
-      CHECK(ending.kind == Kind::signalled);
-      CHECK(ending.number == SIGTERM);
-      CHECK(ending.leftovers_killed == 0);
+      const ExitRecord record = command.record();
+      CHECK(record.kind == Kind::signalled);
+      CHECK(record.number == SIGTERM);
+      CHECK(record.leftovers_killed == 0);
     }
   }
 }
@@ -225,12 +225,12 @@ TEST_CASE("without a grace a stop leaves the command all the time it wants", "[s
     Supervised command(mode, "trap 'echo asked; exit 3' TERM; " + wait_ready, {});
     REQUIRE(command.line() == "ready");
     command.signal(SIGTERM);
-    const ExitRecord ending = command.ending();
+    const ExitRecord record = command.record();
     CHECK(command.line() == "asked");
-    CHECK(ending.kind == Kind::exited);
-    CHECK(ending.number == 3);
-    CHECK(ending.stop.value().signal == SIGTERM);
-    CHECK_FALSE(ending.killed_by_us);
+    CHECK(record.kind == Kind::exited);
+    CHECK(record.number == 3);
+    CHECK(record.stop.value().signal == SIGTERM);
+    CHECK_FALSE(record.killed_by_us);
   }
 }
 
@@ -246,12 +246,12 @@ TEST_CASE("when the grace is over everything is killed, in other sessions too", 
     for (int ready = 0; ready < 2; ++ready) REQUIRE(command.line() == "ready");
     const auto start = std::chrono::steady_clock::now();
     command.signal(SIGTERM);
-    const ExitRecord ending = command.ending();
+    const ExitRecord record = command.record();
     CHECK(std::chrono::steady_clock::now() - start >= 200ms);
-    CHECK(ending.kind == Kind::signalled);
-    CHECK(ending.number == SIGKILL);
-    CHECK(ending.killed_by_us);
-    CHECK(ending.stop.value().signal == SIGTERM);
+    CHECK(record.kind == Kind::signalled);
+    CHECK(record.number == SIGKILL);
+    CHECK(record.killed_by_us);
+    CHECK(record.stop.value().signal == SIGTERM);
     CHECK(command.line().empty());  // no process is left that could write
   }
 }
@@ -281,12 +281,12 @@ TEST_CASE("the command's leftovers get TERM, then KILL", "[supervise]") {
       policy.leftover_grace = wanted.grace;
       Supervised command(mode, "exec 2>&1; " + wanted.script, policy);
       CHECK(command.line() == wanted.output);
-      const ExitRecord ending = command.ending();
-      CHECK(ending.kind == Kind::exited);
-      CHECK(ending.number == 6);
-      CHECK(ending.leftovers == 1);
-      CHECK(ending.leftovers_killed == wanted.killed);
-      CHECK_FALSE(ending.killed_by_us);
+      const ExitRecord record = command.record();
+      CHECK(record.kind == Kind::exited);
+      CHECK(record.number == 6);
+      CHECK(record.leftovers == 1);
+      CHECK(record.leftovers_killed == wanted.killed);
+      CHECK_FALSE(record.killed_by_us);
       CHECK(command.line().empty());
     }
   }
@@ -303,12 +303,12 @@ TEST_CASE("after a stop the leftovers have what remains of the grace", "[supervi
     Supervised command(mode, script, policy);
     REQUIRE(command.line() == "ready");
     command.signal(SIGTERM);
-    const ExitRecord ending = command.ending();
-    CHECK(ending.kind == Kind::exited);
-    CHECK(ending.number == 3);
-    CHECK(ending.stop.value().signal == SIGTERM);
-    CHECK(ending.leftovers == 1);
-    CHECK(ending.leftovers_killed == 1);
+    const ExitRecord record = command.record();
+    CHECK(record.kind == Kind::exited);
+    CHECK(record.number == 3);
+    CHECK(record.stop.value().signal == SIGTERM);
+    CHECK(record.leftovers == 1);
+    CHECK(record.leftovers_killed == 1);
   }
 }
 
@@ -322,10 +322,10 @@ TEST_CASE("INT kills what is left, TERM does not hurry it", "[supervise]") {
     REQUIRE(command.line() == "asked");
     command.signal(SIGTERM);
     command.signal(SIGINT);
-    const ExitRecord ending = command.ending();
-    CHECK(ending.number == 2);
-    CHECK(ending.leftovers_killed == 1);
-    CHECK_FALSE(ending.stop);
+    const ExitRecord record = command.record();
+    CHECK(record.number == 2);
+    CHECK(record.leftovers_killed == 1);
+    CHECK_FALSE(record.stop);
     CHECK(command.line().empty());
   }
 }
@@ -345,9 +345,9 @@ TEST_CASE("what has got a notice with all others is asked to stop when it is lef
     command.signal(SIGUSR1);
     command.signal(SIGUSR2);
     CHECK(command.line() == "asked");
-    const ExitRecord ending = command.ending();
-    CHECK(ending.number == 6);
-    CHECK(ending.leftovers_killed == 0);
+    const ExitRecord record = command.record();
+    CHECK(record.number == 6);
+    CHECK(record.leftovers_killed == 0);
   }
 }
 
@@ -369,7 +369,7 @@ TEST_CASE("a notice to rankshim alone arrives after one to all", "[supervise]") 
     command.signal(SIGUSR1);
     CHECK(command.line() == "noted");
     command.signal(SIGTERM);
-    CHECK(command.ending().number == 6);
+    CHECK(command.record().number == 6);
   }
 }
 
@@ -391,17 +391,17 @@ TEST_CASE("a stop that was sent to all continues what is stopped, and does not c
     CHECK(command.line() == "continued");
     command.signal(SIGUSR2);
     CHECK(command.line().empty());
-    const ExitRecord ending = command.ending();
-    CHECK(ending.number == 6);
-    CHECK(ending.leftovers_killed == 1);
+    const ExitRecord record = command.record();
+    CHECK(record.number == 6);
+    CHECK(record.leftovers_killed == 1);
   }
 }
 
 TEST_CASE("a command that leaves nothing ends at once", "[supervise]") {
   for (const Mode mode : modes()) {
-    const ExitRecord ending = run(mode, "true & wait; setsid true & wait; exit 1");
-    CHECK(ending.leftovers == 0);
-    CHECK(ending.number == 1);
+    const ExitRecord record = run(mode, "true & wait; setsid true & wait; exit 1");
+    CHECK(record.leftovers == 0);
+    CHECK(record.number == 1);
   }
 }
 
@@ -419,9 +419,9 @@ TEST_CASE("a child from before our time is neither waited for nor ended", "[supe
       [[maybe_unused]] const auto at_our_end = read(pipe[0], &byte, 1);
       _exit(0);
     });
-    const ExitRecord ending = command.ending();
-    CHECK(ending.number == 3);
-    CHECK(ending.leftovers == 0);
+    const ExitRecord record = command.record();
+    CHECK(record.number == 3);
+    CHECK(record.leftovers == 0);
   }
 }
 
@@ -451,11 +451,11 @@ TEST_CASE("three thousand orphans are reaped", "[supervise]") {
   REQUIRE(readlink("/proc/self/exe", program, sizeof(program) - 1) > 0);
   for (const Mode mode : modes()) {
     INFO(name(mode));
-    const ExitRecord ending =
-        Supervised(mode, std::vector<std::string>{program, "[.orphans]", "-o", "/dev/null"}, {}).ending();
-    CHECK(ending.kind == Kind::exited);
-    CHECK(ending.number == 0);
-    CHECK(ending.leftovers_killed == 0);
+    const ExitRecord record =
+        Supervised(mode, std::vector<std::string>{program, "[.orphans]", "-o", "/dev/null"}, {}).record();
+    CHECK(record.kind == Kind::exited);
+    CHECK(record.number == 0);
+    CHECK(record.leftovers_killed == 0);
   }
 }
 
@@ -472,7 +472,7 @@ TEST_CASE("blocked and ignored signals reach the command as they came", "[superv
     REQUIRE(line.starts_with("SigIgn:"));
     // bash itself waits for children: it sets SIGCHLD to its default.
     CHECK((std::stoull(line.substr(7), nullptr, 16) | bit(SIGCHLD)) == wanted);
-    CHECK(command.ending().number == 0);
+    CHECK(command.record().number == 0);
   }
 }
 
@@ -482,7 +482,7 @@ TEST_CASE("an ignored SIGCHLD does not hang us, and the command gets it back", "
     Supervised command(mode, std::vector<std::string>{"grep", "SigIgn", "/proc/self/status"}, {},
                        [] { kernel::set_ignored(SIGCHLD, true); });
     CHECK(command.line() == "SigIgn:\t0000000000010000");
-    CHECK(command.ending().number == 0);
+    CHECK(command.record().number == 0);
   }
 }
 
@@ -497,16 +497,16 @@ TEST_CASE("a stop signal that was inherited as ignored stops nothing", "[supervi
     command.signal(SIGUSR1);  // after it
     CHECK(command.line() == "asked");
     command.signal(SIGUSR2);  // ends it, without a grace that a stop would have started
-    const ExitRecord ending = command.ending();
-    CHECK(ending.number == SIGUSR2);
-    CHECK_FALSE(ending.stop);
+    const ExitRecord record = command.record();
+    CHECK(record.number == SIGUSR2);
+    CHECK_FALSE(record.stop);
   }
 }
 
 TEST_CASE("a deadline that passes while the last process is reaped kills nothing again", "[supervise]") {
   // Longer than what lies between two KILLs.
   struct SlowObserver : Observer {
-    void command_ended(const ExitRecord& /*ending*/) override { std::this_thread::sleep_for(150ms); }
+    void command_ended(const ExitRecord& /*record*/) override { std::this_thread::sleep_for(150ms); }
   } observer;
   Policy policy;
   policy.grace = 0ms;
@@ -517,7 +517,7 @@ TEST_CASE("a deadline that passes while the last process is reaped kills nothing
                        [] { dup2(STDOUT_FILENO, STDERR_FILENO); });
     REQUIRE(command.line() == "ready");
     command.signal(SIGTERM);
-    CHECK(command.ending().killed_by_us);
+    CHECK(command.record().killed_by_us);
     std::string last;
     for (std::string line = command.line(); !line.empty(); line = command.line()) last = line;
     CHECK(last == "rankshim: warning: the grace is over: rankshim kills everything");
@@ -565,9 +565,9 @@ TEST_CASE("an order from outside stops the command as a TERM would, and its reas
   policy.observer = &other;
   for (const Mode mode : modes()) {
     INFO(name(mode));
-    const ExitRecord ending = run(mode, "exec sleep 1000", policy);
-    CHECK(ending.number == SIGTERM);
-    CHECK(ending.stop.value().signal == SIGTERM);
-    CHECK(ending.stop->by == rankshim::outcome::StopRequest::By::order);
+    const ExitRecord record = run(mode, "exec sleep 1000", policy);
+    CHECK(record.number == SIGTERM);
+    CHECK(record.stop.value().signal == SIGTERM);
+    CHECK(record.stop->by == rankshim::outcome::StopRequest::By::order);
   }
 }

@@ -43,7 +43,7 @@ class Supervised {
   std::string line();
 
   /// Waits for the end.
-  ExitRecord ending();
+  ExitRecord record();
   /// The same if the supervisor exits without a report: its exit code.
   int exit_code();
 

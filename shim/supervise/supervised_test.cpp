@@ -42,21 +42,21 @@ struct FlatEnding {
   bool interpreter;
 };
 
-FlatEnding flatten(const ExitRecord& ending) {
-  FlatEnding flat{ending.kind,
-                  ending.number,
-                  ending.stop ? ending.stop->signal : 0,
-                  ending.stop && ending.stop->by == rankshim::outcome::StopRequest::By::order,
-                  ending.killed_by_us,
-                  ending.workers.never_met,
-                  ending.leftovers,
-                  ending.leftovers_killed,
-                  ending.ran.count(),
+FlatEnding flatten(const ExitRecord& record) {
+  FlatEnding flat{record.kind,
+                  record.number,
+                  record.stop ? record.stop->signal : 0,
+                  record.stop && record.stop->by == rankshim::outcome::StopRequest::By::order,
+                  record.killed_by_us,
+                  record.workers.never_met,
+                  record.leftovers,
+                  record.leftovers_killed,
+                  record.ran.count(),
                   {},
                   {},
-                  ending.failure.interpreter};
-  ending.failure.call.copy(flat.call, sizeof(flat.call) - 1);
-  ending.failure.path.copy(flat.path, sizeof(flat.path) - 1);
+                  record.failure.interpreter};
+  record.failure.call.copy(flat.call, sizeof(flat.call) - 1);
+  record.failure.path.copy(flat.path, sizeof(flat.path) - 1);
   return flat;
 }
 
@@ -170,28 +170,28 @@ std::string Supervised::line() {
   return found;
 }
 
-ExitRecord Supervised::ending() {
+ExitRecord Supervised::record() {
   wait_readable(result_, "supervise() to end");
   FlatEnding flat{};
   REQUIRE(::read(result_, &flat, sizeof(flat)) == static_cast<ssize_t>(sizeof(flat)));
-  ExitRecord ending;
-  ending.kind = flat.kind;
-  ending.number = flat.number;
-  ending.failure.call = flat.call;
-  ending.failure.path = flat.path;
-  ending.failure.interpreter = flat.interpreter;
+  ExitRecord record;
+  record.kind = flat.kind;
+  record.number = flat.number;
+  record.failure.call = flat.call;
+  record.failure.path = flat.path;
+  record.failure.interpreter = flat.interpreter;
   if (flat.stop_signal != 0) {
-    ending.stop.emplace().signal = flat.stop_signal;
-    if (flat.ordered) ending.stop->by = rankshim::outcome::StopRequest::By::order;
+    record.stop.emplace().signal = flat.stop_signal;
+    if (flat.ordered) record.stop->by = rankshim::outcome::StopRequest::By::order;
   }
-  ending.killed_by_us = flat.killed_by_us;
-  ending.workers.never_met = flat.never_met;
-  ending.leftovers = flat.leftovers;
-  ending.leftovers_killed = flat.leftovers_killed;
-  ending.ran = std::chrono::milliseconds(flat.ran);
+  record.killed_by_us = flat.killed_by_us;
+  record.workers.never_met = flat.never_met;
+  record.leftovers = flat.leftovers;
+  record.leftovers_killed = flat.leftovers_killed;
+  record.ran = std::chrono::milliseconds(flat.ran);
   waitpid(pid_, nullptr, 0);
   pid_ = -1;
-  return ending;
+  return record;
 }
 
 int Supervised::exit_code() {

@@ -29,8 +29,8 @@ struct MasterPort {
   tcp::acceptor acceptor;
 };
 
-struct Waiting {
-  explicit Waiting(DnsServer::Handler handler)
+struct WaitForTest {
+  explicit WaitForTest(DnsServer::Handler handler)
       : server(context, std::move(handler)), resolv_conf("nameserver " + server.address() + "\n") {
     limits.resolv_conf = resolv_conf.path();
     limits.hosts = hosts.path();
@@ -93,13 +93,13 @@ DnsServer::Handler at_first(int count, DnsAnswer first, DnsAnswer then) {
 }
 
 TEST_CASE("nothing is waited for, and nothing asked, where there is nothing to wait for") {
-  Waiting fixture(always({.rcode = nxdomain}));
+  WaitForTest fixture(always({.rcode = nxdomain}));
   CHECK(fixture.reach({"job-0.", 23456, Until::none, false}).addresses.empty());
   CHECK(fixture.server.asked().empty());
 }
 
 TEST_CASE("a name that resolves at the first look is reached without a word") {
-  Waiting fixture(always({.addresses = {"10.0.0.1", "fd00::1"}}));
+  WaitForTest fixture(always({.addresses = {"10.0.0.1", "fd00::1"}}));
   const Reached reached = fixture.reach({"job-0.", 23456, Until::name, false});
   CHECK(reached.addresses == Names{"10.0.0.1", "fd00::1"});
   CHECK_FALSE(reached.mine);
@@ -107,7 +107,7 @@ TEST_CASE("a name that resolves at the first look is reached without a word") {
 }
 
 TEST_CASE("a literal address needs no name server, and its port can be waited for") {
-  Waiting fixture(always({.rcode = nxdomain}));
+  WaitForTest fixture(always({.rcode = nxdomain}));
   CHECK(fixture.reach({"[fd00::1]", 23456, Until::name, false}).addresses == Names{"fd00::1"});
   MasterPort port(fixture.context);
   port.acceptor.listen();
@@ -117,7 +117,7 @@ TEST_CASE("a literal address needs no name server, and its port can be waited fo
 }
 
 TEST_CASE("a name that appears is noticed, and two lines tell the story") {
-  Waiting fixture(at_first(20, {.rcode = nxdomain}, {.addresses = {"10.0.0.1"}}));
+  WaitForTest fixture(at_first(20, {.rcode = nxdomain}, {.addresses = {"10.0.0.1"}}));
   CHECK(fixture.reach({"job-0.", 23456, Until::name, false}).addresses == Names{"10.0.0.1"});
   CHECK(fixture.printed() ==
         "rankshim: waiting for master job-0.:23456: no such name yet (asked S)\n"
@@ -125,12 +125,12 @@ TEST_CASE("a name that appears is noticed, and two lines tell the story") {
 }
 
 TEST_CASE("a name server that fails, or is silent for a while, is waited out") {
-  Waiting fixture(at_first(8, {.rcode = servfail}, {.addresses = {"10.0.0.1"}}));
+  WaitForTest fixture(at_first(8, {.rcode = servfail}, {.addresses = {"10.0.0.1"}}));
   CHECK(fixture.reach({"job-0.", 0, Until::name, false}).addresses == Names{"10.0.0.1"});
   CHECK(fixture.printed() ==
         "rankshim: waiting for master job-0.: the name server fails (SERVFAIL from S)\n"
         "rankshim: master job-0. resolves to 10.0.0.1 after N s\n");
-  Waiting silent(at_first(2, {.silent = true}, {.addresses = {"10.0.0.1"}}));
+  WaitForTest silent(at_first(2, {.silent = true}, {.addresses = {"10.0.0.1"}}));
   silent.limits.timing.query_timeout = std::chrono::milliseconds(30);
   CHECK(silent.reach({"job-0.", 0, Until::name, false}).addresses == Names{"10.0.0.1"});
 }
@@ -138,7 +138,7 @@ TEST_CASE("a name server that fails, or is silent for a while, is waited out") {
 TEST_CASE("each change of the reason is a line") {
   int looks = 0;
   MasterPort* port = nullptr;
-  Waiting fixture([&](const DnsQuestion& question) -> DnsAnswer {
+  WaitForTest fixture([&](const DnsQuestion& question) -> DnsAnswer {
     if (question.type == type_a) ++looks;
     if (looks < 5) return {.rcode = nxdomain};
     if (looks < 10) return {};
@@ -163,7 +163,7 @@ TEST_CASE("each change of the reason is a line") {
 }
 
 TEST_CASE("while nothing changes there is a line now and then") {
-  Waiting fixture(at_first(30, {.rcode = nxdomain}, {.addresses = {"10.0.0.1"}}));
+  WaitForTest fixture(at_first(30, {.rcode = nxdomain}, {.addresses = {"10.0.0.1"}}));
   fixture.limits.timing.report_interval = std::chrono::milliseconds(0);
   fixture.reach({"job-0.", 23456, Until::name, false});
   CHECK_THAT(fixture.printed(),
@@ -173,7 +173,7 @@ TEST_CASE("while nothing changes there is a line now and then") {
 
 TEST_CASE("an answer that flips does not fill the log") {
   int looks = 0;
-  Waiting fixture([&](const DnsQuestion& question) -> DnsAnswer {
+  WaitForTest fixture([&](const DnsQuestion& question) -> DnsAnswer {
     if (question.type == type_a) ++looks;
     if (looks > 60) return {.addresses = {"10.0.0.1"}};
     return {.rcode = looks / 4 % 2 == 0 ? nxdomain : servfail};
@@ -185,7 +185,7 @@ TEST_CASE("an answer that flips does not fill the log") {
 }
 
 TEST_CASE("a proxy that accepts and hangs up is not the master; a master that stays is") {
-  Waiting fixture(always({.addresses = {"127.0.0.1"}}));
+  WaitForTest fixture(always({.addresses = {"127.0.0.1"}}));
   MasterPort port(fixture.context);
   port.acceptor.listen();
   std::vector<tcp::socket> kept;
@@ -211,7 +211,7 @@ TEST_CASE("a master that turns out to be this node, or not to be it, is a warnin
     // Nobody listens at the port until the name has been looked up several times.
     MasterPort* port = nullptr;
     int looks = 0;
-    Waiting fixture([&](const DnsQuestion& question) -> DnsAnswer {
+    WaitForTest fixture([&](const DnsQuestion& question) -> DnsAnswer {
       if (question.type != type_a) return {};
       if (++looks < 4) return {.addresses = row.addresses};
       if (looks == 4) port->acceptor.listen();
@@ -234,7 +234,7 @@ TEST_CASE("a master that turns out to be this node, or not to be it, is a warnin
 
 TEST_CASE("a master that moves to another address is found there") {
   int looks = 0;
-  Waiting fixture([&](const DnsQuestion& question) -> DnsAnswer {
+  WaitForTest fixture([&](const DnsQuestion& question) -> DnsAnswer {
     if (question.type != type_a) return {};
     return {.addresses = {++looks < 3 ? "127.0.0.2" : "127.0.0.3"}};
   });
@@ -244,7 +244,7 @@ TEST_CASE("a master that moves to another address is found there") {
 }
 
 TEST_CASE("the address that answered comes first") {
-  Waiting fixture(always({.addresses = {"127.0.0.2", "127.0.0.3"}}));
+  WaitForTest fixture(always({.addresses = {"127.0.0.2", "127.0.0.3"}}));
   MasterPort port(fixture.context, "127.0.0.3");
   port.acceptor.listen();
   CHECK(fixture.reach({"job-0.", port.number(), Until::port, false}).addresses ==
@@ -252,7 +252,7 @@ TEST_CASE("the address that answered comes first") {
 }
 
 TEST_CASE("a node that turns out to be the master does not wait for the port, if it may be the master") {
-  Waiting fixture(always({.addresses = {"127.0.0.1"}}));
+  WaitForTest fixture(always({.addresses = {"127.0.0.1"}}));
   MasterPort closed(fixture.context);
   CHECK(fixture.reach({"job-0.", closed.number(), Until::port, true}).mine);
   CHECK(fixture.reach({"job-0.", closed.number(), Until::name, false}).mine);
@@ -266,7 +266,7 @@ TEST_CASE("a node that turns out to be the master does not wait for the port, if
 TEST_CASE("a name server that fails while the port is waited for changes nothing") {
   int questions = 0;
   MasterPort* port = nullptr;
-  Waiting fixture([&](const DnsQuestion&) -> DnsAnswer {
+  WaitForTest fixture([&](const DnsQuestion&) -> DnsAnswer {
     if (++questions <= 2) return {.addresses = {"127.0.0.1"}};
     if (questions == 8) port->acceptor.listen();
     return {.rcode = servfail};
@@ -301,7 +301,7 @@ TEST_CASE("the line at the end names the step that never succeeded, the servers,
        "read node 0's log: its launcher has not started, or has failed"},
   };
   for (const Row& row : rows) {
-    Waiting fixture(always(row.answer));
+    WaitForTest fixture(always(row.answer));
     MasterPort closed(fixture.context);
     if (row.answer.silent) fixture.limits.timing.query_timeout = std::chrono::milliseconds(30);
     const auto why_not = [&](std::chrono::milliseconds timeout) {
@@ -316,7 +316,7 @@ TEST_CASE("the line at the end names the step that never succeeded, the servers,
 
 TEST_CASE("a name that resolved and is gone is reported as gone") {
   int questions = 0;
-  Waiting fixture([&](const DnsQuestion&) -> DnsAnswer {
+  WaitForTest fixture([&](const DnsQuestion&) -> DnsAnswer {
     if (++questions <= 2) return {.addresses = {"127.0.0.1"}};
     return {.rcode = nxdomain};
   });
@@ -332,7 +332,7 @@ TEST_CASE("a name that resolved and is gone is reported as gone") {
 }
 
 TEST_CASE("a text that can be no name is not waited for") {
-  Waiting fixture(always({.rcode = nxdomain}));
+  WaitForTest fixture(always({.rcode = nxdomain}));
   fixture.limits.timeout = std::chrono::hours(1);
   CHECK(fixture.why_not({"job 0", 23456, Until::port, false}) ==
         "master job 0:23456: 'job 0' is neither a host name nor an address");
@@ -347,7 +347,7 @@ std::size_t open_descriptors() {
 }
 
 /// Waits until the test's timer is cancelled, or `at`; whether that ended it, and nothing is left open.
-void check_cancelled_by(Waiting& fixture, MasterTarget master, asio::steady_timer& stop,
+void check_cancelled_by(WaitForTest& fixture, MasterTarget master, asio::steady_timer& stop,
                         asio::steady_timer::time_point at = asio::steady_timer::time_point::max()) {
   using namespace asio::experimental::awaitable_operators;
   stop.expires_at(at);
@@ -369,7 +369,7 @@ void check_cancelled_by(Waiting& fixture, MasterTarget master, asio::steady_time
 
 TEST_CASE("cancelled while a name server is silent, it ends at once and leaves nothing open") {
   asio::steady_timer* stop = nullptr;
-  Waiting fixture([&](const DnsQuestion&) -> DnsAnswer {
+  WaitForTest fixture([&](const DnsQuestion&) -> DnsAnswer {
     stop->cancel();
     return {.silent = true};
   });
@@ -381,7 +381,7 @@ TEST_CASE("cancelled while a name server is silent, it ends at once and leaves n
 
 TEST_CASE("cancelled while it asks by TCP, it ends at once and leaves nothing open") {
   asio::steady_timer* stop = nullptr;
-  Waiting fixture([&](const DnsQuestion& question) -> DnsAnswer {
+  WaitForTest fixture([&](const DnsQuestion& question) -> DnsAnswer {
     if (question.tcp) stop->cancel();
     return {.truncated = true};
   });
@@ -391,7 +391,7 @@ TEST_CASE("cancelled while it asks by TCP, it ends at once and leaves nothing op
 }
 
 TEST_CASE("cancelled while it sleeps, it ends at once and leaves nothing open") {
-  Waiting fixture(always({.rcode = nxdomain}));
+  WaitForTest fixture(always({.rcode = nxdomain}));
   fixture.limits.timing.shortest_interval = fixture.limits.timing.longest_interval = std::chrono::hours(1);
   asio::steady_timer timer(fixture.context);
   // From the line about the answer it sleeps for an hour.
@@ -408,7 +408,7 @@ TEST_CASE("cancelled while it sleeps, it ends at once and leaves nothing open") 
 }
 
 TEST_CASE("cancelled when its sleep has just ended, it ends at once and leaves nothing open") {
-  Waiting fixture(always({}));  // for an address that no node has it only sleeps
+  WaitForTest fixture(always({}));  // for an address that no node has it only sleeps
   fixture.limits.timing.shortest_interval = fixture.limits.timing.longest_interval =
       std::chrono::milliseconds(10);
   // The loop pauses until both are due, and takes the earlier one first.
@@ -421,7 +421,7 @@ TEST_CASE("cancelled when its sleep has just ended, it ends at once and leaves n
 }
 
 TEST_CASE("cancelled while it tries the port, it ends at once and leaves nothing open") {
-  Waiting fixture(always({.addresses = {"127.0.0.1", "127.0.0.2"}}));
+  WaitForTest fixture(always({.addresses = {"127.0.0.1", "127.0.0.2"}}));
   fixture.limits.timing.settle_time = std::chrono::hours(1);
   tcp::acceptor acceptor(fixture.context, {asio::ip::address_v4::loopback(), 0});
   asio::steady_timer timer(fixture.context);
@@ -436,7 +436,7 @@ TEST_CASE("cancelled while it tries the port, it ends at once and leaves nothing
 TEST_CASE("on node 0 a wildcard address is this node, and there is nothing to wait for") {
   for (const std::string wildcard : {"0.0.0.0", "::", "[::]", "::ffff:0.0.0.0"}) {
     INFO(wildcard);
-    Waiting fixture(always({.rcode = nxdomain}));
+    WaitForTest fixture(always({.rcode = nxdomain}));
     const Reached reached = fixture.reach({wildcard, 23456, Until::name, false});
     CHECK(reached.mine);
     CHECK(reached.addresses.size() == 1);
@@ -448,7 +448,7 @@ TEST_CASE("a name that means every node itself has no record yet") {
   for (const std::string placeholder :
        {"127.0.0.1", "127.0.1.1", "::1", "::ffff:127.0.0.1", "0.0.0.0", "255.255.255.255"}) {
     INFO(placeholder);
-    Waiting fixture(always({.rcode = nxdomain}));
+    WaitForTest fixture(always({.rcode = nxdomain}));
     MasterPort port(fixture.context);
     port.acceptor.listen();
     fixture.hosts.write(placeholder + " job-0\n");
@@ -462,7 +462,7 @@ TEST_CASE("a name that means every node itself has no record yet") {
 }
 
 TEST_CASE("a loopback address of this node's own name, or given as such, is an address", "[attack]") {
-  Waiting fixture(always({.addresses = {"127.0.0.1"}}));
+  WaitForTest fixture(always({.addresses = {"127.0.0.1"}}));
   CHECK(fixture.reach({"job-0.", 1, Until::name, true, false}).mine);
   CHECK(fixture.reach({"127.0.0.1", 1, Until::name, true, true}).mine);
 }

@@ -150,8 +150,8 @@ void Agent::expect_end() {
   }
 }
 
-void Agent::command_ended(const supervise::ExitRecord& ending) {
-  Program::command_ended(ending);
+void Agent::command_ended(const supervise::ExitRecord& record) {
+  Program::command_ended(record);
   stops_alone_ = false;
   if (watch_) watch_->agent_ended();
 }

@@ -55,7 +55,7 @@ class Agent final : public Program {
     if (watch_) watch_->on_end(process, status);
   }
   void stop_passed_on(int signal, std::optional<std::chrono::milliseconds> grace) override;
-  void command_ended(const supervise::ExitRecord& ending) override;
+  void command_ended(const supervise::ExitRecord& record) override;
   void finish() override {
     if (watch_) watch_->finish();
   }

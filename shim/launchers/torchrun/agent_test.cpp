@@ -50,10 +50,10 @@ TEST_CASE("an agent without workers ends within two seconds of a stop", "[torchr
     REQUIRE(command.line() == "ready");
     const auto start = std::chrono::steady_clock::now();
     command.signal(SIGINT);
-    const ExitRecord ending = command.ending();
+    const ExitRecord record = command.record();
     CHECK(std::chrono::steady_clock::now() - start < 10s);  // else: never
-    CHECK(ending.killed_by_us);
-    CHECK(ending.stop.value().signal == SIGINT);
+    CHECK(record.killed_by_us);
+    CHECK(record.stop.value().signal == SIGINT);
     CHECK(command.line().empty());
   }
 }
@@ -78,10 +78,10 @@ TEST_CASE("an agent with a worker has its time, and gets each stop signal once",
     // The one sleep here: that nothing happens takes time to see.
     std::this_thread::sleep_for(1300ms);
     command.signal(SIGUSR1);
-    const ExitRecord ending = command.ending();
-    CHECK(ending.kind == Kind::exited);
-    CHECK(ending.number == 1);
-    CHECK_FALSE(ending.killed_by_us);
+    const ExitRecord record = command.record();
+    CHECK(record.kind == Kind::exited);
+    CHECK(record.number == 1);
+    CHECK_FALSE(record.killed_by_us);
   }
 }
 
@@ -139,9 +139,9 @@ while True: signal.pause()
     }
     CHECK(line.find("the other nodes did not join within 100 ms: rankshim kills everything") !=
           std::string::npos);
-    const ExitRecord ending = command.ending();
-    CHECK(ending.workers.never_met);
-    CHECK(ending.killed_by_us);
+    const ExitRecord record = command.record();
+    CHECK(record.workers.never_met);
+    CHECK(record.killed_by_us);
   }
 }
 
@@ -175,7 +175,7 @@ while True: signal.pause()
   CHECK(line.find(
             "torchrun could not reach m:1 within 100 ms: port closed (connection refused): rankshim kills") !=
         std::string::npos);
-  const ExitRecord ending = command.ending();
-  CHECK(ending.workers.never_met);
-  CHECK(ending.killed_by_us);
+  const ExitRecord record = command.record();
+  CHECK(record.workers.never_met);
+  CHECK(record.killed_by_us);
 }
