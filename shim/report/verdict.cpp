@@ -280,13 +280,16 @@ void judge_failure(Verdict& verdict, const ExitRecord& record, const Details& de
   }
   if (!verdict.of_several && is_victim(root.culprit.cause)) {
     verdict.culprit = is_own_worker ? judge_workers(record, root, details) : std::nullopt;
-    if (!verdict.culprit) set_cause(root, own_cause(root), details);
+    set_cause(root, own_cause(root), details);  // "peer" means another node
   }
   const bool hides = root.is_inner && verdict.code == 0;
   if (hides && strict) wording::add_strict(verdict);
   if (is_own_worker || (hides && strict)) verdict.code = root.culprit.code;
   if (verdict.code != 0) verdict.cause = root.culprit.cause;
-  if (verdict.culprit && verdict.culprit->cause == Cause::hang) verdict.code = exit_code::hang;
+  if (verdict.culprit && verdict.culprit->cause == Cause::hang) {
+    verdict.code = exit_code::hang;
+    verdict.cause = Cause::hang;
+  }
   if (root.who == "launcher" && !record.workers.ends.empty() && launcher_failed(record, details))
     verdict.notes.emplace_back("it stopped its workers itself");
 }

@@ -608,6 +608,7 @@ TEST_CASE("on a lone node the worker that the others waited for is named, not it
                              chosen<TorchrunLauncher>(), train, timed_out);
   CHECK(wording::message(hung) == "rank 9 was still running; rank 8 timed out waiting for it");
   CHECK(hung.code == 124);
+  CHECK(word_of_exit_map(hung.cause) == "hang");
   const Details closed = with_error(
       0, "RuntimeError: [../gloo/transport/tcp/pair.cc:1] Connection closed by peer [127.0.0.1]:1");
   const Verdict early = judge(torchrun({worker(1, 0, 3s), worker(0, exited(1), 5s)}),
@@ -615,4 +616,6 @@ TEST_CASE("on a lone node the worker that the others waited for is named, not it
   CHECK(wording::message(early) ==
         "rank 9 exited 0 after 3.0 s while rank 8 still waited for it: its loop was shorter than theirs");
   CHECK(early.code == 1);
+  CHECK(word_of_exit_map(early.cause) != "peer");
+  for (const Verdict& verdict : {hung, early}) CHECK_FALSE(is_victim(verdict.root->culprit.cause));
 }
