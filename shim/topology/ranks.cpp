@@ -49,6 +49,7 @@ struct Question {
   const RankVariables& ranks;
   const KnownNode& node;
   RankUnit unit = RankUnit::any;
+  std::optional<unsigned> workers_by_unit = {};  ///< of a node, beside torchrun's flags
 
   [[nodiscard]] unsigned rank() const { return ranks.rank.value_or(0); }
   [[nodiscard]] unsigned world() const { return ranks.world_size.value_or(1); }
@@ -256,6 +257,76 @@ constexpr auto process_rows = std::to_array<Row>({
     {always, RankMeaning::this_process},
 });
 
+// How clash_of() asks: from its second row on the number of nodes and the node's rank are known.
+
+bool is_node_unknown(const Question& q) { return q.nodes() == 0 || !q.node.node_rank; }
+bool contradicts_nnodes(const Question& q) { return !fits_nnodes(q.ranks, q.node); }
+bool counts_these_nodes(const Question& q) { return q.ranks.world_size == q.node.nnodes; }
+
+bool is_of_another_node(const Question& q) {
+  return counts_these_nodes(q) && q.ranks.rank && !has_nodes_rank(q);
+}
+
+bool is_one_of_several_processes(const Question& q) {
+  return !is_incomplete(q) && (!counts_these_nodes(q) || *q.ranks.local_rank != 0);
+}
+
+bool is_not_first_process(const Question& q) { return !fits_node_rank(q.ranks, q.node); }
+
+constexpr auto clash_rows = std::to_array<Row>({
+    {is_node_unknown, RankMeaning::nothing},
+    {contradicts_nnodes, RankMeaning::wrong_nnodes},
+    {is_of_another_node, RankMeaning::wrong_node_rank},
+    {is_one_of_several_processes, RankMeaning::wrong_process},  // of this node or another
+    {is_not_first_process, RankMeaning::wrong_node_rank},
+    {always, RankMeaning::nothing},
+});
+
+// How clash_with_flags() asks.
+
+bool has_no_valid_nnodes(const Question& q) { return q.node.has_nnodes && q.nodes() == 0; }
+bool knows_both_sizes(const Question& q) { return q.node.nnodes && q.ranks.world_size; }
+
+/// WORLD_SIZE can be the number of the processes of all nodes.
+bool counts_their_processes(const Question& q) {
+  return q.node.workers ? q.nodes() * q.workers() == q.world() : q.nodes() > 1 && q.is_divided_by(q.nodes());
+}
+
+bool contradicts_flags(const Question& q) {
+  return knows_both_sizes(q) && q.node.nnodes_is_certain && !counts_these_nodes(q) &&
+         !counts_their_processes(q);
+}
+
+/// RANK is that of a process, and too little is known of it.
+bool is_of_unknown_process(const Question& q) {
+  return !knows_both_sizes(q) && (q.ranks.has_local_rank || q.ranks.local_world_size);
+}
+
+bool lacks_workers_of_unit(const Question& q) { return !knows_both_sizes(q) && q.workers_by_unit == 0U; }
+bool has_no_ranks_to_compare(const Question& q) { return !q.node.node_rank || !q.ranks.rank; }
+
+/// How many processes a node has, if RANK can be that of a process; else 1.
+unsigned processes_each(const Question& q) {
+  if (!knows_both_sizes(q)) return q.workers_by_unit.value_or(1);
+  return counts_their_processes(q) ? q.world() / q.nodes() : 1;
+}
+
+bool is_of_a_process_of_this_node(const Question& q) {
+  const unsigned each = processes_each(q);
+  return each > 1 && q.rank() / each == *q.node.node_rank;
+}
+
+constexpr auto flag_rows = std::to_array<Row>({
+    {has_no_valid_nnodes, RankMeaning::nothing},
+    {contradicts_flags, RankMeaning::wrong_nnodes},
+    {is_of_unknown_process, RankMeaning::nothing},
+    {lacks_workers_of_unit, RankMeaning::nothing},
+    {has_no_ranks_to_compare, RankMeaning::nothing},
+    {has_nodes_rank, RankMeaning::nothing},
+    {is_of_a_process_of_this_node, RankMeaning::nothing},
+    {always, RankMeaning::wrong_node_rank},
+});
+
 }  // namespace
 
 RankVariables rank_variables(const Environment& environment) {
@@ -289,34 +360,12 @@ RankMeaning started_process(const RankVariables& ranks, const KnownNode& node) {
 }
 
 RankMeaning clash_of(const RankVariables& ranks, const KnownNode& node) {
-  if (!node.nnodes || *node.nnodes == 0 || !node.node_rank) return RankMeaning::nothing;
-  if (!fits_nnodes(ranks, node)) return RankMeaning::wrong_nnodes;
-  const bool counts_nodes = ranks.world_size == node.nnodes;
-  if (counts_nodes && ranks.rank && ranks.rank != node.node_rank) return RankMeaning::wrong_node_rank;
-  // This is one of several processes, of this node or another.
-  const bool is_complete = ranks.rank && ranks.world_size && ranks.local_rank;
-  if (is_complete && (!counts_nodes || *ranks.local_rank != 0)) return RankMeaning::wrong_process;
-  return fits_node_rank(ranks, node) ? RankMeaning::nothing : RankMeaning::wrong_node_rank;
+  return first_of(clash_rows, {ranks, node});
 }
 
 RankMeaning clash_with_flags(const RankVariables& ranks, const KnownNode& node,
                              std::optional<unsigned> workers_by_unit) {
-  if (node.has_nnodes && node.nnodes.value_or(0) == 0) return RankMeaning::nothing;
-  unsigned each = 1;  // processes on each node, if RANK can be that of a process
-  if (node.nnodes && ranks.world_size) {
-    const unsigned world = *ranks.world_size, nodes = *node.nnodes;
-    const bool processes = node.workers ? nodes * *node.workers == world : nodes > 1 && world % nodes == 0;
-    if (node.nnodes_is_certain && world != nodes && !processes) return RankMeaning::wrong_nnodes;
-    if (processes) each = world / nodes;
-  } else if (ranks.has_local_rank || ranks.local_world_size) {
-    return RankMeaning::nothing;  // RANK is that of a process, and too little is known of it
-  } else if (workers_by_unit) {
-    each = *workers_by_unit;
-    if (each == 0) return RankMeaning::nothing;
-  }
-  if (!node.node_rank || !ranks.rank || ranks.rank == node.node_rank) return RankMeaning::nothing;
-  return each > 1 && *ranks.rank / each == *node.node_rank ? RankMeaning::nothing
-                                                           : RankMeaning::wrong_node_rank;
+  return first_of(flag_rows, {ranks, node, RankUnit::any, workers_by_unit});
 }
 
 bool units_differ(const RankVariables& ranks, const KnownNode& node) {

@@ -63,8 +63,9 @@ enum class RankMeaning : std::uint8_t {
 /// How the variables are read where the platform has none of its own: ranks.cpp has the table.
 RankMeaning meaning_of(const RankVariables& ranks, const KnownNode& node, RankUnit unit);
 
-/// What is wrong beside a platform's own variables, whose nnodes and node_rank must be known: RANK and
-/// WORLD_SIZE must be the node's, or those of its first process.
+/// What is wrong beside a platform's own variables: RANK and WORLD_SIZE must be the node's, or those of its
+/// first process. Nothing unless nnodes and node_rank are known. Like clash_with_flags(), a table in
+/// ranks.cpp.
 RankMeaning clash_of(const RankVariables& ranks, const KnownNode& node);
 
 /// What is wrong beside torchrun's flags: the variables must be the node's, or those of any of its processes.
