@@ -18,14 +18,16 @@ constexpr const char* give_devices =
     "give the container its devices, or set --nproc-per-node (RANKSHIM_NPROC_PER_NODE)";
 
 /// A torchrun that meets only itself (--standalone, c10d without an endpoint) needs no rendezvous.
-void leave_own_rendezvous(Resolution& r) {
-  if (r.torchrun == nullptr) return;
-  if (r.has(Fact::nnodes) && r.text(Fact::nnodes) != "1" && r.text(Fact::nnodes) != "1:1") return;
+Added leave_own_rendezvous(const Resolution& r) {
+  Added added;
+  if (r.torchrun == nullptr) return added;
+  if (r.has(Fact::nnodes) && r.text(Fact::nnodes) != "1" && r.text(Fact::nnodes) != "1:1") return added;
   const bool nowhere = r.is_flag(Fact::rdzv_backend) && !r.has(Fact::rdzv_endpoint) &&
                        !r.has(Fact::master_addr) && !r.has(Fact::node_rank);
-  if (!r.torchrun->meets_itself && !nowhere) return;
-  r.fact(Fact::rdzv_backend).reset();
-  r.fact(Fact::rdzv_endpoint).reset();
+  if (!r.torchrun->meets_itself && !nowhere) return added;
+  added.drop(Fact::rdzv_backend);
+  added.drop(Fact::rdzv_endpoint);
+  return added;
 }
 
 /// The number of nodes is a range, or the rendezvous is not static.
@@ -37,73 +39,81 @@ bool is_elastic(const Resolution& r) {
 
 /// torchrun's static rendezvous is at --rdzv_endpoint if that is given (torch/distributed/run.py,
 /// get_rdzv_endpoint, and elastic/rendezvous/static_tcp_rendezvous.py).
-void use_static_endpoint(Resolution& r) {
-  auto& endpoint = r.fact(Fact::rdzv_endpoint);
-  if (!r.is_flag(Fact::rdzv_endpoint) || !endpoint || is_elastic(r)) return;
+Added use_static_endpoint(const Resolution& r) {
+  Added added;
+  const auto& endpoint = r.topology.facts[Fact::rdzv_endpoint];
+  if (!r.is_flag(Fact::rdzv_endpoint) || !endpoint || is_elastic(r)) return added;
   const auto [host, port] = split_host_port(endpoint->text);
-  r.fact(Fact::master_addr) = {std::string(host.empty() ? std::string_view(endpoint->text) : host),
-                               endpoint->origin, endpoint->detail};
-  if (!port.empty()) r.fact(Fact::master_port) = {std::string(port), endpoint->origin, endpoint->detail};
-  endpoint.reset();
+  added.set(Fact::master_addr, {std::string(host.empty() ? std::string_view(endpoint->text) : host),
+                                endpoint->origin, endpoint->detail});
+  if (!port.empty()) added.set(Fact::master_port, {std::string(port), endpoint->origin, endpoint->detail});
+  added.drop(Fact::rdzv_endpoint);
+  return added;
 }
 
-/// nnodes is "N" or "MIN:MAX". Returns false, after a fault, if it is invalid.
-bool check_nnodes(Resolution& r) {
-  if (!r.has(Fact::nnodes)) return true;
+/// nnodes is "N" or "MIN:MAX".
+Added check_nnodes(const Resolution& r) {
+  if (!r.has(Fact::nnodes)) return {};
   const auto [least, most] = min_and_max(r.text(Fact::nnodes));
   const auto min = parse_count(least), max = parse_count(most);
   if (!min || !max || *min == 0 || *max < *min) {
-    r.refuse(ErrorCode::no_number,
-             r.said(Fact::nnodes) +
-                 (min && max && *min != 0 ? " has MIN above MAX" : " is not a number of nodes, N or MIN:MAX"),
-             "correct it, or " + settle(Fact::nnodes));
-    return false;
+    const bool is_range = min && max && *min != 0;
+    return {refusal(
+        ErrorCode::no_number,
+        r.said(Fact::nnodes) + (is_range ? " has MIN above MAX" : " is not a number of nodes, N or MIN:MAX"),
+        "correct it, or " + settle(Fact::nnodes))};
   }
-  if (*min < *max && r.text(Fact::rdzv_backend) == "static") {
-    r.refuse(ErrorCode::contradiction, r.said(Fact::nnodes) + " is a range, but " + r.said(Fact::rdzv_backend),
-             "set --nnodes (RANKSHIM_NNODES) to one number, or --rdzv-backend=c10d (RANKSHIM_RDZV_BACKEND)");
-    return false;
-  }
-  if (!is_elastic(r)) r.fact(Fact::nnodes)->text = std::to_string(*min);
-  return true;
+  if (*min < *max && r.text(Fact::rdzv_backend) == "static")
+    return {refusal(
+        ErrorCode::contradiction, r.said(Fact::nnodes) + " is a range, but " + r.said(Fact::rdzv_backend),
+        "set --nnodes (RANKSHIM_NNODES) to one number, or --rdzv-backend=c10d (RANKSHIM_RDZV_BACKEND)")};
+  Added added;
+  Value nnodes = *r.topology.facts[Fact::nnodes];
+  nnodes.text = std::to_string(*min);
+  if (!is_elastic(r)) added.set(Fact::nnodes, std::move(nnodes));
+  return added;
 }
 
 /// Makes "auto", "gpu" and "cpu" numbers.
-void complete_nproc(Resolution& r) {
-  auto& nproc = r.fact(Fact::nproc_per_node);
+Added count_workers(const Resolution& r) {
+  Added added;
+  const auto& nproc = r.topology.facts[Fact::nproc_per_node];
   const std::string wanted = nproc ? nproc->text : "auto";
   if (wanted == "cpu") {
     const DeviceCount cpus = r.node.cpus();
-    nproc = {std::to_string(cpus.count), Origin::devices, cpus.what};
-    return;
+    added.set(Fact::nproc_per_node, {std::to_string(cpus.count), Origin::devices, cpus.what});
+    return added;
   }
   // What the user sets is final, and one worker needs no accelerator: there is nothing to look for.
   const unsigned number = parse_count(wanted).value_or(0);
-  if (number != 0 && (nproc->from_user() || number == 1)) return;
+  if (number != 0 && (nproc->from_user() || number == 1)) return added;
   const auto visible = r.node.accelerators();
   if (wanted == "auto" || (wanted == "gpu" && visible)) {
-    if (!nproc) warn_of_near_misses(r, Fact::nproc_per_node);
-    nproc = visible ? Value{std::to_string(visible->count), Origin::devices, visible->what} : Value{"1"};
+    if (!nproc) added.add(warn_of_near_misses(r, Fact::nproc_per_node));
+    added.set(Fact::nproc_per_node,
+              visible ? Value{std::to_string(visible->count), Origin::devices, visible->what} : Value{"1"});
   } else if (wanted == "gpu") {
-    r.refuse(ErrorCode::devices, r.said(Fact::nproc_per_node) + ", but this node has no visible accelerator",
-             give_devices);
+    added.add(refusal(ErrorCode::devices,
+                      r.said(Fact::nproc_per_node) + ", but this node has no visible accelerator",
+                      give_devices));
   } else if (number == 0) {
-    r.refuse(ErrorCode::no_number,
-             r.said(Fact::nproc_per_node) + " is not a number of workers, auto, gpu or cpu",
-             "correct it, or " + settle(Fact::nproc_per_node));
+    added.add(refusal(ErrorCode::no_number,
+                      r.said(Fact::nproc_per_node) + " is not a number of workers, auto, gpu or cpu",
+                      "correct it, or " + settle(Fact::nproc_per_node)));
   } else if (visible && number > visible->count) {
-    r.refuse(
+    added.add(refusal(
         ErrorCode::devices,
         r.said(Fact::nproc_per_node) + Phrase(fmt::format(", but only {} accelerators are visible here ({})",
                                                           visible->count, visible->what),
                                               {visible->what}),
-        give_devices);
+        give_devices));
   }
+  return added;
 }
 
-/// Whether something shows other nodes although their number is not known, or the platform's own variable for
-/// it is not set: then there is a fault, because to guess one node would be wrong.
-bool lacks_nnodes(Resolution& r) {
+/// Refuses to guess one node if something shows other nodes although their number is not known, or if the
+/// platform's own variable for it is not set.
+Findings check_for_nnodes(const Resolution& r) {
   Phrase shown("");
   bool shows_others = false;
   for (const Fact known : {Fact::node_rank, Fact::master_addr, Fact::rdzv_endpoint}) {
@@ -115,14 +125,15 @@ bool lacks_nnodes(Resolution& r) {
     shows_others = shows_others || !is_first_node;
   }
   const bool is_known = !shown.text.empty();
-  if (!is_known && !r.has_own_words()) return false;
+  if (!is_known && !r.has_own_words()) return {};
   const Missing missing = why_missing(r, Fact::nnodes);
-  if (!is_known && !missing.is_expected) return false;
+  if (!is_known && !missing.is_expected) return {};
   Phrase what = "this is " + r.recognised() + ", but the number of nodes is unknown";
   if (shows_others) {
     what = std::move(shown);
     // An address of this node has no name.
-    if (r.has_own_words() && r.has(Fact::master_addr) && r.fact(Fact::master_addr)->origin == Origin::derived)
+    if (r.has_own_words() && r.has(Fact::master_addr) &&
+        r.topology.facts[Fact::master_addr]->origin == Origin::derived)
       what += " of " + r.recognised();
     what += what.text.find(", ") == std::string::npos ? " says" : " say";
     what += " that there are other nodes, but their number is unknown";
@@ -130,51 +141,59 @@ bool lacks_nnodes(Resolution& r) {
     what = std::move(shown);
     what += " is this node's rank, but the number of nodes is unknown";
   }
-  r.refuse(ErrorCode::nnodes_unknown, what + missing.why, missing.remedy + set_nnodes);
-  return true;
+  return refusal(ErrorCode::nnodes_unknown, what + missing.why, missing.remedy + set_nnodes);
 }
 
 void complete_single(Resolution& r) {
   r.add(weigh_alone(r));
   r.fill(Fact::node_rank, {"0"});
   r.fill(Fact::master_addr, {"127.0.0.1"});
-  check_below(r, Fact::node_rank, Fact::nnodes);
+  r.add(check_below(r, Fact::node_rank, Fact::nnodes));
   r.topology.part = LoneNode{r.user_says_alone()};
   complete_meeting(r, true);
 }
 
-void complete_static(Resolution& r) {
-  if (r.has(Fact::node_rank)) {
-    check_below(r, Fact::node_rank, Fact::nnodes);
-  } else {
-    Missing missing = why_missing(r, Fact::node_rank);
-    if (r.has(Fact::rdzv_endpoint) && !r.has(Fact::rdzv_backend)) {
-      missing.why +=
-          Phrase(fmt::format(", and without PET_RDZV_BACKEND the nodes do not rank themselves at {}",
-                             r.text(Fact::rdzv_endpoint)),
-                 {"PET_RDZV_BACKEND"});
-      missing.remedy += "set --rdzv-backend (RANKSHIM_RDZV_BACKEND), or ";
-    }
-    r.refuse(ErrorCode::rank_unknown, r.said(Fact::nnodes) + ", but this node's rank is unknown" + missing.why,
-             missing.remedy +
-                 (r.fact(Fact::nnodes)->is_variable(variable_of(Fact::world_size))
-                      ? fmt::format("set NNODES and NODE_RANK (0 on the master), or {}", settle_nodes)
-                      : "set NODE_RANK (0 on the master), or --node-rank (RANKSHIM_NODE_RANK)") +
-                 (r.is_users(Fact::nnodes) || r.is_flag(Fact::nnodes) ? "" : if_alone));
+/// The end of a fix, where a number of nodes that is left over may be the cause.
+std::string_view or_if_alone(const Resolution& r) {
+  return r.is_users(Fact::nnodes) || r.is_flag(Fact::nnodes) ? "" : if_alone;
+}
+
+/// Refuses a static job's node without a valid rank.
+Findings check_for_node_rank(const Resolution& r) {
+  if (r.has(Fact::node_rank)) return check_below(r, Fact::node_rank, Fact::nnodes);
+  Missing missing = why_missing(r, Fact::node_rank);
+  if (r.has(Fact::rdzv_endpoint) && !r.has(Fact::rdzv_backend)) {
+    missing.why += Phrase(fmt::format(", and without PET_RDZV_BACKEND the nodes do not rank themselves at {}",
+                                      r.text(Fact::rdzv_endpoint)),
+                          {"PET_RDZV_BACKEND"});
+    missing.remedy += "set --rdzv-backend (RANKSHIM_RDZV_BACKEND), or ";
   }
+  const bool is_world_size = r.topology.facts[Fact::nnodes]->is_variable(variable_of(Fact::world_size));
+  const std::string set_rank =
+      is_world_size ? fmt::format("set NNODES and NODE_RANK (0 on the master), or {}", settle_nodes)
+                    : "set NODE_RANK (0 on the master), or --node-rank (RANKSHIM_NODE_RANK)";
+  return refusal(ErrorCode::rank_unknown,
+                 r.said(Fact::nnodes) + ", but this node's rank is unknown" + missing.why,
+                 fmt::format("{}{}{}", missing.remedy, set_rank, or_if_alone(r)));
+}
+
+/// Refuses a static job without a valid master.
+Added check_for_master(const Resolution& r) {
+  if (r.has(Fact::master_addr)) return check_master_addr(r);
+  const Missing missing = why_missing(r, Fact::master_addr);
+  return {refusal(ErrorCode::master_unknown,
+                  r.said(Fact::nnodes) + ", but the master's address is unknown" + missing.why,
+                  fmt::format("{}{}{}", missing.remedy, set_master_addr, or_if_alone(r)))};
+}
+
+void complete_static(Resolution& r) {
+  r.add(check_for_node_rank(r));
   r.topology.part = StaticNode{.nodes = r.number(Fact::nnodes),
                                .rank = r.number(Fact::node_rank),
                                .workers = r.number(Fact::nproc_per_node),
                                .max_restarts = r.number(Fact::max_restarts)};
   if (!r.has(Fact::master_addr) && r.platform.command_finds_master) return;
-  if (!r.has(Fact::master_addr)) {
-    const Missing missing = why_missing(r, Fact::master_addr);
-    return r.refuse(ErrorCode::master_unknown,
-                    r.said(Fact::nnodes) + ", but the master's address is unknown" + missing.why,
-                    missing.remedy + set_master_addr +
-                        (r.is_users(Fact::nnodes) || r.is_flag(Fact::nnodes) ? "" : if_alone));
-  }
-  if (check_master_addr(r)) complete_meeting(r, r.known(Fact::node_rank).value_or(0) == 0);
+  if (r.add(check_for_master(r))) complete_meeting(r, r.known(Fact::node_rank).value_or(0) == 0);
 }
 
 /// Whether node 0 is another host than the endpoint's: an elastic PyTorchJob with a master gives the master
@@ -195,51 +214,59 @@ std::optional<bool> hosts_rendezvous(const Resolution& r) {
   return r.is_this_node(r.text(Fact::master_addr)) ? std::optional(true) : std::nullopt;
 }
 
-void check_elastic_rank(Resolution& r) {
-  if (!r.has(Fact::node_rank)) return;
+Added check_elastic_rank(const Resolution& r) {
+  if (!r.has(Fact::node_rank)) return {};
   // A rank that the platform does not give is none: left over, it would make each node the host.
   const bool is_platforms = std::ranges::any_of(r.claims, [](const Claim& claim) {
     return claim.fact == Fact::node_rank && claim.source == Source::platform;
   });
   const auto number = r.known(Fact::node_rank);
   const bool is_below = number && number < parse_count(min_and_max(r.text(Fact::nnodes)).second);
-  if (!r.is_users(Fact::node_rank) && ((r.platform_is_elastic() && !is_platforms) ||
-                                       (!is_below && r.is_users(Fact::nnodes))))  // torch assigns the ranks
-    return r.fact(Fact::node_rank).reset();
+  const bool is_left_over = (r.platform_is_elastic() && !is_platforms) ||
+                            (!is_below && r.is_users(Fact::nnodes));  // torch assigns the ranks
+  if (!r.is_users(Fact::node_rank) && is_left_over) {
+    Added added;
+    added.drop(Fact::node_rank);
+    return added;
+  }
   // training-operator counts only the workers in PET_NNODES, but gives the master a rank too (elastic.go).
-  check_below(r, Fact::node_rank, Fact::nnodes, settle(Fact::nnodes));
+  return {check_below(r, Fact::node_rank, Fact::nnodes, settle(Fact::nnodes))};
 }
 
-/// Takes the master from the endpoint. Returns false, after a fault, if it names none.
-bool use_endpoint(Resolution& r) {
+/// Takes the master from the endpoint, which must name one.
+Added use_endpoint(const Resolution& r) {
   const auto [host, port] = split_host_port(r.text(Fact::rdzv_endpoint));
-  if (!is_host(host) || (!port.empty() && !is_port(port))) {
-    r.refuse(ErrorCode::no_host, r.said(Fact::rdzv_endpoint) + " does not name a host as HOST:PORT",
-             "correct it to HOST:PORT, or set --rdzv-endpoint (RANKSHIM_RDZV_ENDPOINT)");
-    return false;
-  }
-  r.fact(Fact::master_addr) = {std::string(host), Origin::derived, "rdzv_endpoint"};
-  r.fact(Fact::master_port).reset();
+  if (!is_host(host) || (!port.empty() && !is_port(port)))
+    return {refusal(ErrorCode::no_host, r.said(Fact::rdzv_endpoint) + " does not name a host as HOST:PORT",
+                    "correct it to HOST:PORT, or set --rdzv-endpoint (RANKSHIM_RDZV_ENDPOINT)")};
+  Added added;
+  added.set(Fact::master_addr, {std::string(host), Origin::derived, "rdzv_endpoint"});
   if (!port.empty())
-    r.fact(Fact::master_port) = {std::string(port), Origin::derived, "rdzv_endpoint"};
+    added.set(Fact::master_port, {std::string(port), Origin::derived, "rdzv_endpoint"});
   else if (r.text(Fact::rdzv_backend) == "c10d" && r.is_flag(Fact::rdzv_endpoint))
-    r.fill(Fact::master_port, {"29400"});  // elastic/rendezvous/c10d_rendezvous_backend.py
-  return true;
+    added.set(Fact::master_port, {"29400"});  // elastic/rendezvous/c10d_rendezvous_backend.py
+  else
+    added.drop(Fact::master_port);
+  return added;
+}
+
+/// Refuses an elastic job without a valid place to meet.
+Added check_for_endpoint(const Resolution& r) {
+  if (r.has(Fact::rdzv_endpoint)) return use_endpoint(r);
+  if (r.has(Fact::master_addr)) return check_master_addr(r);
+  const Missing missing = why_missing(r, Fact::master_addr);
+  return {refusal(
+      ErrorCode::master_unknown,
+      r.said(Fact::nnodes) +
+          Phrase(" is an elastic job, but its rendezvous endpoint is unknown", {"PET_RDZV_ENDPOINT"}) +
+          missing.why,
+      "set --rdzv-endpoint (RANKSHIM_RDZV_ENDPOINT) to HOST:PORT of one node")};
 }
 
 void complete_elastic(Resolution& r) {
   r.fill(Fact::rdzv_backend, {"c10d", Origin::derived, "nnodes"});
-  if (!r.has(Fact::rdzv_endpoint) && !r.has(Fact::master_addr)) {
-    const Missing missing = why_missing(r, Fact::master_addr);
-    return r.refuse(
-        ErrorCode::master_unknown,
-        r.said(Fact::nnodes) +
-            Phrase(" is an elastic job, but its rendezvous endpoint is unknown", {"PET_RDZV_ENDPOINT"}) +
-            missing.why,
-        "set --rdzv-endpoint (RANKSHIM_RDZV_ENDPOINT) to HOST:PORT of one node");
-  }
-  if (!(r.has(Fact::rdzv_endpoint) ? use_endpoint(r) : check_master_addr(r))) return;
-  check_elastic_rank(r);
+  if (!r.add(check_for_endpoint(r))) return;
+  r.add(check_elastic_rank(r));
   const auto [least, most] = min_and_max(r.text(Fact::nnodes));
   const auto hosts = hosts_rendezvous(r);
   r.topology.part = ElasticNode{.backend = std::string(r.text(Fact::rdzv_backend)),
@@ -255,38 +282,44 @@ void complete_elastic(Resolution& r) {
 }
 
 /// Refuses what a process cannot do without.
-void check_complete(Resolution& r) {
+Findings check_complete(const Resolution& r) {
+  Findings found;
   for (const Fact needed : {Fact::rank, Fact::world_size, Fact::local_rank}) {
     if (r.known(needed)) continue;
     if (r.has(needed)) {
-      r.refuse(ErrorCode::no_number, r.said(needed) + " is not a number",
-               fmt::format("correct it, or {}", settle_process));
+      found.add(refusal(ErrorCode::no_number, r.said(needed) + " is not a number",
+                        fmt::format("correct it, or {}", settle_process)));
       continue;
     }
     const Missing missing = why_missing(r, needed);
-    r.refuse(
+    found.add(refusal(
         ErrorCode::rank_unknown,
         r.recognised() + " has started this process, but " + std::string(name(needed)) + " is unknown" +
             missing.why,
         fmt::format("{}{}{}", missing.remedy,
-                    missing.unset.empty() ? "" : fmt::format("set {}, or ", missing.unset), settle_process));
+                    missing.unset.empty() ? "" : fmt::format("set {}, or ", missing.unset), settle_process)));
   }
+  return found;
 }
 
-/// Whether the user's word that the node is alone cannot be true.
-bool has_other_nodes(const Resolution& r) {
+/// Refuses the user's word that the node is alone where it cannot be true.
+Findings check_alone(const Resolution& r) {
   const bool one_node = std::ranges::any_of(r.claims, [](const Claim& claim) {
     return claim.fact == Fact::nnodes && claim.source != Source::user && claim.value.text == "1";
   });
   const unsigned here = r.number(Fact::local_world_size);
-  return r.user_says_alone() && !one_node && here != 0 && here < r.number(Fact::world_size);
+  if (!r.user_says_alone() || one_node || here == 0 || here >= r.number(Fact::world_size)) return {};
+  return refusal(ErrorCode::not_alone,
+                 r.said(Fact::nnodes) + ", but " + r.said(Fact::local_world_size) + " is not all of " +
+                     r.said(Fact::world_size) + ", so there are other nodes",
+                 "start this node's processes alone, or take RANKSHIM_NNODES (--nnodes) out");
 }
 
 /// Each node has at least one of the job's processes, whoever says how many nodes there are.
-void check_enough_processes(Resolution& r) {
+Findings check_enough_processes(const Resolution& r) {
   const unsigned least = parse_count(min_and_max(r.text(Fact::nnodes)).first).value_or(0);
   const unsigned here = std::max(r.number(Fact::local_world_size), 1U);
-  if (least <= 1 || here + (least - 1) <= r.number(Fact::world_size)) return;
+  if (least <= 1 || here + (least - 1) <= r.number(Fact::world_size)) return {};
   Phrase processes = r.said(Fact::world_size);
   if (r.has(Fact::local_world_size)) processes += " and " + r.said(Fact::local_world_size);
   const Phrase what =
@@ -298,43 +331,60 @@ void check_enough_processes(Resolution& r) {
                     r.has_own_words()
                         ? "set --platform=generic (RANKSHIM_PLATFORM) if this process is its node's launcher"
                         : settle_nodes);
-  r.refuse(ErrorCode::contradiction, what, std::move(fix));
+  return refusal(ErrorCode::contradiction, what, std::move(fix));
 }
 
 /// Checks the number of processes on this node.
-void check_local_size(Resolution& r) {
+Findings check_local_size(const Resolution& r) {
   const unsigned world = r.number(Fact::world_size), local = r.number(Fact::local_world_size);
-  if (local == 0 || r.is_users(Fact::local_world_size)) return;
+  Findings found;
+  if (local == 0 || r.is_users(Fact::local_world_size)) return found;
   const auto contradicts = [&](Fact other, const Phrase& more) {
     if (r.is_users(other)) return;  // a value that the user set needs no warning
     const Phrase what = r.said(Fact::local_world_size) + " contradicts " + r.said(other) + more;
-    r.refuse(ErrorCode::contradiction, what, correct(what) + ", or " + settle(other));
+    found.add(refusal(ErrorCode::contradiction, what, correct(what) + ", or " + settle(other)));
   };
   const auto nnodes = r.known(Fact::nnodes), nproc = r.known(Fact::nproc_per_node);
   if (nnodes == 1U && local != world) contradicts(Fact::nnodes, " and " + r.said(Fact::world_size));
   const bool even = !nnodes || *nnodes * local == world;
   if (nproc && *nproc != local && even) contradicts(Fact::nproc_per_node, "");
+  return found;
 }
 
-void check_numbers_of_process(Resolution& r) {
-  check_below(r, Fact::rank, Fact::world_size, settle_process);
+Findings check_numbers_of_process(const Resolution& r) {
+  Findings found = check_below(r, Fact::rank, Fact::world_size, settle_process);
   if (r.number(Fact::rank) < r.number(Fact::local_rank)) {
     const Phrase what = r.said(Fact::rank) + " is below " + r.said(Fact::local_rank) +
                         ", but a node has no more processes than the job";
-    r.refuse(ErrorCode::not_below, what,
-             fmt::format("{}, or {}", correct(what), r.has_own_words() ? settle_process : settle_nodes));
+    found.add(
+        refusal(ErrorCode::not_below, what,
+                fmt::format("{}, or {}", correct(what), r.has_own_words() ? settle_process : settle_nodes)));
   }
-  if (r.has(Fact::local_world_size)) check_below(r, Fact::local_rank, Fact::local_world_size, settle_process);
-  if (r.known(Fact::node_rank) && r.known(Fact::nnodes)) check_below(r, Fact::node_rank, Fact::nnodes);
-  if (r.faults.empty()) check_enough_processes(r);
-  if (r.faults.empty()) check_local_size(r);
+  if (r.has(Fact::local_world_size))
+    found.add(check_below(r, Fact::local_rank, Fact::local_world_size, settle_process));
+  if (r.known(Fact::node_rank) && r.known(Fact::nnodes))
+    found.add(check_below(r, Fact::node_rank, Fact::nnodes));
+  if (found.faults.empty()) found.add(check_enough_processes(r));
+  if (found.faults.empty()) found.add(check_local_size(r));
+  return found;
+}
+
+/// Refuses a process without a valid address of rank 0, unless it is the whole job.
+Added check_for_rank_0(const Resolution& r) {
+  if (r.has(Fact::master_addr)) return r.number(Fact::world_size) == 1 ? Added{} : check_master_addr(r);
+  Missing missing = why_missing(r, Fact::master_addr);
+  for (const Fact of_one_node : {Fact::nnodes, Fact::local_world_size})  // there it would not matter
+    std::ranges::move(why_missing(r, of_one_node).why.names, std::back_inserter(missing.why.names));
+  return {refusal(ErrorCode::master_unknown,
+                  r.said(Fact::world_size) + ", but the address of rank 0 is unknown" + missing.why,
+                  missing.remedy + set_master_addr + (r.is_users(Fact::nnodes) ? "" : if_alone))};
 }
 
 /// A process that is the whole job trains alone: this is weighed as for a node that is alone.
 void complete_lone_process(Resolution& r) {
   r.fill(Fact::nnodes, {"1", Origin::derived, "world_size"});
   r.fill(Fact::nproc_per_node, {"1", Origin::derived, "world_size"});
-  if (r.known(Fact::node_rank)) check_below(r, Fact::node_rank, Fact::nnodes);
+  if (r.known(Fact::node_rank)) r.add(check_below(r, Fact::node_rank, Fact::nnodes));
   if (r.faults.empty()) r.add(weigh_alone(r));
 }
 
@@ -379,38 +429,33 @@ Missing why_missing(const Resolution& r, Fact fact) {
           joined(lack.unset, " or "), is_expected};
 }
 
-void warn_of_near_misses(Resolution& r, Fact fact) {
-  if (!r.reads_variables()) return;
+Findings warn_of_near_misses(const Resolution& r, Fact fact) {
+  Findings found;
+  if (!r.reads_variables()) return found;
   for (const NearMiss& miss : near_misses(r.node.environment(), {&fact, 1}))
-    r.warn(miss.text + "; it is ignored");
+    found.warnings.push_back(miss.text + "; it is ignored");
+  return found;
 }
 
 void complete_node(Resolution& r) {
-  leave_own_rendezvous(r);
-  use_static_endpoint(r);
-  if (!check_nnodes(r)) return;
-  complete_nproc(r);
+  r.add(leave_own_rendezvous(r));
+  r.add(use_static_endpoint(r));
+  if (!r.add(check_nnodes(r))) return;
+  r.add(count_workers(r));
   r.fill(Fact::max_restarts, {"0"});
   if (!r.known(Fact::max_restarts))
-    r.refuse(ErrorCode::no_number, r.said(Fact::max_restarts) + " is not a number",
-             "correct it, or " + settle(Fact::max_restarts));
-  if (!r.has(Fact::nnodes) && lacks_nnodes(r)) return;
+    r.add(refusal(ErrorCode::no_number, r.said(Fact::max_restarts) + " is not a number",
+                  "correct it, or " + settle(Fact::max_restarts)));
+  if (!r.has(Fact::nnodes) && !r.add(check_for_nnodes(r))) return;
   r.fill(Fact::nnodes, {"1"});
   if (is_elastic(r)) return complete_elastic(r);
   r.text(Fact::nnodes) == "1" ? complete_single(r) : complete_static(r);
 }
 
 void complete_process(Resolution& r) {
-  if (!check_nnodes(r)) return;
-  check_complete(r);
-  if (!r.faults.empty()) return;
-  if (has_other_nodes(r))
-    return r.refuse(ErrorCode::not_alone,
-                    r.said(Fact::nnodes) + ", but " + r.said(Fact::local_world_size) + " is not all of " +
-                        r.said(Fact::world_size) + ", so there are other nodes",
-                    "start this node's processes alone, or take RANKSHIM_NNODES (--nnodes) out");
-  check_numbers_of_process(r);
-  if (!r.faults.empty()) return;
+  if (!r.add(check_nnodes(r)) || !r.add(check_complete(r)) || !r.add(check_alone(r)) ||
+      !r.add(check_numbers_of_process(r)))
+    return;
 
   const unsigned world = r.number(Fact::world_size), rank = r.number(Fact::rank);
   r.topology.part = CreatedProcess{rank, world, r.number(Fact::local_rank)};
@@ -426,15 +471,7 @@ void complete_process(Resolution& r) {
   const bool one_node = r.text(Fact::nnodes) == "1";
   if (one_node && world != 1) r.add(warn_of_others(r));
   if (world == 1 || one_node) r.fill(Fact::master_addr, {"127.0.0.1"});
-  if (!r.has(Fact::master_addr)) {
-    Missing missing = why_missing(r, Fact::master_addr);
-    for (const Fact of_one_node : {Fact::nnodes, Fact::local_world_size})  // there it would not matter
-      std::ranges::move(why_missing(r, of_one_node).why.names, std::back_inserter(missing.why.names));
-    return r.refuse(ErrorCode::master_unknown,
-                    r.said(Fact::world_size) + ", but the address of rank 0 is unknown" + missing.why,
-                    missing.remedy + set_master_addr + (r.is_users(Fact::nnodes) ? "" : if_alone));
-  }
-  if (world == 1 || check_master_addr(r)) complete_meeting(r, rank == 0 || one_node);
+  if (r.add(check_for_rank_0(r))) complete_meeting(r, rank == 0 || one_node);
 }
 
 }  // namespace rankshim

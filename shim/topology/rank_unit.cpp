@@ -30,7 +30,7 @@ KnownNode known_node(const Facts& facts) {
 }
 
 Added added_fault(ErrorCode error_code, Phrase what, std::string fix) {
-  return {{{fault(error_code, std::move(what), std::move(fix))}, {}}, {}, {}};
+  return {refusal(error_code, std::move(what), std::move(fix))};
 }
 
 /// LOCAL_RANK is left out: Ascend's operator writes LOCAL_RANK="0,1,2,3", which is not a mistake.

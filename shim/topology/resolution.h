@@ -26,17 +26,25 @@ constexpr const char* if_alone = ", or set RANKSHIM_NNODES=1 if this node is alo
 struct Findings {
   Faults faults;
   std::vector<std::string> warnings;
+
+  void add(Findings more);
 };
 
-/// What RANK and WORLD_SIZE add to what is known.
+/// One fault.
+Findings refusal(ErrorCode error_code, Phrase what, std::string fix);
+
+/// What a step adds to what is known.
 struct Added : Findings {
   std::vector<std::pair<Fact, std::optional<Value>>> facts;  ///< their values; nullopt: known no longer
   std::optional<platform::Granularity> granularity;          ///< if it changes
   bool drops_local_rank = false;  ///< LOCAL_RANK and LOCAL_WORLD_SIZE are left over
+
+  void set(Fact fact, Value value) { facts.emplace_back(fact, std::move(value)); }
+  void drop(Fact fact) { facts.emplace_back(fact, std::nullopt); }
 };
 
 /// What is known while the claims of all sources become a topology or faults: resolve.cpp has the steps. Each
-/// returns what it adds, but for complete_…(), which fill in a topology's facts one after the other.
+/// returns what it adds. complete_…() take the steps for a node or a process one after the other.
 struct Resolution {
   const Settings& settings;
   const platform::Platform& platform;
@@ -82,10 +90,9 @@ struct Resolution {
   /// The platform and why it was recognised: "slurm (SLURM_JOB_ID=7)".
   [[nodiscard]] Phrase recognised() const;
 
-  void refuse(ErrorCode error_code, Phrase what, std::string fix);
-  void add(Findings findings);
-  void add(Added added);
-  void warn(std::string what) { topology.warnings.push_back(std::move(what)); }
+  /// Adds what a step returned, a fault only once. Returns whether the step found no fault.
+  bool add(Findings findings);
+  bool add(Added added);
 };
 
 /// Reads RANK and WORLD_SIZE: for nnodes and node_rank if those are not known yet, or, if they number
@@ -133,10 +140,10 @@ Findings weigh_alone(const Resolution& r);
 Findings warn_of_others(const Resolution& r);
 
 /// Checks that one number is below the other.
-void check_below(Resolution& r, Fact smaller, Fact larger, std::string_view settles = settle_nodes);
+Findings check_below(const Resolution& r, Fact smaller, Fact larger, std::string_view settles = settle_nodes);
 
-/// Returns false, after a fault, if no host can have the master's name. Removes the brackets of an address.
-bool check_master_addr(Resolution& r);
+/// Checks that a host can have the master's name. Removes the brackets of an address.
+Added check_master_addr(const Resolution& r);
 
 /// Fills in the run id and the port, and checks that only the master has a loopback address as the master's.
 void complete_meeting(Resolution& r, bool hosts_master);
@@ -165,6 +172,6 @@ std::vector<NearMiss> near_misses(const Environment& environment, std::span<cons
 std::vector<std::string> signs_of_several_nodes(const Node& node);
 
 /// Warns of variables that may have been meant for the fact, whose default is used.
-void warn_of_near_misses(Resolution& r, Fact fact);
+Findings warn_of_near_misses(const Resolution& r, Fact fact);
 
 }  // namespace rankshim

@@ -53,18 +53,24 @@ Phrase Resolution::recognised() const {
   return {fmt::format("{} ({})", platform.id.name(), causes.text), std::move(causes.names)};
 }
 
-void Resolution::refuse(ErrorCode error_code, Phrase what, std::string fix) {
-  if (std::ranges::find(faults, what.text, &Fault::what) != faults.end()) return;
-  faults.push_back(fault(error_code, std::move(what), std::move(fix)));
+void Findings::add(Findings more) {
+  std::ranges::move(more.faults, std::back_inserter(faults));
+  std::ranges::move(more.warnings, std::back_inserter(warnings));
 }
 
-void Resolution::add(Findings findings) {
+Findings refusal(ErrorCode error_code, Phrase what, std::string fix) {
+  return {{fault(error_code, std::move(what), std::move(fix))}, {}};
+}
+
+bool Resolution::add(Findings findings) {
+  const bool is_well = findings.faults.empty();
   for (Fault& one : findings.faults)
     if (std::ranges::find(faults, one.what, &Fault::what) == faults.end()) faults.push_back(std::move(one));
   std::ranges::move(findings.warnings, std::back_inserter(topology.warnings));
+  return is_well;
 }
 
-void Resolution::add(Added added) {
+bool Resolution::add(Added added) {
   for (auto& [one, value] : added.facts) fact(one) = std::move(value);
   if (added.granularity) granularity = *added.granularity;
   if (added.drops_local_rank) {
@@ -72,7 +78,7 @@ void Resolution::add(Added added) {
     ranks.has_local_rank = false;
     ranks.local_world_size.reset();
   }
-  add(static_cast<Findings&&>(added));
+  return add(static_cast<Findings&&>(added));
 }
 
 namespace {
@@ -133,11 +139,12 @@ Winners decide_facts(const Resolution& r) {
 }
 
 /// The user says that there is one node, which settles all that speaks of others.
-void become_alone(Resolution& r) {
-  r.idle.reset();
-  if (r.granularity == Granularity::process) return;
+Added become_alone(const Resolution& r) {
+  Added added;
+  if (r.granularity == Granularity::process) return added;
   for (const Fact of_others : {Fact::node_rank, Fact::master_addr, Fact::rdzv_backend, Fact::rdzv_endpoint})
-    if (!r.is_users(of_others)) r.fact(of_others).reset();
+    if (!r.is_users(of_others)) added.drop(of_others);
+  return added;
 }
 
 /// The claims that say something else than the facts.
@@ -155,15 +162,13 @@ std::vector<std::pair<Fact, Value>> unused_claims(const Resolution& r) {
 
 /// A job that is started again must not meet what is left of the one before: the attempt is part of the run
 /// id, and so of the default port, unless the user has set the run id.
-void complete_run_id(Resolution& r) {
+Value run_id_of(const Resolution& r) {
   // A constant is a name that all nodes have; what they call the master may be spelt differently on each.
-  r.fill(Fact::run_id, {"rankshim"});
-  Value& run_id = *r.fact(Fact::run_id);
-  const auto& attempt = r.fact(Fact::attempt);
-  if (!attempt || attempt->text == "0" || run_id.from_user()) return;
-  run_id = {
-      run_id.text + "." + attempt->text, Origin::derived,
-      fmt::format("{} and {}", run_id.from().empty() ? run_id.source() : run_id.from(), attempt->from())};
+  const Value run_id = r.topology.facts[Fact::run_id].value_or(Value{"rankshim"});
+  const auto& attempt = r.topology.facts[Fact::attempt];
+  if (!attempt || attempt->text == "0" || run_id.from_user()) return run_id;
+  return {run_id.text + "." + attempt->text, Origin::derived,
+          fmt::format("{} and {}", run_id.from().empty() ? run_id.source() : run_id.from(), attempt->from())};
 }
 
 /// A port that is free, for a node that is alone.
@@ -176,56 +181,71 @@ Value free_port(const Node& node) {
   return {std::to_string(port), Origin::derived, "29500, which is in use"};
 }
 
-void complete_port(Resolution& r, bool names_job) {
-  if (r.has(Fact::master_port)) {
-    if (is_port(r.text(Fact::master_port))) {
-      r.fact(Fact::master_port)->text = std::to_string(r.number(Fact::master_port));
-      return;
-    }
-    return r.refuse(ErrorCode::no_number, r.said(Fact::master_port) + " is not a port, 1 to 65535",
-                    "correct it, or " + settle(Fact::master_port));
+/// The port where none is given. `names_job`: the run id is the user's or the platform's.
+Value port_of_job(const Resolution& r, bool names_job) {
+  if (r.topology.is<LoneNode>()) return free_port(r.node);
+  if (!names_job) return {"29500"};
+  return {std::to_string(default_port(r.text(Fact::run_id))), Origin::derived, "run_id"};
+}
+
+Added add_port(const Resolution& r, bool names_job) {
+  Added added;
+  if (!r.has(Fact::master_port)) {
+    if (!r.topology.is_alone()) added.add(warn_of_near_misses(r, Fact::master_port));
+    added.set(Fact::master_port, port_of_job(r, names_job));
+  } else if (is_port(r.text(Fact::master_port))) {
+    Value port = *r.topology.facts[Fact::master_port];
+    port.text = std::to_string(r.number(Fact::master_port));
+    added.set(Fact::master_port, std::move(port));
+  } else {
+    added.add(refusal(ErrorCode::no_number, r.said(Fact::master_port) + " is not a port, 1 to 65535",
+                      "correct it, or " + settle(Fact::master_port)));
   }
-  if (!r.topology.is_alone()) warn_of_near_misses(r, Fact::master_port);
-  r.fact(Fact::master_port) =
-      r.topology.is<LoneNode>() ? free_port(r.node)
-      : names_job ? Value{std::to_string(default_port(r.text(Fact::run_id))), Origin::derived, "run_id"}
-                  : Value{"29500"};
+  return added;
 }
 
 /// A flag of torchrun that names this node as the master, although the platform gives it a rank above 0.
-/// Returns whether it is one: a fault, or a warning if it may be right. Where the flags have the rank too,
-/// all nodes may be a trial on one machine.
-bool refuse_own_endpoint(Resolution& r) {
+/// A fault, or a warning if it may be right. Where the flags have the rank too, all nodes may be a trial on
+/// one machine.
+Findings check_own_endpoint(const Resolution& r) {
   const Fact place = r.is_flag(Fact::rdzv_endpoint) ? Fact::rdzv_endpoint : Fact::master_addr;
   const bool is_ranked = r.number(Fact::node_rank) != 0 && !r.is_flag(Fact::node_rank);
   const std::string_view host = r.text(Fact::master_addr);
-  if (!r.is_flag(place) || !is_ranked || !r.is_this_node(host)) return false;
+  if (!r.is_flag(place) || !is_ranked || !r.is_this_node(host)) return {};
   const Phrase what = r.said(r.has(place) ? place : Fact::master_addr) +
                       fmt::format(" on node {} is this node itself", r.text(Fact::node_rank));
   if (is_localhost_name(host))
-    r.refuse(ErrorCode::own_address, what + ", not the master",
-             "take it out of the command, because rankshim fills in what is missing; 127.0.0.1 for a trial "
-             "with all "
-             "nodes on one machine");
-  else
-    r.warn(what.text + ", which is right only if all nodes are on it");
-  return true;
+    return refusal(ErrorCode::own_address, what + ", not the master",
+                   "take it out of the command, because rankshim fills in what is missing; 127.0.0.1 for a "
+                   "trial with all nodes on one machine");
+  return {{}, {what.text + ", which is right only if all nodes are on it"}};
 }
 
-void refuse_own_address(Resolution& r) {
+Findings refuse_own_address(const Resolution& r) {
   const bool is_process = r.granularity == Granularity::process;
-  r.refuse(ErrorCode::own_address,
-           r.said(Fact::master_addr) + fmt::format(" on {} {} is this node itself, not the master",
-                                                   is_process ? "rank" : "node",
-                                                   r.text(is_process ? Fact::rank : Fact::node_rank)),
-           fmt::format("{}; 127.0.0.1 for a trial with all nodes on one machine", set_master_addr));
+  return refusal(ErrorCode::own_address,
+                 r.said(Fact::master_addr) + fmt::format(" on {} {} is this node itself, not the master",
+                                                         is_process ? "rank" : "node",
+                                                         r.text(is_process ? Fact::rank : Fact::node_rank)),
+                 fmt::format("{}; 127.0.0.1 for a trial with all nodes on one machine", set_master_addr));
+}
+
+/// A loopback address of the master on a node that is not it.
+Findings check_loopback(const Resolution& r, bool hosts_master) {
+  const std::string_view host = r.text(Fact::master_addr);
+  if (hosts_master || !is_loopback(host) || r.is_users(Fact::master_addr)) return {};
+  if (is_localhost_name(host)) return refuse_own_address(r);
+  return {{},
+          {r.said(Fact::master_addr).text +
+           " is this machine itself, which is right only if all nodes are on it"}};
 }
 
 /// The address of an outer job beside RANK and WORLD_SIZE that are left over of it: all in one run.
-void check_left_over_address(Resolution& r) {
-  if (r.granularity == Granularity::node && r.number(Fact::node_rank) != 0 && r.has(Fact::master_addr) &&
-      !r.is_users(Fact::master_addr) && is_localhost_name(r.text(Fact::master_addr)))
-    refuse_own_address(r);
+Findings check_left_over_address(const Resolution& r) {
+  const bool is_left_over = r.granularity == Granularity::node && r.number(Fact::node_rank) != 0 &&
+                            r.has(Fact::master_addr) && !r.is_users(Fact::master_addr) &&
+                            is_localhost_name(r.text(Fact::master_addr));
+  return is_left_over ? refuse_own_address(r) : Findings{};
 }
 
 /// The facts whose variables are in quotes, unless the user gives them. What else is wrong follows from that.
@@ -254,39 +274,38 @@ Faults faults_of_quotes(const Resolution& r) {
 
 }  // namespace
 
-bool check_master_addr(Resolution& r) {
-  auto& master = r.fact(Fact::master_addr)->text;
-  master = std::string(without_brackets(master));
-  if (is_host(master)) return true;
-  r.refuse(ErrorCode::no_host, r.said(Fact::master_addr) + " is neither a host name nor an address",
-           fmt::format("correct it (the port is MASTER_PORT's), or {}", settle(Fact::master_addr)));
-  return false;
+Added check_master_addr(const Resolution& r) {
+  Value master = *r.topology.facts[Fact::master_addr];
+  master.text = std::string(without_brackets(master.text));
+  Added added;
+  if (!is_host(master.text))
+    added.add(refusal(
+        ErrorCode::no_host, said(Fact::master_addr, master) + " is neither a host name nor an address",
+        fmt::format("correct it (the port is MASTER_PORT's), or {}", settle(Fact::master_addr))));
+  added.set(Fact::master_addr, std::move(master));
+  return added;
 }
 
 void complete_meeting(Resolution& r, bool hosts_master) {
   const bool names_job = r.has(Fact::run_id);
-  complete_run_id(r);
-  complete_port(r, names_job);
-  const std::string_view host = r.text(Fact::master_addr);
-  r.topology.meeting =
-      Master{std::string(without_brackets(host)), static_cast<std::uint16_t>(r.number(Fact::master_port))};
-  if (!r.faults.empty() || refuse_own_endpoint(r)) return;
-  if (hosts_master || !is_loopback(host) || r.is_users(Fact::master_addr)) return;
-  if (is_localhost_name(host))
-    refuse_own_address(r);
-  else
-    r.warn(r.said(Fact::master_addr).text +
-           " is this machine itself, which is right only if all nodes are on it");
+  r.fact(Fact::run_id) = run_id_of(r);
+  r.add(add_port(r, names_job));
+  r.topology.meeting = Master{std::string(without_brackets(r.text(Fact::master_addr))),
+                              static_cast<std::uint16_t>(r.number(Fact::master_port))};
+  if (!r.faults.empty()) return;
+  Findings own = check_own_endpoint(r);
+  const bool is_own = !own.faults.empty() || !own.warnings.empty();
+  r.add(is_own ? std::move(own) : check_loopback(r, hosts_master));
 }
 
-void check_below(Resolution& r, Fact smaller, Fact larger, std::string_view settles) {
+Findings check_below(const Resolution& r, Fact smaller, Fact larger, std::string_view settles) {
   const auto number = r.known(smaller), limit = parse_count(min_and_max(r.text(larger)).second);
-  if (number && number < limit) return;
+  if (number && number < limit) return {};
   const Phrase what =
       r.said(smaller) + (number ? " is not below " : " is not a number below ") + r.said(larger);
-  r.refuse(ErrorCode::not_below, what,
-           fmt::format("{}, or {}{}", correct(what), settles,
-                       larger == Fact::nnodes && !r.is_users(larger) && !r.is_flag(larger) ? if_alone : ""));
+  const bool may_be_left_over = larger == Fact::nnodes && !r.is_users(larger) && !r.is_flag(larger);
+  return refusal(ErrorCode::not_below, what,
+                 fmt::format("{}, or {}{}", correct(what), settles, may_be_left_over ? if_alone : ""));
 }
 
 Outcome<Topology> resolve_topology(const Settings& settings, const platform::Platform& platform,
@@ -310,9 +329,12 @@ Outcome<Topology> resolve_topology(const Settings& settings, const platform::Pla
   r.add(std::move(winners.findings));
   if (Faults faults = faults_of_quotes(r); !faults.empty()) return faults;
   take_ranks(r, user_sets_numbers(r));
-  if (!r.faults.empty()) check_left_over_address(r);
+  if (!r.faults.empty()) r.add(check_left_over_address(r));
   if (!r.faults.empty()) return std::move(r.faults);
-  if (r.user_says_alone()) become_alone(r);
+  if (r.user_says_alone()) {
+    r.idle.reset();
+    r.add(become_alone(r));
+  }
   if (r.idle) {
     r.topology.part = Idle{*std::move(r.idle)};
     return std::move(r.topology);
