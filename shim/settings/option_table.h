@@ -88,9 +88,9 @@ OPTION(hang_dumps, "", "hang-dumps", text, "DIR", "",
 OPTION(check, "", "check", text, "CMD", "", "for preflight: the command to run on each node, by /bin/sh")
 
 OPTION(signal_scope, "Signals and exit codes", "signal-scope", choice, "auto|child|group|tree", "auto",
-       "which processes get a stop signal; auto: those that handle it, from the command downwards")
+       "which processes get a stop signal; auto: the processes that handle it, from the command downwards")
 OPTION(grace, "", "grace", time, "TIME", "",
-       "time from a stop signal until everything is killed; default: as long as the platform allows")
+       "time from a stop signal until everything is killed; default: no limit")
 OPTION(leftover_grace, "", "leftover-grace", time, "TIME", "5s",
        "time between SIGTERM and SIGKILL for leftover processes, such as uploads")
 OPTION(rewrite_signal, "", "rewrite-signal", signal_map, "FROM=TO,...", "",

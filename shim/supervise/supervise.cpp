@@ -287,7 +287,7 @@ void Supervisor::on_running_signal(const Signal& signal, bool stop, int arrived)
     secondary([&] {
       std::string what = signal_name(arrived) + " received and passed on";
       if (signal.number != arrived) what += " as " + signal_name(signal.number);
-      if (policy_.grace) what += "; what is left in " + seconds(*policy_.grace) + " is killed";
+      if (policy_.grace) what += "; rankshim kills what still runs after " + seconds(*policy_.grace);
       log::info("{}", what);
     });
     begin_stop({StopRequest::By::signal, arrived, Clock::now()}, policy_.grace);
