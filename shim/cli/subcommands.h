@@ -21,7 +21,7 @@ namespace rankshim::cli {
 /// half an answer must not look like a whole one.
 [[nodiscard]] int print(std::string_view text);
 
-/// Writes one line per fault to stderr, and to stdout JSON if that was asked for. For `env` it prints `exit`,
+/// Writes one line per fault to stderr, and to stdout JSON with --format json. For `env` it prints `exit`,
 /// because eval "$(…)" ignores the exit code. Returns the code.
 int report(const Faults& faults, const Invocation& invocation, int code = exit_code::configuration);
 
@@ -124,7 +124,7 @@ struct ContainerState {
   bool several_nodes = false;
   bool needs_torch = true;  ///< a Python script is started, or no command was given
 
-  std::optional<std::uint64_t> shm;  ///< the size of /dev/shm in bytes; nothing if there is none
+  std::optional<std::uint64_t> shm;  ///< the size of /dev/shm in bytes; nullopt if there is none
   std::string temporary;             ///< the folder for temporary files
   bool temporary_is_writable = true;
   wait::LookupResult own_name;        ///< of the host name

@@ -134,7 +134,7 @@ class Launcher {
   [[nodiscard]] virtual bool connects_at_once(const std::vector<std::string>& /*command*/) const {
     return false;
   }
-  /// One that fails by itself writes an error file.
+  /// It writes an error file if it fails itself.
   [[nodiscard]] virtual bool writes_error() const { return false; }
 
   // Its part of the plan; pure.

@@ -18,12 +18,12 @@
 
 namespace rankshim::launchers {
 
-/// The size to compare the processes with; nothing if each worker has its own rankshim, or nothing trains
-/// here.
+/// The job's size, to compare the processes with; empty if each worker has its own rankshim, or nothing
+/// trains here.
 JobSize size_of(const Topology& topology, const Node& node);
 
-/// Any command of a job, for the supervisor. A few looks soon after the start find out whether it trains
-/// alone. That is a warning, and with --strict a stop.
+/// Program is any command of a job, for the supervisor. It looks at the processes a few times soon after the
+/// start: training alone is a warning, and with --strict a stop.
 class Program : public supervise::Workers {
  public:
   Program(const JobSize& job, bool strict) : job_(job), strict_(strict) {}
@@ -35,13 +35,13 @@ class Program : public supervise::Workers {
     drop(Task::look);
   }
   void command_ended(const supervise::ExitRecord& record) override;
-  /// Those that a launcher in the command has started, as /proc shows them, or the command itself.
+  /// The workers of a launcher in the command, as /proc shows them, or the command itself.
   [[nodiscard]] std::vector<supervise::WorkerState> running_workers() const override;
 
  protected:
-  /// What is done at a moment while the command runs.
+  /// A task for a moment while the command runs.
   enum class Task : std::uint8_t { look, meet, stop_agent, name_hanging, end_late, outlive };
-  /// Does it at `when`, and not at the moment that was planned for it before.
+  /// Does the task at `when`; replaces an earlier plan for it.
   void plan(Task task, Clock::time_point when, std::function<void()> act);
   void drop(Task task) { timers_.erase(task); }
 

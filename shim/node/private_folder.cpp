@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view random_part = "XXXXXX";  // of mkdtemp(3)
 
-std::string beginning_of_container(std::string_view host) {
+std::string name_prefix(std::string_view host) {
   std::string name = "rankshim-" + std::string(host) + "-";
   std::ranges::replace(name, '/', '_');
   return name;
@@ -27,8 +27,8 @@ UniqueFd open_folder(const std::string& path) {
   return UniqueFd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
-/// Whether this is a folder of ours that nobody holds and that is older than a minute.
-bool is_left(const std::string& path) {
+/// Whether this is a folder of this user that nobody has locked and that is older than a minute.
+bool is_abandoned(const std::string& path) {
   constexpr std::time_t minute = 60;
   struct stat status{};
   if (lstat(path.c_str(), &status) != 0 || status.st_uid != geteuid() ||
@@ -49,28 +49,29 @@ bool others_can_replace_in(const std::string& folder) {
 
 PrivateFolder make_private_folder(const std::string& parent, std::string_view host) {
   const bool is_container = getpid() == 1;
-  std::string path = parent + "/" + (is_container ? beginning_of_container(host) : "rankshim-");
+  std::string path = parent + "/" + (is_container ? name_prefix(host) : "rankshim-");
   path += random_part;
   if (mkdtemp(path.data()) == nullptr) return {std::string(), UniqueFd()};
   UniqueFd lock;
   if (is_container) {
     lock = open_folder(path);
-    flock(lock.number(), LOCK_SH | LOCK_NB);  // without locks nobody gets one, and the folder stays
+    flock(lock.number(),
+          LOCK_SH | LOCK_NB);  // a file system without locks refuses all of them, and the folder stays
   }
   return {std::move(path), std::move(lock)};
 }
 
 void remove_folders_of_ended_containers(const std::vector<std::string>& parents, std::string_view host) {
-  const std::string beginning = beginning_of_container(host);
+  const std::string prefix = name_prefix(host);
   for (const std::string& parent : parents) {
     if (others_can_replace_in(parent)) continue;
     Folder names(parent.c_str());
     while (const char* entry = names.next()) {
       const std::string_view name = entry;
-      if (!name.starts_with(beginning) || name.size() != beginning.size() + random_part.size()) continue;
+      if (!name.starts_with(prefix) || name.size() != prefix.size() + random_part.size()) continue;
       const std::string path = parent + "/" + entry;
-      std::error_code ignored;  // it is nobody's job to remove it now
-      if (is_left(path)) std::filesystem::remove_all(path, ignored);
+      std::error_code ignored;  // the next container tries again
+      if (is_abandoned(path)) std::filesystem::remove_all(path, ignored);
     }
   }
 }

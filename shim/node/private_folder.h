@@ -6,20 +6,20 @@
 
 #include "base/files.h"
 
-/// Folders of an instance's own in places that others use too.
+/// An instance's private folders in directories that others use too.
 namespace rankshim {
 
 /// Whether other users can put something of theirs in the place of what is in this folder.
 bool others_can_replace_in(const std::string& folder);
 
-/// A private folder, and its lock, which shows that its instance lives. The lock holds nothing if there is no
-/// folder, or if the file system has no locks.
+/// A private folder, and its lock, which shows that its instance lives. The lock is empty without a folder,
+/// or on a file system without locks.
 struct PrivateFolder {
-  std::string path;  ///< empty if it cannot be made (errno)
+  std::string path;  ///< empty if it cannot be created (errno)
   UniqueFd lock;
 };
 
-/// Makes a folder for this instance alone: "rankshim-HOST-x1Y2z3" as PID 1 of a container, "rankshim-x1Y2z3"
+/// Creates a folder for this instance: "rankshim-HOST-x1Y2z3" as PID 1 of a container, "rankshim-x1Y2z3"
 /// otherwise.
 PrivateFolder make_private_folder(const std::string& parent, std::string_view host);
 

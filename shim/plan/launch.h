@@ -50,8 +50,8 @@ struct PythonWords {
 };
 
 /// Reads `python[3[.x]] [OPTIONS] -m MODULE|SCRIPT …`, with or without a path, and `-m MODULE …` and `x.py
-/// …`, for which rankshim chooses the interpreter. Returns nothing for any other command, and for one without
-/// module and script (-c, stdin). The options are CPython 3's (its documentation, "Command line").
+/// …`, for which rankshim chooses the interpreter. Returns nullopt for any other command, and for one without
+/// module and script (-c, stdin). Its options are CPython 3's (its documentation, "Command line").
 std::optional<PythonWords> read_python(const std::vector<std::string>& command);
 
 /// The indexes at which the command may begin: 0, and those behind programs that execute another one (`env
@@ -75,8 +75,8 @@ std::vector<std::string> program_warnings(const Topology& topology, const Settin
 /// are made to agree; `with_pet` adds those that it did not set.
 EnvironmentChange environment_change(const Topology& topology, const Node& node, bool with_pet = false);
 
-/// The variables by which torch's communication libraries choose the network interface, as far as they have
-/// to be set. `address` is the master's literal address (nothing: --wait none).
+/// The variables by which torch's communication libraries choose the network interface, as far as they must
+/// be set. `address` is the master's literal address (nullopt: --wait none).
 ///
 /// gloo listens at the address of this node's name. If that is a loopback address, or no address of this
 /// node, gloo listens at 127.0.0.1, and the other nodes hang

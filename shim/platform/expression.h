@@ -25,8 +25,8 @@
 /// semicolons and quotes, nor, within a default, a closing brace.
 namespace rankshim::platform {
 
-/// Those that other files know. The rest depends on the texts alone: its numbers are the places in
-/// `signatures()`, which begins with `hostname`.
+/// The functions that other files name. The others depend on their texts alone; their numbers are their
+/// places in `signatures()`, which begins with `hostname`.
 enum class Function : std::uint8_t {
   text,      ///< the text itself; the first three have no name: the grammar has them
   variable,  ///< the environment variable of that name
@@ -119,7 +119,7 @@ inline constexpr const char* too_large = "the expression takes more than 1000 st
 /// The expressions of [let], by name.
 using Lets = std::map<std::string, Expression, std::less<>>;
 
-/// Parses an expression. Returns nothing and a message in `error` if it is wrong.
+/// Parses an expression. Returns nullopt and a message in `error` if it is invalid.
 std::optional<Expression> parse_expression(std::string_view expression, const Lets& lets, Arena& arena,
                                            std::string& error);
 

@@ -11,7 +11,7 @@
 #include "platform/expression.h"
 
 /// The model of a profile, as config/platforms/*.toml describes it. It consists of views: the built-in
-/// profiles are constants, made at build time, and a user's profile, read at run time, has a Arena.
+/// profiles are constants, made at build time, and a user's profile, read at run time, has an Arena.
 namespace rankshim::platform {
 
 /// What must hold for a way to be recognised or a role to be taken: `all`, and one of `any` unless empty.

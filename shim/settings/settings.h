@@ -64,7 +64,7 @@ struct RestartLimit {
   unsigned most = 0;
   std::optional<std::chrono::milliseconds> within;
 
-  /// Returns nothing if the text does not have that form.
+  /// nullopt if the text does not have that form.
   static std::optional<RestartLimit> parse(std::string_view text);
 };
 

@@ -92,7 +92,7 @@ struct WorkerRecord {
 struct ExitRecord {
   enum class Kind : std::uint8_t {
     exited,       ///< `number` is its exit code
-    signalled,    ///< `number` is the signal that ended it
+    signalled,    ///< `number` is the signal that killed it
     not_started,  ///< `failure` says why; `number` is its errno
     withheld,     ///< it ran, and the kernel does not report how it ended; `number` is the errno of wait4
   };
@@ -112,7 +112,7 @@ struct ExitRecord {
   /// The processes that had not stopped in time, before stacks and KILL: "worker 0 (rank 8, pid 17, state S,
   /// in futex_do_wait) did not stop in 1.6 s".
   std::string did_not_stop;
-  std::string left_behind;  ///< what not even KILL ended: "17 (dd, state D, in folio_wait_bit), …"
+  std::string left_behind;  ///< the processes that survived SIGKILL: "17 (dd, state D, in folio_wait_bit), …"
   pid_t pid = 0;            ///< the command's; 0 if it was not started
   std::chrono::milliseconds ran{0};
   std::chrono::steady_clock::time_point started_at;               ///< just before the command was started
@@ -132,8 +132,8 @@ struct ExitRecord {
   }
 };
 
-/// The exit code that tells of this end: the command's own, 128 + its signal, 127 or 126 if it was not found
-/// or cannot be executed, 71 if the system refused to start it or does not report how it ended.
+/// The exit code of this end: the command's own; 128 + its signal; 127 if it was not found, 126 if it cannot
+/// be executed; 71 if the system refused to start it or does not report how it ended.
 int exit_code_of(const ExitRecord& record);
 
 /// The same for a wait status, as wait(2) gives it.

@@ -13,7 +13,7 @@
 namespace rankshim::supervise {
 
 /// Delivers signals to the command and to what it started, and never to anything else. A signal that cannot
-/// be delivered now is kept and tried again: no signal is lost as long as it has a receiver.
+/// be delivered now is kept and retried: no signal is lost while it has a receiver.
 class SignalForwarder {
  public:
   using Clock = std::chrono::steady_clock;
@@ -40,7 +40,7 @@ class SignalForwarder {
   /// stop so is not asked again.
   void pass_on_to_the_rest(const Signal& signal, bool stop = false);
 
-  /// When try_again() is to be called; nothing if no signal is kept.
+  /// When to call try_again(); nullopt if no signal is kept.
   [[nodiscard]] const std::optional<Clock::time_point>& due() const { return due_; }
   void try_again();
 
@@ -51,8 +51,8 @@ class SignalForwarder {
   /// PID 1, otherwise to all descendants. Returns 0 or −errno.
   int to_all(const Signal& signal);
 
-  /// Asks what the command has left behind to stop. To be called again, not as the `first` time, when one of
-  /// it has ended: its children have not been asked if it handled the signal, and are asked now.
+  /// Stops leftover processes. Call it again, with `first` false, when one of them has ended: if that one
+  /// handled the signal, its children have not been stopped yet.
   void stop_what_is_left(bool first);
 
   /// Continues those that are stopped (by job control or a debugger): only then they can follow a signal.

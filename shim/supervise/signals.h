@@ -10,7 +10,7 @@
 #include "loop/loop.h"
 #include "supervise/kernel.h"
 
-/// The signals that rankshim gets. Their numbers are the kernel's, 1 to 64.
+/// The signals that rankshim receives. Their numbers are the kernel's, 1 to 64.
 namespace rankshim::supervise {
 
 /// The inherited mask of blocked signals, stored when all were blocked, before main and other initialisers.
@@ -26,13 +26,13 @@ constexpr bool ends_by_default(int signal) {
           bit(signal)) == 0;
 }
 
-/// TERM, INT, HUP and QUIT: the signals by which platforms, terminals and people ask to stop.
+/// Whether it is TERM, INT, HUP or QUIT, by which platforms, terminals and people stop a process.
 constexpr bool asks_to_stop(int signal) {
   return ((bit(SIGTERM) | bit(SIGINT) | bit(SIGHUP) | bit(SIGQUIT)) & bit(signal)) != 0;
 }
 
-/// From now on the kernel sends rankshim this signal when its parent ends; it is then passed on like any
-/// other. A parent that ended during the call counts. A refusal is logged as a warning.
+/// Makes the kernel send rankshim this signal when its parent process dies, or has died during the call. The
+/// signal is passed on like any other. A refusal is logged as a warning.
 void end_with_parent(int signal);
 
 /// The blocked signals, read one by one in the kernel's order through a signalfd. To be made once, before any

@@ -21,8 +21,8 @@ struct Command {
   std::vector<std::string> argv;  ///< not empty; argv[0] is searched in PATH of `environment` (execvp(3))
   std::vector<std::string> environment;  ///< NAME=VALUE
   std::array<int, 2> output{-1, -1};     ///< what becomes its stdout and stderr; −1: rankshim's own
-  std::optional<Affinity> affinity;      ///< its CPUs and memory; nothing: as rankshim's
-  std::optional<rlimit> open_files;      ///< its limit on descriptors; nothing: as rankshim's
+  std::optional<Affinity> affinity;      ///< its CPUs and memory; nullopt: rankshim's
+  std::optional<rlimit> open_files;      ///< its limit on descriptors; nullopt: rankshim's
 };
 
 /// Why a command was not started.
@@ -43,7 +43,7 @@ class Spawn : boost::noncopyable {
   /// Starts it in a new process group, with the inherited signal mask and ignored signals, and in the
   /// foreground of `terminal` unless that is −1. All signals are blocked in the child until just before exec,
   /// so that a signal sent to it from now on is never lost. Whether exec succeeds is not waited for; but
-  /// without a terminal this process is suspended as long as exec takes (long on a slow file system).
+  /// without a terminal this process is suspended until exec returns (long on a slow file system).
   struct Start {
     int terminal = -1;
     bool new_session = false;  ///< with stdin as its controlling terminal, instead of a new group

@@ -26,7 +26,7 @@
 /// - running: the command, or one of its workers, is not reaped yet. Signals are passed on. The first stop
 ///   (a signal or an order) begins the grace. When one of several workers fails, the others are stopped.
 /// - leftovers: the command has ended, and what it started may still run. What handles the notice that ended
-///   the command has its time to save. Then everything gets TERM, and its grace begins.
+///   the command has time to save. Then everything gets TERM, and the leftover grace begins.
 /// - killing: everything gets KILL, and again every 100 ms, because a walk may have missed a fork.
 /// - finished: nothing is left, or what is left is stuck in the kernel.
 ///
@@ -45,8 +45,8 @@
 /// that the system refuses is tried again, and no state is left too early.
 namespace rankshim::supervise {
 
-/// Observer is told what happens while the command runs. Every call comes from the event loop and must return
-/// at once. An exception that it throws is logged, and changes nothing for the command.
+/// Observer is notified of what happens while the command runs. Every call comes from the event loop and must
+/// return at once. An exception that it throws is logged, and changes nothing for the command.
 class Observer : boost::noncopyable {
  public:
   using Clock = std::chrono::steady_clock;
@@ -61,7 +61,7 @@ class Observer : boost::noncopyable {
   virtual void worker_ended(const WorkerEnd& /*worker*/) {}
   /// The first stop signal was passed on to the command. Processes that are left after `grace` are killed.
   virtual void stop_passed_on(int /*signal*/, std::optional<std::chrono::milliseconds> /*grace*/) {}
-  /// The command itself has ended so; workers, and what else it left behind, may still run.
+  /// The command itself has exited; workers and leftover processes may still run.
   virtual void command_ended(const ExitRecord& /*record*/) {}
 };
 
@@ -82,10 +82,11 @@ struct Order {
 class Workers : public Observer {
  public:
   /// Called once: the workers to start instead of the command, sorted by local rank, each in a new session.
-  /// None: the command. The first that fails ends the others, and its end counts as the command's.
+  /// Empty: the command is started. The first worker that fails stops the others, and its end is treated as
+  /// the command's.
   [[nodiscard]] virtual std::vector<Command> workers_to_start(const Command& /*command*/) { return {}; }
 
-  /// The command is about to be started: what is watched from now on misses nothing that it does.
+  /// The command is about to be started. A watch that begins here misses nothing.
   virtual void prepare(boost::asio::io_context& /*io*/) {}
 
   /// Which processes are workers, and how each ended.
@@ -100,18 +101,19 @@ class Workers : public Observer {
 
   /// Whether the command starts its workers itself, and stops them when it gets a stop signal. If so, it gets
   /// no second one and none that it should ignore; a second INT kills everything. It is not in the terminal's
-  /// foreground, so that Ctrl-C sends its signal to rankshim and not to the workers as well. As long as
-  /// workers hang, its stacks are not shown.
+  /// foreground, so that Ctrl-C sends its signal to rankshim and not to the workers as well. Its stacks are
+  /// not printed while workers hang.
   [[nodiscard]] virtual bool stops_workers() const { return false; }
-  /// The workers that run now and get one of Policy::worker_signals; nullopt for a program, in whose tree
-  /// those that handle the signal get it.
+  /// The running workers that get one of Policy::worker_signals. nullopt for a program: the processes of its
+  /// tree that handle the signal get it.
   [[nodiscard]] virtual std::optional<std::vector<Process>> receivers() const { return std::nullopt; }
-  /// And those that get this stop instead of the command, whose ends it follows; none: it gets the stop.
+  /// The workers that get this stop instead of the command, which ends after them; empty: the command gets
+  /// it.
   [[nodiscard]] virtual std::vector<Process> receivers_of_stop(int /*signal*/) { return {}; }
 
   /// A process was reaped, with this wait status: the command, a worker, or one that the command had left.
   virtual void reaped(pid_t /*process*/, int /*status*/) {}
-  /// Everything has ended, and nothing is watched any more.
+  /// Everything has ended: stops all watches.
   virtual void finish() {}
   /// Whether the workers' last output is still being written, after everything has ended.
   [[nodiscard]] virtual bool has_output() const { return false; }
@@ -130,8 +132,8 @@ class Workers : public Observer {
     orders_.erase(orders_.begin());
     return order;
   }
-  /// As long as somebody holds them, one worker's failure does not end the others: they are looked at. Each
-  /// hold() is followed by a release(), a moment later.
+  /// While somebody holds them, one worker's failure does not stop the others, which are looked at. Each
+  /// hold() is followed by a release() a moment later.
   void hold() { ++holds_; }
   void release() {
     --holds_;
@@ -146,7 +148,7 @@ class Workers : public Observer {
   }
 
  protected:
-  /// Says at once that a worker has ended.
+  /// Notifies the observer that a worker has ended.
   void tell_end(const WorkerEnd& worker) const {
     if (observer_ != nullptr) observer_->worker_ended(worker);
   }
@@ -163,29 +165,28 @@ class Workers : public Observer {
 /// Policy is how a command is supervised.
 struct Policy {
   SignalScope scope = SignalScope::handlers;
-  /// The time between passing a stop signal on and killing everything that is left. Nothing: as long as the
-  /// platform allows.
+  /// The time from passing a stop signal on until everything is killed; nullopt: no limit.
   std::optional<std::chrono::milliseconds> grace;
-  /// The time between TERM and KILL for what the command leaves when it ends.
+  /// The time between SIGTERM and SIGKILL for leftover processes, once the command has exited.
   std::chrono::milliseconds leftover_grace{5000};
   /// The command's workers; null for a program that has none.
   Workers* launcher = nullptr;
-  /// These announce something (Slurm's USR1 before the time limit), and most launchers die of them. They go
-  /// to the workers instead of the command, and in a program with SignalScope::handlers to those that handle
-  /// them. As long as there are none, or one of the workers cannot take it, such a signal is kept.
+  /// Signals that announce something (Slurm's USR1 before the time limit), of which most launchers die. They
+  /// go to the workers instead of the command, and in a program with SignalScope::handlers to the processes
+  /// that handle them. While there is none, or one of the workers cannot take it, such a signal is kept.
   SignalSet worker_signals = 0;
-  /// The command starts with these ignored, because they reach it directly too (scancel signals every process
-  /// of a step). A handler replaces that, except in a shell (POSIX, trap). Workers inherit it, so a worker
-  /// can take such a signal only once it has a handler.
+  /// Signals that the command ignores at its start, because they reach it directly too (scancel signals every
+  /// process of a step). A handler replaces that, except in a shell (POSIX, trap). Workers inherit it, so a
+  /// worker can take such a signal only once it has a handler.
   SignalSet ignored_at_start = 0;
   /// Whether the sender of a signal has sent it to everything below rankshim as well; empty: never.
   std::function<bool(const Signal&)> sent_to_all;
   /// The command is not the job but a hook or a helper: a signal that comes while it runs is also reported as
   /// ExitRecord::late_signal.
   bool hook = false;
-  /// How long the command may run before everything is killed; nothing: without a limit.
+  /// How long the command may run before everything is killed; nullopt: no limit.
   std::optional<std::chrono::milliseconds> time_limit;
-  /// Gets the events; may be null.
+  /// The observer; may be null.
   Observer* observer = nullptr;
   /// Which signals are replaced before they are passed on. A signal stops the command if it, or its
   /// replacement, asks to stop; one that is not passed on has no effect.

@@ -11,7 +11,7 @@
 #include "supervise/exit_record.h"
 #include "supervise/kernel.h"
 
-/// The command's processes, as /proc shows them: signals to them, what they do with these, where they hang.
+/// The command's processes, as /proc shows them: sending signals, how they handle them, where they hang.
 namespace rankshim::supervise {
 
 /// What became of a signal to two receivers, as kill(2) has it for a group: 0 if one has got it, −ESRCH if
@@ -38,7 +38,7 @@ struct SignalMasks {
   [[nodiscard]] bool handle(int signal) const { return ((caught | blocked) & bit(signal)) != 0; }
 };
 
-/// Nothing if the process is gone, or /proc does not show it (gVisor).
+/// nullopt if the process is gone, or /proc does not show it (gVisor).
 std::optional<SignalMasks> signal_masks(pid_t pid);
 
 /// Whether the process is younger than a minute. A Python script installs its handlers after its imports; one
@@ -47,13 +47,13 @@ bool is_young(const Process& process);
 
 /// The processes among `all` that get a signal which only those shall get that handle it: the topmost ones at
 /// or below `roots`. One that handles it answers for its children as in next_after(); one that ignores it, or
-/// would be ended by it, is passed over.
+/// would be killed by it, is passed over.
 std::vector<Process> handlers_below(std::vector<Process> roots, const std::vector<Process>& all, int signal);
 
 /// The processes among `all` to which a stop goes on from this one, which has got it: it goes down the
 /// command's tree. A process that does not handle the signal is ended by it, and the signal goes on to its
 /// children. One that catches, ignores or blocks it answers for its children: a script that saves when it is
-/// asked to stop keeps the helpers that it needs for that.
+/// stopped keeps the helpers that it needs for that.
 ///
 /// A shell is no answer for the command that runs in its foreground, because it runs its trap only when that
 /// has ended. And for INT and QUIT, which a terminal sends to the whole group, a process that ignores them

@@ -31,7 +31,7 @@ namespace {
 
 constexpr std::size_t most_at_once = 16;
 
-/// What an errno of a connection shows.
+/// The state of the port that a connection's errno shows.
 PortProbe failed(const ip::address& address, int error) {
   const auto is = [error](std::initializer_list<int> any) { return std::ranges::count(any, error) != 0; };
   if (error == ECONNREFUSED) return {PortState::closed, address};
@@ -41,14 +41,14 @@ PortProbe failed(const ip::address& address, int error) {
   return {PortState::failed, address, error};
 }
 
-/// One connection, until it counts as open or has failed.
+/// Connects once: to an open port, or until the connection fails.
 asio::awaitable<PortProbe> try_address(ip::address address, std::uint16_t port, Timing timing,
                                        Clock::time_point deadline) {
   const auto executor = co_await asio::this_coro::executor;
   ip::tcp::socket socket(executor);
-  const PortProbe look =
+  const PortProbe probe =
       co_await connect(socket, {address, port}, std::min(deadline, Clock::now() + timing.connect_timeout));
-  if (look.state != PortState::open) co_return look;
+  if (probe.state != PortState::open) co_return probe;
   loop::Timer timer(executor, Clock::now() + timing.settle_time);
   boost::system::error_code error;
   std::array<char, 1> byte{};
@@ -74,7 +74,7 @@ asio::awaitable<PortProbe> connect(ip::tcp::socket& socket, ip::tcp::endpoint en
       co_await (socket.async_connect(endpoint, asio::redirect_error(asio::use_awaitable, error)) ||
                 timer.async_wait(asio::use_awaitable));
   if (connected.index() == 1) co_return PortProbe{PortState::silent, address};
-  // To a port of this node that it also assigns, the kernel can connect a socket to itself.
+  // The kernel can connect a socket to itself: to a port of this node that it also assigned to the socket.
   const ip::tcp::endpoint self = error ? ip::tcp::endpoint() : socket.local_endpoint(error);
   const ip::tcp::endpoint peer = error ? ip::tcp::endpoint() : socket.remote_endpoint(error);
   if (error) co_return failed(address, error.value());
@@ -102,21 +102,21 @@ asio::awaitable<PortProbe> probe_port(std::span<const ip::address> addresses, st
   std::vector<decltype(attempt(addresses.front()))> attempts;
   for (const ip::address& address : addresses.first(std::min(addresses.size(), most_at_once)))
     attempts.push_back(attempt(address));
-  const auto until_open = [](const std::exception_ptr& /*none*/, const PortProbe& look) {
-    return look.state == PortState::open ? asio::cancellation_type::all : asio::cancellation_type::none;
+  const auto until_open = [](const std::exception_ptr& /*none*/, const PortProbe& probe) {
+    return probe.state == PortState::open ? asio::cancellation_type::all : asio::cancellation_type::none;
   };
-  const auto [order, thrown, looks] = co_await asio::experimental::make_parallel_group(std::move(attempts))
-                                          .async_wait(until_open, asio::use_awaitable);
+  const auto [order, thrown, probes] = co_await asio::experimental::make_parallel_group(std::move(attempts))
+                                           .async_wait(until_open, asio::use_awaitable);
   const auto best =
-      std::ranges::max_element(looks, {}, &PortProbe::state);  // the first of those that are equal
-  const std::exception_ptr& of_best = thrown[static_cast<std::size_t>(best - looks.begin())];
+      std::ranges::max_element(probes, {}, &PortProbe::state);  // the first of those that are equal
+  const std::exception_ptr& of_best = thrown[static_cast<std::size_t>(best - probes.begin())];
   if (of_best) std::rethrow_exception(of_best);
   co_return *best;
 }
 
 std::uint16_t sidecar_port(std::string_view tables) {
-  // The ports for outgoing connections, to which a pod's rules redirect them: of Istio's Envoy (its ambient
-  // mode's ztunnel too), Consul's and Kuma's, and of Linkerd's proxy.
+  // The ports to which a pod's rules redirect outgoing connections: 15001 of Envoy in Istio, Consul and Kuma
+  // (and of ztunnel in Istio's ambient mode), 4140 of Linkerd's proxy.
   constexpr std::array<std::uint16_t, 2> proxies = {15001, 4140};
   while (!tables.empty()) {
     std::string_view line = next_line(tables);

@@ -13,7 +13,7 @@
 namespace rankshim::launchers {
 
 /// Writes what the workers print to two descriptors, rankshim's stdout and stderr, in whole lines, each after
-/// its worker's prefix. A line of more than `longest_line` bytes is divided. As long as stdout or stderr
+/// its worker's prefix. A line of more than `longest_line` bytes is divided. While stdout or stderr
 /// takes nothing, nothing more is read for it: a worker that writes to a pipe then waits, as it would without
 /// rankshim. Nothing here waits, unless stdout or stderr is a regular file (base/log.h).
 class Relay {

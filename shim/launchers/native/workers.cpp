@@ -22,7 +22,7 @@ namespace {
 
 std::string text(unsigned number) { return std::to_string(number); }
 
-/// A node without numbers of its own is one of an elastic job.
+/// The node's numbers; those of an elastic node are what is known of them.
 StaticNode static_node(const Topology& topology) {
   if (const auto* node = topology.as<StaticNode>()) return *node;
   return {.nodes = topology.nodes().value_or(0),
@@ -31,9 +31,9 @@ StaticNode static_node(const Topology& topology) {
           .max_restarts = topology.max_restarts()};
 }
 
-/// Another port for a job on one machine that is started again, so that no worker meets the store of the
-/// attempt before. If the master is not on loopback, the port stays: other nodes may have opened only this
-/// one (a Service), and the store that used it is gone with its worker.
+/// The master's port. A job on one machine that is restarted gets another one, so that no worker meets the
+/// store of the previous attempt. Where the master is not on loopback the port stays: other nodes may reach
+/// only this one (a Service), and the store that used it is gone with its worker.
 std::uint16_t port_of_attempt(const StaticJob& job, const Node& node) {
   if (job.attempt == 0 || job.node.nodes > 1 || !is_loopback(job.master.host)) return job.master.port;
   constexpr unsigned tries = 100;
@@ -43,8 +43,8 @@ std::uint16_t port_of_attempt(const StaticJob& job, const Node& node) {
   return job.master.port;
 }
 
-/// What a worker gets besides the environment that all have in common (change_for_workers). The user's
-/// variables replace others. In `folder` it writes its exception; empty: nowhere.
+/// Plans one worker: its own variables besides the common ones (change_for_workers), of which the user's
+/// replace others, and its command. It writes its exception to `folder`; empty: to no file.
 WorkerPlan plan_worker(const StaticJob& job, unsigned local_rank, std::vector<std::string> argv,
                        const Environment& common, const Node& node, const std::string& folder) {
   const std::string rank = text(job.node.first_rank() + local_rank);

@@ -82,7 +82,7 @@ void Agent::on_worker_change(const supervise::WorkerEnd* ended) {
   plan(Task::stop_agent, Clock::now() + to_see_it_itself, [this] { stop_agent(); });
 }
 
-/// The command's number is its own as long as command_ended() was not called.
+/// The command's pid is valid until command_ended() is called.
 void Agent::stop_agent() {
   if (!std::exchange(stops_alone_, false)) return;
   drop(Task::stop_agent);

@@ -21,11 +21,11 @@ struct AgentPlan {
   /// Its --log_dir, which exists and by which its workers are followed. Empty: they are not followed.
   std::string log_folder;
   unsigned workers = 0;  ///< how many it starts on this node
-  /// The store where it meets the other nodes before it starts its first worker; nothing if it waits for
+  /// The store where it meets the other nodes before it starts its first worker; nullopt if it waits for
   /// none.
   std::optional<Master> meets_at;
-  /// The time from its start after which it is killed if it still waits there. Nothing: until it gives up, as
-  /// in an elastic job, where only the agent can know whether enough nodes are there.
+  /// How long after its start it may wait there before it is killed. nullopt: until it gives up, as in an
+  /// elastic job, where only the agent knows whether enough nodes are there.
   std::optional<std::chrono::milliseconds> limit;
   std::chrono::milliseconds log_interval{30'000};  ///< the interval of log lines about that
 };

@@ -44,14 +44,14 @@ bool is_error_of_lost_host(std::string_view exception);
 /// for the host of the static rendezvous).
 bool is_error_of_no_meeting(std::string_view exception);
 
-/// Whether it is that of a process which could not listen at a port because another one holds it
+/// Whether it is the error of a process that could not listen on a port because another one holds it
 /// (EADDRINUSE).
 bool is_error_of_busy_port(std::string_view exception);
 
-/// Whether it is none, but where a script has called sys.exit with a code: "sys.exit(3) at train.py, line 7"
-/// (python/sitecustomize.py, record).
+/// Whether it is no exception but the place where a script has called sys.exit with a code: "sys.exit(3) at
+/// train.py, line 7" (python/sitecustomize.py, record).
 bool is_exit(std::string_view exception);
-/// The code in that, as the script has given it. Nothing if it is none, or does not fit.
+/// The code of that sys.exit, as the script gave it; nullopt if it is none or does not fit.
 std::optional<std::int64_t> code_of_exit(std::string_view exception);
 
 /// The address or name of the peer that such an error names; empty if it names none.
