@@ -124,7 +124,7 @@ awaitable<JobSight> look_at_job(std::shared_ptr<link::Link> link, bool full, boo
 
 json::Object describe(const JobSight& sight,
                       const std::function<outcome::Culprit(outcome::Culprit)>& located) {
-  constexpr std::size_t most_lines = 400, longest_line = 140;
+  constexpr std::size_t lines_at_most = 400, widest = 140;
   json::Object object;
   object.flag("failed", false).number("ranks", static_cast<std::int64_t>(sight.looks.size()));
   std::vector<std::string> lines;
@@ -132,8 +132,8 @@ json::Object describe(const JobSight& sight,
     lines.push_back(outcome::present_hang_in_words(located(*culprit)));
     object.text("hang", lines.front());
   }
-  for (const std::string& line : outcome::in_lines(outcome::group_stacks(sight.looks), most_lines))
-    lines.emplace_back(cut(line, longest_line));
+  for (const std::string& line : outcome::in_lines(outcome::group_stacks(sight.looks), lines_at_most))
+    lines.emplace_back(cut(line, widest));
   if (lines.empty()) lines.emplace_back("no worker runs");
   return object.texts("lines", lines);
 }

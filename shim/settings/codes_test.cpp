@@ -8,7 +8,7 @@ using namespace rankshim;
 
 TEST_CASE("each code of an error has its part of the page, and nothing else has one") {
   const auto codes = all_codes();
-  CHECK(codes.size() == static_cast<std::size_t>(ErrorCode::not_written));
+  CHECK(codes.size() == static_cast<std::size_t>(ErrorCode::nobody_missing));
   for (std::size_t at = 0; at < codes.size(); ++at) {
     CHECK(codes[at] == "R" + std::to_string(at + 1));
     CHECK_THAT(std::string(about_code(codes[at])), Catch::StartsWith("[" + std::string(codes[at]) + "] "));
