@@ -98,7 +98,7 @@ constexpr unsigned workers = 8;
 outcome::WorkerLook look_of(unsigned rank, unsigned world) {
   const bool hangs = rank == 17;
   outcome::WorkerLook look{
-      .rank = rank, .pid = 100 + rank % workers, .state = 'S', .kernel = "futex_do_wait", .answers = true};
+      .rank = rank, .pid = 100 + rank % workers, .state = 'S', .kernel = "futex_do_wait"};
   for (unsigned call = 0; call < 10; ++call)
     look.stack.push_back({"/opt/conda/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py",
                           2800 + call, "all_reduce"});
