@@ -109,7 +109,7 @@ OPTION(ctty, "", "ctty", boolean, "", "false",
        "without one")
 OPTION(exit_map, "", "exit-map", exit_map, "FROM[-TO]=CODE,...", "",
        "change exit codes to fit a platform's retry rules; FROM may be a cause: oom, wait, config, stopped, "
-       "peer")
+       "peer, hang")
 OPTION(hold_on_failure, "", "hold-on-failure", time, "TIME", "",
        "keep a failed container for TIME, for kubectl exec; SIGTERM ends it")
 
