@@ -19,7 +19,7 @@
 namespace rankshim::outcome {
 
 // Also on the wire.
-BOOST_DESCRIBE_STRUCT(RankRange, (), (first, last))
+BOOST_DESCRIBE_STRUCT(RankRange, (), (first, last, step))
 BOOST_DESCRIBE_STRUCT(Frame, (), (file, line, function))
 BOOST_DESCRIBE_STRUCT(Place, (), (line, call, state, kernel, holds_gil, works, below))
 BOOST_DESCRIBE_STRUCT(Hang, (),
@@ -123,7 +123,9 @@ constexpr bool settle(auto& /*has no such numbers*/) { return true; }
 void settle_code(int& code) { code = std::clamp(code, 0, 255); }
 bool settle(Welcome& welcome) { return welcome.port <= std::numeric_limits<std::uint16_t>::max(); }
 bool settle(Go& go) { return go.attempt <= most_restarts && go.world <= most_ranks && go.offset <= go.world; }
-bool settle(outcome::RankRange& range) { return range.first <= range.last && range.last < most_ranks; }
+bool settle(outcome::RankRange& range) {
+  return range.first <= range.last && range.last < most_ranks && range.step > 0 && range.step < most_ranks;
+}
 bool settle(Culprit& culprit) {
   settle_code(culprit.code);
   if (culprit.rank.value_or(0) >= most_ranks) culprit.rank.reset();

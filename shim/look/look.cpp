@@ -1,10 +1,12 @@
 #include "look/look.h"
 
 #include <algorithm>
+#include <boost/asio/use_awaitable.hpp>
 
 #include "base/log.h"
 #include "look/progress.h"
 #include "look/python_stack.h"
+#include "loop/loop.h"
 
 namespace rankshim::look {
 
@@ -50,7 +52,13 @@ awaitable<std::vector<WorkerLook>> Looker::look(std::vector<WorkerToSee> workers
     pids.push_back(worker.pid);
   }
   known_ = std::move(now_known);
+  const auto until = steady_clock::now() + wait_for_answers;
   const auto answers = co_await ask_progress(io_, folder_, pids, full, wait_for_answers);
+  // Each read and write of a disk is a moment of state D: only one that lasts is told.
+  if (std::ranges::find(looks, 'D', &WorkerLook::state) != looks.end()) {
+    loop::Timer timer(io_.get_executor(), until);
+    co_await timer.async_wait(boost::asio::use_awaitable);
+  }
   for (WorkerLook& look : looks) {
     const auto pid = static_cast<pid_t>(look.pid);
     const auto answer = answers.find(pid);

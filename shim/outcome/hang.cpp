@@ -132,7 +132,8 @@ struct Group {
 /// Adds those of the ranks that are in the ranges.
 void add_in(const std::vector<RankRange>& ranges, const Ranks& ranks, Ranks& to) {
   for (const RankRange& range : ranges)
-    to.insert(ranks.lower_bound(range.first), ranks.upper_bound(range.last));
+    std::copy_if(ranks.lower_bound(range.first), ranks.upper_bound(range.last), std::inserter(to, to.end()),
+                 [&](unsigned rank) { return range.contains(rank); });
 }
 
 /// The groups by their names. A member may not tell of them: its Python does not answer, or it has ended.
@@ -147,8 +148,7 @@ std::map<std::string, Group> groups_of(const JobLooks& job) {
       group.next = std::max(group.next, progress.ended + 1);
       group.members.insert(rank);
       if (progress.members.empty() || group.size != 0) continue;
-      for (const RankRange& range : progress.members)
-        group.size += range.last - range.first + std::uint64_t{1};
+      for (const RankRange& range : progress.members) group.size += range.size();
       add_in(progress.members, running, group.members);
       add_in(progress.members, job.ended, group.members);
       add_in(progress.members, job.victims, group.victims);

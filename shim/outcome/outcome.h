@@ -52,15 +52,20 @@ struct StopRequest {
   std::chrono::steady_clock::time_point when;
 };
 
-/// Ranks `first` to `last`.
+/// Ranks `first`, `first` + `step` and so on, up to `last`. A data-parallel group has every eighth rank.
 struct RankRange {
   unsigned first = 0;
   unsigned last = 0;
+  unsigned step = 1;
 
+  [[nodiscard]] bool contains(unsigned rank) const {
+    return first <= rank && rank <= last && (rank - first) % step == 0;
+  }
+  [[nodiscard]] std::uint64_t size() const { return std::uint64_t{last - first} / step + 1; }
   bool operator==(const RankRange&) const = default;
 };
 
-/// The ranks as few ranges, the lowest first; the same rank counts once.
+/// The ranks as few ranges of step 1, the lowest first; the same rank counts once.
 std::vector<RankRange> to_ranges(std::vector<unsigned> ranks);
 
 /// "rank 1", "ranks 0 and 2-15", "ranks 0, 2, 4, 6, 8, 10, 12, 14 and more".

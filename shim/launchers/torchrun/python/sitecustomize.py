@@ -371,109 +371,197 @@ def record(path):
         record_forks(path, worker)
 
 
+# ---- the numbers of a worker's collectives ----
+
 def ranges_of(ranks):
-    """The ranks as a list of [first, last]."""
+    """The ranks as few [first, last, step]."""
     ranges = []
     for rank in sorted(ranks):
-        if ranges and rank == ranges[-1][1] + 1:
-            ranges[-1][1] = rank
+        last = ranges[-1] if ranges else None
+        if last and last[0] == last[1]:
+            last[1:] = rank, rank - last[0]
+        elif last and rank == last[1] + last[2]:
+            last[1] = rank
         else:
-            ranges.append([rank, rank])
+            ranges.append([rank, rank, 1])
     return ranges
 
 
+class Recorder(object):
+    """One of torch's flight recorders. It knows, for each process group that was used, the last collective that was
+    entered, and the last that has ended, by a number which the group has in this process alone; an entry has the group's
+    name as well (torch/csrc/distributed/c10d/FlightRecorder.hpp). `dump` returns it as JSON. It takes 0.05 ms without the
+    entries, and some 50 ms with 2,000 of them, so these are read only for the operations."""
+
+    def __init__(self, dump):
+        self.dump = dump
+        self.names = {}  # by the group's number
+        self.last = {}  # by the group's number: the last collective's number, its operation, and whether it has ended
+
+    def read(self, wants_operations):
+        """{a group's number: (entered, ended)}."""
+        import json
+
+        status = {int(group): (int(of["last_enqueued_collective"]), max(0, int(of["last_completed_collective"])))
+                  for group, of in json.loads(self.dump(includeCollectives=False)).get("pg_status", {}).items()}
+        waits = any(entered > ended for entered, ended in status.values())
+        if wants_operations and (waits or not all(group in self.names for group in status)):
+            for entry in json.loads(self.dump(includeCollectives=True)).get("entries", ()):
+                self.names[entry["pg_id"]] = entry["process_group"][0]
+                if not entry["is_p2p"]:
+                    has_ended = entry.get("retired") or entry["state"] == "completed"
+                    self.last[entry["pg_id"]] = entry["collective_seq_id"], entry["profiling_name"].partition(":")[2], has_ended
+        for group in status:
+            # gloo notes the ends in two threads, and so an earlier one may come last.
+            number, _, has_ended = self.last.get(group, (0, "", False))
+            if has_ended and number == status[group][0]:
+                status[group] = number, number
+        return status
+
+    def find(self, status, name, number):
+        """The group of that name, which has entered so many collectives; None if it is not known."""
+        found = [group for group in sorted(status) if self.names.get(group) == name]
+        if found:
+            return found[-1]  # the others are gone: torch uses names again
+        # Its entries were not read, or are overwritten. Groups are numbered in the order in which they are made.
+        for group in sorted(status):
+            if group not in self.names and status[group][0] == number:
+                self.names[group] = name
+                return group
+        return None
+
+
 def recorders():
-    """torch's flight recorders as dictionaries: NCCL's, and that of the other backends. They know for each process group,
-    by a number of this process alone, the last collective that was enqueued, and the last that was completed
-    (torch/csrc/distributed/c10d/FlightRecorder.hpp). It needs no GIL of a thread that is in a collective."""
-    import json
-
-    torch = sys.modules.get("torch._C._distributed_c10d")
-    for name in ("_dump_nccl_trace_json", "_dump_fr_trace_json"):
-        dump = getattr(torch, name, None)
-        if dump:
-            yield dump, json.loads(dump(includeCollectives=False))
+    """The recorders by the name of their backend."""
+    torch = sys.modules["torch._C._distributed_c10d"]
+    dumps = ("nccl", "_dump_nccl_trace_json"), ("gloo", "_dump_fr_trace_json")
+    return {backend: Recorder(getattr(torch, name)) for backend, name in dumps if hasattr(torch, name)}
 
 
-def last_operations():
-    """What each process group's last collective is: {(group, number): "all_reduce"}."""
-    import json
-
-    operations = {}
-    for dump, _ in recorders():
-        for entry in json.loads(dump(includeCollectives=True)).get("entries", ()):
-            group, number = entry["process_group"][0], entry["collective_seq_id"]
-            operations[group, number] = entry["profiling_name"].partition(":")[2]
-    return operations
-
-
-def collectives(wants_operations):
+def progress(known, wants_operations):
     """The process groups of this process, each as [name, description, ranges of its ranks, the number of the last
-    collective that was entered, of the last that has ended, the operation that was entered last]. Nothing in torch
-    promises these names: without one of them there are no groups."""
+    collective that was entered, of the last that has ended, the operation that was entered last]. `known`: recorders().
+    Nothing in torch promises these names: without one of them there are no groups. A group is left out if its numbers
+    are not sure."""
     world = sys.modules["torch.distributed.distributed_c10d"]._world
-    operations = last_operations() if wants_operations else {}
-    known = []
-    for _, recorder in recorders():
-        known.append(sorted((int(number), int(of["last_enqueued_collective"]), int(of["last_completed_collective"]))
-                            for number, of in recorder.get("pg_status", {}).items()))
+    device = sys.modules["torch"].device
+    members = [(group, ranks) for group, ranks in list(world.pg_group_ranks.items()) if not isinstance(group, int)]
+
+    def backends(group):
+        """The backends of a group that are recorded, each with its own numbers."""
+        found = {}
+        for pair in str(world.pg_backend_config[group]).split(","):  # "cpu:gloo,cuda:nccl"
+            kind, _, backend = pair.partition(":")
+            if backend in known and backend not in found:
+                found[backend] = group._get_backend(device(kind))
+        return found
+
     groups = []
-    for group, ranks in list(world.pg_group_ranks.items()):
-        if isinstance(group, int):  # of which this process is no member
-            continue
-        name = str(world.pg_names.get(group, ""))
-        entered = group._get_sequence_number_for_group()
-        ended = entered
-        # The recorder numbers the groups in the order in which they were made, and has those that were used.
-        for status in known:
-            at = next((at for at, (_, last, _) in enumerate(status) if last == entered), None)
-            if entered and at is not None:
-                ended = max(0, status[at][2])
-                del status[:at + 1]
-                break
-        groups.append([name, str(getattr(group, "group_desc", "")), ranges_of(ranks), entered, ended,
-                       operations.get((name, entered), "")])
+    before = [{name: backend._get_sequence_number_for_group() for name, backend in backends(group).items()}
+              for group, _ in members]
+    status = {name: recorder.read(wants_operations) for name, recorder in known.items()}
+    for (group, ranks), counted in zip(members, before):
+        name = str(world.pg_names[group])
+        for backend, number in counted.items():
+            recorder, numbers = known[backend], status[backend]
+            at = recorder.find(numbers, name, number)
+            if at is None and number:
+                continue
+            entered, ended = numbers[at] if at is not None else (0, 0)
+            # NCCL's recorder counts what is sent from one rank to another in the same place.
+            if not number <= entered <= backends(group)[backend]._get_sequence_number_for_group():
+                continue
+            description = "default_pg" if group is world.default_pg else str(getattr(group, "group_desc", ""))
+            last, operation, _ = recorder.last.get(at, (0, "", False))
+            groups.append([name if len(counted) == 1 else name + "/" + backend,
+                           "" if description == "undefined" else description, ranges_of(ranks), entered,
+                           min(ended, entered), operation if last == entered else ""])
+    groups.sort(key=lambda one: one[3] == one[4])  # those in which it waits come first
     return groups
 
 
-def answer_looks():
-    """Answers rankshim's questions what this process's collectives do, once torch.distributed is imported: in a thread,
-    which blocks until it is asked."""
+def answer_questions():
+    """From now on this process answers rankshim's questions how far its collectives are, in a thread that blocks until one
+    comes. It starts with the first process group: torch has threads of its own then, so that os.fork() does not warn of ours
+    (Python 3.12)."""
     if sys.implementation.name != "cpython":
         return
+    answering = []  # the process that does, with its socket: a fork has no such thread
 
     def answer(place):
-        import json
+        try:
+            import json
 
-        while True:
-            question, asker = place.recvfrom(16)
-            try:
-                text = json.dumps(collectives(question == b"operations"))
-            except Exception:
-                text = "[]"
-            try:
-                place.sendto(text.encode(), asker)
-            except Exception:
-                pass
+            known = recorders()
+            while True:
+                question, asker = place.recvfrom(16)
+                try:
+                    text = json.dumps(progress(known, question == b"operations"))
+                except Exception:
+                    text = "[]"
+                try:
+                    place.sendto(text.encode(), asker)
+                except Exception:
+                    pass
+        except BaseException:
+            pass  # nobody prints it
+
+    def begin():
+        import _thread
+        import socket
+
+        if answering and answering[0] == os.getpid():
+            return
+        place = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        place.settimeout(None)  # whatever socket.setdefaulttimeout() says
+        folder = os.open(FOLDER, os.O_RDONLY)
+        path = "/proc/self/fd/%d/look.%d" % (folder, os.getpid())  # an address has 107 bytes, the folder's name may have more
+        try:
+            if os.path.exists(path):
+                os.unlink(path)  # an earlier process's
+            place.bind(path)
+        finally:
+            os.close(folder)
+        answering[:] = os.getpid(), place
+        _thread.start_new_thread(answer, (place,))
+
+    def hang_up():
+        if answering:
+            answering[1].close()
 
     class Finder(object):
-        """Sees the import, and finds nothing."""
+        """Sees the import of torch.distributed, and finds nothing."""
 
-        began = False
+        seen = False
 
         def find_spec(self, name, path=None, target=None):
-            if name == "torch.distributed.distributed_c10d" and not self.began:
-                self.began = True
+            if name == "torch.distributed.distributed_c10d" and not self.seen:
+                self.seen = True
                 try:
-                    import _thread
-                    import socket
-
-                    place = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-                    place.bind("%s/look.%d" % (FOLDER, os.getpid()))
-                    _thread.start_new_thread(answer, (place,))
+                    self.follow(sys.modules["torch._C._distributed_c10d"])
                 except Exception:
                     pass
             return None
+
+        def follow(self, torch):
+            if hasattr(os, "register_at_fork"):
+                os.register_at_fork(after_in_child=hang_up)
+            set_rank = getattr(torch, "_set_global_rank", None)
+            if set_rank is None:  # an older torch
+                return begin()
+
+            def set_global_rank(rank):
+                """Called when the default process group is made, and with -1 when it goes."""
+                try:
+                    if self in sys.meta_path:
+                        sys.meta_path.remove(self)
+                    if rank >= 0:
+                        begin()
+                except Exception:
+                    pass
+                return set_rank(rank)
+
+            torch._set_global_rank = set_global_rank
 
     sys.meta_path.insert(0, Finder())
 
@@ -535,7 +623,7 @@ def serve(had_path, job, towards, records, parent=0, ignored=()):
             import sitecustomize  # the image's own; without one Python expects the ImportError
     finally:
         if error_file and records:
-            for prepare_worker in (lambda: record(error_file), answer_looks):
+            for prepare_worker in (lambda: record(error_file), answer_questions):
                 try:
                     prepare_worker()
                 except Exception:
