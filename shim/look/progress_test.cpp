@@ -124,9 +124,13 @@ TEST_CASE("workers are asked at once, and only their own answers count", "[look]
   const PrivateFolder parent = make_private_folder("/tmp", "test");
   const std::string folder = parent.path + "/" + std::string(200, 'x');  // longer than an address
   std::filesystem::create_directory(folder);
-  boost::asio::io_context io;
+  const auto ask_in = [](const std::string& place, const std::vector<pid_t>& pids, bool operations,
+                         std::chrono::milliseconds patience) {
+    boost::asio::io_context io;
+    return loop::block_on(io, ask_progress(io, place, pids, operations, patience));
+  };
   const auto ask = [&](const std::vector<pid_t>& pids, bool operations, std::chrono::milliseconds patience) {
-    return loop::block_on(io, ask_progress(io, folder, pids, operations, patience));
+    return ask_in(folder, pids, operations, patience);
   };
   {
     const Answerer one(folder, "", "[" + good + "]"), other(folder, "", "[]"), babbler(folder, "", "no JSON"),
@@ -141,7 +145,7 @@ TEST_CASE("workers are asked at once, and only their own answers count", "[look]
     CHECK(loop::Clock::now() - start < std::chrono::minutes(1));  // it waits for nobody else
   }
   CHECK(ask({1}, false, std::chrono::minutes(10)).empty());  // nobody listens any more
-  CHECK(loop::block_on(io, ask_progress(io, "", {1}, false, std::chrono::minutes(10))).empty());
+  CHECK(ask_in("", {1}, false, std::chrono::minutes(10)).empty());
   std::filesystem::remove_all(parent.path);
 }
 
