@@ -131,7 +131,7 @@ def test_what_a_worker_leaves_behind_with_its_stdout_keeps_nothing_alive(shim):
 
 def test_nothing_is_done_while_nothing_is_written(rankshim, tmp_path):
     for words in (["--prefix"], ["--tee", f"--log-dir={tmp_path}"]):
-        with Process([rankshim, *WORKERS, *words, "--", "sh", "-c", "echo up $RANK; exec sleep 1000"], clean_environment()) as process:
+        with Process([rankshim, *WORKERS, "--hang-notice=off", *words, "--", "sh", "-c", "echo up $RANK; exec sleep 1000"], clean_environment()) as process:
             for rank in (0, 1):
                 process.wait_line(f"up {rank}")
             until(lambda: sleeps(process.pid) > DAYS, "nothing is due")
@@ -140,13 +140,15 @@ def test_nothing_is_done_while_nothing_is_written(rankshim, tmp_path):
 @pytest.mark.parametrize("failure, words, expected", [
     ("inotify_init1:error=EMFILE", ("--tee",), "does not come here"),
     ("pipe2:error=EMFILE:when=1..4", (), "cannot put"),
-    ("epoll_ctl:error=ENOSPC:when=4", (), "cannot put"),  # the first three are the loop's own and the signals'
+    # The first three are the loop's own and the signals'.
+    ("epoll_ctl:error=ENOSPC:when=4", (), "cannot put"),
     ("?dup2,?dup3:error=EMFILE", (), "warning: a worker writes to the stdout or stderr of rankshim: "),
 ])
 def test_a_call_that_is_refused_costs_the_prefix_and_not_the_job(rankshim, tmp_path, failure, words, expected):
     needs_strace()
     words = [*words, f"--log-dir={tmp_path}"] if words else ["--prefix"]
     inject = ["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={failure.split(':')[0]}", "-e", f"inject={failure}"]
-    done = run([*inject, rankshim, *WORKERS, *words, "--", "sh", "-c", "echo $RANK; exit 3"], clean_environment(), name="rankshim")
+    done = run([*inject, rankshim, *WORKERS, *words, "--", "sh", "-c", "echo $RANK; exit 3"],
+               {**clean_environment(), "RANKSHIM_HANG_NOTICE": "off"}, name="rankshim")
     assert done.code == 3, done.transcript()
     assert expected in done.stderr, done.transcript()

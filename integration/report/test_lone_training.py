@@ -13,7 +13,7 @@ FIRST_LOOK = 5000  # ms after the start; the second is 15 s later
 
 
 def test_a_lone_node_is_warned_of_and_ended_where_that_was_asked_for(start, tmp_path):
-    options = ["--nproc-per-node=2", "--no-export-pet"]
+    options = ["--nproc-per-node=2", "--no-export-pet", "--hang-notice=off"]
     joined = start(*options, "--", "sh", "-c", JOINED, env=JOB)
     warned = start(*options, f"--report={tmp_path}/warned.json", "--", "sh", "-c", LONE, env=JOB)
     ended = start(*options, "--strict", f"--report={tmp_path}/ended.json", f"--termination-log={tmp_path}/log", "--",

@@ -228,11 +228,16 @@ def test_status_shows_what_is_waited_for_and_counts_as_well(shim, start, tmp_pat
     assert program.wait() == 143
 
 
+def sockets(folder):
+    """Those that answer with the status."""
+    return [name for name in os.listdir(folder) if name.endswith(".sock")]
+
+
 def test_the_first_instance_answers_and_a_killed_ones_socket_harms_nothing(shim, start, tmp_path):
     first = start(f"--run-dir={tmp_path}", "--", "setpriv", "--pdeathsig=KILL", "sleep", "1000", env=JOB)
     answers(shim, tmp_path)
     second = start(f"--run-dir={tmp_path}", "--", "sleep", "1000", env=JOB)
-    until(lambda: len(os.listdir(tmp_path)) == 2, "the other socket")
+    until(lambda: len(sockets(tmp_path)) == 2, "the other socket")
     oldest = min(first.pid, second.pid)  # the numbers begin anew at some time
     assert status(shim, tmp_path)[1]["pid"] == oldest
     second.signal(signal.SIGTERM)
@@ -243,12 +248,12 @@ def test_the_first_instance_answers_and_a_killed_ones_socket_harms_nothing(shim,
     third = start(f"--run-dir={tmp_path}", "--", "sleep", "1000", env=JOB)
     assert until(lambda: status(shim, tmp_path)[1].get("pid"), "an answer") == third.pid
     names = {f"rankshim-{os.stat('/proc/self/ns/pid').st_ino}-{one.pid}.sock" for one in (first, third)}
-    assert set(os.listdir(tmp_path)) == names, "that of the killed one stays"
+    assert set(sockets(tmp_path)) == names, "that of the killed one stays"
 
 
 def test_within_two_instances_the_nearest_answers(rankshim, tmp_path):
     folder = f"--run-dir={tmp_path}"
-    ask = f'echo $PPID; until [ $(ls {tmp_path} | wc -l) = 2 ]; do sleep 0.01; done; until "$0" status {folder}; do :; done'
+    ask = f'echo $PPID; until [ $(ls {tmp_path}/*.sock | wc -l) = 2 ]; do sleep 0.01; done; until "$0" status {folder}; do :; done'
     done = run([rankshim, folder, "--", rankshim, folder, "--", "sh", "-c", ask, rankshim], clean_environment())
     parent, answer = done.stdout.splitlines()
     assert json.loads(answer)["pid"] == int(parent)
@@ -257,7 +262,7 @@ def test_within_two_instances_the_nearest_answers(rankshim, tmp_path):
 def test_a_status_command_that_waits_for_a_stopped_instance_can_be_ended(start, shim, tmp_path):
     program = start(f"--run-dir={tmp_path}", "--", "sleep", "1000", env=JOB)
     answers(shim, tmp_path)
-    place = str(tmp_path / os.listdir(tmp_path)[0])
+    place = str(tmp_path / sockets(tmp_path)[0])
     program.signal(signal.SIGSTOP)
     with contextlib.ExitStack() as stack:
         asking = 0
@@ -350,7 +355,7 @@ sys.stdin.read()
     job = start(f"--run-dir={tmp_path}", "--", "sleep", "1000", env=JOB)
     answers(shim, tmp_path)
     stranger = subprocess.Popen(
-        [sys.executable, "-c", plant, os.listdir(tmp_path)[0]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tmp_path
+        [sys.executable, "-c", plant, sockets(tmp_path)[0]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tmp_path
     )  # its own folder is the one that another user can reach
     with stranger:
         assert stranger.stdout.readline() == b"planted\n"
