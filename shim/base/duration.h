@@ -20,7 +20,8 @@ std::string seconds(std::chrono::milliseconds time);
 /// A measured duration in seconds, below ten with tenths that are not 0: "3.2 s", "3 s", "42 s".
 std::string short_seconds(std::chrono::milliseconds time);
 
-/// A measured duration of any length: "3.2 s" below a minute, then "2 min 5 s", from an hour on "1 h 2 min"; "5 min".
+/// A measured duration of any length: "3.2 s" below a minute, then "2 min 5 s", from an hour on "1 h 2 min";
+/// "5 min".
 std::string hours_and_minutes(std::chrono::milliseconds time);
 
 }  // namespace rankshim

@@ -146,8 +146,8 @@ class MasterWait {
       why = (ever_resolved_.empty() ? "its name never resolved: "
                                     : fmt::format("its name resolved to {} and is gone: ", ever_resolved_)) +
             resolver_.answer().account();
-    return {error_code(), fmt::format("master {} not reached in {}: {}; {}", name(), short_seconds(since(begin_)),
-                                  why, what_to_do(error_code()))};
+    return {error_code(), fmt::format("master {} not reached in {}: {}; {}", name(),
+                                      short_seconds(since(begin_)), why, what_to_do(error_code()))};
   }
 
  private:
