@@ -88,8 +88,8 @@ class Hub final : public Link {
 
   std::vector<outcome::WorkerLook> take_looks() override { return roster_.take_looks(); }
 
-  void end_job(Culprit culprit) override {
-    roster_.end(std::move(culprit));
+  void end_job(const Culprit& culprit) override {
+    roster_.end(culprit);
     process();
     due_.signal();
   }

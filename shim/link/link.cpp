@@ -130,11 +130,13 @@ asio::awaitable<void> Link::answer(std::weak_ptr<Link> weak, Look look) {
     looked.worker.stack.resize(std::min(looked.worker.stack.size(), most_frames));
     send(looked);
     looked.worker.stack.clear();
-    for (outcome::GroupProgress& group : groups) {
-      if (group.members.size() > most_ranges) group.members.clear();
-      looked.worker.groups.push_back(std::move(group));
-      if (looked.worker.groups.size() == at_once || &group == &groups.back()) send(looked);
-      if (looked.worker.groups.size() == at_once) looked.worker.groups.clear();
+    for (std::size_t at = 0; at < groups.size(); at += at_once) {
+      const auto begin = groups.begin() + static_cast<std::ptrdiff_t>(at);
+      looked.worker.groups.assign(begin,
+                                  begin + static_cast<std::ptrdiff_t>(std::min(at_once, groups.size() - at)));
+      for (outcome::GroupProgress& group : looked.worker.groups)
+        if (group.members.size() > most_ranges) group.members.clear();
+      send(looked);
     }
   }
   const std::vector<WorkerReport>& all = sight.workers;

@@ -101,7 +101,7 @@ class Link : public std::enable_shared_from_this<Link> {
   /// Node 0: the looks at the workers of all nodes, which nodes() no longer has: they are large.
   virtual std::vector<outcome::WorkerLook> take_looks() { return {}; }
   /// Node 0: ends the job on all nodes because of `culprit`.
-  virtual void end_job(Culprit /*culprit*/) {}
+  virtual void end_job(const Culprit& /*culprit*/) {}
   /// Node 0: the culprit with its node, by the ranks.
   [[nodiscard]] virtual Culprit located(Culprit culprit) const { return culprit; }
   /// Reports that a worker of this node has failed; or, if all have not met yet, that this node cannot take

@@ -82,7 +82,7 @@ std::string describe_below(pid_t pid) {
     if (!process.alive()) continue;
     const PythonStacks stacks = main_stack(process.pid);
     if (!stacks.threads.empty() && waits_for_work(stacks.threads.front())) continue;
-    const std::string who =
+    std::string who =
         fmt::format("{} (pid {})", trimmed(read_proc(process.pid, "comm").value_or("?")), process.pid);
     if (std::string_view("TtD").find(process.state) != std::string_view::npos)
       return fmt::format("{} in state {}", who, process.state);

@@ -393,7 +393,7 @@ std::vector<Frame> frames_of_traceback(std::string_view traceback) {
   while (!traceback.empty()) {
     std::string_view line = trimmed(next_line(traceback));
     if (line.starts_with("Traceback (most recent call last)")) frames.clear();
-    if (split_next(line, "File \"") != "" || line.empty()) continue;
+    if (!split_next(line, "File \"").empty() || line.empty()) continue;
     Frame& frame = frames.emplace_back();
     frame.file = split_next(line, "\", line ");
     frame.line = take_number<unsigned>(line).value_or(0);
@@ -436,6 +436,7 @@ std::vector<StackGroup> group_stacks(const Looks& looks) {
   std::ranges::sort(sorted, {},
                     [](const Alike* alike) { return std::pair(alike->ranks.size(), alike->first->rank); });
   std::vector<StackGroup> groups;
+  groups.reserve(sorted.size());
   for (const Alike* alike : sorted)
     groups.push_back({.ranks = to_ranges(alike->ranks), .look = *alike->first});
   return groups;

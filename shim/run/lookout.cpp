@@ -141,6 +141,7 @@ json::Object describe(const JobSight& sight,
 awaitable<std::map<unsigned, WorkerLook>> Lookout::look_at(std::vector<supervise::WorkerState> workers,
                                                            bool full) {
   std::vector<look::WorkerToSee> wanted;
+  wanted.reserve(workers.size());
   for (const supervise::WorkerState& worker : workers)
     wanted.push_back({.rank = worker.rank.value_or(worker.local_rank), .pid = worker.pid});
   std::vector<WorkerLook> looks = co_await looker_.look(std::move(wanted), full);

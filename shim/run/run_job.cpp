@@ -154,7 +154,7 @@ HangWatch::Job job_to_watch(const Run& run, const Job& job, WholeJob* whole,
                             const std::shared_ptr<Lookout>& lookout,
                             std::function<void(const outcome::Culprit&)> end) {
   if (whole != nullptr && job.topology.node_rank() == 0U) {
-    const auto link = whole->shared_link();
+    const std::shared_ptr<link::Link>& link = whole->shared_link();
     return {.look = [link](bool full, bool gently) { return look_at_job(link, full, gently); },
             .located = [link](outcome::Culprit culprit) { return link->located(std::move(culprit)); },
             .end = [link](const outcome::Culprit& culprit) { link->end_job(culprit); }};

@@ -49,7 +49,7 @@ struct Question {
   const RankVariables& ranks;
   const KnownNode& node;
   RankUnit unit = RankUnit::any;
-  std::optional<unsigned> workers_by_unit = {};  ///< of a node, beside torchrun's flags
+  std::optional<unsigned> workers_by_unit;  ///< of a node, beside torchrun's flags
 
   [[nodiscard]] unsigned rank() const { return ranks.rank.value_or(0); }
   [[nodiscard]] unsigned world() const { return ranks.world_size.value_or(1); }

@@ -164,7 +164,7 @@ std::vector<std::pair<Fact, Value>> unused_claims(const Resolution& r) {
 /// id, and so of the default port, unless the user has set the run id.
 Value run_id_of(const Resolution& r) {
   // A constant is a name that all nodes have; what they call the master may be spelt differently on each.
-  const Value run_id = r.topology.facts[Fact::run_id].value_or(Value{"rankshim"});
+  Value run_id = r.topology.facts[Fact::run_id].value_or(Value{"rankshim"});
   const auto& attempt = r.topology.facts[Fact::attempt];
   if (!attempt || attempt->text == "0" || run_id.from_user()) return run_id;
   return {run_id.text + "." + attempt->text, Origin::derived,
