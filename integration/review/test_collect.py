@@ -169,7 +169,8 @@ def test_a_node_that_linked_nodes_blame_is_the_first_where_it_left_no_report(cap
     assert code == cause.get("exit_code", 76)
     assert lines[0] == f"node 1 ({host}) failed first; its report is not here, and the other nodes say of it: {cause['reason']}"
     assert [line.split(" (")[0] for line in lines[1:1 + len(here)]] in ([f"node {rank}" for rank in order] for order in (here, here[::-1]))
-    assert without_stacks(lines)[1 + len(here)] == ("There is no report of node 1." if len(here) == 2 else "There is no report of nodes 0, 1.")
+    missing = "There is no report of node 1." if len(here) == 2 else "There is no report of nodes 0, 1."
+    assert without_stacks(lines)[1 + len(here)] == missing
     document = json.loads(collected(capsys, *(linked[rank] for rank in here), "--format=json")[1][0])
     assert document["first"] == {"report": None, "host": host, "node_rank": 1, "outcome": "failed", "exit_code": cause.get("exit_code"),
                                  "verdict": cause["reason"], "time": None, "consequence": False}
