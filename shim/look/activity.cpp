@@ -24,14 +24,6 @@ std::uint64_t number_after(std::string_view file, std::string_view name) {
   return 0;
 }
 
-/// The field of a stat file, counted from 1 as proc(5) does, which must be above the second.
-std::uint64_t field_of(std::string_view stat, unsigned number) {
-  std::string_view rest = stat.substr(std::min(stat.rfind(')') + 1, stat.size()));
-  std::string_view word;
-  for (unsigned at = 2; at < number; ++at) word = next_word(rest);
-  return first_number<std::uint64_t>(word).value_or(0);
-}
-
 std::uint64_t bytes_of(pid_t pid) {
   const std::string io = read_proc(pid, "io").value_or("");
   return number_after(io, "rchar:") + number_after(io, "wchar:");
@@ -56,7 +48,8 @@ Activity read_activity(pid_t pid) {
   if (activity.kernel == "0" || activity.state == 'R') activity.kernel.clear();
   activity.switches =
       number_after(status, "voluntary_ctxt_switches:") + number_after(status, "nonvoluntary_ctxt_switches:");
-  activity.ticks = field_of(stat, utime) + field_of(stat, stime);
+  for (const unsigned field : {utime, stime})
+    activity.ticks += first_number<std::uint64_t>(stat_field(stat, field)).value_or(0);
   activity.bytes = bytes_of(pid);
   for (const Process& process : descendants(pid).value_or(std::vector<Process>{}))
     activity.bytes += bytes_of(process.pid);

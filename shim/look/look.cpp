@@ -74,8 +74,7 @@ awaitable<std::vector<WorkerLook>> Looker::look(std::vector<WorkerToSee> workers
 
 bool is_alone_in_its_group(const WorkerLook& look) {
   const auto group = std::ranges::find(look.groups, "default_pg", &outcome::GroupProgress::description);
-  return group != look.groups.end() && group->members.size() == 1 &&
-         group->members.front().first == group->members.front().last;
+  return group != look.groups.end() && outcome::is_one(group->members);
 }
 
 }  // namespace rankshim::look

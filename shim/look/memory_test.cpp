@@ -10,6 +10,7 @@
 #include <variant>
 
 #include "look/memory_for_test.h"
+#include "node/stuck_process_for_test.h"
 
 using namespace rankshim;
 using look::Implausible;
@@ -65,26 +66,10 @@ TEST_CASE("a process's memory is as it is now, and one that has ended has none")
 }
 
 TEST_CASE("the memory of a process with a thread that hangs in the kernel is not read", "[attack]") {
-  // The parent of a vfork(2) is suspended in the kernel, and takes no signal, until its child has ended.
-  int ready[2];
-  REQUIRE(pipe(ready) == 0);
-  const pid_t stuck = fork();
-  if (stuck == 0) {
-    if (vfork() == 0) {
-      const pid_t own = getpid();
-      [[maybe_unused]] const auto sent = write(ready[1], &own, sizeof own);
-      while (true) pause();
-    }
-    _exit(0);
-  }
-  pid_t child = 0;
-  REQUIRE(read(ready[0], &child, sizeof child) == sizeof child);
-  const auto memory = look::memory_of(stuck);
+  const StuckProcess stuck;
+  const auto memory = look::memory_of(stuck.pid());
   REQUIRE(std::holds_alternative<std::string>(memory));
   CHECK(std::get<std::string>(memory) == "a thread of it hangs in the kernel (state D)");
-  kill(child, SIGKILL);
-  waitpid(stuck, nullptr, 0);
-  for (const int end : ready) close(end);
 }
 
 TEST_CASE("a thread that waits for a file holds no lock of the memory") {

@@ -25,16 +25,6 @@ namespace {
 
 constexpr std::string_view nul("\0", 1);  // ends each entry of environ and cmdline
 
-/// A field from STATE on of "PID (NAME) STATE PPID …", numbered as in proc(5). NAME may have any character.
-std::string_view stat_field(std::string_view line, unsigned number) {
-  constexpr unsigned first = 3;
-  const auto name_end = line.rfind(") ");
-  if (name_end == std::string_view::npos || line.find(" (") == std::string_view::npos) return {};
-  std::string_view rest = line.substr(name_end + 2);
-  for (unsigned before = first; before < number; ++before) next_word(rest);
-  return next_word(rest);
-}
-
 /// Where the files of a thread that has not ended are in /proc/PID: "" for the main thread, whose stat this
 /// is, and "task/TID/" for another. The kernel shows a process as a zombie as soon as its main thread has
 /// ended (pthread_exit(3), or a KILL that another thread cannot take yet).
@@ -89,6 +79,15 @@ std::optional<std::vector<Process>> all_processes() {
   // The kernel lists them in this order (fs/proc/base.c, next_tgid), but does not promise it.
   std::ranges::sort(processes, {}, &Process::pid);
   return processes;
+}
+
+std::string_view stat_field(std::string_view line, unsigned number) {
+  constexpr unsigned first = 3;
+  const auto name_end = line.rfind(") ");
+  if (name_end == std::string_view::npos || line.find(" (") == std::string_view::npos) return {};
+  std::string_view rest = line.substr(name_end + 2);
+  for (unsigned before = first; before < number; ++before) next_word(rest);
+  return next_word(rest);
 }
 
 std::optional<Process> parse_stat(std::string_view line) {

@@ -23,7 +23,11 @@ struct Process {
   [[nodiscard]] bool alive() const { return state != 'Z' && state != 'X'; }
 };
 
-/// Reads /proc/PID/stat's one line.
+/// A field from STATE on of /proc/PID/stat's one line, "PID (NAME) STATE PPID …", numbered as in proc(5),
+/// whatever characters NAME has; empty if there is none.
+std::string_view stat_field(std::string_view line, unsigned number);
+
+/// Reads that line.
 std::optional<Process> parse_stat(std::string_view line);
 
 /// The process as /proc shows it now; nullopt as for read_proc.

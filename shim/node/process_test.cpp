@@ -11,6 +11,7 @@
 #include <csignal>
 #include <thread>
 
+#include "node/stuck_process_for_test.h"
 #include "supervise/child_for_test.h"
 #include "supervise/kernel.h"
 
@@ -72,29 +73,12 @@ TEST_CASE("a process whose main thread alone has ended is alive", "[process]") {
 }
 
 TEST_CASE("the memory of a process that is stuck in the kernel is not read", "[process][attack]") {
-  // A process that calls vfork(2) is suspended in the kernel, and no signal continues it, until its child has
-  // executed a program or ended.
-  int ready[2];
-  REQUIRE(pipe(ready) == 0);
-  const pid_t stuck = fork();
-  if (stuck == 0) {
-    if (vfork() == 0) {
-      const pid_t own = getpid();
-      [[maybe_unused]] const auto sent = write(ready[1], &own, sizeof own);
-      while (true) pause();
-    }
-    _exit(0);
-  }
-  pid_t child = 0;
-  REQUIRE(read(ready[0], &child, sizeof child) == sizeof child);
+  const StuckProcess stuck;
   for (const char* memory : {"environ", "cmdline"}) {
-    CHECK_FALSE(read_proc(stuck, memory));
+    CHECK_FALSE(read_proc(stuck.pid(), memory));
     CHECK(errno == EBUSY);
   }
-  CHECK(read_proc(stuck, "stat"));
-  supervise::kernel::send(child, SIGKILL);
-  waitpid(stuck, nullptr, 0);
-  for (const int end : ready) close(end);
+  CHECK(read_proc(stuck.pid(), "stat"));
 }
 
 TEST_CASE("a variable is found in a process's environment by its whole name", "[process]") {

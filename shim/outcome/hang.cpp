@@ -76,11 +76,8 @@ struct JobLooks {
   }
   /// Of the first of these that runs.
   [[nodiscard]] Place place(const Ranks& ranks) const {
-    for (const unsigned rank : ranks) {
-      const auto found = looks.find(rank);
-      if (found == looks.end()) continue;
-      return place_of(*found->second);
-    }
+    for (const unsigned rank : ranks)
+      if (const auto found = looks.find(rank); found != looks.end()) return place_of(*found->second);
     return {};
   }
 };
@@ -457,8 +454,8 @@ std::vector<Wait> find_waits(const Looks& looks, const std::vector<unsigned>& en
 }
 
 std::string in_words(const Wait& wait) {
-  const bool is_one = wait.ranks.size() == 1 && wait.ranks.front().first == wait.ranks.front().last;
-  return fmt::format("{} {}{}{}, number {} of {}", in_words(wait.ranks), is_one ? "waits" : "wait",
+  return fmt::format("{} {}{}{}, number {} of {}", in_words(wait.ranks),
+                     is_one(wait.ranks) ? "waits" : "wait",
                      wait.for_ranks.empty() ? "" : " for " + in_words(wait.for_ranks),
                      wait.operation.empty() ? "" : " in " + wait.operation, wait.number, wait.group);
 }

@@ -19,15 +19,6 @@ constexpr std::array<std::string_view, 14> cause_names = {
 
 constexpr std::size_t most_shown = 8;
 
-std::string shown(const RankRange& range) {
-  return range.first == range.last ? fmt::format("{}", range.first)
-                                   : fmt::format("{}-{}", range.first, range.last);
-}
-
-bool is_one(const std::vector<RankRange>& ranges) {
-  return ranges.size() == 1 && ranges.front().first == ranges.front().last;
-}
-
 /// In the order of the enum.
 constexpr auto kind_names =
     std::to_array<std::string_view>({"missing", "ended", "stopped", "mismatch", "order", "nobody_missing",
@@ -194,6 +185,15 @@ std::optional<HangKind> hang_kind_named(std::string_view name) {
   return static_cast<HangKind>(found - kind_names.begin());
 }
 
+bool is_one(const std::vector<RankRange>& ranges) {
+  return ranges.size() == 1 && ranges.front().first == ranges.front().last;
+}
+
+std::string in_words(const RankRange& range) {
+  return range.first == range.last ? fmt::format("{}", range.first)
+                                   : fmt::format("{}-{}", range.first, range.last);
+}
+
 std::vector<RankRange> to_ranges(std::vector<unsigned> ranks) {
   std::ranges::sort(ranks);
   std::vector<RankRange> ranges;
@@ -210,7 +210,7 @@ std::string in_words(const std::vector<RankRange>& ranges) {
   std::vector<std::string> parts;
   for (const RankRange& range : ranges) {
     if (parts.size() == most_shown) break;
-    parts.push_back(shown(range));
+    parts.push_back(in_words(range));
   }
   std::string last;
   if (ranges.size() > most_shown) {

@@ -65,6 +65,12 @@ struct RankRange {
   bool operator==(const RankRange&) const = default;
 };
 
+/// Whether that is one rank alone.
+bool is_one(const std::vector<RankRange>& ranges);
+
+/// "7", "2-15".
+std::string in_words(const RankRange& range);
+
 /// The ranks as few ranges of step 1, the lowest first; the same rank counts once.
 std::vector<RankRange> to_ranges(std::vector<unsigned> ranks);
 

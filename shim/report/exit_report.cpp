@@ -110,11 +110,8 @@ std::vector<json::Object> frames_json(const std::vector<outcome::Frame>& frames)
 
 /// "0,2-15".
 std::string list_of(const std::vector<outcome::RankRange>& ranges) {
-  return joined(ranges | std::views::transform([](const outcome::RankRange& range) {
-                  const std::string first = std::to_string(range.first);
-                  return range.first == range.last ? first : first + "-" + std::to_string(range.last);
-                }),
-                ",");
+  return joined(
+      ranges | std::views::transform([](const outcome::RankRange& range) { return in_words(range); }), ",");
 }
 
 json::Object place_json(const outcome::Place& place) {
