@@ -123,6 +123,7 @@ asio::awaitable<void> Link::answer(std::weak_ptr<Link> weak, Look look) {
   Sight sight = co_await asked_(look.full);
   const auto self = weak.lock();
   if (!self) co_return;
+  if (!look.full) sight.looks.clear();
   for (auto& [local_rank, worker] : sight.looks) {
     Looked looked{.number = look.number, .local_rank = local_rank, .worker = std::move(worker)};
     std::vector<outcome::GroupProgress> groups = std::exchange(looked.worker.groups, {});

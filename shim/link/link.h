@@ -73,7 +73,7 @@ struct LogLimiter {
 /// What a node sees of its workers.
 struct Sight {
   std::vector<WorkerReport> workers;
-  std::map<unsigned, outcome::WorkerLook> looks;  ///< of those that run, by local rank; none if not wanted
+  std::map<unsigned, outcome::WorkerLook> looks;  ///< of those that run, by local rank
 };
 
 /// Link is this node's side of the link: node 0 listens (the hub), the others connect to it. It runs on the

@@ -151,8 +151,8 @@ inline constexpr unsigned most_workers = 1U << 15U;  ///< of a node: as many as 
 inline constexpr unsigned most_ranks = most_nodes * most_workers;
 inline constexpr unsigned most_restarts = 1'000'000;
 inline constexpr std::size_t most_reports = 30;  ///< of workers, in one message
-inline constexpr std::size_t most_groups = 64;   ///< of a worker; the first of them are told
-inline constexpr std::size_t most_frames = 16;   ///< of a worker's stack; the innermost are told
+inline constexpr std::size_t most_groups = 64;   ///< of a worker; only the first are sent
+inline constexpr std::size_t most_frames = 16;   ///< of a worker's stack; only the innermost are sent
 
 inline constexpr std::size_t longest_text = 4096;
 inline constexpr std::size_t longest_line = longest_text + 64;  ///< with a tag, without the line end

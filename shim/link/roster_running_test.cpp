@@ -292,7 +292,7 @@ TEST_CASE("a worker cannot fill node 0's memory with groups", "[link][attack]") 
   CHECK(story.roster.take_looks().at(0).groups.size() == most_groups);
 }
 
-TEST_CASE("who hangs is told with the node of the first rank to blame", "[link]") {
+TEST_CASE("the nodes learn who hangs, and the node of the first rank to blame", "[link]") {
   Story story;
   story.all_launch();
   const Culprit culprit =

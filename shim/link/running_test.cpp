@@ -392,4 +392,34 @@ TEST_CASE("node 0 ends when a node that had lost its connection knows why", "[li
 }
 
 }  // namespace
+TEST_CASE("node 0 gets what the workers do only where that is wanted, and else their numbers alone",
+          "[link]") {
+  TestJob job;
+  job.all_launch();
+  for (const auto& link : job.links)
+    link->on_look([](bool full) -> asio::awaitable<Sight> {
+      Sight sight{.workers = {{.local_rank = 0, .entered = 7, .ended = 6}}, .looks = {}};
+      sight.looks[0].groups.resize(20);
+      if (full) sight.looks[0].stack = {{"train.py", 26, "step"}};
+      co_return sight;
+    });
+  const auto look = [&](bool full) {
+    bool over = false;
+    asio::co_spawn(job.io, job.links[0]->look(full, false), [&](const std::exception_ptr&) { over = true; });
+    REQUIRE(job.run_until([&] { return over; }));
+  };
+  look(false);
+  for (const Node& node : job.links[0]->nodes()) {
+    CHECK(node.seen.at(0).entered == 7);
+    CHECK(node.looks.empty());
+  }
+  look(true);
+  const auto looks = job.links[0]->take_looks();
+  REQUIRE(looks.size() == 3);
+  for (const auto& one : looks) {
+    CHECK(one.groups.size() == 20);
+    CHECK(one.stack.size() == 1);
+  }
+}
+
 }  // namespace rankshim::link

@@ -41,14 +41,22 @@ std::vector<link::WorkerReport> ends_of(const std::vector<supervise::WorkerEnd>&
   return ends;
 }
 
+/// The first victim's look counts: when the others have failed as well, the launcher is ending the rest. A
+/// launcher that starts its workers again has others then.
 void Lookout::worker_suffered() {
-  if (const auto launcher = launcher_.lock())
-    loop::spawn(io_, look_before_stop(shared_from_this(), Hold(launcher)));
+  const auto launcher = launcher_.lock();
+  if (launcher == nullptr) return;
+  std::vector<supervise::WorkerState> unseen = launcher->running_workers();
+  std::erase_if(unseen, [this](const supervise::WorkerState& worker) { return seen_.contains(worker.pid); });
+  if (unseen.empty()) return;
+  for (const supervise::WorkerState& worker : unseen) seen_.insert(worker.pid);
+  loop::spawn(io_, look_before_stop(shared_from_this(), Hold(launcher), std::move(unseen)));
 }
 
-awaitable<void> Lookout::look_before_stop(std::shared_ptr<Lookout> self, Hold hold) {
-  for (auto& [local_rank, look] : co_await self->look_at(hold.launcher->running_workers(), true))
-    self->last_seen_.try_emplace(local_rank, std::move(look));
+awaitable<void> Lookout::look_before_stop(std::shared_ptr<Lookout> self, Hold /*hold*/,
+                                          std::vector<supervise::WorkerState> workers) {
+  for (auto& [local_rank, look] : co_await self->look_at(std::move(workers), true))
+    self->last_seen_[local_rank] = std::move(look);
 }
 
 awaitable<link::Sight> Lookout::look(bool full) {
@@ -88,9 +96,8 @@ void Lookout::note_who_trains_alone(const std::vector<WorkerLook>& looks) {
       });
   if (nodes_ < 2 || std::exchange(trains_alone_, all_alone) || !all_alone) return;
   log::warn(
-      "this node trains alone: the default process group of {} has 1 member, but the job has {} nodes; look "
-      "at "
-      "world_size and init_method of init_process_group in the script{}",
+      "this node trains alone: the default process group of {} has 1 member, but the job has {} nodes; "
+      "look at world_size and init_method of init_process_group in the script{}",
       in_words(outcome::to_ranges({looks.front().rank})), nodes_, reference(ErrorCode::trains_alone));
 }
 
@@ -99,12 +106,11 @@ awaitable<JobSight> Lookout::look_at_own(bool full) {
   JobSight job;
   const auto launcher = launcher_.lock();
   if (launcher == nullptr) co_return job;
+  link::Sight sight = co_await look(full);
   std::map<unsigned, unsigned> ranks;  // by local rank
-  for (const supervise::WorkerState& worker : launcher->running_workers())
-    ranks[worker.local_rank] = worker.rank.value_or(worker.local_rank);
+  for (const auto& [local_rank, look] : sight.looks) ranks[local_rank] = look.rank;
   for (const supervise::WorkerEnd& worker : launcher->record().ends)
     ranks[worker.local_rank] = worker.rank.value_or(worker.local_rank);
-  link::Sight sight = co_await look(full);
   for (const link::WorkerReport& worker : sight.workers) add(job, worker, ranks[worker.local_rank]);
   if (full)
     for (auto& look : sight.looks | std::views::values) job.looks.push_back(std::move(look));

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -68,7 +69,8 @@ class Lookout : public std::enable_shared_from_this<Lookout> {
     }
     std::shared_ptr<supervise::Workers> launcher;
   };
-  static boost::asio::awaitable<void> look_before_stop(std::shared_ptr<Lookout> self, Hold hold);
+  static boost::asio::awaitable<void> look_before_stop(std::shared_ptr<Lookout> self, Hold hold,
+                                                       std::vector<supervise::WorkerState> workers);
 
   void note_who_trains_alone(const std::vector<outcome::WorkerLook>& looks);
   boost::asio::awaitable<std::map<unsigned, outcome::WorkerLook>> look_at(
@@ -79,6 +81,7 @@ class Lookout : public std::enable_shared_from_this<Lookout> {
   std::weak_ptr<supervise::Workers> launcher_;
   const unsigned nodes_;
   bool trains_alone_ = false;
+  std::set<pid_t> seen_;  ///< at whom worker_suffered() has looked
   std::map<unsigned, outcome::WorkerLook> last_seen_;
 };
 
