@@ -108,6 +108,7 @@ def test_hang_timeout_ends_a_job_whose_collectives_no_longer_end(start, tmp_path
     for node in nodes:
         assert re.search(says, last_line(node)) and f"[{code}]" in last_line(node), node.transcript()
     assert "rankshim: rank" in nodes[0].stderr  # the stacks
+    assert {len(group["stack"]) > 0 for group in nodes[0].report()["hang"]["groups"]} == {True}
 
 
 EVALUATES = """\

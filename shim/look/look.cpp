@@ -54,7 +54,7 @@ awaitable<std::vector<WorkerLook>> Looker::look(std::vector<WorkerToSee> workers
   known_ = std::move(now_known);
   const auto until = steady_clock::now() + wait_for_answers;
   const auto answers = co_await ask_progress(io_, folder_, pids, full, wait_for_answers);
-  // Each read and write of a disk is a moment of state D: only one that lasts is told.
+  // Every disk access is a moment in state D. Only one that lasts is reported.
   if (std::ranges::find(looks, 'D', &WorkerLook::state) != looks.end()) {
     loop::Timer timer(io_.get_executor(), until);
     co_await timer.async_wait(boost::asio::use_awaitable);

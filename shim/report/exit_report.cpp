@@ -130,6 +130,7 @@ json::Object place_json(const outcome::Place& place) {
 
 /// The looks at all workers, where this node knows them.
 std::vector<outcome::WorkerLook> looks_of(const ExitReport& report) {
+  if (!report.details->hang_looks.empty()) return report.details->hang_looks;
   std::vector<outcome::WorkerLook> looks;
   for (const link::Node& node : report.nodes) looks.insert(looks.end(), node.looks.begin(), node.looks.end());
   if (report.nodes.empty())

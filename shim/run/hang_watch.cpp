@@ -23,6 +23,13 @@ namespace {
 constexpr std::chrono::minutes worth_a_wake_up{1};  // what is to be known sooner is asked for at once
 constexpr std::size_t most_lines = 40;
 
+/// Tells the clock what was seen, and the user if the job goes on. Returns when that was.
+StallClock::Time take_in(StallClock& clock, const JobSight& sight) {
+  const auto now = steady_clock::now();
+  if (const auto stood = clock.saw(sight.running, now)) log::info("{}", wording::goes_on(*stood));
+  return now;
+}
+
 void print_stacks(const std::vector<outcome::WorkerLook>& looks) {
   for (const std::string& line : outcome::in_lines(outcome::group_stacks(looks), most_lines))
     log::info("{}", line);
@@ -60,8 +67,7 @@ awaitable<void> HangWatch::watch(std::shared_ptr<State> state) {
     if (state->over) co_return;
     const JobSight sight = co_await state->job.look(false, state->gently);
     if (state->over) co_return;
-    const auto now = steady_clock::now();
-    if (const auto stood = state->clock.saw(sight.running, now)) log::info("{}", wording::goes_on(*stood));
+    const auto now = take_in(state->clock, sight);
     if (state->clock.notices(now) || state->clock.ends(now, false)) co_await examine(state);
   }
 }
@@ -69,10 +75,9 @@ awaitable<void> HangWatch::watch(std::shared_ptr<State> state) {
 /// Nothing has moved for long: who is it?
 awaitable<void> HangWatch::examine(std::shared_ptr<State> state) {
   StallClock& clock = state->clock;
-  const JobSight sight = co_await state->job.look(true, false);
+  JobSight sight = co_await state->job.look(true, false);
   if (state->over) co_return;
-  const auto now = steady_clock::now();
-  clock.saw(sight.running, now);  // it may have gone on meanwhile
+  const auto now = take_in(clock, sight);  // it may have gone on meanwhile
   std::optional<Culprit> culprit = outcome::find_hang(sight.looks, sight.succeeded);
   if (!culprit || clock.stalled(now) == milliseconds::zero()) co_return;
   culprit->hang->stalled = static_cast<std::uint32_t>(clock.stalled(now).count());
@@ -80,7 +85,7 @@ awaitable<void> HangWatch::examine(std::shared_ptr<State> state) {
   if (clock.ends(now, culprit->hang->place.works.value_or(false))) {
     print_stacks(sight.looks);
     state->over = true;
-    state->job.end(*culprit);
+    state->job.end(*culprit, std::move(sight.looks));
   } else if (clock.notices(now)) {
     clock.noticed();
     log::warn("{}", wording::notice(*culprit));

@@ -24,7 +24,8 @@ class HangWatch {
     std::function<boost::asio::awaitable<JobSight>(bool full, bool gently)> look;
     /// The culprit with its node.
     std::function<outcome::Culprit(outcome::Culprit)> located;
-    std::function<void(const outcome::Culprit&)> end;
+    /// With the looks that have shown it.
+    std::function<void(const outcome::Culprit&, std::vector<outcome::WorkerLook>)> end;
   };
 
   HangWatch(boost::asio::io_context& io, StallClock::Rules rules, Job job);

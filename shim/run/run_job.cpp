@@ -149,15 +149,14 @@ class Watchers final : public supervise::Observer {
 };
 
 /// How this node sees the job: node 0 of linked nodes all of it, any other node its own workers. `end` is
-/// called where --hang-timeout ends the workers of a node that is not linked.
+/// called where --hang-timeout ends these.
 HangWatch::Job job_to_watch(const Run& run, const Job& job, WholeJob* whole,
-                            const std::shared_ptr<Lookout>& lookout,
-                            std::function<void(const outcome::Culprit&)> end) {
+                            const std::shared_ptr<Lookout>& lookout, decltype(HangWatch::Job::end) end) {
   if (whole != nullptr && job.topology.node_rank() == 0U) {
     const std::shared_ptr<link::Link>& link = whole->shared_link();
     return {.look = [link](bool full, bool gently) { return look_at_job(link, full, gently); },
             .located = [link](outcome::Culprit culprit) { return link->located(std::move(culprit)); },
-            .end = [link](const outcome::Culprit& culprit) { link->end_job(culprit); }};
+            .end = std::move(end)};
   }
   const auto located = [node = job.topology.node_rank().value_or(0),
                         host =
@@ -312,9 +311,12 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
   Watchers watchers(run.monitor, whole, error_files, *launcher, *lookout, judge_end);
   policy.observer = &watchers;
   if (whole != nullptr) whole->begin(launcher, lookout);
-  std::optional<outcome::Culprit> hang;
+  std::optional<outcome::Culprit> hang;  // of a node that is not linked
+  std::vector<outcome::WorkerLook> hang_looks;
   const HangWatch::Job to_watch =
-      job_to_watch(run, job, whole, lookout, [&](const outcome::Culprit& culprit) {
+      job_to_watch(run, job, whole, lookout, [&](const outcome::Culprit& culprit, auto looks) {
+        hang_looks = std::move(looks);
+        if (whole != nullptr) return whole->shared_link()->end_job(culprit);
         hang = culprit;
         log::error("{}; this node is stopped", present_hang_in_words(culprit));
         launcher->give({.kind = supervise::Order::Kind::stop});
@@ -345,6 +347,7 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
     details.looks = lookout->last_seen();
     details.trained_alone = lookout->trained_alone();
     details.hang = std::move(hang);
+    details.hang_looks = std::move(hang_looks);
     Verdict verdict = judge_end(ending, details);
     if (whole != nullptr) co_await whole->finish(run, verdict, ending);
     if (!is_tried_again(all.attempts, whole, verdict, ending))
