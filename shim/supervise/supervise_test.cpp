@@ -34,7 +34,9 @@ ExitRecord run(Mode mode, const std::string& script, const Policy& policy = {}) 
 /// end. In short pieces: a trap whose signal comes between two of bash's commands runs only when the second
 /// is over.
 const std::string quiet_descriptor = "exec 3<> <(:); wait $!; ";  // before any child: $! could be its number
-const std::string ready_loop = "echo ready; while :; do read -r -t 0.2 -u 3; done";
+// bash catches all signals that would end it from its first read with a time limit on (its
+// initialize_terminating_signals), so that comes first: what it handles must not change after "ready".
+const std::string ready_loop = "read -r -t 0.001 -u 3; echo ready; while :; do read -r -t 0.2 -u 3; done";
 const std::string wait_ready = quiet_descriptor + ready_loop;
 
 /// A Python command that prints the signals that it gets, in order; real-time signals with their values.
