@@ -96,6 +96,22 @@ def test_a_node_whose_pid_1_is_killed_comes_back_and_joins_the_next_attempt(star
         assert node.report()["attempt"] == 1
 
 
+@pytest.mark.parametrize("last", ["exec sleep 1000", "exec python3 -c 'import socket, time; socket.create_server((\"\", 29500)); time.sleep(1000)'"])
+def test_a_container_that_is_started_anew_shows_at_once_that_the_one_before_is_lost(start, last):
+    """Whether node 0's workers have the master's port or nobody has it."""
+    script = shell(f"echo UP $RANK $RANKSHIM_ATTEMPT; [ $RANKSHIM_ATTEMPT = 0 ] || exit 0; [ $RANK != 0 ] || {last}; exec sleep 1000")
+    nodes = [start(rank, script, "--job-restarts=1") for rank in range(3)]
+    for node in nodes:
+        node.wait_line("UP", 30)
+    nodes[2].signal(signal.SIGKILL)
+    nodes[2].wait(20)
+    nodes[2] = start(2, script, "--job-restarts=1")
+    for rank, node in enumerate(nodes):
+        assert node.wait(LONG) == 0, node.transcript()
+        assert f"UP {rank} 1\n" in node.stdout
+    assert "node 2 (job-node-2) was lost: its connection ended, and it was started anew" in nodes[1].stderr
+
+
 def test_node_0_may_come_back_in_another_place(start, cluster, network):
     """All but node 0 seek it where it was, before they ask for its name again."""
     waits_once = shell("echo UP $RANK $RANKSHIM_ATTEMPT; [ $RANKSHIM_ATTEMPT != 0 ] || exec sleep 1000")

@@ -240,6 +240,32 @@ def test_a_node_without_the_jobs_token_takes_no_part(start, tmp_path):
         assert not node.stdout
 
 
+@pytest.mark.parametrize("lost", [0, 2])
+def test_a_pod_that_is_killed_is_lost_after_2_seconds_where_the_workers_do_not_communicate(start, lost):
+    nodes = [start(rank, WAITS) for rank in range(3)]
+    for node in nodes:
+        node.wait_line("UP", 30)
+    nodes[lost].signal(signal.SIGKILL)
+    killed = time.monotonic()
+    for node in nodes[:lost] + nodes[lost + 1:]:
+        assert node.wait(30) == 76, node.transcript()
+        assert f"node {lost} (job-node-{lost}) was lost: its connection ended" in last_line(node)
+        assert "within 2 s" in last_line(node)
+    assert time.monotonic() - killed < 8  # less than where something between the nodes could have ended it
+
+
+def test_a_network_that_is_gone_for_a_moment_ends_nobody(start, cluster, tmp_path):
+    nodes = [start(rank, shell(f"echo UP; until [ -e {tmp_path}/go ]; do sleep 0.05; done")) for rank in range(3)]
+    for node in nodes:
+        node.wait_line("UP", 30)
+    cluster[2].namespace.ip("link", "set", "eth0", "down")
+    time.sleep(3)  # longer than a node that was killed has to come back
+    cluster[2].namespace.ip("link", "set", "eth0", "up")
+    (tmp_path / "go").touch()
+    for node in nodes:
+        assert node.wait(60) == 0, node.transcript()
+
+
 def test_a_node_whose_network_is_cut_is_lost_and_ends_itself_too(start, cluster):
     nodes = [start(rank, WAITS, "--link-timeout=5s") for rank in range(3)]
     for node in nodes:

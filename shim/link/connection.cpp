@@ -149,6 +149,8 @@ bool Connection::read() {
   boost::system::error_code error;
   const std::size_t size = socket_.read_some(asio::buffer(buffer), error);
   if (error == asio::error::would_block) return false;
+  ended_by_other_ = error == asio::error::eof || error == asio::error::connection_reset ||
+                    error == asio::error::broken_pipe;
   if (error) close(error == asio::error::eof ? "the other side closed it" : error.message());
   decoder_.feed({buffer.data(), size});
   return true;

@@ -98,6 +98,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   [[nodiscard]] bool is_open() const { return socket_.is_open(); }
   [[nodiscard]] const std::string& why() const { return why_; }
+  /// Whether the other side's kernel has ended it (FIN, RST), and not this side for a silence.
+  [[nodiscard]] bool ended_by_other() const { return ended_by_other_; }
   [[nodiscard]] StreamError broken() const { return decoder_.at_end(); }
   [[nodiscard]] bool is_finishing() const { return finishing_; }
   /// Whether something that was sent has not come to the other side's kernel; after the end, whether it never
@@ -118,7 +120,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool finishing_ = false;
   bool writing_ = false;
   bool unheard_ = false;  ///< at the end
-  unsigned reads_ = 0;    ///< since it last waited
+  bool ended_by_other_ = false;
+  unsigned reads_ = 0;  ///< since it last waited
   unsigned silent_rounds_ = 0;
   Decoder decoder_;
   std::string out_;  ///< begins with the greeting: the hub's goes out with its first answer

@@ -44,7 +44,8 @@ std::optional<rlimit> raise_descriptors(rlim_t nodes) {
 }
 
 /// The link of node 0. It listens on the master's port until all nodes are here, and then on another port for
-/// nodes whose connection was lost. What it knows and decides is the roster's; this is its sockets and its
+/// nodes whose connection was lost. Where the job may be started again that is the second port, which a node
+/// that was started anew knows. What it knows and decides is the roster's; this is its sockets and its
 /// time.
 class Hub final : public Link {
  public:
@@ -128,7 +129,7 @@ class Hub final : public Link {
       co_await changed_.wait(std::min(deadline, now() + options_.timing.retry));
     }
     roster_.listens(now());
-    open_way_back(0);
+    open_way_back(options_.rules.decide ? options_.second_port : 0);
     loop::spawn(io_, accept_from(weak_from_this(), port_));
   }
 
@@ -223,8 +224,10 @@ class Hub final : public Link {
   void ended(ConnectionId id, const Connection& connection) {
     connections_.erase(id);
     limited_.erase(id);
-    roster_.disconnected(
-        id, now(), {.unheard = connection.unheard(), .silent = connection.why() == silent_ ? silent_ : ""});
+    roster_.disconnected(id, now(),
+                         {.unheard = connection.unheard(),
+                          .silent = connection.why() == silent_ ? silent_ : "",
+                          .ended_by_other = connection.ended_by_other()});
     log::debug("the link: connection {} of {} has ended: {}", id, connection.remote_address(),
                connection.why());
     if (const auto unproven = unproven_.extract(id)) {
@@ -263,6 +266,7 @@ class Hub final : public Link {
                           .host = hello.run == options_.self.run ? options_.self.host : "",
                           .port = way_back_.local_endpoint(ignored).port(),
                           .pings = static_cast<std::uint32_t>(ping_interval(options_.timeout).count()),
+                          .seen = connection.remote_address(),
                           .nonce = options_.token ? random_number() : ""};
     if (options_.token) connection.use(options_.token->for_connection(heard.line.text, to_text(welcome)));
     connection.send(welcome);

@@ -38,8 +38,8 @@ namespace rankshim::link {
 // What is on the wire.
 BOOST_DESCRIBE_STRUCT(Hello, (),
                       (run, attempt, restarts, job_restarts, instance, rank, nnodes, workers, launcher,
-                       master, port, address, host, pod, platform_node, version, failure, nonce))
-BOOST_DESCRIBE_STRUCT(Welcome, (), (instance, host, port, pings, nonce))
+                       master, port, address, host, pod, platform_node, version, running, failure, nonce))
+BOOST_DESCRIBE_STRUCT(Welcome, (), (instance, host, port, pings, seen, nonce))
 BOOST_DESCRIBE_STRUCT(Proof, (), ())
 BOOST_DESCRIBE_STRUCT(Waiting, (), (line, wrong))
 BOOST_DESCRIBE_STRUCT(Go, (), (attempt, offset, world))

@@ -40,6 +40,7 @@ struct Hello {
   std::string pod;      ///< Kubernetes' names, where they are known
   std::string platform_node;
   std::string version;             ///< rankshim's
+  bool running = false;            ///< its command runs: it seeks the hub that told it to launch
   std::optional<Culprit> failure;  ///< why it takes no part: it comes only to say that
   std::string nonce;               ///< only with a token
   std::string seen;                ///< its end of the connection as the hub sees it; not on the wire
@@ -51,6 +52,7 @@ struct Welcome {
   std::string host;         ///< empty if the hello has another run id
   unsigned port = 0;        ///< where to come back if the connection is lost; 0: nowhere
   std::uint32_t pings = 0;  ///< how often the hub expects a ping, in ms; it answers each. 0: it does neither
+  std::string seen;         ///< the peer's end of the connection as the hub sees it
   std::string nonce;        ///< only with a token
 };
 

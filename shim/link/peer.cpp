@@ -50,9 +50,9 @@ class Peer final : public Link {
   // ---- one connection ----
 
   /// What answers. `none`: nobody, or somebody who may be node 0 on a bad day: paused, throttled, behind a
-  /// proxy or a network that loses large packets. `store`: torch's. `settled`: the hub, and this node is
-  /// welcome or refused.
-  enum class Answer : std::uint8_t { none, store, settled };
+  /// proxy or a network that loses large packets. `closed`: its kernel, that nobody listens. `store`:
+  /// torch's. `settled`: the hub, and this node is welcome or refused.
+  enum class Answer : std::uint8_t { none, closed, store, settled };
 
   asio::awaitable<Answer> connect(tcp::endpoint endpoint, Time deadline) {
     tcp::socket socket(io_);
@@ -60,7 +60,7 @@ class Peer final : public Link {
         socket, endpoint, std::min(deadline, now() + options_.dns.timing.connect_timeout));
     if (look.state != wait::PortState::open) {
       reason_ = look.reason();
-      co_return Answer::none;
+      co_return look.state == wait::PortState::closed ? Answer::closed : Answer::none;
     }
     co_return co_await greet(
         std::make_shared<Connection>(std::move(socket), Connection::Side::peer, options_.timeout), deadline);
@@ -68,6 +68,7 @@ class Peer final : public Link {
 
   asio::awaitable<Answer> greet(std::shared_ptr<Connection> connection, Time deadline) {
     Hello hello = options_.self;
+    hello.running = launched();
     hello.address = connection->local_address();
     if (options_.token) hello.nonce = random_number();
     const Culprit* told = first_told(false);
@@ -143,7 +144,7 @@ class Peer final : public Link {
     if (options_.self.rank == 0 && (!connection_ || refuse.stranger)) refuse.code = 0;
     reason_ = refuse.sentence;
     if (refuse.stranger && options_.self.rank != 0 && !launched()) return avoid(hub.remote_address());
-    if (launched()) lose();
+    if (launched()) lose({});
     handle(refuse);
   }
 
@@ -183,12 +184,15 @@ class Peer final : public Link {
     changed_.signal();
     if (!launched() || is_over()) co_return;
     log::debug("the link to node 0 has ended ({}); connecting again", reason_);
+    const bool is_direct = welcome_->seen == connection->local_address();
+    const milliseconds patience =
+        options_.rules.time_to_return(connection->ended_by_other(), is_direct, options_.self.nnodes);
     try {
-      co_await seek(now() + options_.rules.relink);
+      co_await seek(now() + patience);
     } catch (const std::exception& error) {
       reason_ = error.what();
     }
-    if (!connection_ && !is_over()) lose(*liveness);
+    if (!connection_ && !is_over()) lose(patience, *liveness);
   }
 
   /// Asks node 0 now and then whether it is awake, which shows node 0 that this node is. Closes the
@@ -259,12 +263,15 @@ class Peer final : public Link {
         looked_up = now();
       }
       bool is_store = false;
+      bool may_run = false;  // then node 0 listens at the second port, if the job may be started again
       for (const std::string& address : addresses) {
         const Answer answer = co_await connect({ip::make_address(address), options_.master.port}, deadline);
         if (answer == Answer::settled) co_return;
         is_store = is_store || (answer == Answer::store && address != stranger_at_);
+        may_run = may_run || (answer == Answer::closed && options_.rules.decide);
       }
-      if (is_store && options_.second_port != 0) {  // if it is another job's, node 0 waits for the port
+      // If the store is another job's, node 0 waits for the port.
+      if ((is_store || may_run) && options_.second_port != 0) {
         const std::string reason = reason_;
         for (const std::string& address : addresses)
           if (co_await connect({ip::make_address(address), options_.second_port}, deadline) ==
@@ -314,16 +321,16 @@ class Peer final : public Link {
     return nullptr;
   }
 
-  /// Node 0 is out of reach: this node decides by what it knows.
-  void lose(const Liveness& liveness = {}) {
+  /// Node 0 is out of reach, and was sought for so long: this node decides by what it knows.
+  void lose(std::optional<milliseconds> sought, const Liveness& liveness = {}) {
     const bool was_silent = liveness.is_silent();
     const std::string end =
         was_silent ? fmt::format("its rankshim has not answered for {}", seconds(options_.timeout))
                    : std::string("its connection ended");
     Stop stop{{.cause = Cause::node_lost,
-               .text = fmt::format("{}, and {} could not be made again within {} s: {}", end,
-                                   was_silent ? "the connection" : "it", options_.rules.relink.count() / 1000,
-                                   reason_),
+               .text = fmt::format(
+                   "{}, and {} could not be made again{}: {}", end, was_silent ? "the connection" : "it",
+                   sought ? fmt::format(" within {} s", sought->count() / 1000) : "", reason_),
                .host = welcome_->host}};
     if (liveness.slept != milliseconds(0)) {  // the others have lost this node
       stop.culprit.node = options_.self.rank;

@@ -118,7 +118,8 @@ std::string Roster::fault_of(const Hello& hello) const {
 
 void Roster::arrived(ConnectionId id, const Hello& hello, Time now) {
   if (hello.instance == nodes_[0].hello.instance) return close(id);  // it has found itself
-  if (launched()) return come_back(id, hello);
+  if (launched()) return come_back(id, hello, now);
+  if (hello.running) return close(id);  // it has seen that this hub is a new one, and comes when it has ended
   const std::string fault = fault_of(hello);
   const Hello& own = nodes_[0].hello;
   if (hello.attempt != own.attempt || hello.run != own.run) return foreign_came(id, hello, fault);
@@ -194,6 +195,8 @@ void Roster::disconnected(ConnectionId id, Time now, const Disconnect& how) {
   if (node == nullptr) return;
   node->connection.reset();
   node->silent = how.silent;
+  node->time_to_return =
+      rules_.time_to_return(how.ended_by_other, node->hello.address == node->hello.seen, nodes_.size());
   for (const RejectedNode& wrong : rejected_)
     if (wrong.hello.rank == node->hello.rank) close(wrong.id);  // it can come again
   if (!met_) {
@@ -201,10 +204,10 @@ void Roster::disconnected(ConnectionId id, Time now, const Disconnect& how) {
   } else if (node->state == Node::State::running && stop_) {
     node->state = Node::State::stopped;
   } else if (node->state == Node::State::running) {
-    node->lost_at = now + rules_.relink;
+    node->lost_at = now + node->time_to_return;
   }
   const bool is_told = stop_ || released_ || all_done();
-  if (launched() && !has_left(*node) && (!is_told || how.unheard)) node->back_by = now + rules_.relink;
+  if (launched() && !has_left(*node) && (!is_told || how.unheard)) node->back_by = now + node->time_to_return;
   tell_gathered();
 }
 
@@ -334,13 +337,21 @@ void Roster::launch(Time now) {
   }
 }
 
-void Roster::come_back(ConnectionId id, const Hello& hello) {
+/// A new instance of a node has no place in this attempt, but it shows that one without a connection is lost.
+/// It comes again for the next attempt.
+void Roster::come_back(ConnectionId id, const Hello& hello, Time now) {
   Node* node = hello.rank < nodes_.size() ? &nodes_[hello.rank] : nullptr;
-  if (node == nullptr || hello.instance != node->hello.instance)
-    return send(id, Refuse{exit_code::configuration,
-                           "the job has started without " + node_name(hello.rank, hello.host)});
+  if (node == nullptr || hello.instance != node->hello.instance) {
+    if (!rules_.decide || !fault_of(hello).empty())
+      return send(id, Refuse{exit_code::configuration,
+                             "the job has started without " + node_name(hello.rank, hello.host)});
+    node->started_anew = node->started_anew || node->lost_at != Time::max();
+    if (node->started_anew) node->lost_at = std::min(node->lost_at, now);
+    return close(id);
+  }
   connect(*node, id);
   node->lost_at = Time::max();
+  node->started_anew = false;
   send(id, node->go);           // the first one may have been lost with the connection
   if (stop_) send(id, *stop_);  // also for a node that was lost, as the others know
   if (released_ || all_done()) send(id, End{});
@@ -551,10 +562,12 @@ outcome::Evidence Roster::evidence(Time now) const {
     known.is_silent = asked_at_ != Time() && !has_answered && !node.done && &node != nodes_.data();
     if (node.lost_at != Time::max()) {
       known.lost = node.silent.empty() ? "its connection ended" : node.silent;
-      known.lost_since = node.lost_at - rules_.relink;
+      known.lost_since = node.lost_at - node.time_to_return;
     }
-    if (node.lost_at <= now)
-      known.lost += fmt::format(", and it did not come back within {} s", rules_.relink.count() / 1000);
+    if (node.started_anew)
+      known.lost += ", and it was started anew";
+    else if (node.lost_at <= now)
+      known.lost += fmt::format(", and it did not come back within {} s", node.time_to_return.count() / 1000);
     std::vector<WorkerReport> workers;
     if (node.done)
       workers = node.done->workers;

@@ -36,21 +36,23 @@ struct Node {
 
   State state = State::missing;
   Hello hello;
-  std::optional<ConnectionId> connection;  ///< nullopt: it is not connected
-  std::vector<std::string> displaced;      ///< instances whose place it took while they were connected
-  Go go;                                   ///< once all were told to launch
-  std::optional<Culprit> failure;          ///< the first that it told
-  Time failed_at;                          ///< when it told that
-  std::vector<WorkerReport> seen;          ///< how its workers were when it was asked last, …
-  Time seen_at;                            ///< … by node 0's clock
-  bool is_answering = false;               ///< further workers follow
-  std::uint32_t answered = 0;              ///< the number of the question that it has answered last
-  std::vector<outcome::WorkerLook> looks;  ///< what its workers did when that was asked last
-  std::optional<Done> done;                ///< once its command has ended, …
-  Time done_at;                            ///< … by node 0's clock
-  Time lost_at = Time::max();              ///< when it counts as lost, if it does not come back
-  std::string silent;                      ///< as in Roster::Disconnect, when it last went away
-  Time back_by;                            ///< it may come back until then, to hear how the job ends
+  std::optional<ConnectionId> connection;       ///< nullopt: it is not connected
+  std::vector<std::string> displaced;           ///< instances whose place it took while they were connected
+  Go go;                                        ///< once all were told to launch
+  std::optional<Culprit> failure;               ///< the first that it told
+  Time failed_at;                               ///< when it told that
+  std::vector<WorkerReport> seen;               ///< how its workers were when it was asked last, …
+  Time seen_at;                                 ///< … by node 0's clock
+  bool is_answering = false;                    ///< further workers follow
+  std::uint32_t answered = 0;                   ///< the number of the question that it has answered last
+  std::vector<outcome::WorkerLook> looks;       ///< what its workers did when that was asked last
+  std::optional<Done> done;                     ///< once its command has ended, …
+  Time done_at;                                 ///< … by node 0's clock
+  Time lost_at = Time::max();                   ///< when it counts as lost, if it does not come back …
+  std::chrono::milliseconds time_to_return{0};  ///< … so long after it went away
+  std::string silent;                           ///< as in Roster::Disconnect, when it last went away
+  bool started_anew = false;                    ///< another instance of it has come since
+  Time back_by;                                 ///< it may come back until then, to hear how the job ends
 };
 
 /// A word for reports and the status: "missing", "here", "running", …
@@ -100,7 +102,8 @@ class Roster {
  public:
   struct Rules {
     bool equal_workers = false;                ///< the launcher needs the same number of workers on each node
-    std::chrono::milliseconds relink{10'000};  ///< a node without a connection is lost after this
+    std::chrono::milliseconds relink{10'000};  ///< a node without a connection is lost after this, …
+    std::chrono::milliseconds ended{2'000};    ///< … or, if its own kernel has ended that, after this
     std::chrono::milliseconds first_report{5'000};  ///< who is missing …
     std::chrono::milliseconds report{30'000};       ///< … and again
     std::chrono::milliseconds answer{500};       ///< for a node whose place was taken to show that it lives
@@ -117,6 +120,14 @@ class Roster {
     /// Decides what Stop::again says, once for each stop. Null: the job is never started again.
     std::function<void(Stop&)> decide;
     Time earliest;  ///< all launch no sooner than that: the pause before another attempt
+
+    /// How long a node may be without a connection before the other side takes it for lost. `direct`: nothing
+    /// was between the two that could have ended it in their place. All `nodes` may come back at one moment.
+    [[nodiscard]] std::chrono::milliseconds time_to_return(bool ended_by_other, bool direct,
+                                                           std::size_t nodes) const {
+      if (!ended_by_other || !direct) return relink;
+      return std::min(relink, ended + std::chrono::milliseconds(nodes / 4));
+    }
   };
 
   /// `own` is node 0's hello, for an agreement with which the others are checked.
@@ -143,6 +154,7 @@ class Roster {
   struct Disconnect {
     bool unheard = false;  ///< not all that it was sent has come to it
     std::string silent;    ///< "its rankshim has not answered for 30 s"; empty: it was not closed for that
+    bool ended_by_other = false;  ///< the node's own kernel has ended it
   };
   void disconnected(ConnectionId id, Time now, const Disconnect& how);
   /// This process did not run for so long (SIGSTOP); 0: it did run, which counts once all are back.
@@ -230,7 +242,7 @@ class Roster {
   void foreign_came(ConnectionId id, const Hello& hello, const std::string& fault);
   [[nodiscard]] bool has_left(const Node& node) const;
   void connect(Node& node, ConnectionId id);
-  void come_back(ConnectionId id, const Hello& hello);
+  void come_back(ConnectionId id, const Hello& hello, Time now);
   [[nodiscard]] std::string missing() const;
   [[nodiscard]] std::string never_came() const;
   [[nodiscard]] std::string of_all(const std::vector<std::string>& ranks, std::string_view what = "") const;

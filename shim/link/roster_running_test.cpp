@@ -437,6 +437,85 @@ TEST_CASE("a node without a connection is lost after 10 s, which ends all", "[li
         "node 1 (host-1) was lost: its connection ended, and it did not come back within 10 s");
 }
 
+TEST_CASE("a node whose own kernel has ended a direct connection is lost after 2 s", "[link]") {
+  struct Case {
+    const char* name;
+    bool ended_by_other;
+    const char* address;
+    const char* silent;
+    std::chrono::milliseconds lost_after;
+    const char* sentence;
+  };
+  const Case cases[] = {
+      {"it was killed", true, "10.0.0.1", "", 2s,
+       "its connection ended, and it did not come back within 2 s"},
+      {"a proxy was between", true, "10.9.9.9", "", 10s,
+       "its connection ended, and it did not come back within 10 s"},
+      {"an older version, which does not say its address", true, "", "", 10s,
+       "its connection ended, and it did not come back within 10 s"},
+      {"the network was silent", false, "10.0.0.1", "", 10s,
+       "its connection ended, and it did not come back within 10 s"},
+      {"its rankshim was silent", false, "10.0.0.1", "its rankshim has not answered for 30 s", 10s,
+       "its rankshim has not answered for 30 s, and it did not come back within 10 s"},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.name);
+    Story story;
+    Hello hello = hello_of(1);
+    hello.address = c.address;
+    story.arrive(1, hello), story.arrive(2);
+    story.roster.launch(story.now);
+    story.leave(1, {.silent = c.silent, .ended_by_other = c.ended_by_other});
+    story.pass(c.lost_after - 100ms);
+    CHECK_FALSE(story.told<Stop>(2));
+    story.pass(200ms);
+    REQUIRE(story.told<Stop>(2));
+    CHECK(words(*story.told<Stop>(2)) == std::string("node 1 (host-1) was lost: ") + c.sentence);
+  }
+}
+
+TEST_CASE("thousands of nodes have the time to come back all at one moment", "[link]") {
+  const Roster::Rules rules;
+  CHECK(rules.time_to_return(true, true, 2) == 2s);
+  CHECK(rules.time_to_return(true, true, 4096) == 3024ms);
+  CHECK(rules.time_to_return(true, true, most_nodes) == rules.relink);
+}
+
+TEST_CASE("another instance of a node without a connection shows that it is lost, and comes again",
+          "[link]") {
+  struct Case {
+    const char* name;
+    bool may_start_again;
+    bool is_connected;
+    unsigned port;
+    bool lost;
+    bool refused;
+  };
+  for (const Case& c :
+       {Case{"it was started anew", true, false, 29500, true, false},
+        Case{"the rank exists twice, or its end is not known yet", true, true, 29500, false, false},
+        Case{"it is of another job of the machine", true, false, 29501, false, true},
+        Case{"there is no next attempt", false, false, 29500, false, true}}) {
+    CAPTURE(c.name);
+    Roster::Rules rules;
+    if (c.may_start_again) rules.decide = [](Stop& stop) { stop.again = true; };
+    Story story(hello_of(0), rules);
+    story.all_launch();
+    if (!c.is_connected) story.leave(1);
+    Hello anew = hello_of(1);
+    anew.instance = "anew";
+    anew.port = c.port;
+    story.arrive(8, anew);
+    story.pass(0s);
+    CHECK(story.closed[8]);
+    CHECK(story.refusal(8).empty() != c.refused);
+    REQUIRE((story.told<Stop>(2) != nullptr) == c.lost);
+    if (c.lost)
+      CHECK(words(*story.told<Stop>(2)) ==
+            "node 1 (host-1) was lost: its connection ended, and it was started anew");
+  }
+}
+
 TEST_CASE("a node that comes back within 10 s is not lost, and learns what it missed", "[link]") {
   Story story;
   story.all_launch();

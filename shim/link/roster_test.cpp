@@ -530,5 +530,18 @@ TEST_CASE("all nodes make the attempt that the one which knows of most restarts 
   }
 }
 
+TEST_CASE("a node whose command still runs is not here for the next attempt", "[link]") {
+  Story story;
+  story.arrive(1);
+  Hello running = hello_of(2);
+  running.running = true;
+  story.arrive(2, running);
+  CHECK(story.closed[2]);
+  CHECK(story.refusal(2).empty());
+  CHECK_FALSE(story.ready());
+  story.arrive(3, hello_of(2));
+  CHECK(story.ready());
+}
+
 }  // namespace
 }  // namespace rankshim::link

@@ -47,6 +47,7 @@ struct TestJob {
     for (unsigned rank = 0; rank < count; ++rank) {
       Options of_node = options_of(rank, count, port.number(), "host-");
       of_node.rules = {.relink = 1000ms,
+                       .ended = 1000ms,
                        .first_report = 200ms,
                        .answer = 100ms,
                        .settle = 100ms,
