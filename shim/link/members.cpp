@@ -1,0 +1,109 @@
+#include "link/members.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <iterator>
+#include <ranges>
+
+namespace rankshim::link {
+
+std::string_view word(Member::State state) {
+  static constexpr std::array<std::string_view, 6> words = {"missing",   "active", "spare",
+                                                            "put aside", "lost",   "stopped"};
+  return words[static_cast<std::size_t>(state)];
+}
+
+Members::Members(unsigned nodes, unsigned spares) : members_(nodes), ranks_(nodes - spares) {
+  for (unsigned rank = 0; rank < ranks_; ++rank) members_[rank].rank = rank;
+}
+
+std::optional<Assignment> Members::assign(const std::vector<bool>& is_here, bool is_patient) const {
+  std::vector<std::optional<unsigned>> holders(ranks_);
+  std::vector<unsigned> healthy, aside;  // without a rank
+  bool may_healthy_come = false;
+  for (unsigned index = 0; index < members_.size(); ++index) {
+    const Member& member = members_[index];
+    if (!is_here[index]) {
+      const bool may_come = is_patient && !member.is_gone();
+      if (may_come && (member.rank || !was_launched_)) return std::nullopt;
+      may_healthy_come = may_healthy_come || (may_come && is_healthy(index));
+    } else if (member.rank && is_healthy(index)) {
+      holders[*member.rank] = index;
+    } else {
+      (is_healthy(index) ? healthy : aside).push_back(index);
+    }
+  }
+  const auto fill = [&](std::vector<unsigned>& from) {
+    auto next = from.begin();
+    for (auto& holder : holders)
+      if (!holder && next != from.end()) holder = *next++;
+    from.erase(from.begin(), next);
+  };
+  fill(healthy);
+  const auto is_hole = [](const auto& holder) { return !holder; };
+  if (may_healthy_come && std::ranges::any_of(holders, is_hole)) return std::nullopt;
+  for (const unsigned index : aside)  // rather where it was than elsewhere
+    if (const auto rank = members_[index].rank; rank && !holders[*rank]) holders[*rank] = index;
+  std::erase_if(aside, [&](unsigned index) { return std::ranges::find(holders, index) != holders.end(); });
+  fill(aside);
+  if (std::ranges::any_of(holders, is_hole)) return std::nullopt;
+  Assignment ranks;
+  for (const auto& holder : holders) ranks.push_back(*holder);
+  return ranks;
+}
+
+void Members::launched(const Assignment& ranks, const std::vector<bool>& is_here,
+                       const std::vector<std::string>& hosts, Time now) {
+  was_launched_ = true;
+  for (unsigned rank = 0; rank < ranks.size(); ++rank) {
+    const unsigned index = ranks[rank];
+    const auto last = std::ranges::find(tenures_ | std::views::reverse, rank, &Tenure::rank);
+    const bool is_first = last == std::ranges::rend(tenures_);
+    if (!is_first && last->index == index && last->host == hosts[index]) continue;
+    if (!is_first) {
+      last->until = now;
+      last->why = is_healthy(last->index) ? word(members_[last->index].state) : word(Member::State::aside);
+    }
+    tenures_.push_back({.rank = rank, .index = index, .host = hosts[index], .since = now, .why = {}});
+  }
+  for (unsigned index = 0; index < members_.size(); ++index) {
+    Member& member = members_[index];
+    const auto place = std::ranges::find(ranks, index);
+    member.rank.reset();
+    if (place != ranks.end()) {
+      member.rank = static_cast<unsigned>(place - ranks.begin());
+      member.state = Member::State::active;
+    } else if (is_here[index]) {
+      member.state = is_healthy(index) ? Member::State::spare : Member::State::aside;
+    } else if (!member.is_gone() && member.state != Member::State::missing) {
+      member.state = Member::State::lost;  // it did not come in time
+    }
+  }
+}
+
+void Members::came_back(unsigned index) {
+  Member& member = members_[index];
+  if (member.rank)
+    member.state = Member::State::active;
+  else
+    member.state = is_healthy(index) ? Member::State::spare : Member::State::aside;
+}
+
+void Members::failed(unsigned index) {
+  for (Member& member : members_)
+    if (&member != &members_[index] && member.failures < most_failures) member.failures = 0;
+  ++members_[index].failures;
+}
+
+std::vector<Members::Tenure> Members::history() const {
+  std::vector<Tenure> all;
+  for (unsigned rank = 0; rank < ranks_; ++rank) {
+    const auto of_rank = [rank](const Tenure& tenure) { return tenure.rank == rank; };
+    if (std::ranges::count_if(tenures_, of_rank) > 1)
+      std::ranges::copy_if(tenures_, std::back_inserter(all), of_rank);
+  }
+  return all;
+}
+
+}  // namespace rankshim::link

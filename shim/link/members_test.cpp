@@ -1,0 +1,156 @@
+#include "link/members.h"
+
+#include <catch2/catch.hpp>
+
+namespace rankshim::link {
+namespace {
+
+using namespace std::chrono_literals;
+using State = Member::State;
+
+/// Three nodes that train, and two spares.
+struct MembersStory {
+  Members members{5, 2};
+  std::vector<bool> here = std::vector<bool>(5, true);
+  std::vector<std::string> hosts = {"a", "b", "c", "d", "e"};
+  Members::Time now{1h};
+
+  void launch() {
+    const auto ranks = members.assign(here, true);
+    REQUIRE(ranks);
+    members.launched(*ranks, here, hosts, now);
+  }
+  void lose(unsigned index, State how = State::lost) {
+    here[index] = false;
+    members.gone(index, how);
+  }
+  std::optional<Assignment> assigned(bool is_patient = true) { return members.assign(here, is_patient); }
+};
+
+TEST_CASE("without spares each node has its index as its rank, and all are waited for", "[link]") {
+  const Members members(3, 0);
+  CHECK_FALSE(members.has_spares());
+  CHECK(members.assign({true, true, true}, true) == Assignment{0, 1, 2});
+  CHECK(members.assign({true, false, true}, true) == std::nullopt);
+  CHECK(members.assign({true, false, true}, false) == std::nullopt);
+}
+
+TEST_CASE("at first all are waited for, and then as many as train are enough", "[link]") {
+  MembersStory story;
+  CHECK(story.assigned() == Assignment{0, 1, 2});
+  story.here[4] = false;
+  CHECK(story.assigned() == std::nullopt);
+  CHECK(story.assigned(false) == Assignment{0, 1, 2});
+  story.here[1] = false;
+  CHECK(story.assigned(false) == Assignment{0, 3, 2});
+  story.here[3] = false;
+  CHECK(story.assigned(false) == std::nullopt);
+}
+
+TEST_CASE("a node that cannot take part is not waited for", "[link]") {
+  MembersStory story;
+  story.lose(2);
+  CHECK(story.assigned() == Assignment{0, 1, 3});
+}
+
+TEST_CASE("a lost node's rank goes to the first spare at once, and all others keep theirs", "[link]") {
+  for (const State how : {State::lost, State::drained}) {
+    MembersStory story;
+    story.launch();
+    story.lose(1, how);
+    story.here[4] = false;  // it comes a moment later
+    CHECK(story.assigned() == Assignment{0, 3, 2});
+    story.launch();
+    CHECK(story.members.all()[3].rank == 1U);
+    CHECK(story.members.all()[1].state == how);
+  }
+}
+
+TEST_CASE("holes are filled from the lowest rank, with as many spares as are here", "[link]") {
+  MembersStory story;
+  story.launch();
+  story.lose(2), story.lose(1);
+  CHECK(story.assigned() == Assignment{0, 3, 4});
+  story.here[4] = false;
+  CHECK(story.assigned() == std::nullopt);
+  story.lose(4);
+  CHECK(story.assigned(false) == std::nullopt);
+}
+
+TEST_CASE("a node that comes back before a spare has its rank keeps it, and becomes a spare otherwise",
+          "[link]") {
+  MembersStory story;
+  story.launch();
+  story.lose(1);
+  story.members.came_back(1);
+  story.here[1] = true;
+  CHECK(story.assigned() == Assignment{0, 1, 2});
+  story.lose(1);
+  story.launch();
+  story.members.came_back(1);
+  CHECK(story.members.all()[1].state == State::spare);
+  story.here[1] = true;
+  CHECK(story.assigned() == Assignment{0, 3, 2});
+}
+
+TEST_CASE("a node that still ends its processes is waited for, and replaced when its time is over",
+          "[link]") {
+  MembersStory story;
+  story.launch();
+  story.here[1] = false;
+  CHECK(story.assigned() == std::nullopt);
+  CHECK(story.assigned(false) == Assignment{0, 3, 2});
+}
+
+TEST_CASE("a node whose workers fail twice in a row is put aside, and gets a rank only where nobody else is",
+          "[link]") {
+  MembersStory story;
+  story.launch();
+  story.members.failed(1);
+  CHECK(story.assigned() == Assignment{0, 1, 2});
+  story.members.failed(1);
+  CHECK(story.assigned() == Assignment{0, 3, 2});
+  story.launch();
+  CHECK(story.members.all()[1].state == State::aside);
+  CHECK(word(story.members.all()[1].state) == "put aside");
+  story.lose(3), story.lose(4), story.lose(2);
+  CHECK(story.assigned() == std::nullopt);
+  story.members.came_back(2);
+  story.here[2] = true;
+  CHECK(story.assigned() == Assignment{0, 1, 2});
+}
+
+TEST_CASE("a node that was put aside keeps its rank where no spare is left", "[link]") {
+  MembersStory story;
+  story.launch();
+  story.members.failed(2), story.members.failed(2);
+  story.lose(3);
+  story.here[4] = false;
+  CHECK(story.assigned() == std::nullopt);  // the other spare is about to come
+  CHECK(story.assigned(false) == Assignment{0, 1, 2});
+}
+
+TEST_CASE("failures of different nodes put nobody aside, and node 0 keeps rank 0", "[link]") {
+  MembersStory story;
+  story.launch();
+  for (const unsigned index : {1U, 2U, 1U, 2U}) story.members.failed(index);
+  for (unsigned count = 0; count < 5; ++count) story.members.failed(0);
+  CHECK(story.assigned() == Assignment{0, 1, 2});
+}
+
+TEST_CASE("the history has all nodes of the ranks that have had several", "[link]") {
+  MembersStory story;
+  story.launch();
+  CHECK(story.members.history().empty());
+  story.now += 3h;
+  story.lose(1);
+  story.launch();
+  const auto history = story.members.history();
+  REQUIRE(history.size() == 2);
+  CHECK((history[0].rank == 1 && history[0].index == 1 && history[0].host == "b"));
+  CHECK((history[0].why == "lost" && *history[0].until - history[0].since == 3h));
+  CHECK((history[1].rank == 1 && history[1].index == 3 && !history[1].until));
+}
+
+}  // namespace
+}  // namespace rankshim::link
