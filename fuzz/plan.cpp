@@ -32,7 +32,7 @@ FUZZ_TARGET(plan) {
     return std::ranges::any_of(plan.environment.set, [&](const auto& entry) { return entry.first == name; });
   };
   for (const std::string& name : plan.environment.unset) fuzz::must(left.has(name) == is_set(name));
-  Redactor redactor(node.environment());
+  report::Redactor redactor(node.environment());
   explain::redact(job, plan, redactor);
   fuzz::must(!explain::as_text(job, plan, invocation->settings).empty());
   fuzz::must(json::error(explain::as_json(job, plan, invocation->settings)).empty());

@@ -35,13 +35,13 @@ int main(int argc, char** argv) {
   const Subcommand asked = invocation.subcommand;
   const bool runs_job = asked == run || asked == wait || asked == preflight;
   if (rejected != nullptr) {
-    Redactor redactor(node.environment());
-    rejected->faults = redacted(std::move(rejected->faults), redactor);
+    report::Redactor redactor(node.environment());
+    rejected->faults = report::redacted(std::move(rejected->faults), redactor);
     int code = rejected->exit_code;
     log::context().exit_code = code;
     if (runs_job && code != exit_code::system) tell_rejection(*rejected, node);
     // What cannot be written is said before what is wrong, which stays the end of the log.
-    const int concluded = runs_job ? conclude_rejected(*rejected, node) : code;
+    const int concluded = runs_job ? report::conclude_rejected(*rejected, node) : code;
     if (arguments.empty() && code == exit_code::usage && !logs_json) {
       log::write_what_fits(STDERR_FILENO, short_help());
     } else {

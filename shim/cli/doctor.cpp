@@ -428,7 +428,7 @@ ContainerState look_around(const Invocation& invocation, const Node& node) {
 
 int rankshim::cli::run_doctor(const Invocation& invocation, const Node& node) {
   auto findings = doctor::diagnose(doctor::look_around(invocation, node), node);
-  Redactor redactor(node.environment());
+  report::Redactor redactor(node.environment());
   for (doctor::Finding& finding : findings) finding.text = redactor.whole(finding.text);
   const bool json = invocation.settings.text(Option::format) == "json";
   if (print(json ? doctor::as_json(findings) : doctor::as_text(findings)) != exit_code::ok)

@@ -40,7 +40,7 @@ TEST_CASE("a user's own profile cannot control the terminal that lists or shows 
 }
 
 TEST_CASE("explain shows no secret in values, arguments and texts", "[attack]") {
-  Redactor redactor(Environment({"ETCD_PASSWORD=swordfish"}));
+  report::Redactor redactor(Environment({"ETCD_PASSWORD=swordfish"}));
   launchers::Job job;
   auto& [topology, choice] = job;
   topology.facts[Fact::rdzv_endpoint] = Value{"http://me:hunter22@etcd:2379", Origin::option, "--x"};

@@ -119,7 +119,7 @@ std::string needs(const Topology& topology, const LaunchPlan& plan) {
 
 }  // namespace
 
-void redact(Job& job, LaunchPlan& plan, Redactor& redactor) {
+void redact(Job& job, LaunchPlan& plan, report::Redactor& redactor) {
   for (const Fact fact : shown_facts()) {
     if (auto& value = job.topology.facts[fact]) value->text = redactor.whole(value->text);
   }
@@ -320,7 +320,7 @@ int explain_job(const Invocation& invocation, const Node& node) {
   Environment known = plan.environment.apply(node.environment());
   for (const launchers::WorkerPlan& worker : plan.workers)
     for (const auto& [name, value] : worker.environment) known.set(name, value);
-  Redactor redactor(known);
+  report::Redactor redactor(known);
   explain::redact(job, plan, redactor);
   if (json) return print(explain::as_json(job, plan, invocation.settings));
   const int code = print(explain::as_text(job, plan, invocation.settings));

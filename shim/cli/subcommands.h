@@ -58,7 +58,7 @@ int start_demo(const Settings& settings, const Node& node);
 namespace rankshim::explain {
 
 /// Removes secrets from all values that are shown, and from the command.
-void redact(launchers::Job& job, launchers::LaunchPlan& plan, Redactor& redactor);
+void redact(launchers::Job& job, launchers::LaunchPlan& plan, report::Redactor& redactor);
 
 /// For a reader: each fact with its source, what is waited for, the environment, and a command line to copy.
 std::string as_text(const launchers::Job& job, const launchers::LaunchPlan& plan, const Settings& settings);

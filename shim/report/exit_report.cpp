@@ -16,7 +16,7 @@
 #include "report/wording.h"
 #include "supervise/signals.h"
 
-namespace rankshim {
+namespace rankshim::report {
 namespace {
 
 using std::chrono::duration_cast;
@@ -370,4 +370,4 @@ int conclude_rejected(const Rejected& rejected, const Node& node) {
   return code;
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::report

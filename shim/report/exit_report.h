@@ -14,7 +14,7 @@
 #include "settings/settings.h"
 #include "supervise/exit_record.h"
 
-namespace rankshim {
+namespace rankshim::report {
 
 /// A phase of a run, which lasts until the next one begins: "resolve", "wait", "launch", "run", "wind-down",
 /// and with hooks "pre-start" and "post-stop".
@@ -67,4 +67,4 @@ std::string termination_message(const ExitReport& report);
 /// that was understood. Returns the exit code.
 int conclude_rejected(const Rejected& rejected, const Node& node);
 
-}  // namespace rankshim
+}  // namespace rankshim::report

@@ -14,6 +14,7 @@
 #include "report/files.h"
 
 using namespace rankshim;
+using namespace rankshim::report;
 using namespace std::chrono_literals;
 
 namespace {

@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "base/text.h"
 
-namespace rankshim {
+namespace rankshim::report {
 namespace {
 
 constexpr std::string_view kubelets_path = "/dev/termination-log";
@@ -186,4 +186,4 @@ void TerminationLog::write(std::string_view text) {
         path_, why(error));
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::report

@@ -4,7 +4,7 @@
 #include <string_view>
 
 /// Writes reports into files. A failure is a warning: nothing secondary ends the job.
-namespace rankshim {
+namespace rankshim::report {
 
 /// Replaces the file as a whole, so that a reader sees the old or the new one. The new file has the old one's
 /// mode and owner, or else mode 0666 without the umask's bits. A symbolic link is replaced, never followed. A
@@ -44,4 +44,4 @@ class TerminationLog {
   std::string written_;
 };
 
-}  // namespace rankshim
+}  // namespace rankshim::report

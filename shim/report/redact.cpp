@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 
-namespace rankshim {
+namespace rankshim::report {
 namespace {
 
 constexpr std::string_view redacted_mark = "[redacted]";
@@ -297,4 +297,4 @@ Faults redacted(Faults faults, const Redactor& redactor) {
   return faults;
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::report

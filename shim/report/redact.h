@@ -8,7 +8,7 @@
 #include "base/fault.h"
 #include "node/environment.h"
 
-namespace rankshim {
+namespace rankshim::report {
 
 /// Removes from a text what a reader of a log or a report must not see.
 ///
@@ -56,4 +56,4 @@ Faults redacted(Faults faults, const Redactor& redactor);
 /// Whether a variable of that name holds a secret: AWS_SECRET_ACCESS_KEY, HF_TOKEN, DB_PASS, SENTRY_DSN.
 bool is_secret_name(std::string_view name);
 
-}  // namespace rankshim
+}  // namespace rankshim::report

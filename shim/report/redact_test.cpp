@@ -4,7 +4,7 @@
 #include <ctime>
 #include <initializer_list>
 
-namespace rankshim {
+namespace rankshim::report {
 namespace {
 
 std::string redacted(const std::vector<std::string>& environment, std::string_view text) {
@@ -203,4 +203,4 @@ TEST_CASE("secrets of the environment are taken out", "[redact]") {
 }
 
 }  // namespace
-}  // namespace rankshim
+}  // namespace rankshim::report

@@ -15,7 +15,7 @@
 #include "report/wording.h"
 #include "settings/settings.h"
 
-namespace rankshim {
+namespace rankshim::report {
 namespace {
 
 using outcome::Cause;
@@ -429,4 +429,4 @@ int exit_code_of(const Verdict& verdict, const Settings& settings) {
   return map ? map->apply(verdict.cause, verdict.code) : verdict.code;
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::report

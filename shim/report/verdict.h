@@ -19,7 +19,7 @@
 #include "settings/settings.h"
 #include "supervise/exit_record.h"
 
-namespace rankshim {
+namespace rankshim::report {
 
 /// What is known of an end besides the wait statuses.
 struct Details {
@@ -115,4 +115,4 @@ outcome::Culprit culprit_of(const Verdict& verdict);
 /// The verdict's code, after --exit-map.
 int exit_code_of(const Verdict& verdict, const Settings& settings);
 
-}  // namespace rankshim
+}  // namespace rankshim::report

@@ -10,6 +10,7 @@
 #include "report/wording.h"
 
 using namespace rankshim;
+using namespace rankshim::report;
 using launchers::Launcher;
 using launchers::LaunchPlan;
 using launchers::TorchrunLauncher;

@@ -16,7 +16,7 @@
 #include "launchers/torchrun/error_file.h"
 #include "settings/not_found.h"
 
-namespace rankshim::wording {
+namespace rankshim::report::wording {
 namespace {
 
 using outcome::Cause;
@@ -226,4 +226,4 @@ void add_exit_map(Verdict& verdict, int code) {
 
 void add_strict(Verdict& verdict) { verdict.notes.emplace_back("--strict makes that the exit code"); }
 
-}  // namespace rankshim::wording
+}  // namespace rankshim::report::wording

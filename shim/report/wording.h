@@ -8,7 +8,7 @@
 #include "supervise/exit_record.h"
 
 /// The sentences about ends: the last line on stderr, the termination log, the report's `verdict`, hooks.
-namespace rankshim::wording {
+namespace rankshim::report::wording {
 
 /// The verdict as one line: "node 2 (mnist-worker-1) failed: rank 5 exited with code 1: ValueError: the loss
 /// is nan", and "stopped: " before it on the other nodes.
@@ -47,4 +47,4 @@ void add_exit_map(Verdict& verdict, int code);
 /// Adds that the command's exit code hid this failure, and --strict does not allow that.
 void add_strict(Verdict& verdict);
 
-}  // namespace rankshim::wording
+}  // namespace rankshim::report::wording

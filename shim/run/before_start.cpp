@@ -139,7 +139,7 @@ awaitable<void> run_pre_start(const Run& run) {
     log::warn("the processes that the pre-start hook left running were stopped: start them from the command");
   if (const int code = exit_code_of_hook(hook); code != 0)
     throw early_end(code, Cause::exited, ErrorCode::none,
-                    "the pre-start hook " + wording::hook_end(hook, limit) + "; nothing was started");
+                    "the pre-start hook " + report::wording::hook_end(hook, limit) + "; nothing was started");
 }
 
 awaitable<launchers::Job> resolve_when_ready(const Run& run, const std::vector<std::string>& command) {

@@ -17,7 +17,7 @@ namespace rankshim {
 
 /// How a run ends before its command starts: what such a step throws.
 struct EarlyEnd {
-  Verdict verdict;
+  report::Verdict verdict;
 };
 
 EarlyEnd early_end(int code, outcome::Cause cause, ErrorCode error_code, std::string reason);

@@ -21,12 +21,12 @@ using boost::asio::awaitable;
 
 namespace {
 
-void say_verdict(const Verdict& verdict) {
+void say_verdict(const report::Verdict& verdict) {
   if (log::dropped() != 0)
     log::warn("{} lines of rankshim were lost because stderr could not take them", log::dropped());
   for (const Fault& fault : verdict.faults) log::error("{}", to_line(fault));
   if (!verdict.faults.empty()) return;
-  const std::string message = wording::message(verdict);
+  const std::string message = report::wording::message(verdict);
   const bool is_doubtful = verdict.root || !verdict.trained_alone.empty();  // a success, as the command says
   if (verdict.failed())
     log::error("{}", message);
@@ -42,14 +42,15 @@ awaitable<bool> run_post_stop(const Run& run, const std::string& report, const s
   run.monitor.enter("post-stop");
   std::string file = path;
   if (file.empty())
-    file = new_file(std::string(run.node.environment().get("TMPDIR").value_or("/tmp")), report);
+    file = report::new_file(std::string(run.node.environment().get("TMPDIR").value_or("/tmp")), report);
   supervise::close_what_was_passed_on();  // they are for the command, not for the hook
   Environment environment = run.node.environment();
   environment.set("RANKSHIM_REPORT", file);
   const auto limit = *run.settings.time(Option::post_stop_timeout);
   const std::string command(run.settings.text(Option::post_stop));
   const supervise::ExitRecord ending = co_await run_hook(run, command, environment, limit);
-  if (exit_code_of_hook(ending) != 0) log::warn("the post-stop hook {}", wording::hook_end(ending, limit));
+  if (exit_code_of_hook(ending) != 0)
+    log::warn("the post-stop hook {}", report::wording::hook_end(ending, limit));
   if (path.empty() && !file.empty()) unlink(file.c_str());
   co_return ending.stopped_from_outside().has_value();
 }
@@ -65,11 +66,11 @@ awaitable<void> hold(const Run& run, std::chrono::milliseconds time) {
 
 }  // namespace
 
-awaitable<int> conclude(const Run& run, Verdict verdict, const launchers::Job* job,
-                        const supervise::ExitRecord* ending, const Details& details, bool stopped) {
+awaitable<int> conclude(const Run& run, report::Verdict verdict, const launchers::Job* job,
+                        const supervise::ExitRecord* ending, const report::Details& details, bool stopped) {
   const Settings& settings = run.settings;
-  const int code = exit_code_of(verdict, settings);
-  if (code != verdict.code) wording::add_exit_map(verdict, code);
+  const int code = report::exit_code_of(verdict, settings);
+  if (code != verdict.code) report::wording::add_exit_map(verdict, code);
   log::context().exit_code = code;
   log::context().cause = word_of_exit_map(verdict.cause);
   const std::string path(settings.text(Option::report));
@@ -81,16 +82,16 @@ awaitable<int> conclude(const Run& run, Verdict verdict, const launchers::Job* j
     co_return code;
   }
   const bool has_run = ending != nullptr && ending->kind != supervise::ExitRecord::Kind::not_started;
-  ExitReport report{.verdict = &verdict,
-                    .exit_code = code,
-                    .topology = job != nullptr ? &job->topology : nullptr,
-                    .ending = has_run ? ending : nullptr,
-                    .details = &details,
-                    .host = run.node.host_name()};
+  report::ExitReport report{.verdict = &verdict,
+                            .exit_code = code,
+                            .topology = job != nullptr ? &job->topology : nullptr,
+                            .ending = has_run ? ending : nullptr,
+                            .details = &details,
+                            .host = run.node.host_name()};
   run.monitor.add_to(report);
-  const std::string json = path.empty() && !hook ? std::string() : as_json(report);
-  const bool written = !path.empty() && replace_file(path, json);
-  run.monitor.termination_log().finish(termination_message(report));
+  const std::string json = path.empty() && !hook ? std::string() : report::as_json(report);
+  const bool written = !path.empty() && report::replace_file(path, json);
+  run.monitor.termination_log().finish(report::termination_message(report));
   say_verdict(verdict);  // what could not be written is said before it
   // Who stops a node, at whatever moment, does not want to inspect it, and a victim has nothing to show.
   stopped |= verdict.stopped_for_culprit || (ending != nullptr && ending->stopped_from_outside());

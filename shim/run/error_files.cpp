@@ -30,22 +30,22 @@ ErrorFiles::ErrorFiles(const Run& run, const launchers::Job& job, const Environm
 launchers::PythonError ErrorFiles::read(const std::string& path) const {
   Environment known = run_.node.environment();
   for (const auto& [name, value] : plan::user_variables(run_.settings)) known.set(name, value);
-  Redactor redactor(known);
+  report::Redactor redactor(known);
   const launchers::PythonError error = launchers::read_error_file(run_.node, path);
   return {redactor.message(error.message), redactor.traceback(error.traceback)};
 }
 
 outcome::Culprit ErrorFiles::failure_of(const supervise::WorkerEnd& worker, const std::string& folder) const {
-  Details details;
+  report::Details details;
   details.has_accelerators = run_.node.accelerators().has_value();
   details.memory = run_.monitor.memory();
   details.oom = run_.monitor.oom();
   if (!folder.empty()) details.workers[worker.local_rank] = read(error_file_of(folder, worker.local_rank));
-  return cause_of(worker, "kernel", details).culprit;
+  return report::cause_of(worker, "kernel", details).culprit;
 }
 
-Details ErrorFiles::gather(const supervise::ExitRecord& ending, bool is_unused) const {
-  Details details;
+report::Details ErrorFiles::gather(const supervise::ExitRecord& ending, bool is_unused) const {
+  report::Details details;
   details.host = run_.node.host_name();
   details.memory = run_.monitor.memory();
   if (!failure_.empty() && !is_unused)

@@ -26,7 +26,7 @@ constexpr std::size_t most_lines = 40;
 /// Tells the clock what was seen, and the user if the job goes on. Returns when that was.
 StallClock::Time take_in(StallClock& clock, const JobSight& sight) {
   const auto now = steady_clock::now();
-  if (const auto stood = clock.saw(sight.running, now)) log::info("{}", wording::goes_on(*stood));
+  if (const auto stood = clock.saw(sight.running, now)) log::info("{}", report::wording::goes_on(*stood));
   return now;
 }
 
@@ -88,7 +88,7 @@ awaitable<void> HangWatch::examine(std::shared_ptr<State> state) {
     state->job.end(*culprit, std::move(sight.looks));
   } else if (clock.notices(now)) {
     clock.noticed();
-    log::warn("{}", wording::notice(*culprit));
+    log::warn("{}", report::wording::notice(*culprit));
     print_stacks(sight.looks);
   }
 }

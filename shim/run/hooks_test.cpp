@@ -47,7 +47,7 @@ TEST_CASE("a hook's end is a code and a sentence") {
   };
   for (const Case& expected : cases) {
     CHECK(exit_code_of_hook(expected.end) == expected.code);
-    CHECK(wording::hook_end(expected.end, 10min) == expected.sentence);
+    CHECK(report::wording::hook_end(expected.end, 10min) == expected.sentence);
   }
 }
 

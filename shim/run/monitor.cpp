@@ -241,13 +241,13 @@ void Monitor::begin_attempt(unsigned number, bool is_last,
   oom_.clear();
 }
 
-void Monitor::end_attempt(const Verdict& verdict, const supervise::ExitRecord& ending) {
-  remember(past_attempts_, {.number = attempt_,
-                            .code = verdict.code,
-                            .sentence = wording::sentence(verdict),
-                            .phases = std::exchange(phases_, {}),
-                            .first_worker_at = ending.workers.first_at,
-                            .end = steady_clock::now()});
+void Monitor::end_attempt(const report::Verdict& verdict, const supervise::ExitRecord& ending) {
+  report::remember(past_attempts_, {.number = attempt_,
+                                    .code = verdict.code,
+                                    .sentence = report::wording::sentence(verdict),
+                                    .phases = std::exchange(phases_, {}),
+                                    .first_worker_at = ending.workers.first_at,
+                                    .end = steady_clock::now()});
   termination_log_.finish({});  // it was true of the attempt that has ended
   enter("restart");
 }
@@ -261,7 +261,7 @@ void Monitor::command_ended() {
   if (phases_.back().name != "wind-down") enter("wind-down");
 }
 
-void Monitor::add_to(ExitReport& report) const {
+void Monitor::add_to(report::ExitReport& report) const {
   report.phases = phases_;
   report.past_attempts = past_attempts_;
   report.attempt = attempt_;
@@ -269,7 +269,7 @@ void Monitor::add_to(ExitReport& report) const {
 }
 
 std::string Monitor::status() const {
-  const Phase& phase = phases_.back();
+  const report::Phase& phase = phases_.back();
   const auto launcher = launcher_.lock();
   const supervise::WorkerRecord record = launcher != nullptr ? launcher->record() : supervise::WorkerRecord{};
   const bool launched = phase.name == "launch" && !record.states.empty();
@@ -301,7 +301,7 @@ std::string Monitor::status() const {
   std::vector<status::Element> nodes;
   if (link != nullptr) {
     const std::vector<link::Node> all = link->nodes();
-    for (json::Object& node : nodes_json(all))
+    for (json::Object& node : report::nodes_json(all))
       nodes.push_back({word(all[nodes.size()].state), std::move(node)});
   }
   if (!nodes.empty()) status::add_list(object, "nodes", nodes, room_for_nodes);

@@ -64,13 +64,13 @@ class Monitor {
     slow_ = std::move(slow);
   }
   /// The attempt has ended so, and another one follows.
-  void end_attempt(const Verdict& verdict, const supervise::ExitRecord& ending);
+  void end_attempt(const report::Verdict& verdict, const supervise::ExitRecord& ending);
 
   /// Adds what happened to the report: the phases, the attempts, and on node 0 of linked nodes all nodes.
-  void add_to(ExitReport& report) const;
+  void add_to(report::ExitReport& report) const;
   /// The attempts that another one has followed.
-  [[nodiscard]] const std::vector<PastAttempt>& past_attempts() const { return past_attempts_; }
-  TerminationLog& termination_log() { return termination_log_; }
+  [[nodiscard]] const std::vector<report::PastAttempt>& past_attempts() const { return past_attempts_; }
+  report::TerminationLog& termination_log() { return termination_log_; }
 
   /// The counters now, with the kills since the beginning; unknown if the beginning was not read.
   [[nodiscard]] MemoryReading memory() const;
@@ -91,8 +91,8 @@ class Monitor {
   const Settings& settings_;
   const Node& node_;
   const launchers::Job* job_ = nullptr;
-  std::vector<Phase> phases_;
-  std::vector<PastAttempt> past_attempts_;
+  std::vector<report::Phase> phases_;
+  std::vector<report::PastAttempt> past_attempts_;
   unsigned attempt_ = 0;
   bool is_last_ = true;
   std::string waiting_for_;
@@ -102,7 +102,7 @@ class Monitor {
   std::weak_ptr<const supervise::Workers> launcher_;
   std::weak_ptr<const link::Link> link_;
 
-  TerminationLog termination_log_;
+  report::TerminationLog termination_log_;
   std::optional<MemoryReading> memory_before_;
   loop::Timer timer_;
   boost::asio::posix::stream_descriptor memory_events_;

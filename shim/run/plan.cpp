@@ -87,8 +87,8 @@ Outcome<Job> resolve_job(const Settings& settings, const std::vector<std::string
   const bool silent = job != nullptr && job->topology.warnings.empty() && job->choice.warnings.empty();
   if (silent)
     return resolved;  // as in nearly every start; searching for secrets would be noticeable in its time
-  Redactor redactor(node.environment());
-  if (faults != nullptr) return redacted(std::move(*faults), redactor);
+  report::Redactor redactor(node.environment());
+  if (faults != nullptr) return report::redacted(std::move(*faults), redactor);
   for (auto* warnings : {&job->topology.warnings, &job->choice.warnings})
     for (std::string& warning : *warnings) warning = redactor.whole(warning);
   return resolved;

@@ -36,9 +36,9 @@ SignalScope signal_scope(const Settings& settings);
 /// post-stop hook, and the hold of a failed container. `job` is null if there was none yet, `ending` if
 /// nothing was to be started. `stopped`: the user has asked to stop, which `ending` does not show. Returns
 /// the exit code.
-boost::asio::awaitable<int> conclude(const Run& run, Verdict verdict, const launchers::Job* job,
+boost::asio::awaitable<int> conclude(const Run& run, report::Verdict verdict, const launchers::Job* job,
                                      const supervise::ExitRecord* ending = nullptr,
-                                     const Details& details = {}, bool stopped = false);
+                                     const report::Details& details = {}, bool stopped = false);
 
 /// Tells the other nodes of a job that this one cannot take part because of its settings, if the part of them
 /// that was understood says which job it is. It takes some seconds at most.

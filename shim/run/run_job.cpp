@@ -106,7 +106,7 @@ awaitable<void> write_last_output(const Run& run, const supervise::Workers& laun
 /// What happens while the command runs, for this node and for the whole job.
 class Watchers final : public supervise::Observer {
  public:
-  using Judge = std::function<Verdict(const supervise::ExitRecord&, const Details&)>;
+  using Judge = std::function<report::Verdict(const supervise::ExitRecord&, const report::Details&)>;
 
   Watchers(Monitor& monitor, WholeJob* whole, const ErrorFiles& errors, const supervise::Workers& launcher,
            Lookout& lookout, const Judge& judge)
@@ -135,7 +135,7 @@ class Watchers final : public supervise::Observer {
     monitor_.command_ended();
     monitor_.ended(ending.pid, ending.started_at);
     if (whole_ == nullptr || ending.stop) return;
-    const Details details = errors_.gather(ending);
+    const report::Details details = errors_.gather(ending);
     whole_->tell_end(judge_(ending, details));
   }
 
@@ -203,23 +203,24 @@ void make_folder(std::string_view path) {
 
 /// Whether everything is started again after this end. A node that was stopped, or that could not end
 /// its processes, takes no further part.
-bool is_tried_again(Attempts& attempts, const WholeJob* whole, Verdict& verdict,
+bool is_tried_again(Attempts& attempts, const WholeJob* whole, report::Verdict& verdict,
                     const supervise::ExitRecord& ending) {
   if (!attempts.allowed() || verdict.code == 0) return false;
   std::optional<link::Stop> stop;
   if (whole != nullptr) {
     stop = whole->stop();
   } else {
-    stop = link::Stop{.culprit = culprit_of(verdict)};
+    stop = link::Stop{.culprit = report::culprit_of(verdict)};
     attempts.decide(*stop, steady_clock::now());
   }
-  if (stop && attempts.of_the_job() && !stop->note.empty()) wording::add_not_restarted(verdict, stop->note);
+  if (stop && attempts.of_the_job() && !stop->note.empty())
+    report::wording::add_not_restarted(verdict, stop->note);
   if (!stop || !stop->again) return false;
   const bool stopped = ending.stopped_from_outside() || verdict.cause == Cause::stop_requested;
   if (stopped)
-    wording::add_not_restarted(verdict, "this node was stopped");
+    report::wording::add_not_restarted(verdict, "this node was stopped");
   else if (!ending.left_behind.empty())
-    wording::add_not_restarted(verdict, "not even SIGKILL has ended all of its processes");
+    report::wording::add_not_restarted(verdict, "not even SIGKILL has ended all of its processes");
   return !stopped && ending.left_behind.empty();
 }
 
@@ -302,8 +303,9 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
   policy.sent_to_all = [&all](const supervise::Signal& signal) {
     return all.step.has_signalled_all(static_cast<pid_t>(signal.sender));
   };
-  const Watchers::Judge judge_end = [&](const supervise::ExitRecord& ended, const Details& details) {
-    return judge(ended, job.choice, plan, details, numbers_of(ended, job), run.settings.flag(Option::strict));
+  const Watchers::Judge judge_end = [&](const supervise::ExitRecord& ended, const report::Details& details) {
+    return report::judge(ended, job.choice, plan, details, numbers_of(ended, job),
+                         run.settings.flag(Option::strict));
   };
   const auto lookout =
       std::make_shared<Lookout>(run.io, folder.own().has_site ? folder.own().path : "", launcher,
@@ -343,17 +345,17 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
     run.monitor.set_look(nullptr, nullptr);
     hang_watch.reset();
     launcher.reset();
-    Details details = error_files.gather(ending, folder.remove_if_unused());
+    report::Details details = error_files.gather(ending, folder.remove_if_unused());
     details.looks = lookout->last_seen();
     details.trained_alone = lookout->trained_alone();
     details.hang = std::move(hang);
     details.hang_looks = std::move(hang_looks);
-    Verdict verdict = judge_end(ending, details);
+    report::Verdict verdict = judge_end(ending, details);
     if (whole != nullptr) co_await whole->finish(run, verdict, ending);
     if (!is_tried_again(all.attempts, whole, verdict, ending))
       co_return co_await conclude(run, verdict, &job, &ending, details);
     all.attempts.next(steady_clock::now());
-    log::warn("{}; next: {}", wording::sentence(verdict), all.attempts.progress());
+    log::warn("{}; next: {}", report::wording::sentence(verdict), all.attempts.progress());
     run.monitor.end_attempt(verdict, ending);
     if (all.memory) free_shared_memory(*all.memory);
     co_await wait_for_accelerators(run);
@@ -396,7 +398,7 @@ std::optional<Job> resolve_for_others(const Run& run, const std::vector<std::str
 
 /// This end is one of this node's own, for which the others would wait. A node that is asked to stop can be
 /// replaced by another.
-bool is_own_fault(const Verdict& verdict) {
+bool is_own_fault(const report::Verdict& verdict) {
   return verdict.cause == Cause::configuration || verdict.cause == Cause::system ||
          verdict.cause == Cause::exited;
 }
@@ -432,7 +434,7 @@ awaitable<int> run_stages(const Run& run, const std::vector<std::string>& argume
       whole = co_await join_job(run, *job, all.attempts, all.reached);
     } catch (EarlyEnd& end) {
       if (const auto& past = run.monitor.past_attempts(); !past.empty())
-        wording::add_last_attempt(end.verdict, all.attempts.progress(), past.back().sentence);
+        report::wording::add_last_attempt(end.verdict, all.attempts.progress(), past.back().sentence);
       throw;
     }
     if (run.only_wait) {
@@ -468,7 +470,8 @@ awaitable<int> run_whole(const Run& run, const std::vector<std::string>& argumen
 }
 
 /// The node's own last line is its caller's to write.
-awaitable<int> tell_rejection_of(const Run& run, const std::vector<std::string>& arguments, Verdict verdict) {
+awaitable<int> tell_rejection_of(const Run& run, const std::vector<std::string>& arguments,
+                                 report::Verdict verdict) {
   if (const auto known = resolve_for_others(run, arguments)) co_await tell_early_end(run, *known, verdict);
   co_return verdict.code;
 }

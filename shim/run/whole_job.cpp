@@ -37,10 +37,10 @@ std::chrono::milliseconds time_to_come(const Run& run) {
 }
 
 /// This node's end because of another one.
-void set_stopped_for(Verdict& verdict, const link::Stop& stop) {
+void set_stopped_for(report::Verdict& verdict, const link::Stop& stop) {
   verdict.code = exit_code::peer;
   verdict.cause = Cause::peer_lost;
-  verdict.error_code = error_code_of(stop.culprit);
+  verdict.error_code = report::error_code_of(stop.culprit);
   verdict.culprit = stop.culprit;
   verdict.others = stop.others;
   verdict.of_several = verdict.is_linked = verdict.stopped_for_culprit = true;
@@ -200,7 +200,7 @@ Outcome<link::Key> read_token(const std::string& path) {
   return link::Key(token);
 }
 
-awaitable<bool> tell_early_end(const Run& run, const Job& job, const Verdict& verdict) {
+awaitable<bool> tell_early_end(const Run& run, const Job& job, const report::Verdict& verdict) {
   using namespace boost::asio::experimental::awaitable_operators;
   // For the other nodes' containers to start.
   const auto patience =
@@ -216,7 +216,7 @@ awaitable<bool> tell_early_end(const Run& run, const Job& job, const Verdict& ve
   log::info("telling the other nodes that this one cannot take part: at most {}", format_time(patience));
   try {
     const auto link = link::Link::make(run.io, std::move(plan));
-    link->report_failure(culprit_of(verdict));
+    link->report_failure(report::culprit_of(verdict));
     const auto met = co_await (link->meet(steady_clock::now() + patience) || next_end(run));
     if (const auto* signal = std::get_if<supervise::Signal>(&met)) {
       run.signals.drop();  // else the post-stop hook would get it
@@ -301,7 +301,8 @@ awaitable<std::optional<int>> WholeJob::wait_for_others(const Run& run, const li
   co_return std::nullopt;
 }
 
-awaitable<void> WholeJob::finish(const Run& run, Verdict& verdict, const supervise::ExitRecord& ending) {
+awaitable<void> WholeJob::finish(const Run& run, report::Verdict& verdict,
+                                 const supervise::ExitRecord& ending) {
   tell_end(verdict, ending.stopped_from_outside());
   const bool own_stop = ending.command_stopped_from_outside().has_value();
   verdict.is_linked = true;
@@ -309,7 +310,7 @@ awaitable<void> WholeJob::finish(const Run& run, Verdict& verdict, const supervi
     verdict.root->culprit.text = link::with_node_names(verdict.root->culprit.text, link_->nodes());
   if (!stop_ && !own_stop) {
     run.monitor.enter("finish", "the other nodes' ends");
-    if (verdict.root) log::warn("{}; this node waits for the others", wording::sentence(verdict));
+    if (verdict.root) log::warn("{}; this node waits for the others", report::wording::sentence(verdict));
   }
   const std::optional<int> signal =
       co_await wait_for_others(run, {verdict.code, ends_of(ending.workers.ends)});
@@ -321,7 +322,7 @@ awaitable<void> WholeJob::finish(const Run& run, Verdict& verdict, const supervi
 
 /// What ended the whole job becomes the verdict, unless it is this node's own failure, or a check, which
 /// reports its own end everywhere.
-void WholeJob::add_stop(Verdict& verdict) {
+void WholeJob::add_stop(report::Verdict& verdict) {
   const Culprit& culprit = stop_->culprit;
   const bool is_here = culprit.node == node_rank_ || is_of_all(culprit);
   if (!is_here && !(gathers_ && verdict.code != 0)) {
@@ -333,7 +334,7 @@ void WholeJob::add_stop(Verdict& verdict) {
   verdict.others = stop_->others;
   verdict.of_several = true;
   if (verdict.error_code == ErrorCode::none || is_found(culprit.cause))
-    verdict.error_code = error_code_of(culprit);
+    verdict.error_code = report::error_code_of(culprit);
   if (!is_here || !is_found(culprit.cause)) return;
   // What its workers did is known from the others.
   verdict.cause = culprit.cause;
@@ -342,10 +343,10 @@ void WholeJob::add_stop(Verdict& verdict) {
 }
 
 /// A signal that came while this node waited for the others' ends stops it, if its part of the job was done.
-void WholeJob::add_signal(const Run& run, Verdict& verdict, int signal) {
+void WholeJob::add_signal(const Run& run, report::Verdict& verdict, int signal) {
   const bool starts_again = verdict.stopped_for_culprit && stop_->again;
   if (!starts_again && (stop_ || verdict.cause == Cause::stop_requested)) return;
-  wording::add_signal_while_waiting(verdict, signal);
+  report::wording::add_signal_while_waiting(verdict, signal);
   if (!starts_again && verdict.code != 0) return;
   run.signals.drop();
   verdict.code = exit_code::signal_base + signal;
@@ -355,11 +356,11 @@ void WholeJob::add_signal(const Run& run, Verdict& verdict, int signal) {
 }
 
 /// A stop after a failure matters where all would be started again.
-void WholeJob::tell_end(const Verdict& verdict, std::optional<int> stop_signal) {
+void WholeJob::tell_end(const report::Verdict& verdict, std::optional<int> stop_signal) {
   if (verdict.code == 0 && !stop_) return;
   const bool stopped = verdict.cause == Cause::stop_requested;
   if (!stop_ && !told_stop_ && !stopped && !std::exchange(told_failure_, true))
-    link_->report_failure(culprit_of(verdict));
+    link_->report_failure(report::culprit_of(verdict));
   if ((stop_signal || (stopped && !stop_)) && !std::exchange(told_stop_, true))
     link_->report_stop(stop_signal.value_or(SIGTERM));
 }

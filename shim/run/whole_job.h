@@ -47,7 +47,7 @@ class WholeJob {
   void stopping(int signal);
   /// This node's command has ended: tells the others if it is not well, unless they know. `stop_signal` came
   /// from outside.
-  void tell_end(const Verdict& verdict, std::optional<int> stop_signal = {});
+  void tell_end(const report::Verdict& verdict, std::optional<int> stop_signal = {});
 
   [[nodiscard]] const link::Link& link() const { return *link_; }
   [[nodiscard]] const std::shared_ptr<link::Link>& shared_link() const { return link_; }
@@ -59,14 +59,15 @@ class WholeJob {
 
   /// This node's command has ended as the verdict says. Waits until the job is over if it ended well, and
   /// changes the verdict to what ended the whole job.
-  boost::asio::awaitable<void> finish(const Run& run, Verdict& verdict, const supervise::ExitRecord& ending);
+  boost::asio::awaitable<void> finish(const Run& run, report::Verdict& verdict,
+                                      const supervise::ExitRecord& ending);
 
  private:
   /// The signal that ended the wait, if one did. What ended the job is in stop_ afterwards.
   boost::asio::awaitable<std::optional<int>> wait_for_others(const Run& run, const link::Done& done);
 
-  void add_stop(Verdict& verdict);
-  void add_signal(const Run& run, Verdict& verdict, int signal);
+  void add_stop(report::Verdict& verdict);
+  void add_signal(const Run& run, report::Verdict& verdict, int signal);
 
   std::shared_ptr<link::Link> link_;
   const unsigned node_rank_;
@@ -86,7 +87,7 @@ Outcome<link::Key> read_token(const std::string& path);
 /// with a link that is made for that. It takes some seconds at most, for node 0 may not be there yet. Does
 /// nothing where the nodes are not linked. Returns whether a signal ended it that asks to stop.
 boost::asio::awaitable<bool> tell_early_end(const Run& run, const launchers::Job& job,
-                                            const Verdict& verdict);
+                                            const report::Verdict& verdict);
 
 /// Waits for the master as chosen or, linked (--link), for all nodes; throws an EarlyEnd if somebody never
 /// came, the nodes do not agree, or a signal came. The topology then knows which node hosts the master. To be
