@@ -17,15 +17,16 @@ FUZZ_TARGET(topology) {
   const auto platform = platform::recognise(profiles, invocation->settings.text(Option::platform), node);
   const auto* known = std::get_if<platform::Platform>(&platform);
   if (known == nullptr) return 0;
-  const auto resolved = resolve_topology(invocation->settings, *known, node);
+  const auto resolved = topology::resolve_topology(invocation->settings, *known, node);
   if (const auto* faults = std::get_if<Faults>(&resolved)) {
     fuzz::must(!faults->empty());
     return 0;
   }
-  const auto& topology = std::get<Topology>(resolved);
-  if (topology.is<ElasticNode>() || topology.is<Idle>()) return 0;
-  if (const auto* one = topology.as<StaticNode>()) fuzz::must(one->rank < one->nodes);
-  if (const auto* process = topology.as<CreatedProcess>()) fuzz::must(process->rank < process->world_size);
+  const auto& topology = std::get<topology::Topology>(resolved);
+  if (topology.is<topology::ElasticNode>() || topology.is<topology::Idle>()) return 0;
+  if (const auto* one = topology.as<topology::StaticNode>()) fuzz::must(one->rank < one->nodes);
+  if (const auto* process = topology.as<topology::CreatedProcess>())
+    fuzz::must(process->rank < process->world_size);
   fuzz::must(topology.facts.has(Fact::master_port) && topology.facts.has(Fact::master_addr));
   return 0;
 }

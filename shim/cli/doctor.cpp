@@ -138,7 +138,7 @@ State check_own_name(const ContainerState& container, const Node& node) {
                         "or set GLOO_SOCKET_IFNAME to the interface of this node",
                         host)};
   const std::string shown = fmt::format("{} is {}", host, addresses.front());
-  if (!container.several_nodes || !std::ranges::all_of(addresses, is_loopback)) return {ok, shown};
+  if (!container.several_nodes || !std::ranges::all_of(addresses, topology::is_loopback)) return {ok, shown};
   return {warning,
           shown +
               ", which no other node can reach, and gloo would give it to them: set GLOO_SOCKET_IFNAME to "
@@ -368,7 +368,7 @@ void resolve(ContainerState& container, const Invocation& invocation, const Node
     return;
   }
   const auto& [topology, choice] = std::get<launchers::Job>(resolved);
-  const Master* master = topology.master();
+  const topology::Master* master = topology.master();
   const bool ranked = topology.facts.has(Fact::node_rank);
   add(Severity::ok, topology.is_alone()
                         ? fmt::format("this node is the only one ({})", topology.platform.name())
@@ -381,7 +381,7 @@ void resolve(ContainerState& container, const Invocation& invocation, const Node
   if (!choice.missing.empty()) add(Severity::problem, choice.missing);
   container.workers = std::max(1U, topology.workers());
   container.several_nodes = !topology.is_alone();
-  if (master != nullptr && !topology.hosts_master().value_or(false) && !is_literal(master->host))
+  if (master != nullptr && !topology.hosts_master().value_or(false) && !topology::is_literal(master->host))
     container.master = master->host;
   container.needs_torch = invocation.arguments.empty() || !choice.python.empty();
 }

@@ -32,7 +32,7 @@ TEST_CASE("a user's own profile cannot control the terminal that lists or shows 
   CHECK(explain::profile_list({&profile, 1}) == "own\\x1b[2J  A\\x1b]0;t\\x07\\nB\n");
   CHECK(explain::profile_text(document) ==
         "title = \"A\\u001b]0;t\\u0007\\nB\" # \\xc2\\x9b\nsigns = [\"A\"]\n[facts]\nnnodes = \"${A}\"\n");
-  Topology topology;
+  topology::Topology topology;
   topology.platform = platform::PlatformId("own\x1b[2J");
   topology.also_matched = {"other\x9b"};
   CHECK_THAT(explain::as_text({topology, {}}, {}, {}),
@@ -59,7 +59,7 @@ TEST_CASE("explain shows no secret in values, arguments and texts", "[attack]") 
 }
 
 TEST_CASE("explain's text has one line for each value, whatever the value holds", "[attack]") {
-  Topology topology;
+  topology::Topology topology;
   topology.facts[Fact::run_id] = Value{"a\nnnodes 1\x1b[2J", Origin::option, "--x"};
   launchers::LaunchPlan plan;
   plan.argv = {"python3", "x\ry"};

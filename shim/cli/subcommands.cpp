@@ -40,14 +40,14 @@ auto shown_facts() {
          std::views::filter([](Fact fact) { return fact != Fact::rdzv_conf && fact != Fact::max_restarts; });
 }
 
-std::string_view granularity_name(const Topology& topology) {
-  return topology.is<CreatedProcess>() ? "process" : "node";
+std::string_view granularity_name(const topology::Topology& topology) {
+  return topology.is<topology::CreatedProcess>() ? "process" : "node";
 }
 
 std::string waiting(const Job& job, const Settings& settings) {
   const auto& [topology, choice] = job;
   if (choice.wait == wait::Until::none && !choice.links) return "nothing";
-  const Master& master = *topology.master();
+  const topology::Master& master = *topology.master();
   const std::string limit = format_time(*settings.time(Option::wait_timeout));
   if (choice.links)
     return fmt::format("all {} nodes, which meet at {}, at most {}", *topology.nodes(), master.text(), limit);
@@ -104,9 +104,10 @@ std::vector<std::string> warnings_of(const Job& job) {
 }
 
 /// What a job of several nodes would have to set, if nothing shows that there is one.
-std::string needs(const Topology& topology, const LaunchPlan& plan) {
+std::string needs(const topology::Topology& topology, const LaunchPlan& plan) {
   const auto& nodes = topology.facts[Fact::nnodes];
-  if (!topology.is<LoneNode>() || !nodes || nodes->origin != Origin::fallback || !topology.warnings.empty())
+  if (!topology.is<topology::LoneNode>() || !nodes || nodes->origin != Origin::fallback ||
+      !topology.warnings.empty())
     return {};
   std::string out =
       "\nNo job was found: nothing here names other nodes, so this node would train alone.\n"
@@ -332,7 +333,7 @@ int explain_job(const Invocation& invocation, const Node& node) {
 int print_environment(const Invocation& invocation, const Node& node) {
   const auto resolved = resolve_job(invocation.settings, {}, node);
   if (const auto* faults = std::get_if<Faults>(&resolved)) return report(*faults, invocation);
-  const Topology& topology = std::get<Job>(resolved).topology;
+  const topology::Topology& topology = std::get<Job>(resolved).topology;
   for (const std::string& warning : topology.warnings) log::warn("{}", warning);
   const auto& pet = invocation.settings[Option::export_pet];
   const bool with_pet = pet->from_user() && invocation.settings.flag(Option::export_pet);

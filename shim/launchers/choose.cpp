@@ -28,7 +28,7 @@ void append(std::vector<One>& all, const std::vector<One>& more) {
 /// Whether it makes a difference which launcher the command is by another name than torchrun's.
 bool may_be_named(const plan::LaunchInput& input) {
   const auto& [topology, settings, command, node] = input;
-  if (topology.is<CreatedProcess>() || topology.is<Idle>()) return false;
+  if (topology.is<topology::CreatedProcess>() || topology.is<topology::Idle>()) return false;
   return plan::is_script(command) ? command[0] == "-m" : topology.has_other_nodes();
 }
 
@@ -38,7 +38,7 @@ std::shared_ptr<const Launcher> started_launcher(const plan::LaunchInput& input,
                                                  std::shared_ptr<const TorchrunCommand> torchrun,
                                                  bool is_named) {
   const std::string_view wanted = input.settings.text(Option::launcher);
-  const bool by_itself = wanted == "auto" && !input.topology.is<CreatedProcess>() && !is_named &&
+  const bool by_itself = wanted == "auto" && !input.topology.is<topology::CreatedProcess>() && !is_named &&
                          (torchrun || plan::is_script(input.command));
   if (wanted == "native") return std::make_shared<NativeLauncher>(torchrun != nullptr);
   if (wanted == "torchrun" || wanted == "launch" || by_itself)
@@ -50,7 +50,7 @@ std::shared_ptr<const Launcher> started_launcher(const plan::LaunchInput& input,
 Faults choose_launcher(LaunchChoice& choice, const plan::LaunchInput& input,
                        std::shared_ptr<const TorchrunCommand> torchrun) {
   const auto& [topology, settings, command, node] = input;
-  const bool has_processes = topology.is<CreatedProcess>();
+  const bool has_processes = topology.is<topology::CreatedProcess>();
   Faults faults;
   const auto named = !torchrun && may_be_named(input) ? find_launcher(input, faults) : std::nullopt;
   if (torchrun && has_processes) {
@@ -88,17 +88,17 @@ Faults check_job_restarts(const plan::LaunchInput& input) {
     return refuse(fmt::format("max_restarts is {} ({}): each of them starts the workers again",
                               topology.max_restarts(), topology.facts[Fact::max_restarts]->source()),
                   "set --max-restarts (RANKSHIM_MAX_RESTARTS) to 0, or leave --job-restarts out");
-  if (topology.is<ElasticNode>())
+  if (topology.is<topology::ElasticNode>())
     return refuse("an elastic job's torchrun starts its workers again itself",
                   "use --max-restarts (RANKSHIM_MAX_RESTARTS) instead");
-  if (topology.is<CreatedProcess>())
+  if (topology.is<topology::CreatedProcess>())
     return refuse(fmt::format("the platform {} has started one process per accelerator, and would have to "
                               "start them again",
                               topology.platform.name()),
                   "leave it out, or start one rankshim on each node");
   if (topology.has_other_nodes() && settings.text(Option::link) == "off")
     return refuse("--link is off, and all nodes have to know of a failure", "leave --link at auto");
-  if (topology.is<StaticNode>() && topology.master() == nullptr)
+  if (topology.is<topology::StaticNode>() && topology.master() == nullptr)
     return refuse("the nodes cannot be linked: nothing says where the master is",
                   "set --master-addr (RANKSHIM_MASTER_ADDR)");
   return {};
@@ -106,7 +106,7 @@ Faults check_job_restarts(const plan::LaunchInput& input) {
 
 /// For a role that does not train: adds a warning, or returns a fault if the command would (`can_train`).
 std::optional<Fault> check_idle_role(LaunchChoice& choice, const plan::LaunchInput& input, bool can_train) {
-  const auto* idle = input.topology.as<Idle>();
+  const auto* idle = input.topology.as<topology::Idle>();
   if (idle == nullptr) return std::nullopt;
   const std::string what = fmt::format("this container's role on {} is '{}' ({})",
                                        input.topology.platform.name(), idle->name, idle->because);
@@ -123,15 +123,15 @@ std::optional<Fault> check_idle_role(LaunchChoice& choice, const plan::LaunchInp
 
 /// What of the master is waited for before this launcher's start.
 wait::Until until_of(const Launcher& launcher, const plan::LaunchInput& input) {
-  const Topology& topology = input.topology;
+  const topology::Topology& topology = input.topology;
   const std::string_view wanted = input.settings.text(Option::wait);
-  const Master* master = topology.master();
+  const topology::Master* master = topology.master();
   if (master == nullptr || wanted == "none") return wait::Until::none;
   // `rankshim wait` has no command: its purpose is the master itself, not only its name.
-  const bool joins =
-      launcher.connects_at_once(input.command) || input.command.empty() || topology.is<CreatedProcess>();
-  const bool needs_no_wait =
-      topology.is_alone() && (is_literal(master->host) || is_localhost_name(master->host));
+  const bool joins = launcher.connects_at_once(input.command) || input.command.empty() ||
+                     topology.is<topology::CreatedProcess>();
+  const bool needs_no_wait = topology.is_alone() && (topology::is_literal(master->host) ||
+                                                     topology::is_localhost_name(master->host));
   if (wanted == "auto" && (topology.platform.is_off() || needs_no_wait)) return wait::Until::none;
   const bool opens_port = topology.hosts_master().value_or(false);
   const bool to_port = wanted == "port" || (wanted == "auto" && joins);
@@ -148,7 +148,7 @@ void choose_link(LaunchChoice& choice, const plan::LaunchInput& input) {
   } else if (settings.get<RestartLimit>(Option::job_restarts)->most != 0) {
     choice.link_demanded_by = "--job-restarts";
   }
-  const bool is_possible = topology.is<StaticNode>() && topology.master() != nullptr;
+  const bool is_possible = topology.is<topology::StaticNode>() && topology.master() != nullptr;
   const std::string_view wait = settings.text(Option::wait);
   const bool would_wait = wait == "auto" || wait == "port";
   const bool is_useful = choice.launcher->joins_nodes() && would_wait;

@@ -78,9 +78,9 @@ std::vector<std::string> Launcher::argv(const LaunchChoice& choice, const plan::
 
 void Launcher::change_environment(plan::EnvironmentChange& change, const LaunchChoice& /*choice*/,
                                   const plan::LaunchInput& input, const OwnFolder& folder) const {
-  const Topology& topology = input.topology;
+  const topology::Topology& topology = input.topology;
   if (topology.is_alone() && topology.platform.is_off()) change.set.clear();
-  if (folder.has_site && topology.is<CreatedProcess>()) record_agent_error(change, input, folder);
+  if (folder.has_site && topology.is<topology::CreatedProcess>()) record_agent_error(change, input, folder);
   change_for_inner_torchrun(change, input, folder);
   add_site(change, input, folder);
   plan::share_cpus(change, false, input);

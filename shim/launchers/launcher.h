@@ -46,7 +46,7 @@ struct LaunchChoice {
 /// What this node has to do: the result of all steps before the first one that has effects outside this
 /// process. What is executed for it (LaunchPlan) is made just before the start.
 struct Job {
-  Topology topology;
+  topology::Topology topology;
   LaunchChoice choice;
 };
 
@@ -98,7 +98,7 @@ struct KnownAtStart {
 /// What the object that follows one attempt's workers is made from.
 struct Attempt {
   boost::asio::io_context& io;
-  const Topology& topology;
+  const topology::Topology& topology;
   const Settings& settings;
   const Node& node;
   std::string log_folder;  ///< the launcher's; empty: none

@@ -20,9 +20,10 @@ std::string lone_flag(const TorchrunCommand& torchrun, const JobSize& job) {
   for (const TorchrunCommand::Flag& flag : torchrun.flags) {
     const bool is_endpoint = flag.name == "rdzv_endpoint";
     const std::string_view host = is_endpoint ? split_host_port(flag.value).first : std::string_view();
-    const bool alone =
-        flag.name == "standalone" || (flag.name == "nnodes" && (flag.value == "1" || flag.value == "1:1")) ||
-        (!host.empty() && same_host(host, job.own_name)) || (is_loopback(host) && !job.on_loopback);
+    const bool alone = flag.name == "standalone" ||
+                       (flag.name == "nnodes" && (flag.value == "1" || flag.value == "1:1")) ||
+                       (!host.empty() && topology::same_host(host, job.own_name)) ||
+                       (topology::is_loopback(host) && !job.on_loopback);
     if (alone) return joined(std::span(torchrun.words).subspan(flag.at, flag.words), " ");
   }
   return {};

@@ -21,12 +21,12 @@ constexpr std::array<milliseconds, 3> looks_after = {milliseconds(5'000), millis
                                                      milliseconds(60'000)};
 
 /// Whether an endpoint of this name would be another place than the master's.
-bool meets_elsewhere(const Topology& topology, const std::string& own_name) {
-  const auto* elastic = topology.as<ElasticNode>();
+bool meets_elsewhere(const topology::Topology& topology, const std::string& own_name) {
+  const auto* elastic = topology.as<topology::ElasticNode>();
   const bool by_etcd = elastic != nullptr && elastic->backend.starts_with("etcd");
-  const Master* master = topology.master();
+  const topology::Master* master = topology.master();
   return !topology.hosts_master().value_or(true) && !by_etcd &&
-         !same_host(master != nullptr ? master->host : "", own_name);
+         !topology::same_host(master != nullptr ? master->host : "", own_name);
 }
 
 /// What a chain of programs (sh, timeout, conda run) has started in the end.
@@ -43,13 +43,13 @@ pid_t innermost(pid_t command) {
 
 }  // namespace
 
-JobSize size_of(const Topology& topology, const Node& node) {
+JobSize size_of(const topology::Topology& topology, const Node& node) {
   if (!topology.has_other_nodes()) return {};
-  const auto* elastic = topology.as<ElasticNode>();
-  const Master* master = topology.master();
+  const auto* elastic = topology.as<topology::ElasticNode>();
+  const topology::Master* master = topology.master();
   return {.nodes = elastic != nullptr ? elastic->least : topology.nodes().value_or(0),
           .workers = topology.workers(),
-          .on_loopback = master != nullptr && is_loopback(master->host),
+          .on_loopback = master != nullptr && topology::is_loopback(master->host),
           .own_name = meets_elsewhere(topology, node.host_name()) ? node.host_name() : std::string()};
 }
 

@@ -29,17 +29,18 @@ void set_known(EnvironmentChange& change, const Facts& facts, std::initializer_l
   for (const Fact fact : which) set_known(change, facts, variable_of(fact), fact);
 }
 
-void set_node(EnvironmentChange& change, const Topology& topology, const Node& node) {
+void set_node(EnvironmentChange& change, const topology::Topology& topology, const Node& node) {
   const Facts& facts = topology.facts;
   set_known(change, facts, facts_of_node);
   const Environment& environment = node.environment();
-  if (topology.is<ElasticNode>()) {  // NNODES is no number: scripts read these (LLaMA-Factory, launcher.py)
+  if (topology.is<topology::ElasticNode>()) {  // NNODES is no number: scripts read these (LLaMA-Factory,
+                                               // launcher.py)
     const auto [min, max] = min_and_max(facts.text(Fact::nnodes));
     change.set.insert(change.set.end(), {{"MIN_NNODES", std::string(min)}, {"MAX_NNODES", std::string(max)}});
     set_known(change, facts, "RDZV_ID", Fact::rdzv_id);
   }
-  const auto* lone = topology.as<LoneNode>();
-  const RankVariables ranks = rank_variables(environment);
+  const auto* lone = topology.as<topology::LoneNode>();
+  const topology::RankVariables ranks = topology::rank_variables(environment);
   const bool has_ranks = ranks.text(Fact::rank) || ranks.text(Fact::world_size);
   if (lone != nullptr && lone->by_user && has_ranks) {
     // The platform's are those of a job of several nodes, which env:// would wait for.
@@ -52,7 +53,7 @@ void set_node(EnvironmentChange& change, const Topology& topology, const Node& n
   // OpenMMLab's scripts read PORT as the master's port; other programs read it as their web server's port.
   if (!environment.get("PORT")) set_known(change, facts, "PORT", Fact::master_port);
   // A node with one worker is that worker's env:// process; the platform's RANK and WORLD_SIZE stay.
-  if (!topology.is<ElasticNode>() && facts.text(Fact::nproc_per_node) == "1" && !has_ranks) {
+  if (!topology.is<topology::ElasticNode>() && facts.text(Fact::nproc_per_node) == "1" && !has_ranks) {
     set_known(change, facts, variable_of(Fact::rank), Fact::node_rank);
     set_known(change, facts, variable_of(Fact::world_size), Fact::nnodes);
   }
@@ -80,7 +81,8 @@ void set_trimmed(EnvironmentChange& change, const Facts& facts, const Environmen
 }
 
 /// Makes the platform's PET_* agree with rankshim's facts; torchrun fails on empty ones (int('')).
-void set_pet(EnvironmentChange& change, const Topology& topology, bool add, const Environment& environment) {
+void set_pet(EnvironmentChange& change, const topology::Topology& topology, bool add,
+             const Environment& environment) {
   for (const Fact fact : facts_of_node)
     if (const std::string its = "PET_" + upper_case(name(fact)); add || environment.get(its))
       set_known(change, topology.facts, its, fact);
@@ -112,10 +114,10 @@ bool own_name_is_reachable(const Node& node, std::string_view master) {
 }
 
 /// Most programs never read both variables; only a script that joins by itself gets the warning.
-void warn_of_env(const Topology& topology, const PythonWords& python, const Node& node,
+void warn_of_env(const topology::Topology& topology, const PythonWords& python, const Node& node,
                  std::vector<std::string>& warnings) {
-  const RankVariables ranks = rank_variables(node.environment());
-  KnownNode known;
+  const topology::RankVariables ranks = topology::rank_variables(node.environment());
+  topology::KnownNode known;
   known.nnodes = topology.nodes();
   known.node_rank = topology.node_rank();
   known.workers = topology.workers();
@@ -153,10 +155,10 @@ Environment EnvironmentChange::apply(const Environment& environment) const {
   return Environment(std::move(entries));
 }
 
-EnvironmentChange environment_change(const Topology& topology, const Node& node, bool with_pet) {
+EnvironmentChange environment_change(const topology::Topology& topology, const Node& node, bool with_pet) {
   EnvironmentChange change;
-  if (topology.is<Idle>()) return change;
-  if (topology.is<CreatedProcess>())  // torch's variables for a process that exists already
+  if (topology.is<topology::Idle>()) return change;
+  if (topology.is<topology::CreatedProcess>())  // torch's variables for a process that exists already
     set_known(change, topology.facts,
               {Fact::rank, Fact::world_size, Fact::local_rank, Fact::local_world_size, Fact::master_addr,
                Fact::master_port});
@@ -167,13 +169,13 @@ EnvironmentChange environment_change(const Topology& topology, const Node& node,
   return change;
 }
 
-Variables network_interface(const Topology& topology, const Node& node,
+Variables network_interface(const topology::Topology& topology, const Node& node,
                             const std::optional<std::string>& address) {
-  if (topology.is_alone() || topology.is<Idle>() || topology.nodes() == 1U) return {};
+  if (topology.is_alone() || topology.is<topology::Idle>() || topology.nodes() == 1U) return {};
   if (node.environment().get("GLOO_SOCKET_IFNAME")) return {};
   std::string master = address.value_or(std::string(topology.facts.text(Fact::master_addr)));
   // If this node has "localhost" as its master, the other nodes reach it by the default route.
-  if (is_loopback(master)) master.clear();
+  if (topology::is_loopback(master)) master.clear();
   if (own_name_is_reachable(node, master)) return {};
   const std::string interface = node.interface_towards(master);
   if (interface.empty() || interface == "lo") return {};
@@ -274,15 +276,15 @@ std::string find_interpreter(const Settings& settings, const Node& node) {
   return "python3";
 }
 
-std::vector<std::string> program_warnings(const Topology& topology, const Settings& settings,
+std::vector<std::string> program_warnings(const topology::Topology& topology, const Settings& settings,
                                           const std::vector<std::string>& command, const Node& node) {
   std::vector<std::string> warnings;
-  if (topology.is<CreatedProcess>() || topology.is<Idle>()) return warnings;
+  if (topology.is<topology::CreatedProcess>() || topology.is<topology::Idle>()) return warnings;
   const auto python = read_python(command);
   if (!python) return warnings;
   warn_of_env(topology, *python, node, warnings);
   const auto& nproc = settings[Option::nproc_per_node];
-  if (nproc && parse_count(nproc->text).value_or(0) > 1) {
+  if (nproc && topology::parse_count(nproc->text).value_or(0) > 1) {
     warnings.push_back(
         fmt::format("{}={}, but {} is a program, which is one process; rankshim starts workers for a script "
                     "(rankshim -- {}{})",
@@ -294,12 +296,12 @@ std::vector<std::string> program_warnings(const Topology& topology, const Settin
 /// By default torchrun gives each worker one thread, and prints a banner about it.
 void share_cpus(EnvironmentChange& change, bool launches, const LaunchInput& input) {
   const Environment& environment = input.node.environment();
-  const bool created = input.topology.is<CreatedProcess>();
+  const bool created = input.topology.is<topology::CreatedProcess>();
   const unsigned workers = input.topology.workers();
   if ((!launches && !created) || workers < 2 || environment.get("OMP_NUM_THREADS")) return;
   // Slurm has already shared them out (srun(1), --cpus-per-task).
   const auto per_task =
-      created ? parse_count(environment.get("SLURM_CPUS_PER_TASK").value_or("")) : std::nullopt;
+      created ? topology::parse_count(environment.get("SLURM_CPUS_PER_TASK").value_or("")) : std::nullopt;
   const unsigned threads = per_task ? *per_task : input.node.cpus().count / workers;
   change.set.emplace_back("OMP_NUM_THREADS", fmt::format("{}", std::max(threads, 1U)));
 }

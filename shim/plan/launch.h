@@ -33,7 +33,7 @@ struct EnvironmentChange {
 
 /// The input from which a launch is planned.
 struct LaunchInput {
-  const Topology& topology;
+  const topology::Topology& topology;
   const Settings& settings;
   const std::vector<std::string>&
       command;  ///< empty (env, wait): only the environment and the waiting matter
@@ -67,13 +67,14 @@ bool is_script(const std::vector<std::string>& command);
 std::string find_interpreter(const Settings& settings, const Node& node);
 
 /// Why a program might not do what is expected of it on this topology, one sentence each.
-std::vector<std::string> program_warnings(const Topology& topology, const Settings& settings,
+std::vector<std::string> program_warnings(const topology::Topology& topology, const Settings& settings,
                                           const std::vector<std::string>& command, const Node& node);
 
 /// The variables for the topology, in order: NNODES, NODE_RANK, NPROC_PER_NODE, MASTER_ADDR, MASTER_PORT,
 /// and, where they apply, PORT, RANK and WORLD_SIZE, MIN_NNODES, MAX_NNODES and RDZV_ID. The platform's PET_*
 /// are made to agree; `with_pet` adds those that it did not set.
-EnvironmentChange environment_change(const Topology& topology, const Node& node, bool with_pet = false);
+EnvironmentChange environment_change(const topology::Topology& topology, const Node& node,
+                                     bool with_pet = false);
 
 /// The variables by which torch's communication libraries choose the network interface, as far as they must
 /// be set. `address` is the master's literal address (nullopt: --wait none).
@@ -83,7 +84,7 @@ EnvironmentChange environment_change(const Topology& topology, const Node& node,
 /// (torch/csrc/distributed/c10d/ProcessGroupGloo.cpp, createDefaultDevice). If /etc/hosts does not give the
 /// name an address of the interface with the route to the master, GLOO_SOCKET_IFNAME becomes that interface.
 /// A variable that the user has set is unchanged.
-Variables network_interface(const Topology& topology, const Node& node,
+Variables network_interface(const topology::Topology& topology, const Node& node,
                             const std::optional<std::string>& address);
 
 /// The variables by which torch writes its flight recorder's dumps to this folder, one file a rank: since 2.8

@@ -12,8 +12,8 @@ Variables named(std::vector<std::string> variables, const std::string& hosts, co
   node.files["/etc/hosts"] = hosts;
   node.own_addresses = {"127.0.0.1", "::1", "10.0.0.7", "fd00::7", "172.17.0.1"};
   node.interfaces = {{"172.17.0.1", "docker0"}};
-  Topology topology;
-  topology.part = StaticNode{};
+  topology::Topology topology;
+  topology.part = topology::StaticNode{};
   return network_interface(topology, node, master);
 }
 

@@ -59,8 +59,8 @@ std::vector<std::string> lines_of(std::string_view text) {
 /// The rank in the job, if it is known or follows from the node's.
 std::optional<unsigned> rank_of(std::optional<unsigned> rank, unsigned local_rank, const ExitReport& report) {
   if (rank || report.topology == nullptr) return rank;
-  if (report.topology->is<LoneNode>()) return local_rank;
-  const auto* node = report.topology->as<StaticNode>();
+  if (report.topology->is<topology::LoneNode>()) return local_rank;
+  const auto* node = report.topology->as<topology::StaticNode>();
   return node != nullptr ? std::optional(node->first_rank() + local_rank) : rank;
 }
 
@@ -68,7 +68,7 @@ json::Object node_json(const ExitReport& report) {
   json::Object node;
   node.text("host", report.host);
   if (report.topology == nullptr) return node;
-  const Topology& topology = *report.topology;
+  const topology::Topology& topology = *report.topology;
   node.text("platform", topology.platform.name());
   if (topology.facts.has(Fact::run_id)) node.text("run_id", topology.facts.text(Fact::run_id));
   if (topology.facts.has(Fact::nnodes)) node.text("nnodes", topology.facts.text(Fact::nnodes));
@@ -79,8 +79,8 @@ json::Object node_json(const ExitReport& report) {
 json::Object root_json(const ExitReport& report, const RootCause& root) {
   json::Object object;
   object.text("who", root.who).text("host", report.host);
-  const Topology* const topology = report.topology;
-  const auto* process = topology != nullptr ? topology->as<CreatedProcess>() : nullptr;
+  const topology::Topology* const topology = report.topology;
+  const auto* process = topology != nullptr ? topology->as<topology::CreatedProcess>() : nullptr;
   if (topology != nullptr && topology->node_rank()) object.number("node_rank", *topology->node_rank());
   if (root.local_rank) {
     object.number("local_rank", *root.local_rank);

@@ -41,7 +41,7 @@ void remember(std::vector<PastAttempt>& attempts, PastAttempt attempt);
 struct ExitReport {
   const Verdict* verdict = nullptr;  ///< never null
   int exit_code = 0;                 ///< after --exit-map
-  const Topology* topology = nullptr;
+  const topology::Topology* topology = nullptr;
   const supervise::ExitRecord* ending = nullptr;
   const Details* details = nullptr;  ///< never null
   std::string host;

@@ -23,20 +23,20 @@ using outcome::Cause;
 namespace {
 
 /// Whether the master is another node, as far as names show it before they are looked up.
-bool is_elsewhere(const Topology& topology, const Node& node) {
+bool is_elsewhere(const topology::Topology& topology, const Node& node) {
   const std::string& host = topology.master()->host;
-  return !topology.hosts_master().value_or(false) && topology.nodes() != 1U && !is_loopback(host) &&
-         !same_host(host, node.host_name());
+  return !topology.hosts_master().value_or(false) && topology.nodes() != 1U && !topology::is_loopback(host) &&
+         !topology::same_host(host, node.host_name());
 }
 
 /// What is wrong if the master turns out to be this node, or not to be it.
-void expect_place(wait::MasterTarget& master, const Topology& topology) {
+void expect_place(wait::MasterTarget& master, const topology::Topology& topology) {
   const Facts& facts = topology.facts;
-  const auto* elastic = topology.as<ElasticNode>();
+  const auto* elastic = topology.as<topology::ElasticNode>();
   const bool own_service = elastic != nullptr && elastic->backend != "c10d";  // etcd may be anywhere
   const auto hosts_master = topology.hosts_master();
-  if (!hosts_master || topology.is_alone() || own_service || is_loopback(master.host)) return;
-  const bool created = topology.is<CreatedProcess>();
+  if (!hosts_master || topology.is_alone() || own_service || topology::is_loopback(master.host)) return;
+  const bool created = topology.is<topology::CreatedProcess>();
   const Fact number = created ? Fact::rank : Fact::node_rank;
   if (!facts.has(number)) return;
   const std::string what =
@@ -55,9 +55,9 @@ void expect_place(wait::MasterTarget& master, const Topology& topology) {
   }
 }
 
-unsigned how_many_wait(const Topology& topology) {
-  if (const auto* elastic = topology.as<ElasticNode>()) return elastic->most;
-  const auto* process = topology.as<CreatedProcess>();
+unsigned how_many_wait(const topology::Topology& topology) {
+  if (const auto* elastic = topology.as<topology::ElasticNode>()) return elastic->most;
+  const auto* process = topology.as<topology::CreatedProcess>();
   return process != nullptr ? process->world_size : topology.nodes().value_or(1);
 }
 
@@ -196,7 +196,7 @@ awaitable<launchers::FoundTorch> check_python(const Run& run, const launchers::J
         log::warn("torch.distributed.launch does not know {}: it is left out", option);
         found.rejected.push_back(std::move(option));
       }
-      if (job.topology.is<ElasticNode>() || job.topology.max_restarts() != 0)
+      if (job.topology.is<topology::ElasticNode>() || job.topology.max_restarts() != 0)
         throw lacks(fmt::format(
             "torch in {} is older than torchrun (1.9), which elastic jobs and restarts need", python));
     }
@@ -204,11 +204,11 @@ awaitable<launchers::FoundTorch> check_python(const Run& run, const launchers::J
   }
 }
 
-awaitable<void> wait_for_master(const Run& run, Topology& topology, wait::Until until,
+awaitable<void> wait_for_master(const Run& run, topology::Topology& topology, wait::Until until,
                                 wait::Reached& reached) {
   using namespace boost::asio::experimental::awaitable_operators;
   if (until == wait::Until::none) co_return;
-  const Master& known = *topology.master();
+  const topology::Master& known = *topology.master();
   run.monitor.enter("wait",
                     until == wait::Until::name ? "the name " + known.host : known.text() + " to answer");
   wait::MasterTarget master{known.host, known.port, until, !topology.hosts_master(),
@@ -229,7 +229,7 @@ awaitable<void> wait_for_master(const Run& run, Topology& topology, wait::Until 
     throw early_end(exit_code::unreachable, Cause::unreachable, unreachable->error_code, unreachable->what);
   reached = std::get<wait::Reached>(first);
   // Only now it is known which node hosts an elastic job without ranks.
-  auto* elastic = std::get_if<ElasticNode>(&topology.part);
+  auto* elastic = std::get_if<topology::ElasticNode>(&topology.part);
   if (elastic != nullptr && !elastic->hosts_master) elastic->hosts_master = reached.mine;
 }
 

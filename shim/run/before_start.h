@@ -47,7 +47,7 @@ boost::asio::awaitable<launchers::FoundTorch> check_python(const Run& run, const
 
 /// Waits for the master as chosen. `reached` tells then where the master is, if it was looked up, and the
 /// topology knows which node hosts it.
-boost::asio::awaitable<void> wait_for_master(const Run& run, Topology& topology, wait::Until until,
+boost::asio::awaitable<void> wait_for_master(const Run& run, topology::Topology& topology, wait::Until until,
                                              wait::Reached& reached);
 
 }  // namespace rankshim

@@ -69,7 +69,7 @@ report::Details ErrorFiles::gather(const supervise::ExitRecord& ending, bool is_
   const auto lacks_port = [](const auto& worker) {
     return launchers::is_error_of_busy_port(worker.second.message);
   };
-  const Master* const master = job_.topology.master();
+  const topology::Master* const master = job_.topology.master();
   if (master != nullptr && (launchers::is_error_of_busy_port(details.agent.message) ||
                             std::ranges::any_of(details.workers, lacks_port)))
     if (const std::string holder = holder_of_port(master->port); !holder.empty())

@@ -20,13 +20,13 @@ struct Message {
 std::string line_for(const Message& message) {
   FakeNode node(message.variables);
   node.name = message.hostname;
-  const auto outcome = resolve(node);
+  const auto outcome = topology::resolve(node);
   if (const auto* faults = std::get_if<Faults>(&outcome)) return to_line(faults->front());
   const auto read = read_settings({"train.py"}, node);
   const Invocation& invocation = std::get<Invocation>(read);
-  const auto choice =
-      launchers::choose_launch({std::get<Topology>(outcome), invocation.settings, invocation.arguments, node},
-                               launchers::own_torchrun(invocation.settings, invocation.arguments));
+  const auto choice = launchers::choose_launch(
+      {std::get<topology::Topology>(outcome), invocation.settings, invocation.arguments, node},
+      launchers::own_torchrun(invocation.settings, invocation.arguments));
   const auto* faults = std::get_if<Faults>(&choice);
   return faults == nullptr ? "" : to_line(faults->front());
 }
@@ -89,8 +89,8 @@ TEST_CASE(
 
 TEST_CASE("--platform none names the rank variables that it ignores, and only those") {
   const auto warnings = [](std::vector<std::string> variables) {
-    const auto outcome = resolve(FakeNode(std::move(variables)), {"--platform=none"});
-    return std::get<Topology>(outcome).warnings;
+    const auto outcome = topology::resolve(FakeNode(std::move(variables)), {"--platform=none"});
+    return std::get<topology::Topology>(outcome).warnings;
   };
   CHECK(warnings({"PATH=/bin", "PYTHONUNBUFFERED=1", "JOB_UUID=u", "POD_UUID=u"}).empty());
   const auto slurm =

@@ -39,13 +39,13 @@ constexpr std::size_t room_for_workers = std::size_t{16} << 10U;
 constexpr std::size_t room_for_nodes = std::size_t{32} << 10U;
 
 /// Adds what this node knows of its job to a status answer.
-void add_job(json::Object& answer, const Topology& topology) {
+void add_job(json::Object& answer, const topology::Topology& topology) {
   constexpr std::size_t longest = 300;  // a host's name has at most 253 characters
   answer.text("platform", cut(topology.platform.name(), longest));
   if (topology.facts.has(Fact::nnodes))
     answer.text("nnodes", cut(topology.facts.text(Fact::nnodes), longest));
   if (const auto rank = topology.node_rank()) answer.number("node_rank", *rank);
-  if (const Master* master = topology.master()) answer.text("master", cut(master->text(), longest));
+  if (const topology::Master* master = topology.master()) answer.text("master", cut(master->text(), longest));
 }
 
 /// The text that a kubelet shows if rankshim was killed before it could write more.

@@ -33,12 +33,13 @@ Outcome<Job> resolve(const Settings& settings, const std::vector<std::string>& c
       !command.empty() && found.profile != nullptr && platform::is_agent(*found.profile, command.front());
 
   const auto torchrun = launchers::own_torchrun(settings, command);
-  auto topology = resolve_topology(settings, found, node, torchrun ? &torchrun->given : nullptr);
+  auto topology = topology::resolve_topology(settings, found, node, torchrun ? &torchrun->given : nullptr);
   if (auto* faults = std::get_if<Faults>(&topology)) return std::move(*faults);
 
-  auto choice = launchers::choose_launch({std::get<Topology>(topology), settings, command, node}, torchrun);
+  auto choice =
+      launchers::choose_launch({std::get<topology::Topology>(topology), settings, command, node}, torchrun);
   if (auto* faults = std::get_if<Faults>(&choice)) return std::move(*faults);
-  return Job{std::move(std::get<Topology>(topology)), std::move(std::get<LaunchChoice>(choice))};
+  return Job{std::move(std::get<topology::Topology>(topology)), std::move(std::get<LaunchChoice>(choice))};
 }
 
 }  // namespace

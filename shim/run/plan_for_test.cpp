@@ -17,10 +17,11 @@ Planned try_plan(const Node& node, Words line) {
   const auto profiles = platform::builtin_profiles();
   const auto platform = platform::recognise(profiles, invocation.settings.text(Option::platform), node);
   const auto torchrun = launchers::own_torchrun(invocation.settings, invocation.arguments);
-  const auto topology = resolve_topology(invocation.settings, std::get<platform::Platform>(platform), node,
-                                         torchrun ? &torchrun->given : nullptr);
+  const auto topology =
+      topology::resolve_topology(invocation.settings, std::get<platform::Platform>(platform), node,
+                                 torchrun ? &torchrun->given : nullptr);
   if (const auto* faults = std::get_if<Faults>(&topology)) FAIL(to_line(faults->front()));
-  const auto& known = std::get<Topology>(topology);
+  const auto& known = std::get<topology::Topology>(topology);
   const plan::LaunchInput input{known, invocation.settings, invocation.arguments, node};
   auto chosen = launchers::choose_launch(input, torchrun);
   if (auto* faults = std::get_if<Faults>(&chosen)) return {known, std::move(*faults)};

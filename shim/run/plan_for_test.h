@@ -24,7 +24,7 @@ struct ShownPlan : launchers::LaunchChoice, launchers::LaunchPlan {
 
 /// The result of a command line on a node.
 struct Planned {
-  Topology topology;
+  topology::Topology topology;
   Outcome<ShownPlan> plan;
 };
 

@@ -46,9 +46,9 @@ TEST_CASE("a command is written with our own folder's name, and without one wher
   const FakeNode node({"PATH=/usr/bin", "PYTHONPATH=/a"});
   const Words command = {"train.py"};
   const auto read = read_settings(command, node);
-  const auto outcome = resolve(node, {}, command);
-  const plan::LaunchInput input{std::get<Topology>(outcome), std::get<Invocation>(read).settings, command,
-                                node};
+  const auto outcome = topology::resolve(node, {}, command);
+  const plan::LaunchInput input{std::get<topology::Topology>(outcome), std::get<Invocation>(read).settings,
+                                command, node};
   const auto choice = std::get<launchers::LaunchChoice>(launchers::choose_launch(input, nullptr));
   launchers::KnownAtStart known;
   const launchers::LaunchPlan without = plan_launch(choice, input, known);

@@ -44,16 +44,17 @@ void announce(const Job& job, const launchers::FoundTorch& torch, const std::vec
   const Facts& facts = job.topology.facts;
   const std::string& program = job.choice.interpreter.empty() ? command.front() : job.choice.interpreter;
   const std::string what = job.choice.launcher->has_agent() ? std::string(torch.agent_name()) : program;
-  if (job.topology.is<Idle>() || job.topology.platform.is_off()) return log::info("starting {}", what);
-  if (const auto* process = job.topology.as<CreatedProcess>())
+  if (job.topology.is<topology::Idle>() || job.topology.platform.is_off())
+    return log::info("starting {}", what);
+  if (const auto* process = job.topology.as<topology::CreatedProcess>())
     return log::info("rank {} of {} on {}, master {}; starting {}", process->rank, process->world_size,
                      job.topology.platform.name(), job.topology.master()->text(), what);
   const std::string workers = counted(facts.text(Fact::nproc_per_node), "worker");
-  if (job.topology.is<LoneNode>() && !job.choice.launcher->launches())
+  if (job.topology.is<topology::LoneNode>() && !job.choice.launcher->launches())
     return log::info("one node; starting {}", what);
-  if (job.topology.is<LoneNode>()) return log::info("one node, {}; starting {}", workers, what);
+  if (job.topology.is<topology::LoneNode>()) return log::info("one node, {}; starting {}", workers, what);
   const auto& rank = facts[Fact::node_rank];
-  const Master* known = job.topology.master();
+  const topology::Master* known = job.topology.master();
   const std::string master = known != nullptr ? "master " + known->text() : "a master that it finds itself";
   const bool by_platform = job.topology.platform.is_recognised();  // else by options or the command's flags
   log::info("{} of {} nodes{}, {}, {}; starting {}",
@@ -64,10 +65,10 @@ void announce(const Job& job, const launchers::FoundTorch& torch, const std::vec
 /// This node's numbers in the job: those that its last workers had, because an elastic job's nodes come and
 /// go, or else the topology's. Nothing for a node alone.
 std::optional<supervise::NodeNumbers> numbers_of(const supervise::ExitRecord& ending, const Job& job) {
-  const Topology& topology = job.topology;
+  const topology::Topology& topology = job.topology;
   if (topology.is_alone()) return std::nullopt;
   const std::optional<supervise::NodeNumbers>& last = ending.workers.numbers;
-  if (last || topology.is<ElasticNode>() || !topology.node_rank()) return last;
+  if (last || topology.is<topology::ElasticNode>() || !topology.node_rank()) return last;
   return supervise::NodeNumbers{*topology.node_rank(), topology.nodes().value_or(0)};
 }
 

@@ -56,7 +56,7 @@ Outcome<std::optional<link::Key>> job_token(const Run& run) {
   return std::get<link::Key>(read);
 }
 
-link::Options plan_link(const Run& run, const Job& job, const StaticNode& node,
+link::Options plan_link(const Run& run, const Job& job, const topology::StaticNode& node,
                         const std::optional<link::Key>& token, Attempts& attempts,
                         const wait::Reached& reached) {
   const Environment& environment = run.node.environment();
@@ -80,7 +80,7 @@ link::Options plan_link(const Run& run, const Job& job, const StaticNode& node,
   options.master.port = job.topology.master()->port;
   options.addresses = reached.addresses;
   options.leads_elsewhere = !reached.addresses.empty() && !reached.mine;
-  options.second_port = default_port("the link of " + options.self.run);
+  options.second_port = topology::default_port("the link of " + options.self.run);
   options.token = token;
   options.timeout = *run.settings.time(Option::link_timeout);
   options.timing.end = time_to_come(run);
@@ -93,7 +93,8 @@ link::Options plan_link(const Run& run, const Job& job, const StaticNode& node,
 }
 
 /// The end of a meeting that failed after that time.
-EarlyEnd end_of(const link::Refuse& refuse, const Topology& topology, std::chrono::milliseconds time) {
+EarlyEnd end_of(const link::Refuse& refuse, const topology::Topology& topology,
+                std::chrono::milliseconds time) {
   if (refuse.code == exit_code::peer) {
     EarlyEnd end = early_end(refuse.code, Cause::peer_lost, ErrorCode::node_stopped, refuse.sentence);
     if (refuse.culprit) set_stopped_for(end.verdict, {.culprit = *refuse.culprit});
@@ -123,7 +124,7 @@ awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attemp
     throw early_end(exit_code::configuration, Cause::configuration, ErrorCode::none,
                     to_line(faults->front()));
   const std::string_view must = run.preflight ? "preflight" : job.choice.link_demanded_by;
-  StaticNode& node = std::get<StaticNode>(job.topology.part);
+  topology::StaticNode& node = std::get<topology::StaticNode>(job.topology.part);
   if (node.nodes > link::most_nodes)
     throw early_end(
         exit_code::configuration, Cause::configuration, ErrorCode::nodes_differ,
@@ -207,7 +208,7 @@ awaitable<bool> tell_early_end(const Run& run, const Job& job, const report::Ver
       std::min<std::chrono::milliseconds>(std::chrono::seconds(10), *run.settings.time(Option::wait_timeout));
   const auto token = job_token(run);
   const auto* known = std::get_if<std::optional<link::Key>>(&token);
-  const auto* node = job.topology.as<StaticNode>();
+  const auto* node = job.topology.as<topology::StaticNode>();
   if (!job.choice.links || node == nullptr || known == nullptr) co_return false;
   Attempts attempts(run.settings, job);
   link::Options plan = plan_link(run, job, *node, *known, attempts, {});

@@ -9,7 +9,7 @@
 
 /// Every refusal's advice is tested: following its fix has to lead to the right numbers.
 
-namespace rankshim {
+namespace rankshim::topology {
 namespace {
 
 /// One action of a fix.
@@ -337,4 +337,4 @@ TEST_CASE("following a refusal's advice leads to the right numbers where a varia
   CHECK(follow_all({"0", "7"}) > 600);
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::topology

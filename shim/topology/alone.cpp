@@ -13,7 +13,7 @@
 #include "platform/evaluation.h"
 #include "topology/resolution.h"
 
-namespace rankshim {
+namespace rankshim::topology {
 namespace {
 
 /// Other common spellings, without underscores. Those with the name's letters are found without this list.
@@ -435,4 +435,4 @@ Findings weigh_alone(const Resolution& r) {
   return {std::move(faults), {}};
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::topology

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "topology/topology.h"
 
-namespace rankshim {
+namespace rankshim::topology {
 namespace {
 
 /// Facts that the user can set, and the option for each.
@@ -242,4 +242,4 @@ Decision decide(Fact fact, std::span<const Claim> claims, const Circumstances& c
   return decision;
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::topology

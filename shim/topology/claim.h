@@ -12,7 +12,7 @@
 #include "platform/recognise.h"
 #include "settings/settings.h"
 
-namespace rankshim {
+namespace rankshim::topology {
 
 /// A part of a sentence, and the variables, options and files that it names.
 struct Phrase {
@@ -100,4 +100,4 @@ Decision decide(Fact fact, std::span<const Claim> claims, const Circumstances& c
 /// Whether two texts mean the same value of a fact: 02 is 2, and a host has several spellings.
 bool same_value(Fact fact, std::string_view a, std::string_view b);
 
-}  // namespace rankshim
+}  // namespace rankshim::topology

@@ -6,7 +6,7 @@
 #include "node/fake_node_for_test.h"
 #include "topology/resolve_for_test.h"
 
-namespace rankshim {
+namespace rankshim::topology {
 namespace {
 
 using Words = std::vector<std::string>;
@@ -429,4 +429,4 @@ TEST_CASE("claims that are not used are listed") {
   CHECK(in_words(unused[0].first, unused[0].second) == "SKYPILOT_NODE_RANK=1");
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::topology

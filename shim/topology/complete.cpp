@@ -9,7 +9,7 @@
 #include "platform/evaluation.h"
 #include "topology/resolution.h"
 
-namespace rankshim {
+namespace rankshim::topology {
 namespace {
 
 constexpr const char* set_nnodes =
@@ -474,4 +474,4 @@ void complete_process(Resolution& r) {
   if (r.add(check_for_rank_0(r))) complete_meeting(r, rank == 0 || one_node);
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::topology

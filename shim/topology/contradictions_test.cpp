@@ -3,7 +3,7 @@
 #include "node/fake_node_for_test.h"
 #include "topology/resolve_for_test.h"
 
-namespace rankshim {
+namespace rankshim::topology {
 namespace {
 
 struct Row {
@@ -463,4 +463,4 @@ TEST_CASE("what the user sets settles what is refused") {
   CHECK(std::get<Topology>(outcome).facts.text(Fact::node_rank) == "0");
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::topology

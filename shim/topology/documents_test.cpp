@@ -3,7 +3,7 @@
 #include "node/fake_node_for_test.h"
 #include "topology/resolve_for_test.h"
 
-namespace rankshim {
+namespace rankshim::topology {
 
 TEST_CASE("a rank table that does not agree with itself or with RANK_SIZE is refused") {
   const auto refused = [](std::string table, std::vector<std::string> variables = {}) {
@@ -105,4 +105,4 @@ TEST_CASE(
   CHECK(std::get<Topology>(resolve(FakeNode({R"(TF_CONFIG={"task": {"index": 0}})"}))).is_alone());
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::topology

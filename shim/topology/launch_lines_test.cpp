@@ -7,7 +7,7 @@
 /// How public repositories launch torch on two nodes, each line on both: they join, or they are refused with
 /// an advice that joins.
 
-namespace rankshim {
+namespace rankshim::topology {
 namespace {
 
 using Words = std::vector<std::string>;
@@ -216,4 +216,4 @@ TEST_CASE(
   }
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::topology

@@ -3,7 +3,7 @@
 #include "platform/recording_for_test.h"
 #include "topology/resolve_for_test.h"
 
-namespace rankshim {
+namespace rankshim::topology {
 namespace {
 
 /// The numbers of a node; a node's one process has the same.
@@ -73,4 +73,4 @@ TEST_CASE("a left-over variable in a recorded environment changes nothing, is re
   CHECK(warned > 0);
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::topology

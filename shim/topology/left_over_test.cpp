@@ -5,7 +5,7 @@
 
 /// What an image or a shell left over from a lone process does not hide a platform.
 
-namespace rankshim {
+namespace rankshim::topology {
 namespace {
 
 /// The recording's variables, and those of the left-over ones that it has not itself.
@@ -50,4 +50,4 @@ TEST_CASE("the variables of a lone process make no lone node of one among severa
   CHECK(nodes > 50);
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::topology

@@ -3,7 +3,7 @@
 #include "node/fake_node_for_test.h"
 #include "topology/resolve_for_test.h"
 
-namespace rankshim {
+namespace rankshim::topology {
 
 TEST_CASE("names set by hand beside a platform say what it leaves open, and change nothing else") {
   const std::vector<std::string> modelarts = {
@@ -96,4 +96,4 @@ TEST_CASE("an attempt is part of the run id, and so of the port, unless the user
   CHECK(port({"--run-id=mine"}, "2") == "mine " + std::to_string(default_port("mine")));
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::topology

@@ -6,7 +6,7 @@
 #include "node/fake_node_for_test.h"
 #include "topology/resolve_for_test.h"
 
-namespace rankshim {
+namespace rankshim::topology {
 namespace {
 
 using Words = std::vector<std::string>;
@@ -103,4 +103,4 @@ TEST_CASE("a near miss is named where the default takes its place") {
 }
 
 }  // namespace
-}  // namespace rankshim
+}  // namespace rankshim::topology

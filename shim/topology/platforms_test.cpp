@@ -5,7 +5,7 @@
 
 /// What profiles and topology promise together: no node trains alone in silence, and nothing is guessed.
 
-namespace rankshim {
+namespace rankshim::topology {
 namespace {
 
 /// No other variable shows that this part of the job does not train.
@@ -187,4 +187,4 @@ TEST_CASE("what is refused does not train alone because a variable or file is mi
   }
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::topology

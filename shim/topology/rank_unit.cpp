@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "topology/resolution.h"
 
-namespace rankshim {
+namespace rankshim::topology {
 namespace {
 
 using platform::Granularity;
@@ -322,4 +322,4 @@ void take_ranks(Resolution& r, bool by_user) {
     r.add(Findings{check_ranks(r), {}});
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::topology

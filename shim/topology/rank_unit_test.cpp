@@ -4,7 +4,7 @@
 #include "node/fake_node_for_test.h"
 #include "topology/resolution.h"
 
-namespace rankshim {
+namespace rankshim::topology {
 namespace {
 
 using platform::Granularity;
@@ -128,4 +128,4 @@ TEST_CASE("RANK, WORLD_SIZE and similar variables are compared with a platform's
 }
 
 }  // namespace
-}  // namespace rankshim
+}  // namespace rankshim::topology

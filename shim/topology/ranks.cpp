@@ -4,7 +4,7 @@
 
 #include "topology/topology.h"
 
-namespace rankshim {
+namespace rankshim::topology {
 namespace {
 
 /// The number of processes on one node; 0 if it is not the same on each.
@@ -374,4 +374,4 @@ bool units_differ(const RankVariables& ranks, const KnownNode& node) {
          ranks.rank == node.node_rank;
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::topology

@@ -12,7 +12,7 @@
 /// The meaning of RANK, WORLD_SIZE and LOCAL_RANK, which count nodes on one platform and processes on another
 /// (training-operator has done both). Only these functions read them and decide it, by what else is known of
 /// the node; rank_unit.cpp takes and checks facts by them, and has the messages.
-namespace rankshim {
+namespace rankshim::topology {
 
 /// The variables as numbers; nullopt if one is not set or is not a number.
 struct RankVariables {
@@ -82,4 +82,4 @@ RankMeaning started_process(const RankVariables& ranks, const KnownNode& node);
 /// Whether RANK counts nodes but WORLD_SIZE their processes: env:// would wait for ranks that nobody has.
 bool units_differ(const RankVariables& ranks, const KnownNode& node);
 
-}  // namespace rankshim
+}  // namespace rankshim::topology

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <vector>
 
-namespace rankshim {
+namespace rankshim::topology {
 namespace {
 
 using Number = std::optional<unsigned>;
@@ -185,4 +185,4 @@ TEST_CASE("the units differ if RANK counts nodes and WORLD_SIZE their processes"
   CHECK_FALSE(units_differ(variables(none, 16), known(2, 1, 8)));
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::topology

@@ -10,7 +10,7 @@
 #include "topology/ranks.h"
 #include "topology/topology.h"
 
-namespace rankshim {
+namespace rankshim::topology {
 
 /// The end of a fix: what settles the numbers of a process if the platform's variables cannot be used.
 constexpr const char* settle_process =
@@ -82,7 +82,7 @@ struct Resolution {
   [[nodiscard]] bool is_this_node(std::string_view host) const;
 
   /// A fact that is known, for a sentence: "NNODES=2".
-  [[nodiscard]] Phrase said(Fact fact) const { return rankshim::said(fact, *topology.facts[fact]); }
+  [[nodiscard]] Phrase said(Fact fact) const { return topology::said(fact, *topology.facts[fact]); }
   /// A variable that is set, likewise.
   [[nodiscard]] Phrase variable(const std::string& name) const;
   /// RANK, WORLD_SIZE, LOCAL_RANK or LOCAL_WORLD_SIZE as it is set, likewise.
@@ -174,4 +174,4 @@ std::vector<std::string> signs_of_several_nodes(const Node& node);
 /// Warns of variables that may have been meant for the fact, whose default is used.
 Findings warn_of_near_misses(const Resolution& r, Fact fact);
 
-}  // namespace rankshim
+}  // namespace rankshim::topology

@@ -9,7 +9,7 @@
 #include "platform/evaluation.h"
 #include "topology/resolution.h"
 
-namespace rankshim {
+namespace rankshim::topology {
 
 using platform::Granularity;
 
@@ -262,7 +262,7 @@ Faults faults_of_quotes(const Resolution& r) {
   for (const auto& [fact, name, value] : quoted) {
     const bool is_process = contains(facts_of_process, fact);
     if (is_process ? user_sets_numbers(r) : r.is_users(fact)) continue;
-    faults.push_back(rankshim::fault(
+    faults.push_back(topology::fault(
         ErrorCode::no_number,
         {fmt::format("{}={} has quotes in its value: docker run --env-file and Kubernetes keep them", name,
                      in_quotes(value)),
@@ -346,4 +346,4 @@ Outcome<Topology> resolve_topology(const Settings& settings, const platform::Pla
   return std::move(r.topology);
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::topology

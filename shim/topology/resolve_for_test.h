@@ -8,7 +8,7 @@
 #include "settings/settings.h"
 #include "topology/topology.h"
 
-namespace rankshim {
+namespace rankshim::topology {
 
 /// For tests: what `rankshim WORDS -- COMMAND` would resolve on a node, with the built-in profiles.
 inline Outcome<Topology> resolve(const Node& node, std::vector<std::string> words = {},
@@ -47,4 +47,4 @@ inline bool names(const Faults& faults, std::string_view name) {
   });
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::topology

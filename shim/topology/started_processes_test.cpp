@@ -4,7 +4,7 @@
 #include "node/fake_node_for_test.h"
 #include "topology/resolve_for_test.h"
 
-namespace rankshim {
+namespace rankshim::topology {
 
 TEST_CASE("torch's variables made of Slurm's count processes, those of the first task too") {
   const FakeNode node({"MASTER_ADDR=n1", "MASTER_PORT=29500", "WORLD_SIZE=8", "RANK=0", "LOCAL_RANK=0",
@@ -169,4 +169,4 @@ TEST_CASE("other frameworks' launchers of one process, and single processes of a
   }
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::topology

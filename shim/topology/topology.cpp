@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "node/addresses.h"
 
-namespace rankshim {
+namespace rankshim::topology {
 namespace {
 
 /// The host in lower case, without brackets and trailing dot; a literal in its canonical form.
@@ -86,4 +86,4 @@ std::optional<unsigned> parse_count(std::string_view text) {
   return number && *number <= largest ? number : std::nullopt;
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::topology

@@ -15,7 +15,7 @@
 #include "settings/settings.h"
 #include "topology/claim.h"
 
-namespace rankshim {
+namespace rankshim::topology {
 
 /// Where the job meets: the host without brackets, and the port of torch's store.
 struct Master {
@@ -137,4 +137,4 @@ bool is_loopback(std::string_view host);
 /// Whether two texts name one host, ignoring letter case, a trailing dot, brackets and the domain.
 bool same_host(std::string_view a, std::string_view b);
 
-}  // namespace rankshim
+}  // namespace rankshim::topology

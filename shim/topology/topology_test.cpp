@@ -5,7 +5,7 @@
 #include "node/fake_node_for_test.h"
 #include "topology/resolve_for_test.h"
 
-namespace rankshim {
+namespace rankshim::topology {
 namespace {
 
 Topology resolved(const Node& node, std::vector<std::string> options = {}) {
@@ -392,4 +392,4 @@ TEST_CASE("a platform that only the user names is told with who named it") {
 }
 
 }  // namespace
-}  // namespace rankshim
+}  // namespace rankshim::topology

@@ -4,7 +4,7 @@
 
 #include "node/fake_node_for_test.h"
 
-namespace rankshim {
+namespace rankshim::topology {
 namespace {
 
 using Words = std::vector<std::string>;
@@ -168,4 +168,4 @@ TEST_CASE("what counts other things is no sign of several nodes") {
             .empty());
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::topology

@@ -217,7 +217,7 @@ class Filler {
 
   /// Whether flags can be added and mean something; else a warning, unless the user gave some.
   [[nodiscard]] bool takes_flags() const {
-    if (input_.topology.is<ElasticNode>()) {
+    if (input_.topology.is<topology::ElasticNode>()) {
       warn("it starts a fixed number of nodes, but this job is elastic: each node may work alone");
       return false;
     }
@@ -245,7 +245,7 @@ class Filler {
   }
 
   [[nodiscard]] static unsigned number(const Values& values, std::string_view name) {
-    return parse_count(values.at(name)).value_or(0);
+    return topology::parse_count(values.at(name)).value_or(0);
   }
 
   /// What the user gave replaces the platform's value, also in other flags.
@@ -261,9 +261,9 @@ class Filler {
     const std::string_view name = flag.placeholder();
     if (!value || flag.value.find('{') == std::string::npos || name == "hostfile") return;
     const bool counts = !name.empty() && !name.starts_with("master") && name != "run_id";
-    if (counts && !parse_count(*value)) return;  // --devices=auto
+    if (counts && !topology::parse_count(*value)) return;  // --devices=auto
     const std::string expected = filled_in(flag.value, values_);
-    if (*value != expected && !same_host(*value, expected) && !is_guess(flag.value))
+    if (*value != expected && !topology::same_host(*value, expected) && !is_guess(flag.value))
       warn(
           fmt::format("{}={} contradicts the platform's {} (rankshim explain shows where it is from); the "
                       "command's value is used",

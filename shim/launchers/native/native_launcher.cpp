@@ -14,7 +14,7 @@ Faults NativeLauncher::faults(const plan::LaunchInput& input) const {
     return refused(settings, Option::launcher, why,
                    fmt::format("{} --launcher (RANKSHIM_LAUNCHER) at auto", or_fix));
   };
-  if (topology.is<ElasticNode>())
+  if (topology.is<topology::ElasticNode>())
     return refuse("the number of nodes is not fixed: this job is elastic", "leave");
   if (of_torchrun_)
     return refuse(fmt::format("{} would start workers in each of its workers", command[0]),

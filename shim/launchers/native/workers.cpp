@@ -23,8 +23,8 @@ namespace {
 std::string text(unsigned number) { return std::to_string(number); }
 
 /// The node's numbers; those of an elastic node are what is known of them.
-StaticNode static_node(const Topology& topology) {
-  if (const auto* node = topology.as<StaticNode>()) return *node;
+topology::StaticNode static_node(const topology::Topology& topology) {
+  if (const auto* node = topology.as<topology::StaticNode>()) return *node;
   return {.nodes = topology.nodes().value_or(0),
           .rank = topology.node_rank().value_or(0),
           .workers = topology.workers(),
@@ -35,7 +35,8 @@ StaticNode static_node(const Topology& topology) {
 /// store of the previous attempt. Where the master is not on loopback the port stays: other nodes may reach
 /// only this one (a Service), and the store that used it is gone with its worker.
 std::uint16_t port_of_attempt(const StaticJob& job, const Node& node) {
-  if (job.attempt == 0 || job.node.nodes > 1 || !is_loopback(job.master.host)) return job.master.port;
+  if (job.attempt == 0 || job.node.nodes > 1 || !topology::is_loopback(job.master.host))
+    return job.master.port;
   constexpr unsigned tries = 100;
   const unsigned first = job.master.port + job.attempt;
   for (unsigned port = first; port < first + tries && port <= UINT16_MAX; ++port)
@@ -87,10 +88,10 @@ std::string filled_in(std::string_view word, const Placeholders& placeholders) {
   return out += word;
 }
 
-StaticJob static_job(const Topology& topology, const Settings& settings) {
-  const Master* master = topology.master();
+StaticJob static_job(const topology::Topology& topology, const Settings& settings) {
+  const topology::Master* master = topology.master();
   return {.node = static_node(topology),
-          .master = master != nullptr ? *master : Master{},
+          .master = master != nullptr ? *master : topology::Master{},
           .run_id = std::string(topology.facts.text(Fact::run_id)),
           .binds = settings.text(Option::bind) == "numa",
           .variables = plan::user_variables(settings)};
@@ -156,8 +157,9 @@ std::vector<WorkerPlan> plan_workers(const LaunchPlan& plan, const LaunchChoice&
   return workers;
 }
 
-NativeWorkers::NativeWorkers(boost::asio::io_context& io, const Topology& topology, const Settings& settings,
-                             const std::string& folder, const Node& node, unsigned attempt)
+NativeWorkers::NativeWorkers(boost::asio::io_context& io, const topology::Topology& topology,
+                             const Settings& settings, const std::string& folder, const Node& node,
+                             unsigned attempt)
     : io_(io), settings_(settings), node_(node), job_(static_job(topology, settings)) {
   job_.attempt = attempt;
   job_.master.port = port_of_attempt(job_, node);

@@ -28,15 +28,15 @@ std::string filled_in(std::string_view word, const Placeholders& placeholders);
 
 /// A job whose nodes and ranks are known from the beginning.
 struct StaticJob {
-  StaticNode node;  ///< a node alone is one of one
-  Master master;    ///< empty if the command asks the platform for it
+  topology::StaticNode node;  ///< a node alone is one of one
+  topology::Master master;    ///< empty if the command asks the platform for it
   std::string run_id;
   unsigned attempt = 0;  ///< how often this job was started again
   bool binds = false;    ///< each worker runs near its accelerator
   Variables variables;   ///< the user's for each worker; their values may have placeholders
 };
 
-StaticJob static_job(const Topology& topology, const Settings& settings);
+StaticJob static_job(const topology::Topology& topology, const Settings& settings);
 
 /// The pattern of the name of a job's folder in the user's folder for logs. It is a new one for each run, and
 /// its content has torchrun's layout (torch/distributed/elastic/multiprocessing/api.py, DefaultLogsSpecs).
@@ -64,7 +64,7 @@ class NativeWorkers final : public supervise::Workers {
  public:
   /// In `folder`, a worker writes its exception to attempt_N/LOCAL_RANK/error.json, and its output to files
   /// beside it with --log-dir; empty: to no file.
-  NativeWorkers(boost::asio::io_context& io, const Topology& topology, const Settings& settings,
+  NativeWorkers(boost::asio::io_context& io, const topology::Topology& topology, const Settings& settings,
                 const std::string& folder, const Node& node, unsigned attempt);
 
   [[nodiscard]] std::vector<supervise::Command> workers_to_start(const supervise::Command& command) override;

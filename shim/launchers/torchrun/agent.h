@@ -23,7 +23,7 @@ struct AgentPlan {
   unsigned workers = 0;  ///< how many it starts on this node
   /// The store where it meets the other nodes before it starts its first worker; nullopt if it waits for
   /// none.
-  std::optional<Master> meets_at;
+  std::optional<topology::Master> meets_at;
   /// How long after its start it may wait there before it is killed. nullopt: until it gives up, as in an
   /// elastic job, where only the agent knows whether enough nodes are there.
   std::optional<std::chrono::milliseconds> limit;

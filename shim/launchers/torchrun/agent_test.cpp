@@ -109,7 +109,7 @@ store = socket.create_server(("", int(sys.argv[1])))
 while True: signal.pause()
 )";
     AgentPlan plan;
-    plan.meets_at = rankshim::Master{"m", port};
+    plan.meets_at = rankshim::topology::Master{"m", port};
     plan.limit = 100ms;
     plan.log_interval = 40ms;
     Agent torchrun(plan, {}, false);
@@ -158,7 +158,7 @@ with tempfile.TemporaryDirectory() as folder:
 while True: signal.pause()
 )";
   AgentPlan plan;
-  plan.meets_at = rankshim::Master{"m", 1};
+  plan.meets_at = rankshim::topology::Master{"m", 1};
   plan.limit = 100ms;
   plan.log_interval = 40ms;
   Agent torchrun(plan, {}, false);

@@ -62,7 +62,7 @@ bool needs_plain_variables(const plan::LaunchInput& input, bool has_site) {
 /// The variables with which a torchrun inside a program joins the job: PET_ and the flag's name
 /// (torch/distributed/argparse_util.py), except those in `environment` and this node's address. The
 /// torchrun's command line decides which of them it needs (python/sitecustomize.py).
-Variables torchrun_job(const Topology& topology, const Environment& environment) {
+Variables torchrun_job(const topology::Topology& topology, const Environment& environment) {
   Variables job;
   const std::string conf(topology.facts.text(Fact::rdzv_conf));
   const auto hosts = topology.hosts_master();
@@ -76,8 +76,8 @@ Variables torchrun_job(const Topology& topology, const Environment& environment)
 /// Whether a script on a lone node gets the free port as PORT: its text reads that beside torch's launcher
 /// (OpenMMLab's tools/dist_train.sh). Other programs read PORT as their web server's.
 bool needs_port(const plan::LaunchInput& input) {
-  const Topology& topology = input.topology;
-  if (!topology.is_alone() || topology.platform.is_off() || topology.is<Idle>()) return false;
+  const topology::Topology& topology = input.topology;
+  if (!topology.is_alone() || topology.platform.is_off() || topology.is<topology::Idle>()) return false;
   const std::string text = text_of(input);
   if (!starts_torchrun(text)) return false;
   for (auto at = text.find("PORT"); at != std::string::npos; at = text.find("PORT", at + 1)) {
@@ -98,7 +98,7 @@ void set_unless_given(plan::EnvironmentChange& change, const plan::LaunchInput& 
 
 std::string tell_unlinked(const LaunchChoice& choice, const plan::LaunchInput& input) {
   const auto& [topology, settings, command, node] = input;
-  const bool could_be = topology.is<StaticNode>() && topology.master() != nullptr &&
+  const bool could_be = topology.is<topology::StaticNode>() && topology.master() != nullptr &&
                         settings.text(Option::link) != "off" && !choice.launcher->launches() &&
                         may_start_torchrun(input);
   if (choice.links || !could_be || !starts_torchrun(text_of(input))) return {};
@@ -111,14 +111,14 @@ std::string tell_unlinked(const LaunchChoice& choice, const plan::LaunchInput& i
 
 std::optional<PythonSite> plan_site(const LaunchChoice& choice, const plan::LaunchInput& input,
                                     const std::optional<std::string>& master_address) {
-  const Topology& topology = input.topology;
+  const topology::Topology& topology = input.topology;
   if (input.command.empty()) return std::nullopt;
   const bool records = input.settings.flag(Option::record);
   const bool launches = choice.launcher->launches();
   const bool is_wrapped = launches && choice.launcher->has_agent() && !choice.launcher->is_agent();
   const bool joins = !launches && may_start_torchrun(input);
   const auto runs_python = [&] {
-    return !topology.is<Idle>() &&
+    return !topology.is<topology::Idle>() &&
            (!choice.interpreter.empty() || base_name(input.command.front()).starts_with("python") ||
             starts_torchrun(text_of(input)));
   };
@@ -141,7 +141,7 @@ std::optional<PythonSite> plan_site(const LaunchChoice& choice, const plan::Laun
     site.job = torchrun_job(topology, environment);
     const std::string_view master = topology.facts.text(Fact::master_addr);
     site.master = without_brackets(master_address ? std::string_view(*master_address) : master);
-    if (!is_literal(site.master)) site.master.clear();
+    if (!topology::is_literal(site.master)) site.master.clear();
     if (!environment.get("PET_LOCAL_ADDR")) site.job->emplace_back("PET_LOCAL_ADDR", "");
   }
   return site;

@@ -88,7 +88,7 @@ std::string written(const TorchrunCommand::Flag& flag, const TorchrunCommand& to
 bool is_own_endpoint(std::string_view endpoint) {
   const auto colon = endpoint.rfind(':');
   return colon != std::string_view::npos && endpoint.substr(colon + 1) == "0" &&
-         is_loopback(endpoint.substr(0, colon));
+         topology::is_loopback(endpoint.substr(0, colon));
 }
 
 void read_facts(TorchrunCommand& torchrun) {

@@ -30,7 +30,7 @@ struct TorchrunCommand {
   std::vector<Flag> flags;
   /// The topology by the flags. torchrun meets no other node with --standalone, or at the endpoint
   /// localhost:0.
-  LauncherFlags given;
+  topology::LauncherFlags given;
   /// The interpreter of `-m torch.distributed.run` or `.launch`, with its options; empty if the command
   /// leaves it to rankshim, or if torchrun is executed directly.
   std::vector<std::string> interpreter;

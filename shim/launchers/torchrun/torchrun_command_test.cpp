@@ -16,19 +16,19 @@ Words words(std::string_view line) {
   return all;
 }
 
-std::string first_fault(const Outcome<Topology>& outcome) {
+std::string first_fault(const Outcome<topology::Topology>& outcome) {
   const auto* faults = std::get_if<Faults>(&outcome);
   return faults == nullptr ? std::string("no fault") : to_line(faults->front());
 }
 
-Topology topology_of(const Words& variables, const Words& command) {
-  const auto outcome = resolve(FakeNode(variables), {}, command);
+topology::Topology topology_of(const Words& variables, const Words& command) {
+  const auto outcome = topology::resolve(FakeNode(variables), {}, command);
   if (const auto* faults = std::get_if<Faults>(&outcome)) FAIL(to_line(faults->front()));
-  return std::get<Topology>(outcome);
+  return std::get<topology::Topology>(outcome);
 }
 
 std::string fault_of(const Words& variables, const Words& command) {
-  return first_fault(resolve(FakeNode(variables), {}, command));
+  return first_fault(topology::resolve(FakeNode(variables), {}, command));
 }
 
 const Words two_nodes = {"PET_NNODES=2", "PET_NODE_RANK=1", "PET_NPROC_PER_NODE=4", "PET_MASTER_ADDR=m",
@@ -156,8 +156,8 @@ TEST_CASE("a flag that names this node as the master is refused where the platfo
     CHECK_THAT(fault_of(node_1, command),
                Catch::StartsWith("torchrun " + what) &&
                    Catch::Contains(" on node 1 is this node itself, not the master; take it out"));
-    const auto outcome = resolve(FakeNode({"NNODES=3", "NODE_RANK=0"}), {}, command);
-    CHECK(std::holds_alternative<Topology>(outcome));
+    const auto outcome = topology::resolve(FakeNode({"NNODES=3", "NODE_RANK=0"}), {}, command);
+    CHECK(std::holds_alternative<topology::Topology>(outcome));
   }
   const auto warnings = [](const Words& variables, const std::string& flag) {
     const auto topology = topology_of(variables, {"torchrun", "--rdzv_backend=c10d", flag, "t.py"});
@@ -187,7 +187,8 @@ TEST_CASE("torchrun's flags may not contradict the platform or rankshim's option
     CHECK_THAT(line, Catch::StartsWith(what));
     CHECK_THAT(line, Catch::Contains("--launcher=none"));
   }
-  const auto contradicted = resolve(FakeNode(two_nodes), {"--nnodes=3"}, {"torchrun", "--nnodes=2", "t.py"});
+  const auto contradicted =
+      topology::resolve(FakeNode(two_nodes), {"--nnodes=3"}, {"torchrun", "--nnodes=2", "t.py"});
   CHECK_THAT(first_fault(contradicted), Catch::Contains("torchrun --nnodes=2 contradicts --nnodes=3"));
 }
 
@@ -202,7 +203,7 @@ TEST_CASE("torchrun's flags that repeat or add facts are no contradiction") {
   }
   const auto elastic = topology_of(
       two_nodes, {"torchrun", "--rdzv_backend=c10d", "--rdzv_endpoint=m", "--rdzv_id=own", "t.py"});
-  CHECK(elastic.is<ElasticNode>());
+  CHECK(elastic.is<topology::ElasticNode>());
   CHECK(elastic.facts.text(Fact::rdzv_endpoint) == "m:29400");
   CHECK(elastic.facts.text(Fact::rdzv_id) == "own");
   CHECK(elastic.hosts_master() == false);
@@ -253,9 +254,9 @@ TEST_CASE("torchrun's --node_rank may not contradict RANK, wherever the number o
         "no fault");
   CHECK(fault_of({"RANK=1", "WORLD_SIZE=2", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=m"},
                  on_first) == "no fault");
-  CHECK(first_fault(resolve(FakeNode({"RANK=8", "WORLD_SIZE=16", "MASTER_ADDR=m"}),
-                            {"--rank-unit=process", "--nproc-per-node=8"},
-                            {"torchrun", "--node_rank=1", "t.py"})) == "no fault");
+  CHECK(first_fault(topology::resolve(FakeNode({"RANK=8", "WORLD_SIZE=16", "MASTER_ADDR=m"}),
+                                      {"--rank-unit=process", "--nproc-per-node=8"},
+                                      {"torchrun", "--node_rank=1", "t.py"})) == "no fault");
 }
 
 TEST_CASE("a lone torchrun with its own rendezvous meets no other node") {
@@ -265,7 +266,7 @@ TEST_CASE("a lone torchrun with its own rendezvous meets no other node") {
     CAPTURE(command);
     const auto topology = topology_of({}, command);
     CHECK(topology.is_alone());
-    CHECK_FALSE(topology.is<ElasticNode>());
+    CHECK_FALSE(topology.is<topology::ElasticNode>());
   }
 }
 

@@ -46,18 +46,18 @@ std::string_view local_rank_argument(const std::string& text) {
 
 /// Whether a torchrun on a single node makes its rendezvous itself: --standalone, or c10d without an
 /// endpoint.
-bool has_own_rendezvous(const TorchrunCommand& torchrun, const Topology& topology) {
+bool has_own_rendezvous(const TorchrunCommand& torchrun, const topology::Topology& topology) {
   const auto* backend = torchrun.find("rdzv_backend");
-  return !topology.is<ElasticNode>() &&
+  return !topology.is<topology::ElasticNode>() &&
          (torchrun.given.meets_itself || (backend != nullptr && backend->value != "static"));
 }
 
 /// The user's configuration and the time that torch waits. In an elastic job it is --wait-timeout, because
 /// only torch knows whether enough nodes are there; in a static one it is longer, because rankshim ends the
 /// job first.
-std::string rendezvous_conf(std::string conf, const Topology& topology, const Settings& settings) {
+std::string rendezvous_conf(std::string conf, const topology::Topology& topology, const Settings& settings) {
   const auto limit = std::chrono::ceil<std::chrono::seconds>(*settings.time(Option::wait_timeout));
-  const bool elastic = topology.is<ElasticNode>();
+  const bool elastic = topology.is<topology::ElasticNode>();
   // By default the static rendezvous waits for 900 s (torch/distributed/launcher/api.py, LaunchConfig), the
   // others for 600 s (torch/distributed/elastic/rendezvous/dynamic_rendezvous.py, RendezvousTimeout).
   const bool differs = elastic ? limit != std::chrono::seconds(600) : limit >= std::chrono::seconds(900);
@@ -96,7 +96,7 @@ std::string with_host(const std::string& conf, bool is_host) {
   return fmt::format("is_host={}{}{}", is_host, conf.empty() ? "" : ",", conf);
 }
 
-Variables job_flags(const Topology& topology, std::string conf) {
+Variables job_flags(const topology::Topology& topology, std::string conf) {
   const auto text = [&](Fact fact) { return std::string(topology.facts.text(fact)); };
   const std::string host(without_brackets(topology.facts.text(Fact::master_addr)));
   return {{"nnodes", text(Fact::nnodes)},
@@ -106,7 +106,7 @@ Variables job_flags(const Topology& topology, std::string conf) {
           {"master_addr", host},
           {"master_port", text(Fact::master_port)},
           {"rdzv_endpoint", host_port(host, text(Fact::master_port))},
-          {"rdzv_id", text(topology.is<ElasticNode>() ? Fact::rdzv_id : Fact::run_id)},
+          {"rdzv_id", text(topology.is<topology::ElasticNode>() ? Fact::rdzv_id : Fact::run_id)},
           {"rdzv_conf", std::move(conf)}};
 }
 
@@ -141,14 +141,14 @@ Variables TorchrunLauncher::missing_flags(const LaunchChoice& choice, const Torc
                                           const plan::LaunchInput& input, const KnownAtStart& known) const {
   const auto& [topology, settings, words, node] = input;
   const Facts& facts = topology.facts;
-  const bool elastic = topology.is<ElasticNode>();
+  const bool elastic = topology.is<topology::ElasticNode>();
   const auto* given = command.find("rdzv_conf");
   std::string conf = rendezvous_conf(
       given != nullptr ? given->value : std::string(facts.text(Fact::rdzv_conf)), topology, settings);
   // Agents that meet at the loopback address are all on this machine, and without ranks each could be the
   // host. torch lets the first one be it, but only if is_host is not set (c10d_rendezvous_backend.py,
   // _create_tcp_store).
-  const bool knows_host = facts.has(Fact::node_rank) || !is_loopback(facts.text(Fact::master_addr));
+  const bool knows_host = facts.has(Fact::node_rank) || !topology::is_loopback(facts.text(Fact::master_addr));
   if (elastic && facts.text(Fact::rdzv_backend) == "c10d" && knows_host)
     conf = with_host(conf, topology.hosts_master().value_or(false));
   Variables flags = job_flags(topology, std::move(conf));
@@ -182,7 +182,7 @@ Variables TorchrunLauncher::missing_flags(const LaunchChoice& choice, const Torc
     if (meets_itself && !has_part(of_one_node, name, " ")) return true;
     const auto* his = command.find(name);
     if (his == nullptr) return false;
-    if (name == "nproc_per_node") return parse_count(his->value) || !parse_count(value);
+    if (name == "nproc_per_node") return topology::parse_count(his->value) || !topology::parse_count(value);
     return name != "rdzv_conf" || his->value == value;
   });
   return flags;
@@ -295,7 +295,7 @@ void TorchrunLauncher::change_environment(plan::EnvironmentChange& change, const
   // A rank 0 that survives could not admit a new node: MASTER_ADDR is not published for the new round (torch
   // 2.13).
   constexpr std::string_view own_store = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE";
-  if (input.topology.is<ElasticNode>() && !environment.get(own_store))
+  if (input.topology.is<topology::ElasticNode>() && !environment.get(own_store))
     change.set.emplace_back(own_store, "1");
   if (!is_wrapped() && choice.log_dir.empty() && !folder.path.empty())
     record_agent_error(change, input, folder);
@@ -324,14 +324,14 @@ std::string TorchrunLauncher::make_log_folder(const Job& job, const std::string&
 }
 
 std::shared_ptr<supervise::Workers> TorchrunLauncher::workers(const Attempt& attempt) const {
-  const Topology& topology = attempt.topology;
+  const topology::Topology& topology = attempt.topology;
   AgentPlan plan;
   plan.log_folder = attempt.log_folder;
   plan.workers = topology.workers();
   if (topology.has_other_nodes()) {
-    const Master* master = topology.master();
-    plan.meets_at = master != nullptr ? *master : Master{};
-    if (topology.is<StaticNode>()) plan.limit = attempt.settings.time(Option::wait_timeout);
+    const topology::Master* master = topology.master();
+    plan.meets_at = master != nullptr ? *master : topology::Master{};
+    if (topology.is<topology::StaticNode>()) plan.limit = attempt.settings.time(Option::wait_timeout);
   }
   return std::make_shared<Agent>(std::move(plan), size_of(topology, attempt.node),
                                  attempt.settings.flag(Option::strict));

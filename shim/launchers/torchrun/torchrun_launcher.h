@@ -77,6 +77,6 @@ std::string with_host(const std::string& conf, bool is_host);
 
 /// The job as torchrun's flags: names and values, for a static rendezvous and for c10d; empty is what is not
 /// known. Names are full and have underscores, as every version of torch takes them.
-Variables job_flags(const Topology& topology, std::string conf);
+Variables job_flags(const topology::Topology& topology, std::string conf);
 
 }  // namespace rankshim::launchers
