@@ -52,6 +52,7 @@ TEST_CASE("a command's temporary folder holds our part in Python's start, and go
     CHECK(
         content(path + "/sitecustomize.py")
             .ends_with("\n\nserve(True, None, \"10.0.0.1\", True, " + std::to_string(getpid()) + ", ())\n"));
+    CHECK(content(path + "/gate.py").starts_with("\"\"\"The gate, "));
     CHECK((fs::status(path).permissions() & fs::perms::all) == fs::perms::owner_all);
     fs::create_directories(path + "/attempt_0/0");
   }
@@ -115,7 +116,8 @@ TEST_CASE("a torchrun that another user's process may start can read our part") 
   };
   if (geteuid() == 0) {
     CHECK(others(path) == (fs::perms::others_read | fs::perms::others_exec));
-    CHECK(others(path + "/sitecustomize.py") == fs::perms::others_read);
+    for (const char* name : {"/sitecustomize.py", "/gate.py"})
+      CHECK(others(path + name) == fs::perms::others_read);
   }
 }
 

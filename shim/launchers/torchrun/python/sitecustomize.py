@@ -7,7 +7,8 @@ removes the folder from the path and imports the image's own sitecustomize. Besi
 - in a torchrun, it sets the PET_* variables of the job for what the command line leaves out, so that it joins, ignores
   the signals that are only for its workers, and writes down which worker failed first, and how;
 - in a worker, and in a Python that is the command itself, it writes the exception that ends the script where torch's
-  @record would, and answers how many collectives it has entered.
+  @record would, and answers how many collectives it has entered;
+- in a process that is prepared, it waits until the command may run (gate.py).
 
 It must run on every Python, also on one that is too old for it, cost nearly nothing, and never print anything.
 """
@@ -17,6 +18,7 @@ import sys
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
+GATE = "RANKSHIM_GATE"
 LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch")
 # torchrun's variables for the nodes that it meets (torch/distributed/run.py; torch/distributed/argparse_util.py).
 MEETING = ("PET_NNODES", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT",
@@ -85,10 +87,17 @@ def before_excepthook(tell):
     return excepthook
 
 
-# ---- a torchrun that the command starts ----
+# ---- what Python runs ----
 
-def torchrun_arguments(words):
-    """What follows torchrun's name in a command line of Python; None where it is another program."""
+def command_line():
+    """The words of this process, as bytes in Latin-1."""
+    with open("/proc/self/cmdline", "rb") as file:
+        return file.read().decode("latin-1").split("\0")[:-1]
+
+
+def command_of(words):
+    """What a command line of Python runs: ("m", MODULE, arguments), ("file", PATH, arguments), or ("c", "", []) for
+    what is in the command line itself or on stdin."""
     words = words[1:]
     while words and words[0].startswith("-") and words[0] != "-":
         option = words.pop(0)
@@ -98,17 +107,28 @@ def torchrun_arguments(words):
             continue
         for at, letter in enumerate(option[1:], 2):
             if letter == "c":
-                return None
+                return "c", "", []
             if letter in "mWX":
                 value = option[at:] or (words.pop(0) if words else "")
                 if letter == "m":
-                    return words if value in LAUNCHERS else None
+                    return "m", value, words
                 break
-    if not words:
-        return None
-    script = words[0].replace(os.sep, ".")
-    is_torchrun = os.path.basename(words[0]) == "torchrun" or script.endswith(tuple("." + name + ".py" for name in LAUNCHERS))
-    return words[1:] if is_torchrun else None
+    if not words or words[0] == "-":
+        return "c", "", []
+    return "file", words[0], words[1:]
+
+
+# ---- a torchrun that the command starts ----
+
+def torchrun_arguments(words):
+    """What follows torchrun's name in a command line of Python; None where it is another program."""
+    kind, name, arguments = command_of(words)
+    as_module = name.replace(os.sep, ".")
+    is_torchrun = {
+        "m": name in LAUNCHERS,
+        "file": os.path.basename(name) == "torchrun" or as_module.endswith(tuple("." + one + ".py" for one in LAUNCHERS)),
+    }
+    return arguments if is_torchrun.get(kind) else None
 
 
 def given_flags(arguments):
@@ -571,8 +591,7 @@ def answer_questions():
 def prepare(had_path, job, towards, parent, ignored):
     """Does what this process needs before the image's own sitecustomize; the error file of a worker or of the command
     itself, else None."""
-    with open("/proc/self/cmdline", "rb") as file:
-        words = file.read().decode("latin-1").split("\0")[:-1]
+    words = command_line()
     arguments = torchrun_arguments(words)
     logs = FOLDER + "/logs"
     if arguments is not None:
@@ -606,25 +625,59 @@ def prepare(had_path, job, towards, parent, ignored):
     return os.environ[ERROR_FILE]
 
 
+def open_gate(value):
+    """The gate of this process, which is prepared: wait_at_gate() is called at the end of its start. The script must not
+    run without it."""
+    try:
+        path = FOLDER + "/gate.py"
+        names = {}
+        with open(path) as file:
+            exec(compile(file.read(), path, "exec"), names)
+        return names["Gate"](value)
+    except BaseException:
+        os._exit(0)
+
+
+def wait_at_gate(gate, failure):
+    """Returns after go. `failure`: of the image's own sitecustomize, or None."""
+    try:
+        if not isinstance(failure, (Exception, type(None))):
+            os._exit(0)  # Python itself ends with it
+        gate.wait(command_of(command_line())[:2])
+    except BaseException:
+        os._exit(0)
+
+
 def serve(had_path, job, towards, records, parent=0, ignored=()):
     """`had_path`: the user has a PYTHONPATH. `job`: the PET_* for a torchrun that the command starts, as far as they are
     not in its environment, empty where it is to find the value; None where it is rankshim's own. `towards`: the master's
     address, where it is known. `records`: of workers, and of the command itself, whose parent's number is `parent`.
     `ignored`: the signals that a torchrun ignores."""
-    error_file = None
+    gate = os.environ.pop(GATE, None)
+    if gate is not None:
+        gate = open_gate(gate) if os.getppid() == parent else None
+    error_file = failure = None
     leave_path(had_path)
     try:
         error_file = prepare(had_path, job, towards, parent, ignored)
     except Exception:
         pass
+    us = sys.modules.pop("sitecustomize")  # kept: Python 2 empties a module that nobody holds
     try:
-        us = sys.modules.pop("sitecustomize")  # kept: Python 2 empties a module that nobody holds
         if FOLDER not in sys.path:
             import sitecustomize  # the image's own; without one Python expects the ImportError
-    finally:
-        if error_file and records:
-            for prepare_worker in (lambda: record(error_file), answer_questions):
-                try:
-                    prepare_worker()
-                except Exception:
-                    pass
+    except BaseException as error:
+        failure = error
+    if error_file and records:
+        for prepare_worker in (lambda: record(error_file), answer_questions):
+            try:
+                prepare_worker()
+            except Exception:
+                pass
+    if gate is not None:
+        wait_at_gate(gate, failure)
+    if failure is not None:
+        try:
+            raise failure
+        finally:
+            failure = None  # its traceback holds this frame

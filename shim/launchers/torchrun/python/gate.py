@@ -1,0 +1,275 @@
+"""The gate, at which a prepared process waits until its command may run (docs/warm.md).
+
+rankshim starts the command early, with the number of a socket in RANKSHIM_GATE. sitecustomize.py then runs this file. It
+imports what the script imports first, waits for go and returns: Python itself runs the script. Without go it never runs.
+
+The messages: "h", it is here; "r", it has imported; "x TEXT", a module that the user named cannot be imported. rankshim
+answers "g". The script must find the interpreter as it would be without us, so this file imports nothing for itself.
+"""
+
+import os
+import sys
+
+# What is imported early besides the standard library. Others may have to come before torch (comet_ml), act when they are
+# imported (mpi4py calls MPI_Init), or be the user's own code.
+KNOWN = ("numpy", "torch", "torchvision", "torchaudio")
+LARGEST_SCRIPT = 1 << 20
+ONLY_THE_TREE = 0x400  # ast.PyCF_ONLY_AST
+AUTO = "auto"
+
+
+def end():
+    """Ends this process, and rankshim starts the command plainly."""
+    os._exit(0)
+
+
+class Gate(object):
+    """`value`: of RANKSHIM_GATE: the number of the socket, and the names of what to import, by comma."""
+
+    def __init__(self, value):
+        if sys.version_info < (3, 8) or sys.implementation.name != "cpython":
+            end()
+        number, _, names = value.partition(" ")
+        self.socket = int(number)
+        self.names = names.split(",") if names else []
+        os.set_inheritable(self.socket, False)
+        os.set_blocking(self.socket, True)
+
+    def wait(self, command):
+        """Returns after go. `command`: what Python runs, as command_of() of sitecustomize.py says it. Whatever is raised
+        must end this process."""
+        if sys.modules["site"].ENABLE_USER_SITE and path_finder().find_spec("usercustomize"):
+            end()  # it runs after us
+        os.write(self.socket, b"h")
+        if self.names == ["probe"]:
+            end()
+        kind, name = command
+        name = os.fsdecode(name.encode("latin-1"))
+        self.prepare(kind, name)
+        if kind == "m" and name in sys.modules:
+            end()  # runpy would warn
+        if not self.may_go():
+            end()
+        os.close(self.socket)
+
+    def prepare(self, kind, name):
+        with ScriptsPath(kind, name) as path:
+            if AUTO in self.names:
+                with Guard(path):
+                    import_leading(kind, name, path)
+            for module in self.names:
+                if module != AUTO:
+                    self.import_named(module)
+
+    def import_named(self, module):
+        try:
+            import_module(module)
+        except BaseException as error:
+            text = ("%s: %s" % (type(error).__name__, error)).split("\n")[0].encode("utf-8", "replace")
+            os.write(self.socket, b"x " + text[:200].decode("utf-8", "ignore").encode("utf-8"))
+            end()
+
+    def may_go(self):
+        try:
+            os.write(self.socket, b"r")
+        except OSError:
+            pass  # rankshim may have said go and closed its end
+        for _ in range(2):  # an error can come before a message that is there
+            try:
+                return os.read(self.socket, 8) == b"g"
+            except OSError:
+                pass
+        return False
+
+
+def path_finder():
+    from _frozen_importlib_external import PathFinder
+
+    return PathFinder
+
+
+def import_module(name):
+    exec(compile("import " + name, "--warm", "exec", 0, True), {"__name__": "__main__"})
+
+
+# ---- where modules are found ----
+
+def is_folder_or_zip(file):
+    for hook in sys.path_hooks:
+        try:
+            hook(file)
+            return True
+        except ImportError:
+            pass
+    return False
+
+
+def first_entry(kind, name):
+    """What Python puts in front of sys.path before it runs this; None with -P."""
+    if kind == "file" and is_folder_or_zip(name):
+        return name
+    if getattr(sys.flags, "safe_path", False):
+        return None
+    if kind == "file":
+        return os.path.dirname(os.path.realpath(name))
+    return os.getcwd() if kind == "m" else ""
+
+
+class ScriptsPath(object):
+    """While it is entered, sys.path begins as the script finds it."""
+
+    def __init__(self, kind, name):
+        entry = first_entry(kind, name)
+        self.entry = None if entry is None else (entry + "/")[:-1]  # an object of its own
+        self.was_cached = entry in sys.path_importer_cache
+
+    def __enter__(self):
+        if self.entry is not None:
+            sys.path.insert(0, self.entry)
+        return self
+
+    def __exit__(self, *_):
+        if self.entry is None:
+            return
+        if sys.path[0] is not self.entry:
+            end()  # a module has put another entry before it, and Python would put it before that one
+        del sys.path[0]
+        if not self.was_cached:
+            sys.path_importer_cache.pop(self.entry, None)
+
+    def has(self, name):
+        """Whether the module `name` is found in the script's own folder."""
+        if self.entry is None or name in sys.builtin_module_names:
+            return False
+        spec = path_finder().find_spec(name, [self.entry])
+        if spec is not None and spec.loader is None:  # a folder without an __init__.py: any other module comes first
+            spec = path_finder().find_spec(name)
+            return spec is not None and spec.loader is None
+        return spec is not None
+
+
+class Guard(object):
+    """While it is entered, no module imports one from the script's own folder: that is the user's code."""
+
+    def __init__(self, path):
+        self.path = path  # a ScriptsPath
+
+    def __enter__(self):
+        sys.meta_path.insert(sys.meta_path.index(path_finder()), self)
+
+    def __exit__(self, *_):
+        sys.meta_path.remove(self)
+
+    def find_spec(self, name, path=None, target=None):
+        if path is None and self.path.has(name):
+            end()
+        return None
+
+
+def is_standard(name):
+    """Whether the module `name` is the standard library's, by the place where it is found."""
+    if name in sys.builtin_module_names:
+        return True
+    spec = path_finder().find_spec(name)
+    place = spec and spec.has_location and spec.origin
+    if not place:
+        return False
+    library = os.path.dirname(os.__file__)
+    folder, file = os.path.split(place)
+    if file == "__init__.py":
+        folder = os.path.dirname(folder)
+    return folder in (library, library + "/lib-dynload")
+
+
+# ---- the script's leading imports ----
+
+def import_leading(kind, name, path):
+    """Runs the imports at the head of what Python will run, in their order, until something else comes. A failure ends
+    this process: a part of the module may have run."""
+
+    def may_import(module):
+        top = module.partition(".")[0]
+        return not path.has(top) and (top in KNOWN or is_standard(top))
+
+    files = [("__main__", name)] if kind == "file" else []
+    if kind == "m":
+        files = files_of(name)
+        package = files[-1][0].rpartition(".")[0] if files else ""
+        if package and may_import(package):  # torch.distributed.run
+            import_module(package)
+            del files[:-1]
+    all(import_head(module, file, may_import) for module, file in files)
+
+
+def files_of(name):
+    """What `-m NAME` runs, in this order: the packages' __init__.py and the module, each as (module, file). None of it is
+    imported."""
+    files, places, module = [], None, ""
+    for part in name.split("."):
+        module = module + "." + part if module else part
+        spec = path_finder().find_spec(module, places)
+        if spec is None:
+            return []
+        places = spec.submodule_search_locations
+        if spec.has_location:
+            files.append((module, spec.origin))
+    if places is not None:  # a package
+        spec = path_finder().find_spec(name + ".__main__", places)
+        if spec is None:
+            return []
+        files.append((name + ".__main__", spec.origin))
+    return files
+
+
+def import_head(name, file, may_import):
+    """Runs the imports at the head of the file; whether there is nothing else in it."""
+    tree = read_tree(file)
+    if tree is None:
+        return False
+    names = {"__name__": name, "__file__": file}
+    for statement in tree.body:
+        kind = type(statement).__name__
+        if kind == "Expr" and type(statement.value).__name__ == "Constant":
+            continue
+        if kind == "Import":
+            steps = [(alias.name, like(statement, [alias])) for alias in statement.names]
+        elif kind == "ImportFrom" and not statement.level:
+            steps = [(statement.module, statement)]
+        else:
+            return False
+        for module, step in steps:
+            if not may_import(module):
+                return False
+            tree.body = [step]
+            exec(compile(tree, file, "exec", 0, True), names)
+    return True
+
+
+def like(statement, names):
+    """The same import of these names only."""
+    return type(statement)(names=names, lineno=statement.lineno, col_offset=statement.col_offset)
+
+
+def read_tree(file):
+    """The file's syntax tree; None if it is not the text of a Python program, or is very large. Python itself reports
+    that after go. It also prints the compiler's warnings then, so they are not printed here."""
+    import _warnings
+
+    try:
+        if not os.path.isfile(file):  # a pipe can be read only once
+            return None
+        with open(file, "rb", 0) as script:
+            text = script.read(LARGEST_SCRIPT + 1)
+    except OSError:
+        return None
+    if len(text) > LARGEST_SCRIPT:
+        return None
+    filters = getattr(sys.modules.get("warnings"), "filters", _warnings.filters)
+    quiet = ("ignore", None, Warning, None, 0)
+    filters.insert(0, quiet)
+    try:
+        return compile(text, file, "exec", ONLY_THE_TREE, True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
+        return None
+    finally:
+        filters.remove(quiet)
