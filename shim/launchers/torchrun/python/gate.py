@@ -53,6 +53,8 @@ class Gate(object):
         os.close(self.socket)
 
     def prepare(self, kind, name):
+        # It is imported but for us; a thread that imports it would wait for go.
+        sys.modules["site"].__spec__._initializing = False
         with ScriptsPath(kind, name) as path:
             if AUTO in self.names:
                 with Guard(path):
@@ -65,7 +67,7 @@ class Gate(object):
         try:
             import_module(module)
         except BaseException as error:
-            text = ("%s: %s" % (type(error).__name__, error)).split("\n")[0].encode("utf-8", "replace")
+            text = ("%s: %s" % (type(error).__name__, words_of(error))).split("\n")[0].encode("utf-8", "replace")
             os.write(self.socket, b"x " + text[:200].decode("utf-8", "ignore").encode("utf-8"))
             end()
 
@@ -86,6 +88,13 @@ def path_finder():
     from _frozen_importlib_external import PathFinder
 
     return PathFinder
+
+
+def words_of(error):
+    try:
+        return str(error)
+    except Exception:
+        return "<unprintable>"
 
 
 def import_module(name):
@@ -191,8 +200,11 @@ def import_leading(kind, name, path):
         top = module.partition(".")[0]
         return not path.has(top) and (top in KNOWN or is_standard(top))
 
-    files = [("__main__", name)] if kind == "file" else []
-    if kind == "m":
+    files = []
+    if kind == "file":
+        as_main = os.path.join(os.getcwd(), name) if sys.version_info >= (3, 9) else name  # __file__, in warnings
+        files = [("__main__", as_main)]
+    elif kind == "m":
         files = files_of(name)
         package = files[-1][0].rpartition(".")[0] if files else ""
         if package and may_import(package):  # torch.distributed.run
