@@ -49,6 +49,8 @@ class Object {
     return raw(name, "[" + joined(values | std::views::transform(&Object::str), ",") + "]");
   }
 
+  [[nodiscard]] bool empty() const { return members_.empty(); }
+
   /// The object on one line, without a line end.
   [[nodiscard]] std::string str() const { return "{" + members_ + "}"; }
   /// The object for a reader: one line for each value, with a line end.

@@ -31,7 +31,8 @@ class Program : public supervise::Workers {
   void prepare(boost::asio::io_context& io) override { io_ = &io; }
   void started(const std::vector<pid_t>& processes, Clock::time_point when,
                const std::vector<std::string>& environment) override;
-  void stop_passed_on(int /*signal*/, std::optional<std::chrono::milliseconds> /*grace*/) override {
+  void stop_passed_on(const outcome::StopRequest& /*stop*/,
+                      std::optional<std::chrono::milliseconds> /*grace*/) override {
     drop(Task::look);
   }
   void command_ended(const supervise::ExitRecord& record) override;

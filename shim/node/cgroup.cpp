@@ -106,6 +106,29 @@ MemoryReading read_memory(const Node& node) {
   return reading;
 }
 
+MemoryRoom memory_room(const Node& node) {
+  constexpr Number kibibyte = 1024;
+  MemoryRoom room{.all = kibibyte * number_in(node, "/proc/meminfo", "MemTotal:").value_or(0),
+                  .left = kibibyte * number_in(node, "/proc/meminfo", "MemAvailable:").value_or(0)};
+  auto group = find_cgroup(node, "memory");
+  const bool v2 = !group;
+  if (v2) group = find_cgroup(node, "");
+  const std::string root = v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
+  std::string folder = root + group.value_or("");
+  if (!node.file(folder + "/memory.stat")) folder = root;
+  const auto look_at = [&](const std::string& one) -> std::optional<Number> {
+    const auto limit = number_in(node, one + (v2 ? "/memory.max" : "/memory.limit_in_bytes"));
+    const auto used = number_in(node, one + (v2 ? "/memory.current" : "/memory.usage_in_bytes"));
+    if (!limit || *limit >= no_limit || !used) return std::nullopt;
+    const Number files = number_in(node, one + "/memory.stat", "inactive_file ").value_or(0);
+    const Number needed = *used - std::min(files, *used);
+    room.all = std::min(room.all, *limit);
+    return *limit - std::min(needed, *limit);
+  };
+  if (const auto least = smallest_limit(root, folder, look_at)) room.left = std::min(room.left, *least);
+  return room;
+}
+
 std::string mebibytes(std::uint64_t bytes) { return std::to_string((bytes + (1U << 19U)) >> 20U) + " MiB"; }
 
 std::string describe_shm() {

@@ -36,6 +36,17 @@ struct MemoryReading {
 /// host's, and the container's own group is mounted as the root.
 MemoryReading read_memory(const Node& node);
 
+/// Memory in bytes: what this container may have, and what of that is neither used nor needed. Files that the
+/// kernel keeps in memory and nobody has read lately are not counted as used.
+struct MemoryRoom {
+  std::uint64_t all = 0;  ///< 0: not known
+  std::uint64_t left = 0;
+};
+
+/// By the machine's MemAvailable (proc_meminfo(5)) and the limit, of this cgroup or one above it, that leaves
+/// the least: v2's memory.current, v1's memory.usage_in_bytes, and inactive_file of memory.stat.
+MemoryRoom memory_room(const Node& node);
+
 /// "512 MiB": bytes for messages.
 std::string mebibytes(std::uint64_t bytes);
 

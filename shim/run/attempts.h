@@ -21,6 +21,10 @@ class Attempts {
 
   /// Whether any failure is followed by another attempt.
   [[nodiscard]] bool allowed() const { return limit_.most != 0; }
+  /// Whether a failure of this attempt may be followed by another one.
+  [[nodiscard]] bool may_go_on() const {
+    return allowed() && (limit_.within.has_value() || number_ < limit_.most);
+  }
   /// Whether --job-restarts allows it: all nodes have to be linked.
   [[nodiscard]] bool of_the_job() const { return of_the_job_; }
   /// This attempt's number, from 0.

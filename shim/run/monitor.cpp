@@ -286,6 +286,8 @@ std::string Monitor::status() const {
   if (command_ != 0) object.number("command_pid", command_);
   if (attempt_ != 0) object.number("attempt", attempt_);
   if (job_ != nullptr) add_job(object, job_->topology);
+  if (const json::Object prepared = prepared_ ? prepared_() : json::Object(); !prepared.empty())
+    object.object("prepared", prepared);
   if (const std::string slow = slow_ ? slow_() : ""; !slow.empty()) object.text("slow", slow);
   std::vector<status::Element> workers;
   if (record.followed) {

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json.h"
 #include "launchers/launcher.h"
 #include "link/link.h"
 #include "loop/loop.h"
@@ -63,6 +64,9 @@ class Monitor {
     look_ = std::move(look);
     slow_ = std::move(slow);
   }
+  /// `prepared` says what is prepared for an attempt to come (warm.h), an empty object if nothing is; until
+  /// the next call, with null.
+  void set_prepared(std::function<json::Object()> prepared) { prepared_ = std::move(prepared); }
   /// The attempt has ended so, and another one follows.
   void end_attempt(const report::Verdict& verdict, const supervise::ExitRecord& ending);
 
@@ -113,6 +117,7 @@ class Monitor {
   std::map<pid_t, OomEvidence> oom_;
   std::function<void(status::Socket::Reply)> look_;
   std::function<std::string()> slow_;
+  std::function<json::Object()> prepared_;
   status::Socket socket_;
   status::Socket stacks_socket_;
 };

@@ -26,8 +26,10 @@
 #include "run/before_start.h"
 #include "run/error_files.h"
 #include "run/hang_watch.h"
+#include "run/launch.h"
 #include "run/lookout.h"
 #include "run/plan.h"
+#include "run/warm.h"
 #include "run/whole_job.h"
 #include "supervise/supervise.h"
 
@@ -110,16 +112,18 @@ class Watchers final : public supervise::Observer {
   using Judge = std::function<report::Verdict(const supervise::ExitRecord&, const report::Details&)>;
 
   Watchers(Monitor& monitor, WholeJob* whole, const ErrorFiles& errors, const supervise::Workers& launcher,
-           Lookout& lookout, const Judge& judge)
+           Lookout& lookout, Warm& warm, const Judge& judge)
       : monitor_(monitor),
         whole_(whole),
         errors_(errors),
         launcher_(launcher),
         lookout_(lookout),
+        warm_(warm),
         judge_(judge) {}
   void started(const std::vector<pid_t>& processes, Clock::time_point /*when*/,
                const std::vector<std::string>& /*environment*/) override {
     monitor_.started(processes.front());
+    warm_.started();
   }
   void worker_ended(const supervise::WorkerEnd& worker) override {
     if (worker.status_known && worker.status == 0) return;
@@ -128,9 +132,10 @@ class Watchers final : public supervise::Observer {
     if (is_victim(failure.cause)) lookout_.worker_suffered();
     if (whole_ != nullptr && whole_->counts(worker)) whole_->worker_failed(failure);
   }
-  void stop_passed_on(int signal, std::optional<milliseconds> /*grace*/) override {
-    if (whole_ != nullptr) whole_->stopping(signal);
-    monitor_.stopping(signal);
+  void stop_passed_on(const outcome::StopRequest& stop, std::optional<milliseconds> /*grace*/) override {
+    if (stop.by == outcome::StopRequest::By::signal) warm_.drop();
+    if (whole_ != nullptr) whole_->stopping(stop.signal);
+    monitor_.stopping(stop.signal);
   }
   void command_ended(const supervise::ExitRecord& ending) override {
     monitor_.command_ended();
@@ -146,6 +151,7 @@ class Watchers final : public supervise::Observer {
   const ErrorFiles& errors_;
   const supervise::Workers& launcher_;
   Lookout& lookout_;
+  Warm& warm_;
   const Judge& judge_;
 };
 
@@ -257,11 +263,12 @@ void free_shared_memory(const SharedMemory& memory) {
 struct Common {
   const std::vector<std::string>& arguments;
   const launchers::FoundTorch& torch;
+  const AttemptInput& input;
   const SlurmStep step;
   Attempts attempts;
-  wait::Reached reached;                  // where the master is, if it was looked up
-  std::optional<SharedMemory> memory;     // nothing: there is one attempt only
-  std::optional<std::string> log_folder;  // the launcher's: where the user keeps logs, one for all attempts
+  Warm warm;
+  wait::Reached reached;               // where the master is, if it was looked up
+  std::optional<SharedMemory> memory;  // nothing: there is one attempt only
 };
 
 /// Starts the command and follows it to its end. `whole` is null if the nodes are not linked. Returns the
@@ -273,45 +280,34 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
   // All nodes begin this phase at one moment, by which rankshim-review aligns their clocks.
   run.monitor.enter(job.choice.launcher->launches() ? "launch" : "run", {},
                     whole != nullptr ? whole->link().launched_at() : link::now());
-  const plan::LaunchInput input{job.topology, run.settings, all.arguments, run.node};
-  launchers::TemporaryFolder folder(job.choice, launchers::plan_site(job.choice, input, master_address),
-                                    run.node);
-  if (!all.log_folder || job.choice.log_dir.empty())
-    all.log_folder = job.choice.launcher->make_log_folder(job, folder.own().path);
-  const launchers::LaunchPlan plan =
-      plan_launch(job.choice, input,
-                  {.torch = all.torch,
-                   .master_address = master_address,
-                   .folder = folder.own(),
-                   .network_interface = plan::network_interface(job.topology, run.node, master_address),
-                   .attempt = all.attempts.number()});
-  const Environment environment = plan.environment.apply(run.node.environment());
+  std::unique_ptr<Launch> launch = all.warm.take(all.attempts.number(), master_address);
+  if (!launch) launch = std::make_unique<Launch>(all.input, all.attempts.number(), master_address);
   if (const std::string_view dumps = run.settings.text(Option::hang_dumps); !dumps.empty())
     make_folder(dumps);
-  supervise::Command command{plan.argv, environment.entries()};
-  if (whole != nullptr) command.open_files = whole->link().inherited_limit();
-  const ErrorFiles error_files(run, job, environment, folder.own());
+  if (whole != nullptr) launch->command.open_files = whole->link().inherited_limit();
+  const launchers::OwnFolder& folder = launch->folder.own();
+  const ErrorFiles error_files(run, job, launch->environment, folder);
   if (!job.choice.note.empty()) log::info("{}", job.choice.note);
-  auto launcher = job.choice.launcher->workers(
-      {run.io, job.topology, run.settings, run.node, *all.log_folder, all.attempts.number()});
+  std::shared_ptr<supervise::Workers>& launcher = launch->workers;
   supervise::Policy policy = plan_supervision(run.settings);
   policy.scope = signal_scope(run.settings);
   policy.stacks = run.settings.flag(Option::stacks);
   policy.ctty = run.settings.flag(Option::ctty);
   policy.launcher = launcher.get();
   policy.worker_signals = *run.settings.get<SignalSet>(Option::worker_signals);
-  policy.ignored_at_start = job.choice.launcher->ignored_at_start(plan, job.choice, input);
+  policy.ignored_at_start = launch->ignored;
+  policy.apart = [&all] { return all.warm.processes(); };
   policy.sent_to_all = [&all](const supervise::Signal& signal) {
     return all.step.has_signalled_all(static_cast<pid_t>(signal.sender));
   };
   const Watchers::Judge judge_end = [&](const supervise::ExitRecord& ended, const report::Details& details) {
-    return report::judge(ended, job.choice, plan, details, numbers_of(ended, job),
+    return report::judge(ended, job.choice, launch->plan, details, numbers_of(ended, job),
                          run.settings.flag(Option::strict));
   };
   const auto lookout =
-      std::make_shared<Lookout>(run.io, folder.own().has_site ? folder.own().path : "", launcher,
+      std::make_shared<Lookout>(run.io, folder.has_site ? folder.path : "", launcher,
                                 job.topology.is_alone() ? 0 : job.topology.nodes().value_or(0));
-  Watchers watchers(run.monitor, whole, error_files, *launcher, *lookout, judge_end);
+  Watchers watchers(run.monitor, whole, error_files, *launcher, *lookout, all.warm, judge_end);
   policy.observer = &watchers;
   if (whole != nullptr) whole->begin(launcher, lookout);
   std::optional<outcome::Culprit> hang;  // of a node that is not linked
@@ -340,21 +336,24 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
   supervise::ExitRecord ending;
   std::optional<int> code;  // of the command, once it has ended: it is true whatever fails after that
   try {
-    ending = co_await supervise::supervise(run.io, run.signals, command, policy);
+    if (all.attempts.may_go_on()) all.warm.beside(*launch, master_address);
+    ending = co_await supervise::supervise(run.io, run.signals, launch->command, policy);
     code = supervise::exit_code_of(ending);
     co_await write_last_output(run, *launcher);
     run.monitor.set_look(nullptr, nullptr);
     hang_watch.reset();
     launcher.reset();
-    report::Details details = error_files.gather(ending, folder.remove_if_unused());
+    report::Details details = error_files.gather(ending, launch->folder.remove_if_unused());
     details.looks = lookout->last_seen();
     details.trained_alone = lookout->trained_alone();
     details.hang = std::move(hang);
     details.hang_looks = std::move(hang_looks);
     report::Verdict verdict = judge_end(ending, details);
     if (whole != nullptr) co_await whole->finish(run, verdict, ending);
-    if (!is_tried_again(all.attempts, whole, verdict, ending))
+    if (!is_tried_again(all.attempts, whole, verdict, ending)) {
+      all.warm.drop();
       co_return co_await conclude(run, verdict, &job, &ending, details);
+    }
     all.attempts.next(steady_clock::now());
     log::warn("{}; next: {}", report::wording::sentence(verdict), all.attempts.progress());
     run.monitor.end_attempt(verdict, ending);
@@ -419,18 +418,22 @@ awaitable<int> run_stages(const Run& run, const std::vector<std::string>& argume
       throw early_end(exit_code::not_found, Cause::system, ErrorCode::none, job->choice.missing);
     torch = co_await check_python(run, *job);
   }
+  std::optional<std::string> kept_logs;
+  const AttemptInput input{run, *job, arguments, torch, kept_logs};
   Common all{.arguments = arguments,
              .torch = torch,
+             .input = input,
              .step = SlurmStep(run.node.environment()),
              .attempts = Attempts(run.settings, *job),
+             .warm = Warm(input),
              .reached = {},
-             .memory = {},
-             .log_folder = {}};
+             .memory = {}};
   if (all.attempts.allowed()) all.memory.emplace();
   std::optional<int> code;
   meets = true;
   while (!code) {
     std::unique_ptr<WholeJob> whole;
+    all.warm.before_meeting(all.attempts.number(), all.attempts.earliest() > steady_clock::now());
     try {
       whole = co_await join_job(run, *job, all.attempts, all.reached);
     } catch (EarlyEnd& end) {

@@ -75,6 +75,9 @@ OPTION(permanent, "", "permanent", ends, "CODE[-CODE]|CAUSE,...", "2,64-78,126,1
        "lost or hang")
 OPTION(restart_pause, "", "restart-pause", time, "TIME", "1m",
        "longest pause before a restart; it doubles from 2 s while attempts fail within a minute; 0: no pause")
+OPTION(warm, "", "warm", modules, "off|auto|MODULE,...", "auto",
+       "start workers early, and import for them what their script imports first, while the nodes meet and, "
+       "for --job-restarts, while they train; MODULE: import this too; off: start them when it is time")
 OPTION(
     hang_notice, "", "hang-notice", limit, "TIME|off", "5m",
     "warn when no collective has ended for TIME, with the ranks that the others wait for and their line of "

@@ -40,6 +40,21 @@ std::optional<std::vector<std::string>> parse_words(std::string_view text) {
   return words;
 }
 
+/// "off", or names as Python's import statement takes them, "auto" among them.
+bool is_modules(std::string_view text) {
+  if (text == "off") return true;
+  while (!text.empty()) {
+    std::string_view name = split_next(text, ",");
+    if (name.empty() || name == "off") return false;
+    while (!name.empty()) {
+      const std::string_view part = split_next(name, ".");
+      const auto is_of_name = [](char c) { return is_letter_or_digit(c) || c == '_'; };
+      if (part.empty() || is_digit(part.front()) || !std::ranges::all_of(part, is_of_name)) return false;
+    }
+  }
+  return true;
+}
+
 std::optional<Variables> parse_variables(std::string_view text) {
   Variables variables;
   while (!text.empty()) {
@@ -129,6 +144,8 @@ constexpr Rule signals{"signals such as USR1,RTMIN+3,15, or none", as<parse_sign
 constexpr Rule signal_map{"FROM=TO,... with signals such as TERM, RTMIN+3 or 15; TO may be none",
                           as<SignalMap::parse>, ','};
 constexpr Rule words{"", as<parse_words>, ' '};
+constexpr Rule modules{"off, or auto and names of Python modules such as auto,transformers", as<is_modules>,
+                       ','};
 constexpr Rule variables{"NAME=VALUE, one on each line", as<parse_variables>, '\n'};
 
 }  // namespace kinds

@@ -16,7 +16,8 @@ class Refusal final : public Observer {
                const std::vector<std::string>& /*environment*/) override {
     throw std::bad_alloc();
   }
-  void stop_passed_on(int /*signal*/, std::optional<std::chrono::milliseconds> /*grace*/) override {
+  void stop_passed_on(const rankshim::outcome::StopRequest& /*stop*/,
+                      std::optional<std::chrono::milliseconds> /*grace*/) override {
     throw boost::system::system_error(ENOSPC, boost::system::system_category(), "epoll");
   }
   void command_ended(const ExitRecord& /*record*/) override { throw std::bad_alloc(); }
@@ -29,7 +30,8 @@ class RefusedLauncher final : public Workers {
                const std::vector<std::string>& /*environment*/) override {
     throw std::bad_alloc();
   }
-  void stop_passed_on(int /*signal*/, std::optional<std::chrono::milliseconds> /*grace*/) override {
+  void stop_passed_on(const rankshim::outcome::StopRequest& /*stop*/,
+                      std::optional<std::chrono::milliseconds> /*grace*/) override {
     throw std::bad_alloc();
   }
   void command_ended(const ExitRecord& /*record*/) override { throw std::bad_alloc(); }

@@ -26,9 +26,22 @@ constexpr std::size_t most_kept = 10'000;          // then the kernel's queue fi
 
 }  // namespace
 
-void SignalForwarder::leave_alone_present_children() {
+void SignalForwarder::leave_alone_present_children(const std::vector<Process>& prepared) {
   siginfo_t info;
-  if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0) before_us_ = everything();
+  if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0) return;
+  before_us_ = descendants(getpid(), prepared).value_or(std::vector<Process>{});
+}
+
+/// The children that are not the command's, without what they have started.
+std::vector<Process> SignalForwarder::apart() const {
+  std::vector<Process> all = before_us_;
+  if (policy_.apart) std::ranges::copy(policy_.apart(), std::back_inserter(all));
+  return all;
+}
+
+bool SignalForwarder::is_apart(pid_t process) const {
+  const std::vector<Process> all = apart();
+  return std::ranges::find(all, process, &Process::pid) != all.end();
 }
 
 void SignalForwarder::drop_kept() {
@@ -251,7 +264,7 @@ std::optional<int> SignalForwarder::to_handlers(const Signal& signal) {
 }
 
 int SignalForwarder::to_all(const Signal& signal) {
-  if (pid_1_ && before_us_.empty() && !signal.is_queued()) return kernel::send(-1, signal.number);
+  if (pid_1_ && apart().empty() && !signal.is_queued()) return kernel::send(-1, signal.number);
   if (const std::vector<Process> all = everything(); !all.empty()) return send_each(all, signal);
   // Without /proc it is not known what is left when the command has ended.
   return pid_1_ ? kernel::send(-1, signal.number) : to_command(signal, true);
@@ -279,15 +292,16 @@ void SignalForwarder::continue_stopped() try {
 }
 
 std::vector<Process> SignalForwarder::everything() const try {
-  return descendants(getpid(), before_us_).value_or(std::vector<Process>{});
+  return descendants(getpid(), apart()).value_or(std::vector<Process>{});
 } catch (const std::bad_alloc& error) {
   loop::go_on_after(error);
   return {};
 }
 
 bool SignalForwarder::nothing_left() const {
-  if (before_us_.empty()) return false;
-  const std::optional<std::vector<Process>> left = descendants(getpid(), before_us_);
+  const std::vector<Process> others = apart();
+  if (others.empty()) return false;
+  const std::optional<std::vector<Process>> left = descendants(getpid(), others);
   return left && std::ranges::none_of(*left, &Process::alive);
 }
 

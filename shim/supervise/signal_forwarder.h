@@ -29,7 +29,11 @@ class SignalForwarder {
 
   /// To be called before the command's start. Children from before rankshim's exec are not the command's
   /// (`exec > >(tee log); exec rankshim …` in a shell): reaped, but neither signalled nor waited for.
-  void leave_alone_present_children();
+  /// `prepared` are the command's though they are there already.
+  void leave_alone_present_children(const std::vector<Process>& prepared);
+
+  /// Whether this process is rankshim's child and not the command's.
+  [[nodiscard]] bool is_apart(pid_t process) const;
 
   /// Passes a signal on, now or as soon as possible. `stop`: it asks the command to stop, and what is stopped
   /// (SIGSTOP) is continued.
@@ -62,7 +66,7 @@ class SignalForwarder {
   /// Everything that the command started; none if /proc does not show it, or memory for a list is refused.
   [[nodiscard]] std::vector<Process> everything() const;
 
-  /// Whether only children from before rankshim's exec are left, which the kernel does not tell apart.
+  /// Whether only children are left that are not the command's, which the kernel does not tell apart.
   [[nodiscard]] bool nothing_left() const;
 
  private:
@@ -76,6 +80,7 @@ class SignalForwarder {
     int signal = 0;
   };
 
+  [[nodiscard]] std::vector<Process> apart() const;
   [[nodiscard]] bool is_for_workers(int signal) const { return (policy_.worker_signals & bit(signal)) != 0; }
   [[nodiscard]] bool has_got(const Process& process, int signal) const;
   [[nodiscard]] bool waits(int signal) const;

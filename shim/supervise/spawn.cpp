@@ -23,6 +23,7 @@
 #include "base/text.h"
 #include "node/environment.h"
 #include "supervise/kernel.h"
+#include "supervise/prepared.h"
 #include "supervise/signals.h"
 
 namespace rankshim::supervise {
@@ -138,6 +139,10 @@ Spawn::Spawn(const Command& command)
 }
 
 std::optional<SpawnFailure> Spawn::start(const Start& how) {
+  if (const auto early = command_.prepared ? command_.prepared->go() : std::nullopt) {
+    pid_ = *early;
+    return std::nullopt;
+  }
   int ends[2];
   const int piped = kernel::result(pipe2(ends, O_CLOEXEC | O_NONBLOCK));
   if (piped < 0) return SpawnFailure{"pipe", {}, -piped};
@@ -195,6 +200,11 @@ void Spawn::become_command(int report, const Start& how) {
       expect(kernel::result(dup2(output, target)), "a worker writes to the stdout or stderr of rankshim");
     target = STDERR_FILENO;
   }
+  if (!command_.working_directory.empty() && chdir(command_.working_directory.c_str()) != 0) {
+    tell({nullptr, errno});
+    _exit(exit_code::system);
+  }
+  if (command_.gate >= 0) fcntl(command_.gate, F_SETFD, 0);
   *std::to_chars(listen_pid_.data() + std::strlen("LISTEN_PID="), listen_pid_.end() - 1, getpid()).ptr = 0;
   if (inherited_as_ignored(SIGCHLD)) kernel::set_ignored(SIGCHLD, true);
   for (SignalSet left = how.ignored; left != 0; left &= left - 1)

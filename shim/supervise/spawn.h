@@ -6,6 +6,7 @@
 #include <array>
 #include <boost/core/noncopyable.hpp>
 #include <cerrno>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,12 +18,18 @@
 
 namespace rankshim::supervise {
 
+class Prepared;
+
 struct Command {
   std::vector<std::string> argv;  ///< not empty; argv[0] is searched in PATH of `environment` (execvp(3))
   std::vector<std::string> environment;  ///< NAME=VALUE
   std::array<int, 2> output{-1, -1};     ///< what becomes its stdout and stderr; −1: rankshim's own
   std::optional<Affinity> affinity;      ///< its CPUs and memory; nullopt: rankshim's
   std::optional<rlimit> open_files;      ///< its limit on descriptors; nullopt: rankshim's
+  std::string working_directory;         ///< empty: rankshim's
+  int gate = -1;                         ///< a descriptor of rankshim that it inherits besides; −1: none
+  /// It was started before (prepared.h): it is let go, and started only if that cannot be. May be null.
+  std::shared_ptr<Prepared> prepared;
 };
 
 /// Why a command was not started.

@@ -21,6 +21,7 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "loop/loop.h"
+#include "supervise/prepared.h"
 #include "supervise/signal_forwarder.h"
 #include "supervise/terminal.h"
 #include "supervise/tree.h"
@@ -49,6 +50,11 @@ std::string leave_working_directory() {
   return !path.empty() && chdir("/") == 0 ? path : std::string();
 }
 
+std::vector<Command> commands_of(Workers& launcher, const Command& command) {
+  std::vector<Command> prepared = launcher.take_prepared();
+  return prepared.empty() ? launcher.workers_to_start(command) : prepared;
+}
+
 /// One command from its start to the end of everything it started. What is still to be done is stored in
 /// members (deadlines, the signals in `forwarder_`) before it is tried: a refused call loses none of it.
 class Supervisor {
@@ -60,7 +66,7 @@ class Supervisor {
         policy_(policy),
         launcher_(policy.launcher != nullptr ? *policy.launcher : program_),
         observer_(policy.observer != nullptr ? *policy.observer : nobody_),
-        workers_(launcher_.workers_to_start(command)),
+        workers_(commands_of(launcher_, command)),
         starts_workers_(!workers_.empty()),
         terminal_(policy.ctty, launcher_.stops_workers() || starts_workers_),
         forwarder_(signals, policy, launcher_, running_) {}
@@ -165,7 +171,12 @@ void Supervisor::start() {
         "end with it",
         std::strerror(errno));
   launcher_.prepare(io_);
-  forwarder_.leave_alone_present_children();
+  std::vector<Process> prepared;
+  for (const auto& one : {command_.prepared})
+    if (one) prepared.push_back(one->process());
+  for (const Command& worker : workers_)
+    if (worker.prepared) prepared.push_back(worker.prepared->process());
+  forwarder_.leave_alone_present_children(prepared);
   ending_.started_at = Clock::now();
   if (!starts_workers_) spawns_.emplace_back(command_);
   for (const Command& worker : workers_) spawns_.emplace_back(worker);
@@ -314,7 +325,7 @@ void Supervisor::hurry(int signal) {
 void Supervisor::begin_stop(const StopRequest& stop, std::optional<milliseconds> grace) {
   ending_.stop = stop;
   if (grace) kill_in(*grace);
-  tell([&](Observer& one) { one.stop_passed_on(stop.signal, policy_.grace); });
+  tell([&](Observer& one) { one.stop_passed_on(stop, policy_.grace); });
 }
 
 void Supervisor::take_orders() {
@@ -377,7 +388,7 @@ void Supervisor::on_child(pid_t pid, int status) {
   }
   secondary([&] { launcher_.reaped(pid, status); });
   if (std::erase(running_, pid) != 0) return on_process_end(pid, status);
-  if (looked_at_leftovers_ && was_killed(status)) ++ending_.leftovers_killed;
+  if (looked_at_leftovers_ && was_killed(status) && !forwarder_.is_apart(pid)) ++ending_.leftovers_killed;
   if (policy_.warn_on_reap) log::warn("reaped an orphan: {}", pid);
 }
 

@@ -60,7 +60,8 @@ class Observer : boost::noncopyable {
   /// A worker has ended, as soon as the kernel shows it. This comes from the launcher.
   virtual void worker_ended(const WorkerEnd& /*worker*/) {}
   /// The first stop signal was passed on to the command. Processes that are left after `grace` are killed.
-  virtual void stop_passed_on(int /*signal*/, std::optional<std::chrono::milliseconds> /*grace*/) {}
+  virtual void stop_passed_on(const outcome::StopRequest& /*stop*/,
+                              std::optional<std::chrono::milliseconds> /*grace*/) {}
   /// The command itself has exited; workers and leftover processes may still run.
   virtual void command_ended(const ExitRecord& /*record*/) {}
 };
@@ -85,6 +86,13 @@ class Workers : public Observer {
   /// Empty: the command is started. The first worker that fails stops the others, and its end is treated as
   /// the command's.
   [[nodiscard]] virtual std::vector<Command> workers_to_start(const Command& /*command*/) { return {}; }
+
+  /// The commands that workers_to_start() has returned before the supervisor asks, and that were started
+  /// early (prepared.h): they take the place of its answer.
+  void set_prepared(std::vector<Command> commands) { prepared_ = std::move(commands); }
+  /// Whether what they were planned with can still be had, a while later.
+  [[nodiscard]] virtual bool can_still_start() const { return true; }
+  [[nodiscard]] std::vector<Command> take_prepared() { return std::exchange(prepared_, {}); }
 
   /// The command is about to be started. A watch that begins here misses nothing.
   virtual void prepare(boost::asio::io_context& /*io*/) {}
@@ -156,6 +164,7 @@ class Workers : public Observer {
   WorkerRecord record_;
 
  private:
+  std::vector<Command> prepared_;
   std::vector<Order> orders_;
   unsigned holds_ = 0;
   std::function<void()> wake_;
@@ -169,6 +178,9 @@ struct Policy {
   std::optional<std::chrono::milliseconds> grace;
   /// The time between SIGTERM and SIGKILL for leftover processes, once the command has exited.
   std::chrono::milliseconds leftover_grace{5000};
+  /// Children of rankshim that are not the command's, and may come and go while it runs: reaped, but neither
+  /// signalled nor waited for. Empty: there are none.
+  std::function<std::vector<Process>()> apart;
   /// The command's workers; null for a program that has none.
   Workers* launcher = nullptr;
   /// Signals that announce something (Slurm's USR1 before the time limit), of which most launchers die. They

@@ -24,9 +24,11 @@ const char* name(Mode mode);
 /// are the events that tests wait for. The destructor ends everything.
 class Supervised {
  public:
-  /// `before` runs in the new process before anything else, with no signal blocked.
+  /// `before` runs in the new process before anything else, with no signal blocked, and `prepare` just before
+  /// the command is started.
+  using Preparation = std::function<void(boost::asio::io_context&, Command&, Policy&)>;
   Supervised(Mode mode, const std::vector<std::string>& argv, const Policy& policy,
-             const std::function<void()>& before = {});
+             const std::function<void()>& before = {}, const Preparation& prepare = {});
   /// The same for a shell script.
   Supervised(Mode mode, const std::string& script, const Policy& policy,
              const std::function<void()>& before = {});

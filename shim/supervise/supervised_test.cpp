@@ -84,8 +84,9 @@ std::vector<std::string> environment() {
   return entries;
 }
 
-[[noreturn]] void supervise_here(Mode mode, const std::vector<std::string>& argv, const Policy& policy,
-                                 const std::function<void()>& before, int output, int result) {
+[[noreturn]] void supervise_here(Mode mode, const std::vector<std::string>& argv, Policy policy,
+                                 const std::function<void()>& before, const Supervised::Preparation& prepare,
+                                 int output, int result) {
   if (mode == Mode::pid_1 && !own_proc()) _exit(99);
   dup2(output, STDOUT_FILENO);
   if (before) before();
@@ -94,7 +95,8 @@ std::vector<std::string> environment() {
   kernel::set_signal_mask(~SignalSet{0}, nullptr);
   boost::asio::io_context io(1);
   SignalQueue signals(io);
-  const Command command{argv, environment()};
+  Command command{argv, environment()};
+  if (prepare) prepare(io, command, policy);
   const FlatEnding flat = flatten(loop::block_on(io, supervise(io, signals, command, policy)));
   [[maybe_unused]] const auto written = write(result, &flat, sizeof(flat));
   _exit(0);
@@ -120,13 +122,13 @@ std::vector<Mode> modes() {
 }
 
 Supervised::Supervised(Mode mode, const std::vector<std::string>& argv, const Policy& policy,
-                       const std::function<void()>& before) {
+                       const std::function<void()>& before, const Preparation& prepare) {
   int output[2];
   int result[2];
   REQUIRE(pipe2(output, O_CLOEXEC) == 0);
   REQUIRE(pipe2(result, O_CLOEXEC) == 0);
   pid_ = fork_into(mode);
-  if (pid_ == 0) supervise_here(mode, argv, policy, before, output[1], result[1]);
+  if (pid_ == 0) supervise_here(mode, argv, policy, before, prepare, output[1], result[1]);
   close(output[1]);
   close(result[1]);
   output_ = output[0];

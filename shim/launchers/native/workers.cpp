@@ -160,12 +160,20 @@ std::vector<WorkerPlan> plan_workers(const LaunchPlan& plan, const LaunchChoice&
 NativeWorkers::NativeWorkers(boost::asio::io_context& io, const topology::Topology& topology,
                              const Settings& settings, const std::string& folder, const Node& node,
                              unsigned attempt)
-    : io_(io), settings_(settings), node_(node), job_(static_job(topology, settings)) {
+    : io_(io),
+      settings_(settings),
+      node_(node),
+      port_of_job_(static_job(topology, settings).master.port),
+      job_(static_job(topology, settings)) {
   job_.attempt = attempt;
   job_.master.port = port_of_attempt(job_, node);
   record_.followed = true;
   record_.attempts = attempt + 1;
   if (!folder.empty()) record_.error_folder = fmt::format("{}/attempt_{}", folder, attempt);
+}
+
+bool NativeWorkers::can_still_start() const {
+  return job_.master.port == port_of_job_ || node_.take_port(job_.master.port);
 }
 
 std::vector<Command> NativeWorkers::workers_to_start(const Command& command) {

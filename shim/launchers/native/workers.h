@@ -68,6 +68,8 @@ class NativeWorkers final : public supervise::Workers {
                 const std::string& folder, const Node& node, unsigned attempt);
 
   [[nodiscard]] std::vector<supervise::Command> workers_to_start(const supervise::Command& command) override;
+  /// Whether nobody has taken the port that was free.
+  [[nodiscard]] bool can_still_start() const override;
 
   [[nodiscard]] std::optional<std::vector<Process>> receivers() const override { return record_.running(); }
   void started(const std::vector<pid_t>& processes, Clock::time_point when,
@@ -86,6 +88,7 @@ class NativeWorkers final : public supervise::Workers {
   boost::asio::io_context& io_;
   const Settings& settings_;
   const Node& node_;
+  const std::uint16_t port_of_job_;  // that of the first attempt
   StaticJob job_;
   std::vector<UniqueFd> workers_ends_;  // of their stdout and stderr, until they are started
   std::unique_ptr<Relay> relay_;

@@ -120,10 +120,10 @@ void Agent::look_at_killed() {
                            supervise::describe_hanging(running, record_.states))});
 }
 
-void Agent::stop_passed_on(int signal, std::optional<milliseconds> grace) {
+void Agent::stop_passed_on(const outcome::StopRequest& stop, std::optional<milliseconds> grace) {
   drop(Task::meet);
-  Program::stop_passed_on(signal, grace);
-  stop_signal_ = signal;
+  Program::stop_passed_on(stop, grace);
+  stop_signal_ = stop.signal;
   grace_ = grace;
   if (!stops_alone_) return expect_end();
   const milliseconds patience = std::min(time_of_workers(), grace.value_or(milliseconds::max()));

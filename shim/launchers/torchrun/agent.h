@@ -54,7 +54,8 @@ class Agent final : public Program {
   void reaped(pid_t process, int status) override {
     if (watch_) watch_->on_end(process, status);
   }
-  void stop_passed_on(int signal, std::optional<std::chrono::milliseconds> grace) override;
+  void stop_passed_on(const outcome::StopRequest& stop,
+                      std::optional<std::chrono::milliseconds> grace) override;
   void command_ended(const supervise::ExitRecord& record) override;
   void finish() override {
     if (watch_) watch_->finish();

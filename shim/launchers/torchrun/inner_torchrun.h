@@ -20,6 +20,8 @@ struct PythonSite {
   std::string master;    ///< its address, IPv4 or IPv6, without brackets; empty if it is not known
   bool records = false;  ///< whether exceptions are recorded: of workers, and of a Python that is the command
   SignalSet ignored = 0;  ///< what a torchrun that the command starts ignores: notices()
+
+  bool operator==(const PythonSite&) const = default;
 };
 
 /// Plans sitecustomize.py; nullopt if no worker is recorded and no torchrun could train alone.

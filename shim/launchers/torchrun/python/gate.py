@@ -4,7 +4,7 @@ rankshim starts the command early, with the number of a socket in RANKSHIM_GATE.
 imports what the script imports first, waits for go and returns: Python itself runs the script. Without go it never runs.
 
 The messages: "h", it is here; "r", it has imported; "x TEXT", a module that the user named cannot be imported. rankshim
-answers "g". The script must find the interpreter as it would be without us, so this file imports nothing for itself.
+answers "g", and after it the variables that it did not know before, NAME=VALUE, each ended by a NUL. The script must find the interpreter as it would be without us, so this file imports nothing for itself.
 """
 
 import os
@@ -14,6 +14,7 @@ import sys
 # imported (mpi4py calls MPI_Init), or be the user's own code.
 KNOWN = ("numpy", "torch", "torchvision", "torchaudio")
 LARGEST_SCRIPT = 1 << 20
+LONGEST_GO = 1 << 16
 ONLY_THE_TREE = 0x400  # ast.PyCF_ONLY_AST
 AUTO = "auto"
 
@@ -78,9 +79,13 @@ class Gate(object):
             pass  # rankshim may have said go and closed its end
         for _ in range(2):  # an error can come before a message that is there
             try:
-                return os.read(self.socket, 8) == b"g"
+                go = os.read(self.socket, LONGEST_GO)
             except OSError:
-                pass
+                continue
+            for entry in go[1:].split(b"\0")[:-1]:
+                name, _, value = entry.partition(b"=")
+                os.environb[name] = value
+            return go[:1] == b"g"
         return False
 
 

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launchers/launcher.h"
+#include "launchers/temporary_folder.h"
+#include "node/environment.h"
+#include "run/run.h"
+#include "supervise/supervise.h"
+
+namespace rankshim {
+
+/// What all attempts of a run have in common.
+struct AttemptInput {
+  const Run& run;
+  const launchers::Job& job;
+  const std::vector<std::string>& command;  ///< the user's
+  const launchers::FoundTorch& torch;
+  /// The launcher's folder for logs that the user keeps, one for all attempts; nullopt until it is made.
+  std::optional<std::string>& kept_logs;
+};
+
+/// What one attempt starts, and what that needs as long as it runs.
+class Launch : boost::noncopyable {
+ public:
+  /// Makes rankshim's folder, plans what is executed, and makes the object that follows the workers. `number`
+  /// is the attempt's, `master_address` the master's literal address, if it was looked up.
+  Launch(const AttemptInput& input, unsigned number, std::optional<std::string> master_address);
+
+  /// Plans the same anew with the address that is known now, and takes what has changed, if that can be given
+  /// to processes that run already: variables that only torch's communication reads. Returns these; nullopt
+  /// if anything else differs, or if what was planned can no longer be had.
+  std::optional<std::vector<std::string>> update(const AttemptInput& input,
+                                                 std::optional<std::string> master_address);
+
+  const unsigned number;
+  launchers::TemporaryFolder folder;
+  const std::string log_folder;  ///< the launcher's; empty: none
+  launchers::LaunchPlan plan;
+  Environment environment;  ///< the command's
+  supervise::Command command;
+  SignalSet ignored = 0;  ///< at the command's start
+  std::shared_ptr<supervise::Workers> workers;
+
+ private:
+  std::optional<launchers::PythonSite> site_;
+};
+
+}  // namespace rankshim

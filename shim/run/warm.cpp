@@ -1,0 +1,274 @@
+#include "run/warm.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/awaitable.hpp>
+#include <chrono>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "base/log.h"
+#include "base/text.h"
+#include "loop/loop.h"
+#include "node/cgroup.h"
+#include "plan/launch.h"
+#include "supervise/prepared.h"
+
+namespace rankshim {
+
+using boost::asio::awaitable;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+using supervise::Prepared;
+
+namespace {
+
+/// When to look whether an attempt's start is over; at the last moment it is.
+constexpr std::array looks_at_start{seconds{5}, seconds{10}, seconds{20}, seconds{40}, seconds{60}};
+constexpr std::chrono::minutes to_import{10};  // on a cold file system
+
+/// What imports need must not be taken from a training.
+bool has_clear_room(const Node& node) {
+  constexpr std::uint64_t least = std::uint64_t{1} << 30U;
+  const MemoryRoom room = memory_room(node);
+  return room.left >= least && room.left >= room.all / 4;
+}
+
+/// Whether each of these workers has told that it has a process group (python/sitecustomize.py,
+/// answer_questions).
+bool all_have_started(const std::vector<supervise::WorkerState>& workers, const std::string& folder) {
+  return !workers.empty() && std::ranges::all_of(workers, [&](const supervise::WorkerState& worker) {
+    return access(fmt::format("{}/look.{}", folder, worker.pid).c_str(), F_OK) == 0;
+  });
+}
+
+bool wants_warm(const AttemptInput& input) {
+  const auto& [topology, choice] = input.job;
+  const Settings& settings = input.run.settings;
+  const bool starts_python =
+      choice.launcher->launches() && (choice.launcher->starts_each_worker() || choice.launcher->is_agent());
+  return settings.text(Option::warm) != "off" && starts_python && !input.command.empty() &&
+         !settings.flag(Option::ctty) && !input.run.preflight && !input.run.only_wait;
+}
+
+}  // namespace
+
+struct Warm::State {
+  AttemptInput input;
+  bool wanted = false;
+  loop::Event changed;                       ///< a prepared process has come further, or this is over
+  unsigned round = 0;                        ///< what an earlier round prepares is not wanted any more
+  std::optional<bool> gate_answers;          ///< whether this Python has our part; nullopt: not known yet
+  std::unique_ptr<Launch> launch;            ///< what is prepared
+  std::vector<supervise::Command> commands;  ///< of it, each with its process; the command's or the workers'
+  std::vector<std::shared_ptr<Prepared>> taken;  ///< by the attempt that runs
+  std::vector<Process> ending;                   ///< that were killed, or are ending
+  std::string working_directory;                 ///< which rankshim leaves while a command runs
+  rlimit open_files{};                           ///< before a link raises it
+
+  [[nodiscard]] log::Level level() const {
+    const bool asked = input.run.settings[Option::warm]->origin != Origin::fallback;
+    return asked ? log::Level::info : log::Level::debug;
+  }
+  std::shared_ptr<Prepared> start(const supervise::Command& command, std::string_view modules);
+  awaitable<void> until_imported(std::shared_ptr<Prepared> process, unsigned of_round);
+  void end();
+
+  static awaitable<bool> ask_gate(std::shared_ptr<State> self, unsigned of_round);
+  static awaitable<void> prepare(std::shared_ptr<State> self, unsigned number,
+                                 std::optional<std::string> master_address, bool beside_training);
+  static awaitable<void> prepare_after_start(std::shared_ptr<State> self, unsigned number, std::string folder,
+                                             std::weak_ptr<supervise::Workers> workers,
+                                             std::optional<std::string> master_address);
+};
+
+std::shared_ptr<Prepared> Warm::State::start(const supervise::Command& command, std::string_view modules) {
+  supervise::Command early = command;
+  early.working_directory = working_directory;
+  const supervise::Spawn::Start how{.detached = input.job.choice.launcher->starts_each_worker(),
+                                    .ignored = launch->ignored};
+  return Prepared::start(input.run.io, early, how, modules, [this] { changed.signal(); });
+}
+
+awaitable<void> Warm::State::until_imported(std::shared_ptr<Prepared> process, unsigned of_round) {
+  using enum Prepared::State;
+  const auto end = steady_clock::now() + to_import;
+  const auto imports = [&] { return process->state() == starting || process->state() == at_gate; };
+  while (round == of_round && imports() && steady_clock::now() < end) co_await changed.wait(end);
+}
+
+/// Ends what is prepared.
+void Warm::State::end() {
+  ++round;
+  changed.signal();
+  std::erase_if(ending, [](const Process& process) {
+    const auto now = read_process(process.pid);
+    return !now || !now->is(process);
+  });
+  for (const supervise::Command& command : commands)
+    if (command.prepared) ending.push_back(command.prepared->process());
+  const bool has_files = launch && !commands.empty() && !input.job.choice.log_dir.empty();
+  commands.clear();
+  std::error_code ignored;  // what is left there is empty
+  if (has_files && !launch->workers->record().error_folder.empty())
+    std::filesystem::remove_all(launch->workers->record().error_folder, ignored);
+  launch.reset();
+}
+
+/// With -I and the like, Python does not import our part: the script would run before its time.
+awaitable<bool> Warm::State::ask_gate(std::shared_ptr<State> self, unsigned of_round) {
+  const auto python = plan::read_python(self->launch->plan.argv);
+  if (!python || python->interpreter.empty() || !self->launch->folder.own().has_site) co_return false;
+  supervise::Command probe = self->launch->command;
+  probe.argv = python->interpreter;
+  probe.argv.insert(probe.argv.end(), {"-c", "pass"});
+  const auto process = self->start(probe, "probe");
+  self->ending.push_back(process->process());
+  const auto end = steady_clock::now() + to_import;
+  while (self->round == of_round && process->state() == Prepared::State::starting &&
+         steady_clock::now() < end)
+    co_await self->changed.wait(end);
+  co_return process->has_answered();
+}
+
+awaitable<void> Warm::State::prepare(std::shared_ptr<State> self, unsigned number,
+                                     std::optional<std::string> master_address, bool beside_training) {
+  const unsigned of_round = self->round;
+  if (beside_training && self->level() == log::Level::debug && !has_clear_room(self->input.run.node)) {
+    log::debug("nothing is prepared for a restart: memory is short");
+    co_return;
+  }
+  self->launch = std::make_unique<Launch>(self->input, number, std::move(master_address));
+  self->launch->command.open_files = self->open_files;
+  if (!self->gate_answers) {
+    const bool answers = co_await ask_gate(self, of_round);
+    if (self->round != of_round) co_return;
+    self->gate_answers = answers;
+    if (!answers)
+      log::logger().log(self->level(), "nothing is prepared: this Python does not import our part");
+  }
+  if (!*self->gate_answers) co_return self->end();
+  self->commands = self->launch->workers->workers_to_start(self->launch->command);
+  if (self->commands.empty()) self->commands.push_back(self->launch->command);
+  for (std::size_t at = 0; at < self->commands.size(); ++at) {
+    const auto process =
+        self->start(self->commands[at], std::string(self->input.run.settings.text(Option::warm)));
+    self->commands[at].prepared = process;
+    if (!beside_training) continue;
+    co_await self->until_imported(process, of_round);
+    if (self->round != of_round) co_return;
+  }
+}
+
+awaitable<void> Warm::State::prepare_after_start(std::shared_ptr<State> self, unsigned number,
+                                                 std::string folder,
+                                                 std::weak_ptr<supervise::Workers> workers,
+                                                 std::optional<std::string> master_address) {
+  const unsigned of_round = self->round;
+  const auto begun = steady_clock::now();
+  for (const seconds after : looks_at_start) {
+    while (self->round == of_round && steady_clock::now() < begun + after)
+      co_await self->changed.wait(begun + after);
+    const auto running = workers.lock();
+    if (self->round != of_round || !running) co_return;
+    if (all_have_started(running->running_workers(), folder)) break;
+  }
+  co_await prepare(self, number, std::move(master_address), true);
+}
+
+Warm::Warm(const AttemptInput& input)
+    : state_(new State{.input = input,
+                       .wanted = wants_warm(input),
+                       .changed = loop::Event(input.run.io.get_executor()),
+                       .gate_answers = {},
+                       .launch = {},
+                       .commands = {},
+                       .taken = {},
+                       .ending = {}}) {
+  getrlimit(RLIMIT_NOFILE, &state_->open_files);
+  std::error_code unknown;
+  state_->working_directory = std::filesystem::current_path(unknown);
+  input.run.monitor.set_prepared([this] { return status(); });
+}
+
+Warm::~Warm() {
+  drop();
+  state_->input.run.monitor.set_prepared(nullptr);
+}
+
+void Warm::before_meeting(unsigned number, bool waits) {
+  const auto& [topology, choice] = state_->input.job;
+  waits = waits || (topology.has_other_nodes() && (choice.links || choice.wait != wait::Until::none));
+  if (!state_->wanted || !waits || state_->launch) return;
+  loop::spawn(state_->input.run.io, State::prepare(state_, number, std::nullopt, false));
+}
+
+void Warm::beside(const Launch& running, const std::optional<std::string>& master_address) {
+  if (!state_->wanted) return;
+  loop::spawn(state_->input.run.io,
+              State::prepare_after_start(state_, running.number + 1, running.folder.own().path,
+                                         running.workers, master_address));
+}
+
+void Warm::started() {
+  for (const auto& process : state_->taken)
+    if (!process->may_go())
+      log::logger().log(state_->level(), "a prepared process is not used: {}", process->why());
+}
+
+std::unique_ptr<Launch> Warm::take(unsigned number, const std::optional<std::string>& master_address) {
+  State& state = *state_;
+  std::unique_ptr<Launch> launch;
+  const bool is_it = state.launch && state.launch->number == number && !state.commands.empty();
+  const auto late = is_it ? state.launch->update(state.input, master_address) : std::nullopt;
+  state.taken.clear();
+  if (late) {
+    launch = std::move(state.launch);
+    for (const supervise::Command& command : state.commands)
+      if (command.prepared) state.taken.push_back(command.prepared);
+    for (supervise::Command& command : state.commands) {
+      command.environment.insert(command.environment.end(), late->begin(), late->end());
+      for (const std::string& entry : *late)
+        if (command.prepared) command.prepared->add(entry);
+    }
+    if (state.input.job.choice.launcher->starts_each_worker())
+      launch->workers->set_prepared(std::move(state.commands));
+    else
+      launch->command.prepared = std::move(state.commands.front().prepared);
+    state.commands.clear();
+  } else if (!state.commands.empty()) {
+    log::logger().log(state.level(),
+                      "what was prepared is not what this attempt needs: it starts in the ordinary way");
+  }
+  state.end();
+  return launch;
+}
+
+void Warm::drop() { state_->end(); }
+
+std::vector<Process> Warm::processes() const {
+  std::vector<Process> all = state_->ending;
+  for (const supervise::Command& command : state_->commands)
+    if (command.prepared) all.push_back(command.prepared->process());
+  for (const auto& process : state_->taken)
+    if (!process->may_go()) all.push_back(process->process());
+  return all;
+}
+
+json::Object Warm::status() const {
+  json::Object object;
+  if (state_->commands.empty()) return object;
+  const auto is_ready = [](const supervise::Command& command) {
+    return command.prepared && command.prepared->state() == Prepared::State::ready;
+  };
+  object.number("attempt", state_->launch->number);
+  object.number("processes", std::ssize(state_->commands));
+  object.number("ready", std::ranges::count_if(state_->commands, is_ready));
+  return object;
+}
+
+}  // namespace rankshim
