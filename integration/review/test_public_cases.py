@@ -136,7 +136,7 @@ def test_a_public_manifest_really_trains_as_the_review_says(name, network, ranks
 def test_a_jobsets_pods_with_rankshim_are_refused_as_the_review_says(network, rankshim, tmp_path):
     _, document = review(rankshim, case("jobset-resnet"))
     (finding,) = document["findings"]
-    assert "put exec rankshim -- before torchrun; rankshim would then refuse this pod: JOB_COMPLETION_INDEX=0" in finding["text"]
+    assert "put exec rankshim -- before torchrun (rankshim would then refuse this pod: JOB_COMPLETION_INDEX=0" in finding["text"]
     environment = {"PATH": programs(tmp_path, rankshim)}
     processes = [place.start(with_rankshim(words(workload, pod)), {**pod.environment, **environment})
                  for workload, pod, place in pods(network, case("jobset-resnet"), True)]

@@ -9,7 +9,8 @@ import subprocess
 import sys
 
 import pytest
-from rankshim_review.command import expand, parse, script
+from rankshim_review.command import expand, find, parse
+from rankshim_review.shell import Shell
 from rankshim_review.source import documents
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -160,8 +161,53 @@ def test_rankshim_is_found_in_a_shells_command(text):
     assert (found.after, found.environment) == SHELL[text]
 
 
-def test_a_shell_script_without_rankshim_gives_its_last_command():
-    assert script("cd /work\ntorchrun train.py\n", {}).before == ["torchrun", "train.py"]
+# What a shell starts, wherever in its script that is: the words, its launch line, and the line's number.
+LAUNCHES = {
+    "cd /work\ntorchrun train.py\n": (["torchrun", "train.py"], 2),
+    "srun -N2 torchrun a.py; echo done": (["torchrun", "a.py"], 1),
+    "torchrun --nnodes 2 a.py 2>&1 | tee log && echo ok || exit 3": (["torchrun", "--nnodes", "2", "a.py"], 1),
+    "srun python train.py\nwait": (["python", "train.py"], 1),
+    "export A=1; time numactl -N 0 torchrun a.py &\nwait": (["torchrun", "a.py"], 1),
+    "python prepare.py\nfor i in 1 2; do accelerate launch b.py; done": (["accelerate", "launch", "b.py"], 2),
+    "ARGS='--nnodes 2 --node_rank 1'\ntorchrun $ARGS a.py": (["torchrun", "--nnodes", "2", "--node_rank", "1", "a.py"], 2),
+    "ARGS=(--nnodes $N)\nARGS+=(--x 'a b')\ntorchrun ${ARGS[@]} a.py": (["torchrun", "--nnodes", "4", "--x", "a b", "a.py"], 3),
+    "CMD='torchrun a.py'\neval $CMD": (["torchrun", "a.py"], 2),
+    "read -r -d '' cmd <<END\ntorchrun --nnodes $N a.py\nEND\nsrun bash -c \"${cmd}\"": (["torchrun", "--nnodes", "4", "a.py"], 4),
+    "srun bash <<'END'\npip list\ntorchrun --node_rank ${HOSTNAME##*-} a.py\nEND\n": (["torchrun", "--node_rank", "7", "a.py"], 1),
+    "bash -c \"bash -c 'deepspeed a.py'\"": (["deepspeed", "a.py"], 1),
+    "if [ -f x ]; then torchrun one.py; fi\ntorchrun two.py": (["torchrun", "two.py"], 2),
+    "python -m torch.distributed.run a.py": (["python", "-m", "torch.distributed.run", "a.py"], 1),
+    "which torchrun\npip install deepspeed\necho torchrun a.py\n./tools/dist_train.sh cfg 8": (["./tools/dist_train.sh", "cfg", "8"], 4),
+    "cat <<END >run.sh\ntorchrun a.py\nEND\npython ${SCRIPT:-b.py}": (["python", "b.py"], 4),
+}
+
+
+@pytest.mark.parametrize("text", LAUNCHES)
+def test_a_launch_line_is_found_in_every_statement(text):
+    found = find(text, Shell({"N": "4", "HOSTNAME": "job-7"}))
+    assert (found.launch, found.line) == LAUNCHES[text]
+
+
+@pytest.mark.parametrize(("text", "launch"), [
+    ("M=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)\ntorchrun --master_addr $M a.py", "n1"),
+    ("nodes=( $( scontrol show hostnames $SLURM_JOB_NODELIST ) )\ntorchrun --master_addr ${nodes[0]} a.py", "n1"),
+    ("torchrun --master_addr $(hostname -s) a.py", "n1"),
+    ("srun bash -c 'torchrun --master_addr $(hostname) a.py'", "$(hostname)"),
+    ("srun bash -c 'torchrun --master_addr $SLURM_PROCID a.py'", "1"),
+    ("srun torchrun --master_addr $SLURM_PROCID a.py", "0"),
+    ("M=a\nif x; then M=b; fi\ntorchrun --master_addr $M a.py", "$M"),
+])
+def test_a_batch_scripts_words_are_worked_out_once_and_those_of_a_steps_shell_on_each_node(text, launch):
+    shell = Shell({"SLURM_PROCID": "0", "SLURM_JOB_NODELIST": "n[1-2]"}, "n1", ("n1", "n2"))
+    assert find(text, shell, {"SLURM_PROCID": "1"}).launch == ["torchrun", "--master_addr", launch, "a.py"]
+
+
+@pytest.mark.parametrize("words", [
+    "tini -- rankshim -- torchrun a.py",
+    "apptainer exec --bind /opt/rankshim i /opt/rankshim/rankshim -- torchrun a.py",
+])
+def test_rankshim_is_found_behind_another_programs_dashes(words):
+    assert parse(words.split(), {}).after == ["--", "torchrun", "a.py"]
 
 
 def test_variables_are_expanded_as_kubernetes_does():
@@ -184,7 +230,6 @@ HOSTILE = {
     "list-for-mapping": ("apiVersion: batch/v1\nkind: Job\nspec: [1]\n", "spec is [1]: a mapping is expected"),
     "text-for-list": ("apiVersion: v1\nkind: Pod\nspec: {containers: many}\n", "spec.containers is 'many': a list is expected"),
     "number-for-name": ("apiVersion: v1\nkind: Pod\nspec: {containers: [{command: [{a: b}]}]}\n", "a text is expected"),
-    "no-containers": ("apiVersion: batch/v1\nkind: Job\nmetadata: {name: x}\nspec: {template: {spec: {}}}\n", "no containers"),
     "control": ("a: \x01\n", "not YAML"),
     "template": ("a: 1\n{{- if .Values.x }}\n", "helm template"),
     "latin": ("a: [\n", "not YAML"),

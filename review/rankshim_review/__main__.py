@@ -13,9 +13,9 @@ def main() -> int:
             return int(importlib.import_module(f".{arguments[0]}", __package__).main(arguments[1:]))
         return int(importlib.import_module(".review", __package__).main(arguments))
     except ModuleNotFoundError as error:
-        if error.name not in ("yaml", "rich"):
+        if error.name not in ("yaml", "rich", "tree_sitter", "tree_sitter_bash"):
             raise
-        print("rankshim-review: error: PyYAML and rich are needed: pip install 'rankshim[review]'", file=sys.stderr)
+        print(f"rankshim-review: error: no Python module {error.name}: pip install 'rankshim[review]'", file=sys.stderr)
         return 71
     except KeyboardInterrupt:
         return 130

@@ -22,6 +22,8 @@ from typing import Any
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWUSER = 0x20000, 0x4000000, 0x10000000  # linux/sched.h
 LONGEST = 30  # seconds for one call, which takes milliseconds
 LONGEST_SHOWN = 100  # of a path
+CONTRADICTION = "R10"  # `rankshim help R10`: a flag, and a variable that says otherwise
+UNLIKELY = 7919  # nodes
 ADDRESS = "192.0.2.1"  # RFC 5737: for documentation; a pod's own address is not known before it runs
 
 
@@ -52,6 +54,8 @@ class Answer:
     document: dict[str, Any]
     errors: list[str]
     unseen: bool = False  # it depends on what this machine does not let a process have
+    codes: list[str] = dataclasses.field(default_factory=list)  # of the errors: `rankshim help CODE`
+    names: list[str] = dataclasses.field(default_factory=list)  # the variables and flags in them
 
     def fact(self, name: str) -> str:
         return str(self.document.get("topology", {}).get(name, {}).get("value", ""))
@@ -102,15 +106,19 @@ class Binary:
         """The options before the command, over the RANKSHIM_* variables: {name without dashes: value}."""
         found = {name[len("RANKSHIM_"):].lower().replace("_", "-"): value
                  for name, value in environment.items() if name.startswith("RANKSHIM_") and value}
-        words = iter(arguments)
+        words = iter(arguments[:len(arguments) - len(self.program(arguments))])
         for word in words:
-            if word == "--" or not word.startswith("--"):
-                break
             name, equals, value = word[2:].partition("=")
-            if not equals:
-                value = next(words, "") if name in self._with_value else "true"
-            found[name] = value
+            if word != "--":
+                found[name] = value if equals or name not in self._with_value else next(words, "")
         return found
+
+    def program(self, arguments: list[str]) -> list[str]:
+        """The command behind the options."""
+        at = 0
+        while at < len(arguments) and arguments[at].startswith("--") and arguments[at] != "--":
+            at += 2 if "=" not in arguments[at] and arguments[at][2:] in self._with_value else 1
+        return arguments[at + (arguments[at:at + 1] == ["--"]):]
 
     def explain(self, arguments: list[str], environment: dict[str, str], *, host: str, domain: str = "",
                 devices: dict[str, int] | None = None, files: dict[str, str] | None = None) -> Answer:
@@ -134,7 +142,24 @@ class Binary:
             return Answer({}, [], unseen=True)
         errors = [f"{fault['what']}; {fault['fix']}" for fault in document.get("errors", [])]
         said = [line.partition("error: ")[2] for line in done.stderr.splitlines() if "error: " in line]
-        return Answer({}, errors or said or [f"rankshim explain ended with {done.returncode}"])
+        return Answer({}, errors or said or [f"rankshim explain exited with {done.returncode}"],
+                      codes=[str(fault.get("code", "")) for fault in document.get("errors", [])],
+                      names=[str(name) for fault in document.get("errors", []) for name in fault.get("names", [])])
+
+    def alone(self, launch: list[str], environment: dict[str, str]) -> Answer:
+        """What a torchrun is told where no rankshim helps it: by its words, and by torch's variables, which count less."""
+        own = {name: value for name, value in environment.items() if name.startswith("PET_")}
+        found = self.explain(["--", *launch], own, host="node")
+        while CONTRADICTION in found.codes and (beaten := set(found.names) & set(own)):
+            own = {name: value for name, value in own.items() if name not in beaten}
+            found = self.explain(["--", *launch], own, host="node")
+        return found
+
+    def added(self, launch: list[str]) -> list[str]:
+        """The flags for the number of nodes that a launcher is not told of: those which a rankshim of very many would add."""
+        variables = {"NNODES": str(UNLIKELY), "NODE_RANK": "1", "MASTER_ADDR": ADDRESS, "NPROC_PER_NODE": "1"}
+        words = self.explain(["--", *launch], variables, host="node").document.get("command", [])
+        return [word for word in map(str, words) if word not in launch and re.search(rf"={UNLIKELY}(,|$)|^--hostfile", word)]
 
     def run(self, arguments: list[str], environment: dict[str, str], *, host: str, domain: str = "",
             devices: dict[str, int] | None = None, files: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:

@@ -11,13 +11,25 @@ import ipaddress
 import re
 from collections.abc import Callable, Iterator
 
-from .binary import Answer, Binary, Unanswered
-from .command import base_name, option
+from .binary import CONTRADICTION, Answer, Binary, Unanswered
+from .command import Command, base_name, option
 from .pods import ENTRYPOINT, Cluster, Pod, Workload
 from .source import Field, whole_number
 
 # docs/signals-and-ends.md: wrong usage, a wrong configuration, a command that cannot be executed or is not there.
 NEVER_HEAL = "64, 78, 126 and 127"
+NO_NUMBER = "R7"  # `rankshim help R7`: something says that there are other nodes, and nothing says how many
+# What torchrun takes where it is told of several nodes and not of this: the binary's code, the flags, what then happens.
+UNTOLD = (
+    ("R8", ("--node_rank", "--node-rank"), "is node 0 in every pod, which is its default, and the nodes never meet"),
+    ("R9", ("--master_addr", "--master-addr", "--rdzv_endpoint", "--rdzv-endpoint"),
+     "waits for the others at its own address, which is its default, until it times out"),
+    ("R14", ("--node_rank", "--node-rank"), "exits at once, because FAULT"),
+)
+BY_SCRIPT = ("Slurm job", "SkyPilot task")  # on machines: no kubelet is there
+NODE_FLAGS = ("--nnodes", "--num_machines", "--num_nodes")
+READ_NNODES = ("dist_train.sh", "dist_test.sh", "llamafactory-cli", "lmf", "llamafactory.cli")  # no flag tells them
+SHARED = "endpoint|master_addr|master-addr|master_port|master-port|rdzv_id|rdzv-id|process_ip|process_port|dist-init"
 MATTERS = "RANK|NODES|WORLD|MASTER|PET_|SIZE|all variables"  # names of variables that rankshim may read
 POD_GRACE = 30  # Kubernetes API, PodSpec.terminationGracePeriodSeconds
 COMPOSE_GRACE = 10  # compose-spec, stop_grace_period
@@ -40,6 +52,18 @@ class Reviewed:
     pod: Pod
     answer: Answer
     settings: dict[str, str]
+    unknown: dict[str, str] = dataclasses.field(default_factory=dict)  # flags whose values only a shell knows
+    program: list[str] = dataclasses.field(default_factory=list)  # what rankshim starts
+    inner: Command | None = None  # the launcher in a shell's script that rankshim starts
+    alone: Answer | None = None  # what the launcher is told where rankshim is not in front of it
+
+    def is_torchrun(self) -> bool:
+        return self.answer.document.get("launcher") == "torchrun" or re.search(
+            r"^torchrun$|^torch\.distributed\.(run|launch)$", self.pod.command.launcher) is not None
+
+    def told(self) -> Answer:
+        """What its workers go by: a torchrun without rankshim knows only its own words."""
+        return self.alone if self.pod.bypasses and self.alone is not None and self.is_torchrun() else self.answer
 
     def value(self, column: str) -> str:
         """What the table shows in a column."""
@@ -57,7 +81,7 @@ class Reviewed:
                 "master": fact("rdzv_endpoint").rpartition(":")[0] or fact("master_addr")}[column]
 
     def port(self) -> str:
-        return self.answer.fact("rdzv_endpoint").rpartition(":")[2] or self.answer.fact("master_port")
+        return _port(self.answer)
 
     def launcher(self) -> str:
         document, words = self.answer.document, [str(word) for word in self.answer.document.get("command", [])]
@@ -65,7 +89,8 @@ class Reviewed:
         if self.pod.command.rankshim == ENTRYPOINT and not words:
             return "the image's"
         if self.pod.bypasses:
-            return f"{base_name(self.pod.command.before[0]) if self.pod.command.before else '?'}, without rankshim"
+            before = self.pod.command.before
+            return f"{self.pod.command.launcher or (base_name(before[0]) if before else '?')}, without rankshim"
         if document.get("granularity") == "process":
             return "processes are there"
         chosen = document.get("launcher", "none")
@@ -79,7 +104,8 @@ class Reviewed:
 
 
 def check(workload: Workload, reviewed: list[Reviewed], cluster: Cluster, binary: Binary) -> list[Finding]:
-    found = [Finding("warning", "note", field.file, field.line, text) for field, text in workload.notes]
+    found = [Finding(level, "note", field.file, field.line, text)
+             for level, notes in (("warning", workload.notes), ("error", workload.faults)) for field, text in notes]
     for each in reviewed:
         for test in PER_POD:
             for level, field, text in test(workload, each, cluster, binary):
@@ -134,28 +160,88 @@ def alone(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) 
 
 def bypass(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
     """A `command:` instead of the ENTRYPOINT, without rankshim in it."""
-    pod, words = each.pod, each.pod.command.before
+    pod, command = each.pod, each.pod.command
     if not pod.bypasses or workload.nodes < 2 or _idle(each):
         return
-    place = pod.place
-    is_torchrun = any(re.search(r"(^|/)torchrun$|^torch\.distributed\.(run|launch)$", word) for word in words)
-    # What a shell puts in is not known.
-    lacks = is_torchrun and option(words, "--nnodes") in ("", "1", "1:1") and not any("$" in word for word in words)
-    reads_nnodes = any(re.fullmatch(r"dist_(train|test)\.sh", base_name(word)) for word in words)
-    why = "the script starts no rankshim" if workload.kind == "Slurm job" else \
-        "the command bypasses the image's ENTRYPOINT, so rankshim does not run"
-    name = next((base_name(word) for word in words if re.search(r"torchrun|dist_|torch\.distributed", word)), "the launcher")
+    name = command.launcher or "the launcher"
+    why = {"Slurm job": "the script starts no rankshim", "SkyPilot task": "the task's run starts no rankshim"}.get(
+        workload.kind, "the command bypasses the image's ENTRYPOINT, so rankshim does not run")
     advice = "begin the command with rankshim --"
-    if is_torchrun and workload.kind == "Slurm job":
+    if workload.kind in BY_SCRIPT:
         advice = f"put rankshim -- before {name}"
-    elif is_torchrun and pod.command.in_shell:  # whose words may say what no variable does
-        advice = f"put exec rankshim -- before {base_name(words[0])}"
+    elif command.in_shell and command.launch:  # whose words may say what no variable does
+        advice = f"put exec rankshim -- before {base_name(command.launch[0])}"
     if each.answer.errors:
-        advice += f"; rankshim would then refuse this pod: {each.answer.errors[0]}"
-    if (lacks and not pod.environment.get("PET_NNODES")) or (reads_nnodes and not pod.environment.get("NNODES")):
-        yield "error", place, f"{pod.name} would train alone: {why}, and {name} is told of one node; {advice}"
+        advice += f" (rankshim would then refuse this pod: {each.answer.errors[0]})"
+    wrong = _without_rankshim(each, binary)
+    if wrong and command.is_certain:
+        yield "error", pod.place, f"{wrong.replace('POD', pod.name)}: {why}; {advice}"
     else:
-        yield "warning", place, f"{why}; {advice}"
+        yield "warning", pod.place, f"{why}; {advice}"
+
+
+def _without_rankshim(each: Reviewed, binary: Binary) -> str:
+    """What goes wrong where a pod of several starts its launcher without rankshim; empty if the launcher knows of the others."""
+    command, name = each.pod.command, each.pod.command.launcher
+    hidden = set(each.unknown)
+    if any(not flag.startswith("-") or re.search("nnodes|num_machines|config_file|hostfile", flag) for flag in hidden):
+        return ""
+    if each.is_torchrun() and each.alone is not None:
+        is_one = option(command.launch, "--nnodes") in ("1", "1:1")  # with which torchrun uses no rank
+        if is_one or NO_NUMBER in each.alone.codes or (not each.alone.errors and each.alone.fact("nnodes") in ("", "1")):
+            return f"POD would train alone, because {name} is told of one node"
+        for code, flags, what in UNTOLD:
+            if code in each.alone.codes and not set(flags) & hidden:
+                return f"{name} {what}".replace("FAULT", each.alone.errors[each.alone.codes.index(code)].partition(";")[0])
+        return ""
+    if name in READ_NNODES:
+        return "" if {**each.pod.environment, **command.environment}.get("NNODES", "1") != "1" else \
+            f"POD would train alone, because {name} reads NNODES, which is not set"
+    if any(re.match("--config[_-]file", word) for word in command.launch):
+        return ""
+    if option(command.launch, *NODE_FLAGS) == "1" or (command.launch and (missing := binary.added(command.launch))):
+        lacks = "is told of one node" if option(command.launch, *NODE_FLAGS) else f"lacks {missing[0].partition('=')[0]}"
+        return f"POD would train alone, because {name} {lacks}"
+    return ""
+
+
+def inside(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
+    """A launcher in the script of a shell that rankshim starts: rankshim fills in nothing there."""
+    if each.inner is None or each.alone is None or workload.nodes < 2:
+        return
+    if each.alone.errors and CONTRADICTION in each.alone.codes and each.inner.is_certain:
+        yield "error", each.pod.place, f"{each.pod.name} would train alone, or wait for nodes that do not come: {each.alone.errors[0]} " \
+            f"(rankshim starts {each.program[0]}, which starts {each.inner.launcher})"
+
+
+def apart(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
+    """What must be one for all nodes, and is another on each."""
+    if workload.nodes < 2:
+        return
+    for flag, value in each.unknown.items():
+        if re.search(SHARED, flag) and re.search(r"\bRANDOM\b|\bhostname\b|\$\$|uuidgen|mktemp|urandom|\bdate\b", value):
+            yield "error", each.pod.place, f"{flag}={value} is another on each node, so the nodes never meet: work it out once for all, " \
+                "or leave it to rankshim"
+    told = each.told()
+    master = told.fact("rdzv_endpoint").rpartition(":")[0] or told.fact("master_addr")
+    if told.fact("nnodes") not in ("", "1") and (master.strip("[]") in ("localhost", "::1") or master.startswith("127.")):
+        source = told.source("rdzv_endpoint") or told.source("master_addr")
+        yield "error", each.pod.place, f"the master's address is {master} ({source}), so each node waits at its own: set it to node 0's " \
+            "name, or leave it to rankshim"
+
+
+def words(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
+    """A command that starts something other than it says."""
+    if not each.program or each.pod.command.rankshim == ENTRYPOINT:
+        return
+    if len(each.program) == 1 and re.search(r"\s", each.program[0].strip()):
+        yield "error", each.pod.place, f"{each.program[0]!r} is one word, so it is taken for one program's name and not found (127): " \
+            "separate its words"
+    workers = whole_number(each.answer.fact("nproc_per_node")) or 0
+    is_script = re.fullmatch(r"\S*python[0-9.]* \S+\.py", " ".join(each.program[:2]))
+    if is_script and workers > 1 and each.answer.document.get("granularity") == "node":
+        yield "warning", each.pod.place, f"rankshim starts one process of {base_name(each.program[0])}, and this pod has {workers} " \
+            f"accelerators: rankshim -- {each.program[1]} starts a worker for each"
 
 
 def master(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
@@ -197,7 +283,7 @@ def master(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary)
 def devices(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
     """More workers than accelerators: the binary refuses it where it sees any; here none was asked for."""
     workers = each.value("workers")
-    if (whole_number(workers) or 0) > 1 and not each.pod.has_devices and workload.kind != "Slurm job" \
+    if (whole_number(workers) or 0) > 1 and not each.pod.has_devices and workload.kind not in BY_SCRIPT \
             and not each.pod.bypasses:
         yield "warning", each.pod.container, f"{workers} workers, and the container asks for no accelerator " \
             "(resources.limits)"
@@ -205,7 +291,7 @@ def devices(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary
 
 def grace(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
     wanted = _seconds(each.settings.get("grace", ""))
-    if wanted is None or workload.kind == "Slurm job":
+    if wanted is None or workload.kind in BY_SCRIPT:
         return
     if workload.kind == "compose":
         field, name = each.pod.spec.get("stop_grace_period"), "stop_grace_period"
@@ -228,7 +314,7 @@ def shared_memory(workload: Workload, each: Reviewed, cluster: Cluster, binary: 
             yield "warning", container, f"{small}: set shm_size or ipc: host"
         return
     mounts = [mount.get("mountPath").text().rstrip("/") for mount in container.get("volumeMounts").entries()]
-    has_its_own = workload.kind in ("Slurm job", "RayCluster", "RayJob") or "/dev/shm" in mounts or spec.get("hostIPC").flag()
+    has_its_own = workload.kind in (*BY_SCRIPT, "RayCluster", "RayJob") or "/dev/shm" in mounts or spec.get("hostIPC").flag()
     if each.pod.has_devices and not has_its_own:
         yield "warning", container, f"{small}: mount an emptyDir with medium: Memory there"
 
@@ -256,7 +342,7 @@ def restarts(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binar
 
 def host_network(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
     spec = each.pod.spec
-    if workload.kind in ("compose", "Slurm job") or not spec.get("hostNetwork").flag() or workload.nodes < 2:
+    if workload.kind in ("compose", *BY_SCRIPT) or not spec.get("hostNetwork").flag() or workload.nodes < 2:
         return
     source = each.answer.source("master_port") or each.answer.source("rdzv_endpoint")
     if each.port() and not source.startswith("derived from run_id"):
@@ -272,7 +358,7 @@ PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 
 def probe(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
     """A probe on `rankshim status` that cannot be right."""
-    for kind in PROBES if workload.kind not in ("compose", "Slurm job") else ():
+    for kind in PROBES if workload.kind not in ("compose", *BY_SCRIPT) else ():
         field = each.pod.container.get(kind, "exec", "command")
         words = field.words() if isinstance(field.value, list) else []
         text = " ".join(words)
@@ -311,29 +397,57 @@ def unknown(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary
 
 
 PER_POD: tuple[Callable[[Workload, Reviewed, Cluster, Binary], Said], ...] = (
-    refused, unseen, alone, bypass, master, devices, grace, shared_memory, restarts, host_network, probe, unknown)
+    refused, unseen, alone, bypass, inside, apart, words, master, devices, grace, shared_memory, restarts, host_network, probe, unknown)
 
 
 def agree(workload: Workload, reviewed: list[Reviewed]) -> Said:
     """What the nodes of one job would refuse when they meet: docs/whole-job.md, "They agree"."""
-    known = [each for each in reviewed if each.answer.document and not each.pod.bypasses and not each.is_alone()]
+    if workload.kind in ALIKE and workload.total > 1:
+        yield from _alike(workload, reviewed)
+    known = [each for each in reviewed if each.told().document and not (each.pod.bypasses and each.told() is each.answer)
+             and each.told().fact("nnodes") != "1"]
     if workload.nodes < 2 or len(known) < 2:
         return
     ranks = collections.defaultdict(list)
     for each in known:
-        if each.answer.fact("node_rank") and each.answer.document.get("granularity") == "node" and not _idle(each):
-            ranks[each.answer.fact("node_rank")].append(each.pod.name)
+        if each.told().fact("node_rank") and each.told().document.get("granularity") == "node" and not _idle(each):
+            ranks[each.told().fact("node_rank")].append(each)
     for rank, pods in ranks.items():
         if len(pods) > 1:
-            yield "error", workload.field, f"{pods[0]} and {pods[1]} both have the node rank {rank}"
-    for column in ("nnodes", "port"):
-        values = collections.Counter(each.value(column) for each in known)
+            source = pods[1].told().source("node_rank")
+            advice = "or leave it to rankshim" if source.startswith("option torchrun") else "by NODE_RANK or --node-rank"
+            yield "error", workload.field, f"{pods[0].pod.name} and {pods[1].pod.name} both have the node rank {rank} ({source}): give " \
+                f"each its own, from 0 on, {advice}"
+    for column, name in (("nnodes", "nnodes"), ("port", "port")):
+        values = collections.Counter(each.told().fact(name) if name == "nnodes" else _port(each.told()) for each in known)
         if len(values) > 1:
             yield "error", workload.field, f"the pods do not agree on {column}: {', '.join(sorted(values))}"
-    nodes = {each.value("nnodes") for each in known}
-    if len(nodes) == 1 and (number := whole_number(nodes.pop())) is not None and number > max(1, workload.nodes):
-        yield "warning", workload.field, f"the pods are told of {number} nodes, and there are {workload.nodes}: they wait for the others " \
-            "until --wait-timeout, and end with 75"
+    masters = collections.Counter(each.told().fact("rdzv_endpoint").rpartition(":")[0] for each in known if each.pod.bypasses)
+    if len(masters) > 1:
+        yield "error", workload.field, f"the pods do not agree on the rendezvous endpoint: {', '.join(sorted(masters)[:3])}"
+    nodes = {each.told().fact("nnodes") for each in known}
+    number = whole_number(nodes.pop()) if len(nodes) == 1 else None
+    if number is not None and number > workload.nodes:
+        yield "error", workload.field, f"the pods are told of {number} nodes, and there are {workload.nodes}: they wait for the others " \
+            "until --wait-timeout, and exit with 75" + (" (torchrun by itself: 15 minutes)" if known[0].pod.bypasses else "")
+    elif number is not None and number < sum(not _idle(each) for each in known):
+        yield "error", workload.field, f"the pods are told of {number} nodes, and there are {workload.nodes}: not all of them can join"
+
+
+ALIKE = ("Deployment", "ReplicaSet", "DaemonSet")
+
+
+def _alike(workload: Workload, reviewed: list[Reviewed]) -> Said:
+    """Pods of one template, none of which has a number."""
+    for each in reviewed:
+        told = each.told()
+        if told.fact("nnodes") not in ("", "1") and told.fact("node_rank"):
+            yield "error", each.pod.place, f"the {workload.total} pods of a {workload.kind} are alike, so each of them has the node rank " \
+                f"{told.fact('node_rank')} ({told.source('node_rank')}): use an Indexed Job or a JobSet, which numbers its pods"
+
+
+def _port(answer: Answer) -> str:
+    return answer.fact("rdzv_endpoint").rpartition(":")[2] or answer.fact("master_port")
 
 
 def _idle(each: Reviewed) -> bool:

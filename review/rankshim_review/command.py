@@ -1,37 +1,36 @@
-"""The command line of a container, and where rankshim is in it."""
+"""The command line of a container, and what in it starts the training: rankshim, or another launcher.
+
+What the launcher's own words say is the binary's to read (binary.py).
+"""
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import re
-import shlex
-import string
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
 
-LONGEST = 128 << 10  # MAX_ARG_STRLEN of linux/binfmts.h: of one argument or variable
-MOST_TEXT = 2 << 20  # of all of them: a quarter of the usual stack, 8 MiB (execve(2), "Limits on size of arguments and environment")
+from .shell import Shell, Statement, TooLong, Variables, substitute
+
+__all__ = ["Command", "TooLong", "Variables", "base_name", "expand", "find", "option", "parse", "substitute"]
+
 SHELLS = {"sh", "bash", "ash", "dash", "zsh"}
+DEEPEST = 5  # of shells in shells
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _OF_KUBERNETES = re.compile(r"\$\$|\$\(([^()]*)\)")
 _SHELLS_SCRIPT = re.compile("-[abd-z]*c[a-z]*")
-
-
-class TooLong(Exception):
-    """What a process cannot be given: a value, or all of them, are longer than exec takes."""
-
-
-class Variables(dict[str, str]):
-    """An environment that exec takes: one that becomes larger is TooLong."""
-
-    size = 0  # letters, and the two that end a name and a value
-
-    def __setitem__(self, name: str, value: str) -> None:
-        before = len(name) + len(self[name]) + 2 if name in self else 0
-        self.size += len(name) + len(value) + 2 - before
-        if self.size > MOST_TEXT:
-            raise TooLong(f"the variables are longer than {MOST_TEXT >> 20} MiB, the most that exec takes")
-        super().__setitem__(name, value)
+_PYTHON = re.compile(r"python[0-9.]*|pypy[0-9.]*")
+# What makes several processes or reads the node's rank by itself: by its name, or as a module of Python.
+_LAUNCHER = re.compile(r"torchrun(_jsc)?|accelerate(-launch)?|deepspeed(\.pt)?|llamafactory-cli|lmf|composer|colossalai|horovodrun"
+                       r"|fabric|lightning|tune|dist_(train|test)\.sh")
+_MODULE = re.compile(r"torch\.distributed\.(run|launch)|accelerate\.commands\.launch|deepspeed\.launcher\.runner|llamafactory\.cli"
+                     r"|sglang\.launch_server|torchtune\._cli\.tune|composer\.cli\.launcher|torchrun_jsc")
+_STARTERS = {"srun", "mpirun", "mpiexec", "orterun"}  # of the same on several nodes
+_WITHOUT_VALUE = {"--", "--standalone", "--no_ssh", "--no_python", "--no-python", "--multi_gpu", "--use_deepspeed", "--use_fsdp"}
+# Words about a launcher, which start none.
+_QUIET = re.compile(r"echo|printf|which|command|type|pip3?|ls|cat|cp|mv|rm|mkdir|cd|ln|grep|sed|awk|pkill|killall|kill|test|apt(-get)?|git"
+                    r"|wget|curl|chmod|source|\.|head|tail|ps|trap|alias|hash|scontrol|tee|find")
+# Of how much a launch line tells, the most first.
+RANKSHIM, LAUNCHER, STARTER, PYTHON, NOTHING = range(4, -1, -1)
 
 
 @dataclasses.dataclass
@@ -42,25 +41,23 @@ class Command:
     after: list[str] = dataclasses.field(default_factory=list)
     environment: dict[str, str] = dataclasses.field(default_factory=dict)
     rankshim: str = ""  # as the command names it
-    in_shell: bool = False  # of `sh -c …`
+    in_shell: bool = False  # of `sh -c …` or a script
+    launch: list[str] = dataclasses.field(default_factory=list)  # from the launcher on, where there is no rankshim
+    told: int = NOTHING
+    line: int = 1  # of a script
+    is_certain: bool = True  # not in a branch of a script
+    others: list[str] = dataclasses.field(default_factory=list)  # more launch lines of the script, which are not this one
+
+    @property
+    def launcher(self) -> str:
+        """Its name for people."""
+        words = self.launch
+        module = words[2] if len(words) > 2 and words[1] == "-m" and _MODULE.fullmatch(words[2]) else ""
+        return module or (base_name(words[0]) if words else "")
 
 
 def base_name(word: str) -> str:
     return word.rpartition("/")[2]
-
-
-def substitute(pattern: re.Pattern[str], value: Callable[[re.Match[str]], str], text: str) -> str:
-    """`text` with `value` for each match. TooLong where exec would not take it: what doubles with each variable is never made."""
-    made, end, size = [], 0, 0
-    for found in pattern.finditer(text):
-        made += [text[end:found.start()], value(found)]
-        size += len(made[-2]) + len(made[-1])
-        end = found.end()
-        if size > LONGEST:
-            break
-    if size + len(text) - end > LONGEST:
-        raise TooLong(f"one value becomes longer than {LONGEST >> 10} KiB, the most that exec takes")
-    return "".join([*made, text[end:]])
 
 
 def expand(text: str, environment: dict[str, str]) -> str:
@@ -74,87 +71,125 @@ def expand(text: str, environment: dict[str, str]) -> str:
     return substitute(_OF_KUBERNETES, value, text)
 
 
-def parse(words: list[str], environment: dict[str, str]) -> Command:
-    """Of a container's command and arguments."""
-    if words and base_name(words[0]) in SHELLS:
-        for at, word in enumerate(words[1:], 1):
-            if _SHELLS_SCRIPT.fullmatch(word) and at + 1 < len(words):
-                rest = words[at + 1:]
-                if rest[0] == "--":  # KubeRay's `bash -c -- …`
-                    rest = rest[1:]
-                return dataclasses.replace(script(rest[0] if rest else "", environment), in_shell=True)
-    return _statement(words, {})
+def parse(words: list[str], environment: dict[str, str], host: str = "") -> Command:
+    """Of a container's command and arguments. `host` is what HOSTNAME says there."""
+    shell = Shell({**({"HOSTNAME": host} if host else {}), **environment})
+    return _best(words, _of_words(Statement(words, {}, 1), shell, None, 0))
 
 
-def script(text: str, environment: dict[str, str]) -> Command:
-    """Of a shell script: the first statement with rankshim in it, else the last one.
-
-    What a line assigns counts from there on. What only a shell knows (`$(…)`, a loop) stays as it is written.
-    """
-    assigned = Variables()
-    known = collections.ChainMap(assigned, environment)
-    last: list[str] = []
-    left = MOST_TEXT + len(text)
-
-    def value(found: re.Match[str]) -> str:
-        name = found["named"] or found["braced"]
-        if found["escaped"]:
-            return "$"
-        return known.get(name, found[0]) if name else found[0]
-
-    for words in _statements(text):
-        words = [substitute(string.Template.pattern, value, word) for word in words]
-        left -= sum(map(len, words))
-        if left < 0:
-            raise TooLong(f"with its variables it becomes longer than {MOST_TEXT >> 20} MiB")
-        if words[0] in ("export", "declare", "local") or all(_ASSIGNMENT.match(word) for word in words):
-            pairs = (word.partition("=") for word in words if _ASSIGNMENT.match(word) and "$" not in word)
-            for name, _, given in pairs:
-                assigned[name] = given
-            continue
-        found = _statement(words, assigned)
-        if found.rankshim:
-            return found
-        last = words
-    return Command(last, environment=assigned)
+def find(text: str, shell: Shell, step: dict[str, str] | None = None) -> Command:
+    """Of a script. Behind srun, a shell's own words have the variables of the `step` too, and each node another host."""
+    return dataclasses.replace(_best([], _of_script(text, shell, step, 0)), in_shell=True)
 
 
-def _statements(text: str) -> list[list[str]]:
-    text = re.sub(r"\\\n", " ", text)
-    found: list[list[str]] = []
-    for line in text.splitlines():
-        if len(line) > LONGEST:
-            raise TooLong(f"a line of it is longer than {LONGEST >> 10} KiB")
-        words: list[str] = []
-        try:
-            lexer = shlex.shlex(re.sub(r"(^|\s)#.*", "", line), posix=True, punctuation_chars=";&|")
-            lexer.whitespace_split = True
-            lexer.commenters = ""  # a # within a word is a letter
-            split = list(lexer)
-        except ValueError:  # a quotation that goes on in the next line
-            split = line.split()
-        for word in split:
-            if word and set(word) <= set(";&|"):
-                found.append(words)
-                words = []
-            else:
-                words.append(word)
-        found.append(words)
-    return [words for words in found if words]
+def _best(words: list[str], found: Iterable[Command]) -> Command:
+    """The first one of those that tell the most, what surely runs before what may."""
+    best: list[Command] = []
+    for each in found:
+        key = (each.told, each.is_certain)
+        if not best or key > (best[0].told, best[0].is_certain):
+            best = [each]
+        elif key[0] == best[0].told:
+            best.append(each)
+    if not best:
+        return Command(words)
+    first = best[0]
+    others = {" ".join(each.launch or each.after): each for each in best[1:] if (each.launch, each.after) != (first.launch, first.after)}
+    return dataclasses.replace(first, others=list(others) if first.told >= STARTER else [])
 
 
-def _statement(words: list[str], assigned: dict[str, str]) -> Command:
-    own = dict(assigned)
-    while words and _ASSIGNMENT.match(words[0]):
+def _of_script(text: str, shell: Shell, step: dict[str, str] | None, depth: int) -> Iterator[Command]:
+    for statement in shell.statements(text) if depth < DEEPEST else ():
+        for found in _of_words(statement, shell, step, depth):
+            yield dataclasses.replace(found, line=statement.line, is_certain=found.is_certain and statement.is_certain)
+
+
+def _of_words(statement: Statement, shell: Shell, step: dict[str, str] | None, depth: int) -> Iterator[Command]:
+    """The launch lines in one statement: its own, or those of the shell that it starts."""
+    words, own = statement.words, dict(statement.assigned)
+    while words and _ASSIGNMENT.match(words[0]):  # behind `env`, say, no shell has read it
         name, _, value = words[0].partition("=")
         own[name] = value
         words = words[1:]
-    # The last before a `--`: `apptainer exec --bind /opt/rankshim IMAGE /opt/rankshim/rankshim -- train.py`.
-    end = words.index("--") if "--" in words else len(words)
-    for at in reversed(range(end)):
-        if base_name(words[at]) == "rankshim":
-            return Command(words[:at], words[at + 1:], own, words[at])
-    return Command(words, environment=own)
+    if not words or _QUIET.fullmatch(base_name(words[0])) or "install" in words[:5]:
+        return
+    at = _rankshim(words)
+    if at is not None:
+        yield Command(words[:at], words[at + 1:], _known(own), words[at], told=RANKSHIM)
+        return
+    starter = next((at for at, word in enumerate(words) if base_name(word) in _STARTERS), None)
+    for at, word in enumerate(words):
+        script = _script(words, at, statement.stdin)
+        if script is not None:
+            variables, host = {**shell.variables, **own}, shell.host
+            if starter is not None and starter < at and step is not None:
+                # Each task reads the words by itself; what the batch script exports is there.
+                variables, host = {**variables, **step}, ""
+            inner = Shell(variables, host, shell.hosts, shell.budget)
+            for found in _of_script(script, inner, step, depth + 1):
+                yield dataclasses.replace(found, before=[*words[:at], *found.before], in_shell=True,
+                                          environment={**_known(own), **found.environment})
+            return
+        if _LAUNCHER.fullmatch(base_name(word)) or (_PYTHON.fullmatch(base_name(word)) and words[at + 1:at + 2] == ["-m"]
+                                                    and _MODULE.fullmatch(words[at + 2] if at + 2 < len(words) else "")):
+            yield Command(words, environment=_known(own), launch=words[at:], told=LAUNCHER)
+            return
+        if _PYTHON.fullmatch(base_name(word)):
+            if any(each.endswith(".py") for each in words[at:]) or (words[at + 1:at + 2] == ["-m"] and "pip" not in words[at + 2:]):
+                yield Command(words, environment=_known(own), launch=words[at:], told=STARTER if starter is not None else PYTHON)
+            return
+    if starter is not None:
+        yield Command(words, environment=_known(own), told=NOTHING)
+
+
+def _known(variables: dict[str, str]) -> dict[str, str]:
+    return {name: value for name, value in variables.items() if "$" not in value}
+
+
+def _script(words: list[str], at: int, stdin: str) -> str | None:
+    """The text that a shell at this word reads: of -c, of a here-document, or eval's."""
+    name = base_name(words[at])
+    if name == "eval":
+        return " ".join(words[at + 1:])
+    if name not in SHELLS:
+        return None
+    for index, word in enumerate(words[at + 1:], at + 1):
+        if _SHELLS_SCRIPT.fullmatch(word) and index + 1 < len(words):
+            rest = words[index + 1:]
+            return (rest[1:] or [""])[0] if rest[0] == "--" else rest[0]  # KubeRay's `bash -c -- …`
+        if not word.startswith(("-", "+")):
+            return None
+    return stdin or None
+
+
+def _rankshim(words: list[str]) -> int | None:
+    """Where it is: `apptainer exec --bind /opt/rankshim IMAGE /opt/rankshim/rankshim -- train.py`, `tini -- rankshim …`."""
+    found = None
+    for at, word in enumerate(words):
+        if word == "--" and found is not None:
+            break
+        if base_name(word) == "rankshim":
+            found = at
+    return found
+
+
+def without_unknown(words: list[str]) -> tuple[list[str], dict[str, str]]:
+    """The words that are known before a shell runs, and what is left out: {flag: its value as it is written}."""
+    start = 3 if words[1:2] == ["-m"] else 1
+    kept: list[str] = words[:start]
+    left: dict[str, str] = {}
+    for at, word in enumerate(words[start:], start):
+        if word == "-m" or word.endswith(".py"):  # from here on, they are the script's own
+            return [*kept, *words[at:]], left
+        if "$" not in word and "`" not in word:
+            kept.append(word)
+        elif "=" in word and word.startswith("-"):
+            left.update([word.partition("=")[::2]])
+        elif kept and kept[-1].startswith("--") and "=" not in kept[-1] and kept[-1] not in _WITHOUT_VALUE:
+            left[kept.pop()] = word
+        else:
+            left[word] = word
+    return kept, left
 
 
 def option(words: list[str], *names: str) -> str:

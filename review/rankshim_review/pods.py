@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Sequence
 
 from .binary import ADDRESS
-from .command import Command, Variables, base_name, expand, parse
-from .source import DEEPEST, LETTERS, Field
+from .command import Command, Variables, expand, parse
+from .source import DEEPEST, LETTERS, Field, Patch
 
 ENTRYPOINT = "the image's ENTRYPOINT"  # which may be rankshim
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
@@ -22,6 +22,8 @@ DEVICES = (
 )
 MOST_DEVICES = 256  # each is a file
 OF_VARIABLE = 8  # what one costs, in fields
+# What a container's words have where it trains, or a script's.
+STARTS = r"\b(torchrun|torch\.distributed\.(run|launch)|accelerate launch|deepspeed|llamafactory-cli|dist_train\.sh)\b"
 OTHER_DEVICES = r"(amd\.com/gpu|gpu\.intel\.com/.*|google\.com/tpu|aws\.amazon\.com/neuron.*)"
 
 
@@ -57,6 +59,7 @@ class Workload:
     restart_default: str = ""
     bounded: bool = False  # restarts have a limit
     notes: list[tuple[Field, str]] = dataclasses.field(default_factory=list)
+    faults: list[tuple[Field, str]] = dataclasses.field(default_factory=list)  # notes that are errors
 
 
 class Cluster:
@@ -99,13 +102,13 @@ def make_pod(  # what a controller changes, by name
     cluster: Cluster, template: Field, name: str, *, namespace: str = "default", added: Added = (), first: bool = False,
     keep: bool = False, hostname: str = "", subdomain: str = "", container: str = "", labels: dict[str, str] | None = None,
     annotations: dict[str, str] | None = None, files: dict[str, str] | None = None, override: Field | None = None,
-    last: Added = (),
+    last: Added = (), script: Field | None = None,
 ) -> Pod:
     """`added` are the controller's variables, after those of the template (`first`: before them); theirs count, unless
     `keep` says that a variable which is there stays. `last` are those of a controller after it, and leave what is there.
-    `override` is a TrainJob's trainer."""
+    `override` is a TrainJob's trainer, and `script` what its command reads as a file (Argo)."""
     spec = template.get("spec")
-    box = _container(spec, container)
+    box = _container(spec, container, override is not None)
     on_host = spec.get("hostNetwork").flag()
     host = spec.get("hostname").text() or hostname or name
     domain = spec.get("subdomain").text() or subdomain
@@ -152,28 +155,32 @@ def make_pod(  # what a controller changes, by name
     for key in ("command", "args"):
         for entry in has[key].entries():
             with entry.blamed():
-                words.append(expand(entry.text(), pod.environment))
+                words.append(expand(entry.string("the API server"), pod.environment))
             template.spend(len(words[-1]) // LETTERS)
+    if script is not None and script:
+        words = [*words[:1], "-c", script.text()]
     with place.blamed():
-        pod.command = parse(words, pod.environment)
+        pod.command = parse(words, pod.environment, host)
     if not pod.command.rankshim and not has["command"]:
-        pod.command = Command([], pod.command.before, {}, ENTRYPOINT)
+        pod.command = Command([], pod.command.before, {}, ENTRYPOINT, told=pod.command.told)
     pod.bypasses = not pod.command.rankshim
     return pod
 
 
-def _container(spec: Field, name: str) -> Field:
-    """The one that trains: by the controller's name for it, else the first that starts rankshim, else the first."""
+def _container(spec: Field, name: str, is_completed: bool) -> Field:
+    """The one that trains: by the controller's name for it, else the first that starts rankshim, or a launcher, else the first."""
     found = spec.get("containers").entries()
-    if not found:
-        raise spec.mistake("it has no containers") if spec else spec.mistake("there is no pod template")
+    if not found or not (is_completed or any(box.get(key) for box in found for key in ("image", "command", "args", "env"))):
+        raise Patch(spec.file, spec.line, f"not reviewed: {spec.path or 'it'} has no container with a command or an image, as in a patch "
+                    "of Kustomize; give what `kubectl kustomize` prints")
     for box in found:
         if name and box.get("name").value == name:
             return box
-    for box in found:
-        if any(base_name(word) == "rankshim" or "rankshim " in word for word in
-               box.get("command").words() + box.get("args").words()):
-            return box
+    texts = [(box, " ".join(box.get("command").words() + box.get("args").words())) for box in found]
+    for starts in (r"(^|[/\s])rankshim(\s|$)", STARTS):
+        for box, text in texts:
+            if re.search(starts, text):
+                return box
     return found[0]
 
 
@@ -219,10 +226,7 @@ def _env_from(cluster: Cluster, pod: Pod, source: Field, namespace: str) -> list
 def _set(cluster: Cluster, pod: Pod, key: str, value: str | dict[str, str] | Field, metadata: dict[str, object],
          resources: Field) -> None:
     if isinstance(value, Field) and value.get("value"):
-        written = value.get("value")
-        if not isinstance(written.value, str):
-            raise written.mistake("the API server takes only a text for a variable; put it into quotation marks")
-        value = written.text()
+        value = value.get("value").string("the API server")
     if isinstance(value, str):
         found: str | None = expand(value, pod.environment)
     else:

@@ -45,8 +45,9 @@ def as_text(jobs: list[Job], findings: list[Finding], out: TextIO) -> None:
                 cells.append(Text(f"{value} (differs)", style="bold red") if at in marked[column] else Text(value))
             table.add_row(*cells)
         console.print(table)
-        if workload.total > len(reviewed) > 0:
-            console.print(f"  {workload.total - len(reviewed)} more pods are like these")
+        more = workload.total - len(reviewed)
+        if more > 0 and reviewed and not (workload.kind == "Slurm job" and len(reviewed) == 1):  # a batch script runs on one node
+            console.print("  1 more pod is like these" if more == 1 else f"  {more} more pods are like these")
         console.print()
     for finding in findings:
         line = Text(printable(f"{finding.file}:{finding.line}: "))

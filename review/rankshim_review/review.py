@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import re
 import sys
 from collections.abc import Callable
 
 from .binary import Binary, Unusable, find
-from .checks import Finding, Reviewed, check
-from .command import base_name, expand
+from .checks import BY_SCRIPT, Finding, Reviewed, check
+from .command import LAUNCHER, PYTHON, base_name, expand, parse, without_unknown
 from .operators import (
     bare_pods,
     compose,
@@ -20,13 +21,15 @@ from .operators import (
     kubeflow_trainjob,
     leaderworkerset,
     ray,
+    skypilot,
     slurm,
     statefulset,
     volcano,
+    wrappers,
 )
 from .pods import ENTRYPOINT, Cluster, Pod, Workload
 from .report import FORMATS, Job, printable
-from .source import LARGEST_FILE, Field, Mistake, documents
+from .source import LARGEST_FILE, Field, Mistake, Patch, documents
 
 OK, WARNINGS, USAGE, SYSTEM, CONFIGURATION = 0, 1, 64, 71, 78  # the last three as the binary's
 MOST_PODS = 1000  # in all files: each is a process of some milliseconds
@@ -36,6 +39,8 @@ KINDS: dict[tuple[str, str], Maker] = {
     ("batch", "Job"): indexed_job.workload,
     ("apps", "Deployment"): statefulset.workload,
     ("apps", "StatefulSet"): statefulset.workload,
+    ("apps", "ReplicaSet"): statefulset.workload,
+    ("apps", "DaemonSet"): statefulset.workload,
     ("kubeflow.org", "PyTorchJob"): kubeflow_pytorchjob.workload,
     ("kubeflow.org", "MPIJob"): kubeflow_mpijob.workload,
     ("trainer.kubeflow.org", "TrainJob"): kubeflow_trainjob.workload,
@@ -45,7 +50,13 @@ KINDS: dict[tuple[str, str], Maker] = {
     ("ray.io", "RayCluster"): ray.workload,
     ("ray.io", "RayJob"): ray.workload,
 }
-ALWAYS = {"PyTorchJob", "MPIJob", "TrainJob", "compose"}  # they train, with rankshim or without it
+ALWAYS = {"PyTorchJob", "MPIJob", "TrainJob", "RayJob"}  # they train, with rankshim or without it
+SERVERS = {"Deployment", "StatefulSet", "ReplicaSet", "DaemonSet", "Pod", "Pods of", "compose", "RayCluster", "Workflow step"}
+# The API's groups whose objects start no pods, or only those that another document describes.
+WITHOUT_PODS = re.compile(r"|.*\.k8s\.io|policy|autoscaling|.*\.istio\.io|.*coreos\.com|cert-manager\.io|external-secrets\.io"
+                          r"|kyverno\.io|scheduling\.volcano\.sh|kueue\.x-k8s\.io|nfd\..*|k8s\.cni\.cncf\.io")
+RUNTIMES = {"TrainingRuntime", "ClusterTrainingRuntime"}  # a TrainJob in the files names it
+WITH_PODS = {"PodTemplate", "ReplicationController"}
 
 
 def main(arguments: list[str]) -> int:
@@ -108,6 +119,8 @@ def _fail(text: str, code: int) -> int:
 
 
 def _of(mistake: Mistake) -> Finding:
+    if isinstance(mistake, Patch):
+        return Finding("warning", "unread", mistake.file, mistake.line, mistake.text)
     return Finding("error", "unreadable", mistake.file, mistake.line, mistake.text)
 
 
@@ -128,64 +141,119 @@ def _read(names: list[str], findings: list[Finding]) -> list[tuple[str, str, lis
             if len(content) > LARGEST_FILE:
                 raise Mistake(shown, 1, f"more than {LARGEST_FILE >> 20} MiB are not read")
             text = content.decode("utf-8", "replace").lstrip("\ufeff")
-            is_script = text.startswith("#!") or re.search("^#SBATCH", text, re.M)
-            made.append((shown, text, [] if is_script else _flat(documents(shown, text))))
+            made.append((shown, text, [] if _is_script(text) else _flat(documents(shown, text))))
         except Mistake as mistake:
             findings.append(_of(mistake))
     return made
 
 
+def _is_script(text: str) -> bool:
+    return text.startswith("#!") or re.search("^#SBATCH", text, re.M) is not None
+
+
 def _flat(found: list[Field]) -> list[Field]:
-    """Documents, and those in a List, as kubectl prints several."""
+    """Documents, those in a List, as kubectl prints several, and those in another document."""
     made = []
     for document in found:
-        if isinstance(document.value, dict) and str(document.value.get("kind", "")).endswith("List"):
-            made += document.get("items").entries()
-        elif isinstance(document.value, dict):
-            made.append(document)
+        if not isinstance(document.value, dict):
+            continue
+        group, kind = _kind(document)
+        if kind.endswith("List"):
+            made += _flat(document.get("items").entries())
+            continue
+        inner = wrappers.inside(document, group, kind)
+        made += [document] if inner is None or kind in wrappers.WORKFLOWS else []
+        made += _flat(inner or [])
     return made
+
+
+def _kind(document: Field) -> tuple[str, str]:
+    return str(document.value.get("apiVersion", "")).rpartition("/")[0], str(document.value.get("kind", ""))
 
 
 def _workloads(found: list[tuple[str, str, list[Field]]], findings: list[Finding]) -> list[tuple[Workload, Cluster]]:
     cluster = Cluster([document for _, _, inside in found for document in inside if document.get("kind")])
-    made: list[Workload | None] = []
+    made: list[Workload] = []
     for file, text, inside in found:
         pods = []
-        makers: list[Callable[[], Workload | None]] = []
+        makers: list[Callable[[], list[Workload]]] = []
         if re.search("^#SBATCH", text, re.M):
-            makers.append(lambda file=file, text=text: slurm.workload(file, text))  # type: ignore[misc]
+            makers.append(lambda file=file, text=text: [slurm.workload(file, text)])  # type: ignore[misc]
+        elif _is_script(text):
+            findings.append(_unread(file, 1, "a script without #SBATCH lines does not say which nodes start it"))
         for document in inside:
-            group = str(document.value.get("apiVersion", "")).rpartition("/")[0]
-            kind = document.value.get("kind")
-            maker = KINDS.get((group, str(kind)))
-            if maker is None and kind is None and isinstance(document.value.get("services"), dict):
-                maker = compose.workload
-            if (group, kind) == ("", "Pod"):
+            if _kind(document) == ("", "Pod"):
                 pods.append(document)
-            elif maker is not None:
-                makers.append(lambda maker=maker, document=document: maker(cluster, document))  # type: ignore[misc]
+                continue
+            maker = _maker(cluster, document)
+            if maker is not None:
+                makers.append(maker)
+            elif why := _why_not(document):
+                findings.append(_unread(file, document.line, why))
+        makers.append(lambda pods=pods: bare_pods.workloads(cluster, pods))  # type: ignore[misc]
         for make in makers:
             try:
-                made.append(make())
+                made += make()
             except Mistake as mistake:
                 findings.append(_of(mistake))
-        try:
-            made += bare_pods.workloads(cluster, pods)
-        except Mistake as mistake:
-            findings.append(_of(mistake))
-    return [(workload, cluster) for workload in made if workload is not None and _trains(workload)]
+    for workload in made:
+        if not _trains(workload) and (why := _hides(workload)):
+            findings.append(_unread(workload.field.file, workload.field.line, why))
+    return [(workload, cluster) for workload in made if _trains(workload)]
+
+
+def _maker(cluster: Cluster, document: Field) -> Callable[[], list[Workload]] | None:
+    group, kind = _kind(document)
+    if (maker := KINDS.get((group, kind))) is not None:
+        return lambda: [each for each in [maker(cluster, document)] if each is not None]
+    if group == "argoproj.io" and kind in wrappers.WORKFLOWS:
+        return lambda: wrappers.steps(cluster, document)
+    if not kind and isinstance(document.value.get("services"), dict):
+        return lambda: [each for each in [compose.workload(cluster, document)] if each is not None]
+    if skypilot.is_task(document):
+        return lambda: [skypilot.workload(document)]
+    return None
+
+
+def _why_not(document: Field) -> str:
+    """Why no pods are made of it; empty where it has none."""
+    group, kind = _kind(document)
+    if kind in ("Kustomization", "Component") and group == "kustomize.config.k8s.io":
+        return "a kustomization: give what `kubectl kustomize` prints"
+    if not kind:
+        return "it is not a manifest (no kind), a compose file or a SkyPilot task; of a Helm chart, give what `helm template` prints"
+    if kind in RUNTIMES or (WITHOUT_PODS.fullmatch(group) and kind not in WITH_PODS):
+        return ""
+    return f"which pods the controller of kind {kind} ({group or 'core'}) makes is not known here; `kubectl get pod -o yaml` of a job " \
+        "that runs can be reviewed"
+
+
+def _unread(file: str, line: int, why: str) -> Finding:
+    return Finding("warning", "unread", file, line, f"not reviewed: {why}")
 
 
 def _trains(workload: Workload) -> bool:
     """Whether rankshim is in it, or should be: a Deployment of something else is nobody's training."""
     if workload.kind in ALWAYS:
         return bool(workload.pods or workload.notes)
-    starts = any(pod.command.rankshim not in ("", ENTRYPOINT) for pod in workload.pods)
-    torch = any(re.search(r"torchrun|torch\.distributed|dist_train\.sh", " ".join(pod.command.before + pod.command.after))
-                for pod in workload.pods)
+    told = max((pod.command.told for pod in workload.pods), default=0)
     ranks = any(("MASTER_ADDR" in pod.environment and {"RANK", "WORLD_SIZE", "NNODES"} & set(pod.environment)) or
                 ("LWS_GROUP_SIZE" in pod.environment and pod.has_devices) for pod in workload.pods)
-    return starts or torch or ranks
+    # A Python program is one of many things, but not where it has accelerators or several pods of one job.
+    several = workload.nodes > 1 and workload.kind not in SERVERS
+    return told >= LAUNCHER or ranks or (told >= PYTHON and (several or any(pod.has_devices for pod in workload.pods)))
+
+
+def _hides(workload: Workload) -> str:
+    """Why it may train all the same; empty where nothing hints at it."""
+    devices = any(pod.has_devices for pod in workload.pods)
+    if not workload.pods:
+        return f"the {workload.kind} {workload.name} has no pods, as in a patch of Kustomize; give what `kubectl kustomize` prints"
+    if not devices and (workload.nodes < 2 or workload.kind in SERVERS):
+        return ""
+    command = workload.pods[0].command
+    words = " ".join([*command.before, *command.after]) or ("the script" if workload.kind in BY_SCRIPT else "the image's ENTRYPOINT")
+    return f"what {words[:60]}{'…' if len(words) > 60 else ''} starts in {workload.kind} {workload.name} is not known here"
 
 
 def _review(workload: Workload, binary: Binary, most: int) -> list[Reviewed]:
@@ -194,7 +262,7 @@ def _review(workload: Workload, binary: Binary, most: int) -> list[Reviewed]:
     made = []
     for pod in workload.pods:
         environment = {**pod.environment, **pod.command.environment}
-        arguments = _arguments(pod, binary)
+        arguments, unknown = _arguments(pod, binary)
         with pod.place.blamed():
             arguments = [expand(word, environment) for word in arguments]
         if arguments and arguments[0] in binary.subcommands:
@@ -207,19 +275,41 @@ def _review(workload: Workload, binary: Binary, most: int) -> list[Reviewed]:
                                    "off, and rankshim then finds no master: mpirun --mca orte_keep_fqdn_hostnames true")))
             continue
         answer = binary.explain(arguments, environment, host=pod.host, domain=pod.domain, devices=pod.devices, files=pod.files)
-        made.append(Reviewed(pod, answer, binary.settings(arguments, environment) if pod.command.rankshim else {}))
+        each = Reviewed(pod, answer, binary.settings(arguments, environment) if pod.command.rankshim else {}, unknown)
+        if pod.bypasses and pod.command.launch:
+            each.alone = binary.alone(without_unknown(pod.command.launch)[0], environment)
+        elif pod.command.rankshim:
+            _look_inside(each, arguments, environment, binary)
+        made.append(each)
     return made
 
 
-def _arguments(pod: Pod, binary: Binary) -> list[str]:
-    """What stands behind `rankshim explain`."""
+def _look_inside(each: Reviewed, arguments: list[str], environment: dict[str, str], binary: Binary) -> None:
+    """The launch line in the script of a shell that rankshim starts, with the variables that rankshim gives it."""
+    each.program = binary.program(arguments)
+    given = {str(key): str(value) for key, value in each.answer.document.get("environment", {}).get("set", {}).items()}
+    inner = parse(each.program, {**environment, **given}, each.pod.host)
+    if not inner.in_shell or inner.told != LAUNCHER:
+        return
+    launch, each.unknown = without_unknown(inner.launch)
+    options = arguments[:len(arguments) - len(each.program)]
+    options = options if options[-1:] == ["--"] else [*options, "--"]
+    each.inner = dataclasses.replace(inner, launch=launch)
+    each.alone = binary.explain([*options, *launch], environment, host=each.pod.host, domain=each.pod.domain, devices=each.pod.devices,
+                                files=each.pod.files)
+
+
+def _arguments(pod: Pod, binary: Binary) -> tuple[list[str], dict[str, str]]:
+    """What stands behind `rankshim explain`, and the flags that only a shell knows the values of."""
     command = pod.command
     if not command.rankshim:
-        return ["--", *command.before] if command.before else []
+        words = command.launch or command.before
+        words, unknown = without_unknown(words) if command.in_shell else (words, {})
+        return ["--", *words] if words else [], unknown
     if command.rankshim == ENTRYPOINT and command.after:
         first = command.after[0]
         if not first.startswith("-"):
-            return command.after if first in binary.subcommands else ["--", *command.after]
+            return command.after if first in binary.subcommands else ["--", *command.after], {}
         if not binary.has_option(first):  # of a script that the ENTRYPOINT names
-            return []
-    return command.after
+            return [], {}
+    return without_unknown(command.after) if command.in_shell else (command.after, {})

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from .command import TooLong
+from .shell import TooLong
 
 LARGEST_FILE = 8 << 20  # bytes; `kubectl get pod -o yaml` of a thousand pods has fewer
 DEEPEST = 100  # of a manifest's schema, much less is used
@@ -29,6 +29,10 @@ class Mistake(Exception):
     def __init__(self, file: str, line: int, text: str) -> None:
         super().__init__(text)
         self.file, self.line, self.text = file, line, text
+
+
+class Patch(Mistake):
+    """A document that another one completes: it is not wrong, and cannot be reviewed."""
 
 
 class _Shown(reprlib.Repr):
@@ -151,6 +155,12 @@ class Field:
 
     def words(self) -> list[str]:
         return [entry.text() for entry in self.entries()]
+
+    def string(self, whose: str) -> str:
+        """A text, and not a number or a truth: `whose` schema takes nothing else here."""
+        if self.value is not None and not isinstance(self.value, str):
+            raise self.mistake(f"{whose} takes only a text here; put it into quotation marks")
+        return self.text()
 
     def spend(self, amount: int) -> None:
         """Counts what is done with it: a Mistake where that is more than a real file needs."""

@@ -7,29 +7,34 @@ network has are the services', their container_name and their aliases).
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import shlex
 
-from ..command import Command, Variables, parse, substitute
+from ..command import LAUNCHER, Command, Variables, parse, substitute
 from ..pods import ENTRYPOINT, Cluster, Pod, Workload
 from ..source import Field
 
 
 def workload(cluster: Cluster, document: Field) -> Workload | None:
     made = Workload("compose", document.get("name").text("services"), document, restart_default="no")
+    others: list[Pod] = []  # with accelerators, for what is not known here
     for name, service in document.get("services").items():
         made.services |= {name, service.get("container_name").text(name)}
         networks = service.get("networks")
         for _, network in networks.items() if isinstance(networks.value, dict) else ():
             made.services |= set(network.get("aliases").words() if network else [])
         pod = _service(name, service)
-        if not pod.bypasses or {"NNODES", "MASTER_ADDR", "WORLD_SIZE"} & set(pod.environment):
-            count = max(1, min(16, (service.get("scale") or service.get("deploy", "replicas")).number(1)))
-            made.pods += [pod] * count
+        count = (service.get("scale") or service.get("deploy", "replicas")).number(1)
+        if not pod.bypasses or pod.command.told >= LAUNCHER or {"NNODES", "MASTER_ADDR", "WORLD_SIZE"} & set(pod.environment):
+            made.pods += [pod] if count == 1 else [dataclasses.replace(pod, name=f"{name}-{index + 1}") for index in range(min(16, count))]
             made.restart = made.restart or service.get("restart")
+        elif pod.has_devices:
+            others.append(pod)
     # One copies the binary into a volume for the others; it does not train.
     made.pods = [pod for pod in made.pods if pod.command.after[:1] != ["install"]]
     made.total = made.nodes = len(made.pods)
+    made.pods = made.pods or others
     return made if made.pods else None
 
 
@@ -46,12 +51,12 @@ def _service(name: str, service: Field) -> Pod:
     entrypoint, command = _words(service.get("entrypoint")), _words(service.get("command"))
     words = [*entrypoint, *command]
     with service.blamed():
-        found = parse(words, environment)
+        found = parse(words, environment, service.get("hostname").text())
     if not found.rankshim and not service.get("entrypoint"):
         installs = words[:1] == ["install"] and service.get("image").text().rpartition("/")[2].startswith("rankshim")
         trains = {"NNODES", "NODE_RANK", "RANK"} & set(environment)
         if trains or installs:
-            found = Command([], words, {}, ENTRYPOINT)
+            found = Command([], words, {}, ENTRYPOINT, told=found.told)
     place = next((service.get(key) for key in ("entrypoint", "command") if service.get(key)), service)
     devices = {}
     for device in service.get("deploy", "resources", "reservations", "devices").entries():
@@ -77,7 +82,7 @@ def _words(field: Field) -> list[str]:
 
 def _interpolated(field: Field) -> str:
     with field.blamed():
-        return interpolate(field.text())
+        return interpolate(field.string("docker compose"))
 
 
 _OF_COMPOSE = re.compile(r"\$\$|\$\{\w+(?::?[-?+](?P<default>[^{}]*))?\}|\$[A-Za-z_]\w*")

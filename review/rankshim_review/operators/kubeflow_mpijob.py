@@ -40,18 +40,21 @@ def workload(cluster: Cluster, document: Field) -> Workload:
     if not launcher.command.rankshim or starter not in ("mpirun", "mpiexec") or kind != "OpenMPI":
         made.pods, made.total = [launcher], 1 + workers
         return made
-    made.pods = [_process(cluster, replicas, launcher, index, workers, slots, namespace, job) for index in shown(workers)]
-    made.total = workers
+    size = whole_number(option(launcher.command.before, "-np", "-n", "--np", "-c")) or slots * workers
+    used = min(workers, -(-size // slots))  # mpirun fills the slots of one host after the other
+    made.pods = [_process(cluster, replicas, launcher, index, workers, slots, size, namespace, job) for index in shown(used)]
+    made.total = used
+    if used < workers:
+        made.notes.append((launcher.place, f"mpirun -np {size} fills the {slots} slots of a pod before it goes on to the next one: "
+                           f"{used} of {workers} workers get all processes"))
     return made
 
 
-def _process(cluster: Cluster, replicas: Field, launcher: Pod, index: int, workers: int, slots: int, namespace: str,
-             job: str) -> Pod:
-    """The first process of a worker: mpirun fills the slots of one host after the other, and sshd hands on only its own."""
+def _process(cluster: Cluster, replicas: Field, launcher: Pod, index: int, workers: int, slots: int, size: int,
+             namespace: str, job: str) -> Pod:
+    """The first process of a worker. sshd hands on only its own variables."""
     pod = make_pod(cluster, replicas.get("Worker", "template"), f"{job}-worker-{index}", namespace=namespace,
                    hostname=f"{job}-worker-{index}", subdomain=job, added=[("K_MPI_JOB_ROLE", "worker")])
-    asked = option(launcher.command.before, "-np", "-n", "--np", "-c")
-    size = whole_number(asked) or slots * workers
     local = max(1, min(slots, size - index * slots))
     named = [word.partition("=") for at, word in enumerate(launcher.command.before) if launcher.command.before[at - 1] == "-x"]
     handed_on = {name: value if equals else launcher.environment.get(name, "") for name, equals, value in named}

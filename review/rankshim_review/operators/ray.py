@@ -3,13 +3,17 @@
 Source: ray-project/kuberay:ray-operator/controllers/ray/common/pod.go (setContainerEnvVars; the operator replaces the
 command by `ray start`, unless the annotation ray.io/overwrite-container-cmd of the cluster or of the pod is true, and
 gives that `ray start` as KUBERAY_GEN_RAY_START_CMD; BuildPod mounts an emptyDir of memory at /dev/shm).
+The entrypoint of a RayJob runs once, on the head's pod (Ray documentation, "Ray Jobs Overview").
 """
 
 from __future__ import annotations
 
+from ..command import LAUNCHER, PYTHON, base_name, find
 from ..pods import ENTRYPOINT, Cluster, Workload, make_pod
+from ..shell import Shell
 from ..source import Field
 
+RAYS_OWN = ("python", "ray", "serve", "vllm", "sglang")  # programs that ask Ray for the workers
 OWN_COMMAND = "ray.io/overwrite-container-cmd"
 
 
@@ -44,4 +48,18 @@ def workload(cluster: Cluster, document: Field) -> Workload:
             made.notes.append((pod.container.get("command"), "KubeRay replaces this command by `ray start`, so rankshim does not "
                                f"run; set the annotation {OWN_COMMAND}: \"true\", and the command rankshim --platform none -- sh -c "
                                "$(KUBERAY_GEN_RAY_START_CMD), which has the head's address"))
+    if entrypoint := document.get("spec", "entrypoint"):
+        _entrypoint(made, entrypoint, made.total - 1)
     return made
+
+
+def _entrypoint(made: Workload, entrypoint: Field, workers: int) -> None:
+    """Ray starts workers for what asks it; a launcher knows nothing of Ray."""
+    with entrypoint.blamed():
+        found = find(entrypoint.text(), Shell({}))
+    name = "rankshim" if found.rankshim else found.launcher
+    if found.told >= LAUNCHER and workers:
+        made.faults.append((entrypoint, f"Ray runs the entrypoint once, on the head's pod, so {name} trains alone there, without the other "
+                            f"{workers} pods: let Ray start the workers (ray.train.torch.TorchTrainer), or use a PyTorchJob"))
+    elif found.told < PYTHON and base_name(entrypoint.text().split(" ")[0]) not in RAYS_OWN:
+        made.notes.append((entrypoint, f"not reviewed: what the entrypoint {entrypoint.text()[:60]!r} starts on the head's pod"))

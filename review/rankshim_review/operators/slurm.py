@@ -1,4 +1,4 @@
-"""An sbatch script: its #SBATCH lines and the srun that starts rankshim, read by config/platforms/slurm.toml and its like.
+"""An sbatch script: its #SBATCH lines and the srun that starts the training, read by config/platforms/slurm.toml and its like.
 
 Source: SchedMD/slurm:doc/man/man1/{sbatch.1,srun.1}, "OUTPUT ENVIRONMENT VARIABLES" (an option on srun's line counts before
 one of the job's), and a real cluster of 22.05: a batch script has no SLURM_STEP_*. The names of the nodes are not known
@@ -10,41 +10,24 @@ from __future__ import annotations
 import re
 import shlex
 
-from ..command import Command, TooLong, base_name, option, script
+from ..command import LAUNCHER, RANKSHIM, Command, TooLong, base_name, find, option
 from ..pods import Pod, Workload, shown
+from ..shell import Shell
 from ..source import LARGEST_NUMBER, Field, Mistake
 
 NODES, TASKS, PER_NODE = ("--nodes", "-N"), ("--ntasks", "-n"), ("--ntasks-per-node",)
-GPUS_PER_NODE = ("--gpus-per-node", "--gres")
 LARGEST_SCRIPT = 1 << 20  # slurm.conf(5), SchedulerParameters=max_script_size: 4 MiB
 
 
 def workload(file: str, text: str) -> Workload:
-    options: list[str] = []
-    first = line = 1
-    for number, written in enumerate(text.splitlines(), 1):
-        if written.startswith("#SBATCH"):
-            first = first if options else number
-            try:
-                options += shlex.split(written[len("#SBATCH"):], comments=True)
-            except ValueError as error:
-                raise Mistake(file, number, f"this #SBATCH line cannot be read: {error}") from None
-        elif not written.startswith("#") and (found := re.search(r"(?:^|[\s/])(rankshim|srun)(?:\s|$)", written)):
-            line = number if found[1] == "rankshim" or line == 1 else line
-    place = Field(None, file, line)
     if len(text) > LARGEST_SCRIPT:
         raise Mistake(file, 1, f"a script of more than {LARGEST_SCRIPT >> 20} MiB is not read")
     if "\0" in text:
         raise Mistake(file, 1, "this is not a script: it has NUL in it")
-    try:
-        command = script("\n".join(each for each in text.splitlines() if not each.startswith("#")), {})
-    except TooLong as error:
-        raise Mistake(file, line, f"this script: {error}") from None
-    in_step = any(base_name(word) == "srun" for word in command.before)
-    on_srun = command.before if in_step else []
+    options, first = _options(file, text)
     name = option(options, "--job-name", "-J") or "job"
 
-    def asked(*names: str, default: int) -> int:
+    def asked(on_srun: list[str], *names: str, default: int) -> int:
         found = option(on_srun, *names)
         found = option(options, *names) if not found or "$" in found else found
         found = found.rpartition("-")[2] or found  # --nodes=MIN-MAX
@@ -54,34 +37,74 @@ def workload(file: str, text: str) -> Workload:
             raise Mistake(file, first, f"{names[0]}={found}: a number from 1 to {LARGEST_NUMBER} is expected")
         return int(found)
 
-    nodes = asked(*NODES, default=1)
-    per_node = asked(*PER_NODE, default=0)
-    tasks = asked(*TASKS, default=nodes * (per_node or 1))
-    per_node = per_node or max(1, -(-tasks // nodes))
-    gpus = option(on_srun, *GPUS_PER_NODE) or option(options, *GPUS_PER_NODE)
-    found = re.search(r"(?:^|:)([0-9]{1,3})$", gpus)
-    hosts = "node1" if nodes == 1 else f"node[1-{nodes}]"
-    variables = {
-        "SLURM_JOB_ID": "1", "SLURM_JOBID": "1", "SLURM_JOB_NAME": name, "SLURM_JOB_NUM_NODES": str(nodes),
-        "SLURM_JOB_NODELIST": hosts, "SLURM_NODELIST": hosts, "SLURM_NNODES": str(nodes),
-    }
-    if found:
-        variables["SLURM_GPUS_ON_NODE"] = found[1]
+    def environment(on_srun: list[str]) -> tuple[dict[str, str], int, int, int]:
+        """What the batch script has, the nodes, the tasks, and those of each node."""
+        nodes = asked(on_srun, *NODES, default=1)
+        per_node = asked(on_srun, *PER_NODE, default=0)
+        tasks = asked(on_srun, *TASKS, default=nodes * (per_node or 1))
+        per_node = per_node or max(1, -(-tasks // nodes))
+        hosts = "node1" if nodes == 1 else f"node[1-{nodes}]"
+        made = {
+            "SLURM_JOB_ID": "1", "SLURM_JOBID": "1", "SLURM_JOB_NAME": name, "SLURM_JOB_NUM_NODES": str(nodes),
+            "SLURM_JOB_NODELIST": hosts, "SLURM_NODELIST": hosts, "SLURM_NNODES": str(nodes),
+            "SLURM_PROCID": "0", "SLURM_NODEID": "0", "SLURM_LOCALID": "0",
+        }
+        if gpus := _gpus(on_srun, nodes, per_node) or _gpus(options, nodes, per_node):
+            made["SLURM_GPUS_ON_NODE"] = str(gpus)
+        if option(options, *TASKS, *PER_NODE):
+            made["SLURM_NTASKS"] = made["SLURM_NPROCS"] = str(tasks)
+        return made, nodes, tasks, per_node
+
+    def command(variables: dict[str, str], nodes: int, step: dict[str, str]) -> Command:
+        hosts = tuple(f"node{index + 1}" for index in range(nodes))
+        try:
+            return find(text, Shell(variables, hosts[0], hosts), step)
+        except TooLong as error:
+            raise Mistake(file, 1, f"this script: {error}") from None
+
+    variables, nodes, *_ = environment([])
+    found = command(variables, nodes, {})
+    in_step = any(base_name(word) == "srun" for word in found.before)
+    variables, nodes, tasks, per_node = environment(found.before if in_step else [])
+    place, hosts = Field(None, file, found.line), variables["SLURM_JOB_NODELIST"]
     made = Workload("Slurm job", name, Field(None, file, first), total=nodes, nodes=nodes, services={"*"}, bounded=True)
     made.restart_default = "Never"  # a job is requeued by an administrator, or after a node's failure
     for index in shown(nodes) if in_step else [0]:
-        own = {**variables, "SLURM_PROCID": str(index * per_node), "SLURM_NODEID": str(index), "SLURM_LOCALID": "0"}
+        own = {**variables, "SLURM_PROCID": str(index * per_node), "SLURM_NODEID": str(index)}
         if in_step:
             own.update({
                 "SLURM_NTASKS": str(tasks), "SLURM_NPROCS": str(tasks), "SLURM_STEP_ID": "0", "SLURM_STEPID": "0",
                 "SLURM_STEP_NUM_NODES": str(nodes), "SLURM_STEP_NUM_TASKS": str(tasks), "SLURM_STEP_NODELIST": hosts,
                 "SLURM_STEP_TASKS_PER_NODE": f"{per_node}(x{nodes})", "SLURM_TASKS_PER_NODE": f"{per_node}(x{nodes})",
             })
-        own.update(command.environment)
-        made.pods.append(Pod(
-            f"node{index + 1}", f"node{index + 1}", "", own, Command([], command.after, {}, command.rankshim), place, place, place,
-            devices={"nvidia": int(found[1])} if found else {}, has_devices=bool(found), bypasses=not command.rankshim))
-    if made.pods and not command.rankshim:
-        for pod in made.pods:
-            pod.command = Command(command.before)
+        found = command(variables, nodes, own)
+        gpus = int(variables.get("SLURM_GPUS_ON_NODE", 0))
+        made.pods.append(Pod(f"node{index + 1}", f"node{index + 1}", "", {**own, **found.environment}, found, place, place, place,
+                             devices={"nvidia": gpus} if gpus else {}, has_devices=bool(gpus), bypasses=found.told != RANKSHIM))
+    inside = found.after if found.told == RANKSHIM else found.launch
+    if in_step and per_node > 1 and (found.told == LAUNCHER or base_name(inside[0] if inside else "") == "torchrun"):
+        made.faults.append((place, f"srun starts {per_node} launchers on each node, each of which starts all of the node's workers: set "
+                            "--ntasks-per-node=1"))
     return made
+
+
+def _options(file: str, text: str) -> tuple[list[str], int]:
+    """Those of the #SBATCH lines, and the number of the first of them."""
+    options: list[str] = []
+    first = 1
+    for number, written in enumerate(text.splitlines(), 1):
+        if written.startswith("#SBATCH"):
+            first = first if options else number
+            try:
+                options += shlex.split(written[len("#SBATCH"):], comments=True)
+            except ValueError as error:
+                raise Mistake(file, number, f"this #SBATCH line cannot be read: {error}") from None
+    return options, first
+
+
+def _gpus(options: list[str], nodes: int, per_node: int) -> int:
+    """The GPUs of a node: --gpus is the job's number, and --gpus-per-task each task's."""
+    for names, times, parts in (("--gpus-per-node", "--gres"), 1, 1), (("--gpus-per-task",), per_node, 1), (("--gpus", "-G"), 1, nodes):
+        if found := re.search(r"(?:^|:)([0-9]{1,4})$", option(options, *names)):
+            return -(-int(found[1]) * times // parts)
+    return 0

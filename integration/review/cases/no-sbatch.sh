@@ -1,0 +1,2 @@
+#!/bin/bash  # warning: unread
+torchrun train.py

@@ -1,0 +1,52 @@
+"""A task of SkyPilot, whose `run` is a script on each node, read by config/platforms/skypilot.toml.
+
+Source: SkyPilot documentation, "SkyPilot YAML", "Environment Variables and Secrets" and "Distributed Multi-Node Jobs". The nodes'
+addresses are not known before it runs; here they are 192.0.2.1 and so on (RFC 5737: for documentation).
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..command import RANKSHIM, Variables, find
+from ..pods import Pod, Workload, shown
+from ..shell import Shell
+from ..source import Field
+
+
+def is_task(document: Field) -> bool:
+    value = document.value
+    return "kind" not in value and isinstance(value.get("run"), str) and bool(
+        {"resources", "num_nodes", "setup", "envs", "workdir", "file_mounts"} & set(value))
+
+
+def workload(document: Field) -> Workload:
+    name, run = document.get("name").text("task"), document.get("run")
+    nodes = document.get("num_nodes").number(1)
+    gpus = _gpus(document.get("resources", "accelerators"))
+    hosts = tuple(f"192.0.2.{index % 250 + 1}" for index in range(nodes))
+    made = Workload("SkyPilot task", name, document, total=nodes, nodes=nodes, services={"*"}, restart_default="Never", bounded=True)
+    for index in shown(nodes):
+        environment = Variables()
+        given = {**{key: value.text() for key, value in document.get("envs").items()},
+                 "SKYPILOT_NODE_RANK": str(index), "SKYPILOT_NODE_IPS": "\n".join(hosts), "SKYPILOT_NUM_NODES": str(nodes),
+                 "SKYPILOT_NUM_GPUS_PER_NODE": str(gpus), "SKYPILOT_TASK_ID": f"sky-{name}"}
+        with run.blamed():
+            for key, value in given.items():
+                environment[key] = value
+            found = find(run.text(), Shell(environment))
+        place = Field(None, document.file, run.line + found.line)
+        environment.update(found.environment)
+        made.pods.append(Pod(f"{name}-{index}", f"{name}-{index}", "", environment, found, place, place, place,
+                             devices={"nvidia": gpus} if gpus else {}, has_devices=bool(gpus), bypasses=found.told != RANKSHIM))
+    return made
+
+
+def _gpus(field: Field) -> int:
+    """Of `A100:8`, `{A100: 8}`, or a list or set of which one is chosen."""
+    value = field.value
+    while isinstance(value, (list, dict)) and value:
+        value = next(f"{key}:{count}" if count is not None else str(key) for key, count in value.items()) if isinstance(value, dict) \
+            else value[0]
+    found = re.fullmatch(r"[^:]+(?::([0-9]{1,2})(?:\.[0-9]+)?)?", str(value)) if value else None
+    return int(found[1] or 1) if found else 0

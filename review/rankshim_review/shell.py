@@ -1,0 +1,296 @@
+"""A shell script's statements, in their order, with the words that are known before it runs.
+
+The grammar is tree-sitter-bash's, which reads a script with mistakes or a template's marks as well, in a time that grows
+with its length alone.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import fnmatch
+import functools
+import re
+import string
+from collections.abc import Iterator, Mapping, MutableMapping
+from typing import Any
+
+import tree_sitter
+import tree_sitter_bash
+
+LONGEST = 128 << 10  # MAX_ARG_STRLEN of linux/binfmts.h: of one argument or variable
+MOST_TEXT = 2 << 20  # of all of them: a quarter of the usual stack, 8 MiB (execve(2), "Limits on size of arguments and environment")
+_PARAMETER = re.compile(r"\$\{(?P<name>\w+)(?:\[(?P<index>[@*]|[0-9]{1,4})\])?(?:(?P<operator>:?[-=]|##?|%%?)(?P<word>.*))?\}", re.S)
+
+
+class TooLong(Exception):
+    """What a process cannot be given: a value, or all of them, are longer than exec takes."""
+
+
+class Variables(dict[str, str]):
+    """An environment that exec takes: one that becomes larger is TooLong."""
+
+    size = 0  # letters, and the two that end a name and a value
+
+    def __setitem__(self, name: str, value: str) -> None:
+        before = len(name) + len(self[name]) + 2 if name in self else 0
+        self.size += len(name) + len(value) + 2 - before
+        if self.size > MOST_TEXT:
+            raise TooLong(f"the variables are longer than {MOST_TEXT >> 20} MiB, the most that exec takes")
+        super().__setitem__(name, value)
+
+
+@dataclasses.dataclass(frozen=True)
+class Statement:
+    """A simple command. A word with a `$` is one that only the shell knows, and is as it is written."""
+
+    words: list[str]
+    assigned: dict[str, str]  # by the lines above, and in front of the command
+    line: int
+    is_certain: bool = True  # not in a branch
+    stdin: str = ""  # of a here-document
+
+
+@dataclasses.dataclass
+class Budget:
+    """How much the words of a script, and of the scripts in it, may still become."""
+
+    left: int = MOST_TEXT
+
+
+@dataclasses.dataclass
+class Shell:
+    """Where a script runs: the host, its variables, and the hosts of its Slurm job."""
+
+    variables: Mapping[str, str]
+    host: str = ""  # of a batch script, which runs once for all nodes; empty where each node runs it
+    hosts: tuple[str, ...] = ()
+    budget: Budget = dataclasses.field(default_factory=Budget)
+    assigned: MutableMapping[str, str] = dataclasses.field(default_factory=Variables)
+    arrays: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.known = collections.ChainMap(self.assigned, self.variables)  # type: ignore[arg-type]
+
+    def statements(self, text: str) -> Iterator[Statement]:
+        """The script's simple commands; what a line assigns counts from there on, but for what a branch assigns."""
+        if any(len(line) > LONGEST for line in text.splitlines()):
+            raise TooLong(f"a line of it is longer than {LONGEST >> 10} KiB")
+        self._spend(len(text))
+        stack: list[tuple[Any, bool, str]] = [(_parser().parse(text.encode()).root_node, True, "")]
+        while stack:
+            node, is_certain, stdin = stack.pop()
+            if node.type == "variable_assignment":
+                self._assign(node, is_certain)
+            elif node.type == "command":
+                yield from self._command(node, is_certain, stdin)
+            elif node.type not in ("comment", "test_command", "heredoc_redirect", "file_redirect", "command_substitution"):
+                if node.type == "redirected_statement":
+                    stdin = self._here_document(node)
+                children = node.named_children
+                for at, child in reversed(list(enumerate(children))):
+                    stack.append((child, is_certain and _is_reached(node, children, at), stdin))
+
+    def _command(self, node: Any, is_certain: bool, stdin: str) -> Iterator[Statement]:
+        own = dict(self.assigned)
+        words: list[str] = []
+        for child in node.named_children:
+            if child.type == "variable_assignment":
+                own[_text(child.child_by_field_name("name"))] = self._value(child.child_by_field_name("value"))
+            elif child.type not in ("file_redirect", "heredoc_redirect", "herestring_redirect", "comment"):
+                words += self._fields(child)
+        self._spend(sum(map(len, words)))
+        if words[:1] == ["read"] and stdin:  # read -r -d '' TEXT <<END
+            self.assigned[words[-1]] = stdin
+        elif words:
+            yield Statement(words, own, node.start_point[0] + 1, is_certain, stdin)
+
+    def _assign(self, node: Any, is_certain: bool) -> None:
+        name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+        key = _text(name)
+        is_added = _text(node)[len(key):].startswith("+=")
+        if value is not None and value.type == "array":
+            words = [word for child in value.named_children for word in self._fields(child)]
+            self._spend(sum(map(len, words)) + len(words))
+            self.arrays[key] = [*(self.arrays.get(key, []) if is_added else []), *words]
+        elif name.type == "variable_name":
+            written = self._value(value)
+            if is_added:
+                written = _within(self.known.get(key, "") + written)
+            self._spend(len(written))
+            if not is_certain and self.known.get(key) != written:
+                written = f"${key}"  # the branch decides
+            self.assigned[key] = written
+
+    def _value(self, node: Any) -> str:
+        return " ".join(self._fields(node)) if node is not None else ""
+
+    def _here_document(self, node: Any) -> str:
+        redirect = next((child for child in node.named_children if child.type == "heredoc_redirect"), None)
+        parts = {child.type: child for child in redirect.named_children} if redirect is not None else {}
+        if "heredoc_body" not in parts:
+            return ""
+        text = _text(parts["heredoc_body"])
+        return text if re.search(r"['\"\\]", _text(parts["heredoc_start"])) else self.expand(text)
+
+    def _fields(self, node: Any) -> list[str]:
+        """The words that an argument becomes: a list's or an unquoted variable's are several."""
+        text = _text(node)
+        listed = re.fullmatch(r'"?\$\{(\w+)\[[@*]\]\}"?', text)
+        if listed and listed[1] in self.arrays:
+            return self.arrays[listed[1]]
+        made = self._word(node)
+        return made.split() if node.type in ("simple_expansion", "expansion", "command_substitution") and made != text else [made]
+
+    def _word(self, node: Any) -> str:
+        text = _text(node).lstrip()
+        if node.type in ("raw_string", "ansi_c_string"):
+            return text[text.index("'") + 1:-1]
+        if node.type == "command_name":
+            return "".join(self._word(child) for child in node.named_children) if node.named_children else text
+        if node.type == "concatenation":
+            return _within("".join(self._word(child) for child in node.named_children))
+        if node.type in ("string", "translated_string"):
+            quote = text.index('"') + 1
+            return self._joined(node, node.start_byte + quote, node.end_byte - 1, r'\\([$`"\\])|\\\n')
+        if node.type in ("simple_expansion", "expansion"):
+            return self._parameter(text)
+        if node.type == "command_substitution":
+            found = self._substitution(text)
+            return self._same(text) if found is None else found
+        if node.type == "arithmetic_expansion":
+            return self._same(text)
+        if node.type == "word":
+            return re.sub(r"\\(.)", r"\1", text)
+        return text
+
+    def _joined(self, node: Any, start: int, end: int, escapes: str) -> str:
+        """What stands between the expansions is text, and the grammar leaves its spaces out."""
+        made, whole = "", node.text
+        for child in node.named_children:
+            if child.type == "string_content":
+                continue
+            text = _text(child)
+            made += _unescaped(whole[start - node.start_byte:child.start_byte - node.start_byte], escapes)
+            made += text[:len(text) - len(text.lstrip())] + self._word(child)
+            start = child.end_byte
+            _within(made)
+        return _within(made + _unescaped(whole[start - node.start_byte:end - node.start_byte], escapes))
+
+    def expand(self, text: str) -> str:
+        """`text` with what is known for $NAME and ${NAME}; also of what a shell has already read once."""
+        def value(found: re.Match[str]) -> str:
+            name = found["named"] or found["braced"]
+            return self.known.get(name, found[0]) if name else found[0]
+
+        return substitute(string.Template.pattern, value, text)
+
+    def _parameter(self, text: str) -> str:
+        if re.fullmatch(r"\$\w+", text):
+            if self.arrays.get(text[1:]):
+                return self.arrays[text[1:]][0]
+            return self.known.get(text[1:], self._same(text) if text == "$RANDOM" else text)
+        if text == "$$":
+            return self._same(text)
+        found = _PARAMETER.fullmatch(text)
+        if found is None:
+            return text
+        if found["index"]:
+            listed = self.arrays.get(found["name"], [])
+            index = found["index"]
+            return (listed[int(index)] if int(index) < len(listed) else text) if index.isdigit() else " ".join(listed) or text
+        value, operator, word = self.known.get(found["name"]), found["operator"] or "", (found["word"] or "").strip("\"'")
+        if operator in ("-", ":-", "=", ":="):
+            if value is None or (not value and ":" in operator):
+                value = self.expand(word)
+                if "=" in operator:
+                    self.assigned[found["name"]] = value
+            return value
+        if value is None or "$" in value:
+            return text
+        return _trimmed(value, operator, word) if operator else value
+
+    def _same(self, text: str) -> str:
+        """What only the shell works out: where it does so for all nodes, how it does it does not matter."""
+        return "$(…)" if self.host else text
+
+    def _substitution(self, text: str) -> str | None:
+        """$(…) of the few commands that say which hosts there are; None: only the shell knows."""
+        stages = [stage.strip() for stage in text.strip("$()`").split("|")]
+        first = stages[0].split()
+        if first[:2] == ["scontrol", "show"] and self.hosts:
+            found = "\n".join(self.hosts)
+        elif first[:1] == ["hostname"] and self.host:
+            found = self.host
+        elif first[:1] in (["echo"], ["printf"]) and len(first) > 1:
+            found = self.expand(" ".join(first[1:]).replace('"', ""))
+        else:
+            return None
+        if "$" in found:
+            return None
+        for stage in stages[1:]:
+            if re.fullmatch(r"head\s+(-n\s*1|-1)", stage):
+                found = (found.splitlines() or [""])[0]
+            elif re.fullmatch(r"wc\s+-l", stage):
+                found = str(len(found.splitlines()))
+            else:
+                return None
+        return found
+
+    def _spend(self, letters: int) -> None:
+        self.budget.left -= letters
+        if self.budget.left < 0:
+            raise TooLong(f"with its variables it becomes longer than {MOST_TEXT >> 20} MiB")
+
+
+def _is_reached(node: Any, children: list[Any], at: int) -> bool:
+    """Whether a part runs where the whole does: a condition, and what is behind `cd work &&`, but not what a test decides."""
+    if node.type == "list":
+        return at == 0 or (any(child.type == "&&" for child in node.children) and children[0].type in ("command", "list", "pipeline"))
+    return node.type not in ("case_statement", "function_definition") and (
+        at == 0 or node.type not in ("if_statement", "while_statement"))
+
+
+def substitute(pattern: re.Pattern[str], value: Any, text: str) -> str:
+    """`text` with `value` for each match. TooLong where exec would not take it: what doubles with each variable is never made."""
+    made, end, size = [], 0, 0
+    for found in pattern.finditer(text):
+        made += [text[end:found.start()], value(found)]
+        size += len(made[-2]) + len(made[-1])
+        end = found.end()
+        if size > LONGEST:
+            break
+    if size + len(text) - end > LONGEST:
+        _within("x" * (LONGEST + 1))
+    return "".join([*made, text[end:]])
+
+
+def _within(text: str) -> str:
+    if len(text) > LONGEST:
+        raise TooLong(f"one value becomes longer than {LONGEST >> 10} KiB, the most that exec takes")
+    return text
+
+
+def _trimmed(value: str, operator: str, pattern: str) -> str:
+    """${NAME##PATTERN} and its like: POSIX, "Parameter Expansion"."""
+    ends = range(len(value) + 1)
+    order = ends if len(operator) == 1 else reversed(ends)
+    match = re.compile(fnmatch.translate(pattern[:100]))
+    for size in order:
+        cut, rest = (value[:size], value[size:]) if operator[0] == "#" else (value[len(value) - size:], value[:len(value) - size])
+        if match.match(cut):
+            return rest
+    return value
+
+
+def _unescaped(text: bytes, escapes: str) -> str:
+    return re.sub(escapes, lambda found: found[1] or "", text.decode("utf-8", "replace"))
+
+
+def _text(node: Any) -> str:
+    return str(node.text.decode("utf-8", "replace"))
+
+
+@functools.lru_cache(maxsize=1)
+def _parser() -> Any:
+    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
