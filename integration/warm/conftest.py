@@ -86,6 +86,7 @@ class Start:
             path.write_text(text)
 
     def _environment(self, rank, env):
+        self.error_file.unlink(missing_ok=True)
         worker = {"RANK": str(rank), "LOCAL_RANK": str(rank), "TORCHELASTIC_ERROR_FILE": str(self.error_file)}
         path = {"PYTHONPATH": str(self.site) + (env or {}).get("PYTHONPATH", "")}
         return clean_environment(self.environment | worker | (env or {}) | path)
@@ -101,7 +102,6 @@ class Start:
         ended = []
         with self.plain(*argv, env=env, python=python) as plain:
             ended.append((plain.wait(), plain.stdout, plain.stderr))
-        self.error_file.unlink(missing_ok=True)
         with self.prepared(*argv, env=env, python=python, names=names) as prepared:
             assert prepared.is_ready(), prepared.transcript()
             ended.append((prepared.go(), prepared.stdout, prepared.stderr))
