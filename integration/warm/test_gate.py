@@ -67,7 +67,7 @@ def test_another_word_than_go_is_none(start):
     start.write(train=RAN)
     with start.prepared("train.py") as process:
         assert process.is_ready()
-        process.end.send(b"gone")
+        process.end.send(b"no")
         assert process.wait() == 0 and has_not_run(process)
 
 
@@ -141,6 +141,14 @@ def test_go_counts_too_if_rankshim_closes_its_end_after_it(slow):
         process.end.send(b"g")
         process.end.close()
         assert (process.wait(), process.stdout) == (0, "importing\nran\n")
+
+
+def test_go_brings_the_variables_that_were_not_known_before(start):
+    start.write(train="import os\nprint(ascii([os.environ.get(n) for n in ('MASTER_ADDR', 'ODD', 'EMPTY')]), flush=True)\nos.system('echo $MASTER_ADDR')\n")
+    with start.prepared("train.py") as process:
+        assert process.is_ready()
+        process.end.send(b"gMASTER_ADDR=10.0.0.7\0ODD=a=\xff\0EMPTY=\0")
+        assert (process.wait(), process.stdout) == (0, "['10.0.0.7', 'a=\\udcff', '']\n10.0.0.7\n")
 
 
 # ---- imports that do something ----

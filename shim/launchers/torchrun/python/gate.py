@@ -4,7 +4,8 @@ rankshim starts the command early, with the number of a socket in RANKSHIM_GATE.
 imports what the script imports first, waits for go and returns: Python itself runs the script. Without go it never runs.
 
 The messages: "h", it is here; "r", it has imported; "x TEXT", a module that the user named cannot be imported. rankshim
-answers "g", and after it the variables that it did not know before, NAME=VALUE, each ended by a NUL. The script must find the interpreter as it would be without us, so this file imports nothing for itself.
+answers "g", and after it the variables that it did not know before, NAME=VALUE, each ended by a NUL. The script must find
+the interpreter as it would be without us, so this file imports nothing for itself.
 """
 
 import os
