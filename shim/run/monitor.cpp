@@ -175,8 +175,9 @@ void Monitor::listen_for_memory() {
 
 void Monitor::on_memory_event() {
   std::array<char, 4096> events{};
-  boost::system::error_code ignored;
-  memory_events_.read_some(boost::asio::buffer(events), ignored);  // equal events in a row are one
+  // Equal events in a row are one. Asio's own read would wait for one if there is none: it may take another
+  // descriptor's event, which was closed in the same moment, for this one's (loop.h, Timer).
+  [[maybe_unused]] const ssize_t taken = read(memory_events_.native_handle(), events.data(), events.size());
   look_at_memory();
 }
 

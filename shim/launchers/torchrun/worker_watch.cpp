@@ -262,10 +262,18 @@ void WorkerWatch::add_worker(const Process& process) {
     pidfds_.erase(pid);
     return;
   }
-  pidfd.async_wait(boost::asio::posix::stream_descriptor::wait_read,
-                   [this, pid](const boost::system::error_code& error) {
-                     if (!error) on_end(pid);
-                   });
+  wait_for_end(pid);
+}
+
+/// That its pidfd is ready is no sign: Asio may take the event of another descriptor, which was closed in the
+/// same moment, for this one's (loop.h, Timer).
+void WorkerWatch::wait_for_end(pid_t pid) {
+  pidfds_.at(pid).async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                             [this, pid](const boost::system::error_code& error) {
+                               if (error) return;
+                               take_ends();
+                               if (pidfds_.contains(pid)) wait_for_end(pid);
+                             });
 }
 
 void WorkerWatch::on_end(pid_t pid, std::optional<int> status) {

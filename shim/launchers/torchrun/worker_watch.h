@@ -65,6 +65,7 @@ class WorkerWatch {
   void look_for_workers();
   void add_worker(const Process& process);
   void take_ends();
+  void wait_for_end(pid_t pid);
 
   boost::asio::io_context& io_;
   pid_t command_ = 0;
