@@ -260,8 +260,8 @@ HANG = {
                {"ranks": "0,2-3", "pid": 8, "state": "S", "stack": []}],
     "waits": [{"ranks": "0,2-3", "for": "1", "group": "default_pg", "number": 21, "operation": "all_reduce"}],
 }
-STACKS = ["rank 1", "    load\N{REPLACEMENT CHARACTER} (/app/train.py:16)", "ranks 0,2-3", "    its stack could not be read",
-          "ranks 0,2-3 for rank 1: all_reduce, number 21 of default_pg"]
+STACKS = ["rank 1", "    load\N{REPLACEMENT CHARACTER} (/app/train.py:16)", "ranks 0 and 2-3", "    its stack could not be read",
+          "ranks 0 and 2-3 waited for rank 1 in all_reduce, number 21 of default_pg"]
 
 
 def test_of_a_job_that_hung_the_stacks_of_all_ranks_follow(capsys, two_failures):
@@ -275,7 +275,7 @@ def test_a_trace_shows_how_long_a_job_hung(capsys, two_failures):
     path = changed(two_failures[1], hang=HANG)
     assert trace.main([path]) == 0
     events = json.loads(capsys.readouterr().out)["traceEvents"]
-    hang = next(event for event in events if event["name"] == "hang: rank 1 missing, ranks 0,2-3 waited")
+    hang = next(event for event in events if event["name"] == "hang: rank 1 missing, ranks 0 and 2-3 waited")
     assert hang["ph"] == "X" and hang["dur"] > 0
     assert hang["args"] == {"missing": "1", "waiting": "0,2-3", "stacks": "\n".join(STACKS)}
     assert trace.main([path, "--html"]) == 0

@@ -102,7 +102,7 @@ class Hang:
     missing: str
     waiting: str
     stacks: tuple[Stack, ...]
-    waits: tuple[str, ...]  #: "0,2 for 1: all_reduce, number 21 of default_pg"
+    waits: tuple[str, ...]  #: "ranks 0 and 2 waited for rank 1 in all_reduce, number 21 of default_pg"
 
     @property
     def name(self) -> str:
@@ -385,7 +385,9 @@ def _report(path: str, top: _Object) -> Report:
 
 
 def _ranks(ranks: str) -> str:
-    return f"rank {ranks}" if ranks.isdecimal() else f"ranks {ranks}"
+    """`0,2` as people say it: ranks 0 and 2."""
+    *before, last = ranks.split(",")
+    return f"rank {ranks}" if ranks.isdecimal() else f"ranks {', '.join(before)} and {last}" if before else f"ranks {ranks}"
 
 
 def _hang(hang: _Object) -> Hang:
@@ -399,7 +401,7 @@ def _hang(hang: _Object) -> Hang:
         stacks=tuple(Stack(group.text("ranks"),
                            tuple(f"{frame.text('function')} ({frame.text('file')}:{frame.count('line')})"
                                  for frame in group.objects("stack"))) for group in hang.objects("groups")),
-        waits=tuple(f"{_ranks(wait.text('ranks'))} for {_ranks(wait.text('for')) if wait.text('for') else 'nobody'}: "
+        waits=tuple(f"{_ranks(wait.text('ranks'))} waited for {_ranks(wait.text('for')) if wait.text('for') else 'nobody'} in "
                     f"{wait.text('operation')}, number {wait.count('number', most=2**64)} of {wait.text('group')}"
                     for wait in hang.objects("waits")),
     )

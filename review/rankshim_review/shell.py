@@ -110,7 +110,7 @@ class Shell:
         key = _text(name)
         is_added = _text(node)[len(key):].startswith("+=")
         if value is not None and value.type == "array":
-            words = [word for child in value.named_children for word in self._fields(child)]
+            words = [word for child in value.named_children if child.type != "comment" for word in self._fields(child)]
             self._spend(sum(map(len, words)) + len(words))
             self.arrays[key] = [*(self.arrays.get(key, []) if is_added else []), *words]
         elif name.type == "variable_name":

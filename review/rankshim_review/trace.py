@@ -180,9 +180,11 @@ def _mark(lanes: Sequence[Lane], first: Report) -> Mark:
     row = next((row for row, each in enumerate(rows) if each.is_cause), 0)
     state = source.outcome if isinstance(source, Report) else source.state
     stopped = "stopped" if state == "asked to stop" else state
+    hung = isinstance(source, Report) and source.hang is not None and not row
     word = f"was {stopped}" if stopped in ("stopped", "not started", "lost") else "failed"
+    word = "hung" if hung else word
     who = source.name + (f", {rows[row].name}," if row else "")
-    what = f"{who} {word} first" if row or len(lanes) > 1 else f"{who} {word}"
+    what = f"{who} {word} first" if (row or len(lanes) > 1) and not hung else f"{who} {word}"
     how = ", ".join(filter(None, [rows[row].end if row else "", first.cause.text if first.cause else ""]))
     return Mark(number, row, first.failed_at, f"{what}: {how}" if how else what)
 
