@@ -21,14 +21,14 @@
 namespace rankshim {
 
 using boost::asio::awaitable;
-using std::chrono::seconds;
+using namespace std::chrono_literals;
 using std::chrono::steady_clock;
 using supervise::Prepared;
 
 namespace {
 
 /// When to look whether an attempt's start is over; at the last moment it is.
-constexpr std::array looks_at_start{seconds{5}, seconds{10}, seconds{20}, seconds{40}, seconds{60}};
+constexpr std::array looks_at_start{5s, 10s, 20s, 40s, 60s};
 constexpr std::chrono::minutes to_import{10};  // on a cold file system
 
 /// What imports need must not be taken from a training.
@@ -170,7 +170,7 @@ awaitable<void> Warm::State::prepare_after_start(std::shared_ptr<State> self, un
                                                  std::optional<std::string> master_address) {
   const unsigned of_round = self->round;
   const auto begun = steady_clock::now();
-  for (const seconds after : looks_at_start) {
+  for (const std::chrono::seconds after : looks_at_start) {
     while (self->round == of_round && steady_clock::now() < begun + after)
       co_await self->changed.wait(begun + after);
     const auto running = workers.lock();
