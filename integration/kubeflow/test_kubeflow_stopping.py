@@ -73,6 +73,7 @@ def test_a_job_that_was_stopped_is_not_done_though_every_worker_saved_and_ended_
     assert process.stdout.count("GOT SIGTERM") == 2 and process.stdout.count("SAVED") == 2
 
 
+@pytest.mark.nightly  # the test before has the code of a stop
 def test_a_term_in_training_that_ends_the_worker_gives_143(alone, rankshim):
     process = training(alone, rankshim, "plain")
     process.signal(signal.SIGTERM)

@@ -40,6 +40,7 @@ def ended(processes):
     assert {result["world"] for result in found.values()} == {"2"}
 
 
+@pytest.mark.nightly  # the next test has the harder case, and the last the variable
 def test_nodes_train_together_though_their_own_names_lead_nowhere(strangers, rankshim):
     master = strangers[0].address
     processes = [

@@ -48,8 +48,9 @@ def test_a_failure_of_torchrun_that_the_script_hides_is_told(fails, options, cod
     assert ", although rank 1 exited with code 42" in done.last_line
 
 
-@pytest.mark.parametrize("options", [(), ("--nnodes=2", "--node-rank=0", "--master-addr=127.0.0.1", "--wait=none")],
-                         ids=["alone", "of-two-nodes"])
+@pytest.mark.parametrize("options", [
+    (), pytest.param(("--nnodes=2", "--node-rank=0", "--master-addr=127.0.0.1", "--wait=none"), marks=pytest.mark.nightly),
+], ids=["alone", "of-two-nodes"])
 def test_a_failure_that_a_python_program_hides_is_told_too(fails, tmp_path, options):
     (tmp_path / "start.py").write_text(f"import subprocess\nsubprocess.run({TORCHRUN.split()})\n")
     done = fails(["python", "start.py"], "sys.exit(42)", *options)

@@ -109,6 +109,7 @@ def test_sys_exit_42_is_42(job):
     assert case.log == "", "the container's own log says more than a plain code"
 
 
+@pytest.mark.nightly  # supervise/test_no_folder_stays.py has it with a stand-in
 def test_a_killed_worker_is_137_and_not_out_of_memory(job):
     case = job("kill")
     assert case.code == 137
@@ -144,6 +145,7 @@ def test_when_the_agent_is_killed_its_workers_are_ended_and_the_report_has_it(jo
     assert case.log.startswith("torchrun was killed by SIGKILL") and "2 leftover processes" in case.log
 
 
+@pytest.mark.nightly  # supervise/test_launchers_end.py has it with a stand-in
 def test_workers_that_ignore_a_term_are_killed_after_the_grace_and_none_counts_as_failed(job):
     case = job("deaf")
     assert case.code == 128 + signal.SIGTERM
@@ -175,6 +177,7 @@ def test_of_several_attempts_the_last_ones_failure_counts(job):
     assert (case.cause["rank"], case.cause["exit_code"]) == (1, 4)
 
 
+@pytest.mark.nightly  # supervise/test_launchers_end.py has it with a stand-in
 def test_a_preemption_notice_reaches_every_worker_and_not_the_agent_that_it_would_end(job):
     case = job("notice")
     assert case.code == 0
