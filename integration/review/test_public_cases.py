@@ -224,18 +224,56 @@ def test_a_deployments_pod_starts_its_server_and_waits_for_nobody(network, ranks
     assert (process.code, process.stdout) == (0, "[] 1\n"), process.transcript()
 
 
+# The launch lines of other cases, by real torchruns without rankshim: what is said, and whether they train together.
+LAUNCHED = {
+    "standalone": (ALONE, "alone"),
+    "ordinal-in-shell": (BYPASS, "together"),
+    "public-jobset-gpu": (BYPASS, "together"),
+}
+
+
+@really
+@pytest.mark.parametrize("name", LAUNCHED)
+def test_a_launch_line_without_rankshim_trains_as_the_review_says(name, network, rankshim, tmp_path):
+    expected, happens = LAUNCHED[name]
+    assert expected in said(rankshim, CASES / f"{name}.yaml")
+    environment = {"PATH": programs(tmp_path, rankshim)}
+    check(run(network, CASES / f"{name}.yaml", environment, tmp_path,
+              change=lambda command: [word.replace("--nproc_per_node=2", "") for word in command]), happens)
+
+
+SOON = "--rdzv_conf=timeout=5,join_timeout=5,last_call_timeout=1"  # in place of torchrun's minutes
+
+
+@really
+@pytest.mark.parametrize(("name", "check"), [("both-rank-one", "agree"), ("localhost", "apart"), ("replicas-in-compose", "agree")])
+def test_nodes_never_meet_where_the_review_says_so(name, check, network, rankshim, tmp_path):
+    assert ("error", check) in said(rankshim, CASES / f"{name}.yaml")
+    environment = {"PATH": programs(tmp_path, rankshim), "OMP_NUM_THREADS": "1"}
+    (tmp_path / "train.py").write_text(JOIN)
+    processes = []
+    for workload, pod, place in pods(network, CASES / f"{name}.yaml", True):
+        command = [word for word in words(workload, pod) if word]
+        processes.append(place.start([command[0], SOON, *command[1:]], {**pod.environment, **environment}, cwd=tmp_path))
+    for process in processes:
+        assert process.wait(LONG) == 1 and "together" not in process.stdout, process.transcript()
+
+
 # An sbatch script of several real nodes: what is said, the number of nodes, and what its processes print, as it is and as advised.
 PAIR, FOUR = ([f"rank {rank} of {size}, {size} together" for rank in range(size)] for size in (2, 4))
 SBATCH = {
     "torchrun-in-srun": (ALONE, 4, ["rank 0 of 1, 1 together"] * 4, FOUR),
     "ddp": (BYPASS, 2, PAIR, PAIR),
     "tasks": (None, 2, FOUR, None),
+    "task-shell": (BYPASS, 2, PAIR, PAIR),
+    "fsdp": (BYPASS, 4, FOUR, FOUR),
 }
 
 
 @really
 @pytest.mark.parametrize(("name", "advised"), [("torchrun-in-srun", False), ("torchrun-in-srun", True), ("ddp", False), ("ddp", True),
-                                               ("tasks", False)])
+                                               ("tasks", False), ("task-shell", False),
+                                               ("task-shell", True), ("fsdp", False)])
 def test_a_public_batch_script_really_trains_as_the_review_says(name, advised, network, slurm, rankshim, tmp_path):
     expected, nodes, *happens = SBATCH[name]
     assert said(rankshim, case(name)) == ({expected} if expected else set())
@@ -248,7 +286,8 @@ def test_a_public_batch_script_really_trains_as_the_review_says(name, advised, n
     cluster = Cluster(network.node("head"), tmp_path, machines=machines, plugins=f"required {plugin} registry.example nemo\n")
     script = re.sub(r"[\w./]*\b\w+\.py\b", str(tmp_path / "join.py"), case(name).read_text())
     # There is no GPU here; two tasks of eight, and one process of eight.
-    for written, here in (("#SBATCH --gpus-per-node=8\n", ""), ("--ntasks-per-node=8", "--ntasks-per-node=2"),
+    for written, here in (("#SBATCH --gpus-per-node=8\n", ""), (" --gpus-per-node 2", ""), ("--ntasks-per-node=8", "--ntasks-per-node=2"),
+                          ("--nproc-per-node gpu", "--nproc-per-node 1"), ("GPUS=8", "GPUS=1"), ("./venv/bin/", ""),
                           ("--nproc_per_node=8", "--nproc_per_node=1"), ("torchrun ", "rankshim -- torchrun " if advised else "torchrun ")):
         script = script.replace(written, here)
     code, lines = cluster.batch(script, environment={"PATH": programs(tmp_path, rankshim)}, nodes=nodes)

@@ -75,7 +75,7 @@ spec:
   slotsPerWorker: 2
   mpiReplicaSpecs:
     Launcher: {template: {spec: {containers: [{name: mpi, command: [%s]}]}}}
-    Worker: {replicas: 2, template: {spec: {containers: [{name: mpi}]}}}
+    Worker: {replicas: 2, template: {spec: {containers: [{name: mpi, image: registry.example/mpi}]}}}
 """
 INDEXED = """
 apiVersion: batch/v1

@@ -45,7 +45,8 @@ def told(tmp_path):
         log.write_text("")
         text = text.replace("./venv/bin/", "").replace("/work", str(tmp_path)).replace(" && cd", ";")
         environment = {"PATH": f"{tmp_path}/bin:{PATH}", "TOLD": str(log), **variables}
-        subprocess.run(["bash", "-c", text], env=environment, cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
+        subprocess.run(["bash", "-c", text], env=environment, cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, timeout=60,
+                       check=False)
         return [line.strip("\x1f").split("\x1f") for line in log.read_text().splitlines()]
 
     return run
@@ -69,5 +70,6 @@ def test_bash_starts_the_words_that_the_review_reads(path, told):
             variables = {**in_batch, "PER_NODE": str(per_node)} if path.suffix == ".sbatch" else pod.environment
             found = told(text, {name: value for name, value in variables.items() if name.startswith(("SLURM_", "SKY", "PER_NODE"))})
             in_step = "SLURM_STEP_ID" in pod.environment
-            started = ["\x1f".join([first.partition(":")[2], *rest]) for first, *rest in found if not in_step or first.startswith(f"{index}:")]
+            started = ["\x1f".join([first.partition(":")[2], *rest]) for first, *rest in found
+                       if not in_step or first.startswith(f"{index}:")]
             assert any(like(launch).fullmatch(words) for words in started) or not (started or command.is_certain), (launch, started)

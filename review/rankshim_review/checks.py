@@ -24,7 +24,7 @@ UNTOLD = (
     ("R8", ("--node_rank", "--node-rank"), "is node 0 in every pod, which is its default, and the nodes never meet"),
     ("R9", ("--master_addr", "--master-addr", "--rdzv_endpoint", "--rdzv-endpoint"),
      "waits for the others at its own address, which is its default, until it times out"),
-    ("R14", ("--node_rank", "--node-rank"), "exits at once, because FAULT"),
+    ("R14", ("--node_rank", "--node-rank"), "fails, or trains alone, because FAULT"),
 )
 BY_SCRIPT = ("Slurm job", "SkyPilot task")  # on machines: no kubelet is there
 NODE_FLAGS = ("--nnodes", "--num_machines", "--num_nodes")
@@ -187,8 +187,7 @@ def _without_rankshim(each: Reviewed, binary: Binary) -> str:
     if any(not flag.startswith("-") or re.search("nnodes|num_machines|config_file|hostfile", flag) for flag in hidden):
         return ""
     if each.is_torchrun() and each.alone is not None:
-        is_one = option(command.launch, "--nnodes") in ("1", "1:1")  # with which torchrun uses no rank
-        if is_one or NO_NUMBER in each.alone.codes or (not each.alone.errors and each.alone.fact("nnodes") in ("", "1")):
+        if NO_NUMBER in each.alone.codes or (not each.alone.errors and each.alone.fact("nnodes") in ("", "1")):
             return f"POD would train alone, because {name} is told of one node"
         for code, flags, what in UNTOLD:
             if code in each.alone.codes and not set(flags) & hidden:
@@ -396,8 +395,15 @@ def unknown(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary
             yield "warning", field, f"{name}: its value is not in these files, so what follows from it is not reviewed"
 
 
+def unread(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
+    """More launch lines of the script than the one that is reviewed."""
+    for other in each.pod.command.others[:1]:
+        yield "warning", each.pod.place, f"not reviewed: the script also starts {other[:60]}{'…' if len(other) > 60 else ''}"
+
+
 PER_POD: tuple[Callable[[Workload, Reviewed, Cluster, Binary], Said], ...] = (
-    refused, unseen, alone, bypass, inside, apart, words, master, devices, grace, shared_memory, restarts, host_network, probe, unknown)
+    refused, unseen, alone, bypass, inside, apart, words, master, devices, grace, shared_memory, restarts, host_network, probe, unknown,
+    unread)
 
 
 def agree(workload: Workload, reviewed: list[Reviewed]) -> Said:

@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable
 
+from . import wrappers
 from .binary import Binary, Unusable, find
 from .checks import BY_SCRIPT, Finding, Reviewed, check
 from .command import LAUNCHER, PYTHON, base_name, expand, parse, without_unknown
@@ -25,7 +26,6 @@ from .operators import (
     slurm,
     statefulset,
     volcano,
-    wrappers,
 )
 from .pods import ENTRYPOINT, Cluster, Pod, Workload
 from .report import FORMATS, Job, printable

@@ -2,7 +2,8 @@
 
 Sources: kubeflow/trainer@v1.9.4:pkg/controller.v1/pytorch/{envvar,master,elastic}.go (the variables, to every container),
 pkg/apis/kubeflow.org/v1/pytorch_defaults.go (nprocPerNode, elasticPolicy, the port, restartPolicy OnFailure) and
-pkg/controller.v1/common/service.go (a headless Service for each pod, of the pod's name). 1.7 to 1.9 do the same; before
+pkg/controller.v1/common/service.go (a headless Service for each pod, of the pod's name),
+pkg/webhooks/pytorch/pytorchjob_webhook.go (the container's name). 1.7 to 1.9 do the same; before
 1.7 there is no PET_NODE_RANK, and RANK and WORLD_SIZE count the same pods.
 """
 
@@ -25,6 +26,9 @@ def workload(cluster: Cluster, document: Field) -> Workload:
     made = Workload("PyTorchJob", job, document, total=total, nodes=total, restart_default="OnFailure",
                     bounded=bool(spec.get("runPolicy", "backoffLimit")))
     for role, count in counts.items():
+        boxes = replicas[role].get("template", "spec", "containers")
+        if boxes and CONTAINER not in [box.get("name").value for box in boxes.entries()]:
+            made.faults.append((boxes, f"the operator refuses this job: no container is named {CONTAINER}"))
         policy_of_role = replicas[role].get("restartPolicy")
         if made.restart is None or policy_of_role.text("OnFailure") != "Never":
             made.restart = policy_of_role

@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ..pods import Cluster, Workload, make_pod
-from ..source import Field, Map, Sequence, documents
+from .pods import Cluster, Workload, make_pod
+from .source import Field, Map, Sequence, documents
 
 WORKFLOWS = ("Workflow", "WorkflowTemplate", "ClusterWorkflowTemplate", "CronWorkflow")
 
