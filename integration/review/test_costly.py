@@ -85,6 +85,13 @@ COSTLY = {
         shell(f"A={'x' * 60000}\n" + "".join(f"B{at}=$A\n" for at in range(5000)) + "rankshim -- a"), ALL_LONG, 78),
     "a shell's variable many times": (shell(f"A={'x' * 60000}\n" + "B=$A\n" * 5000 + "rankshim -- a"), ALL_LONG, 78),
     "a shell's many statements": (shell("".join(f"a{at}=1\n" for at in range(12000)) + "rankshim -- a"), "", 0),
+    "a shell's long name without its beginning": (shell(f"A={'a-' * 60000}\nrankshim -- ${{A##*-}}"), "", 0),
+    "shells in shells": (shell("sh -c '" * 50 + "rankshim -- a"), "", 0),
+    "many shells in a shell": (shell(f"A={'x' * 30000}\n" + "bash -c \"$A $A $A rankshim\"\n" * 3000), ALL_LONG, 78),
+    "a deep script": (shell("if x; then (" * 8000 + "rankshim -- a"), "", 0),
+    "aliases in a workflow's manifest": (
+        "apiVersion: argoproj.io/v1alpha1\nkind: Workflow\nspec:\n  templates:\n  - &t\n    resource:\n      manifest: |\n" +
+        "".join(f"        {line}\n" for line in (laughs() + replicas("*b29")).splitlines()) + "  - *t\n" * 300, "a text is expected", 78),
     "a shell's option": (pod(f"command: [sh, -{'c' * 130000}X, rankshim -- a]"), "", 0),
     "a long script": ("#!/bin/sh\n#SBATCH -N2\n" + "a=1\n" * 500000 + "srun rankshim -- a\n", "more than 1 MiB", 78),
     "a template": (replicas(f"'{'<' * 500000}'"), "a whole number is expected", 78),

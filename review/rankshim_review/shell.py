@@ -20,6 +20,7 @@ import tree_sitter_bash
 
 LONGEST = 128 << 10  # MAX_ARG_STRLEN of linux/binfmts.h: of one argument or variable
 MOST_TEXT = 2 << 20  # of all of them: a quarter of the usual stack, 8 MiB (execve(2), "Limits on size of arguments and environment")
+LONGEST_NAME = 255  # of a host, or a rank in it: what ${NAME##PATTERN} is worked out of
 _PARAMETER = re.compile(r"\$\{(?P<name>\w+)(?:\[(?P<index>[@*]|[0-9]{1,4})\])?(?:(?P<operator>:?[-=]|##?|%%?)(?P<word>.*))?\}", re.S)
 
 
@@ -206,9 +207,11 @@ class Shell:
                 if "=" in operator:
                     self.assigned[found["name"]] = value
             return value
-        if value is None or "$" in value:
+        if value is None:
             return text
-        return _trimmed(value, operator, word) if operator else value
+        if operator:
+            return text if "$" in value or len(value) > LONGEST_NAME else _trimmed(value, operator, word)
+        return value
 
     def _same(self, text: str) -> str:
         """What only the shell works out: where it does so for all nodes, how it does it does not matter."""

@@ -258,11 +258,11 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
-def documents(file: str, text: str) -> list[Field]:
+def documents(file: str, text: str, effort: Effort | None = None) -> list[Field]:
     """The documents of a YAML file that are not empty."""
     with _one_line(file, text):
         _check_size(file, text)
-        effort = Effort()
+        effort = effort or Effort()
         return [Field(value, file, getattr(value, "line", 1), effort=effort)
                 for value in yaml.load_all(text, _Loader) if value is not None]
 

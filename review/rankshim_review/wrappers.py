@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 
 from .pods import Cluster, Workload, make_pod
+from .shell import substitute
 from .source import Field, Map, Sequence, documents
 
 WORKFLOWS = ("Workflow", "WorkflowTemplate", "ClusterWorkflowTemplate", "CronWorkflow")
@@ -62,12 +63,16 @@ def _manifests(document: Field) -> Iterator[Field]:
             continue
         inputs = {f"inputs.parameters.{entry.get('name').text()}": (entry.get("value") or entry.get("default")).text()
                   for entry in template.get("inputs", "parameters").entries() if entry.get("value") or entry.get("default")}
-        values = {**known, **inputs}
-        text = manifest.text()
-        for key in set(re.findall(r"\{\{\s*([\w.-]+)\s*\}\}", text)) & set(values):
-            text = re.sub(rf"\{{\{{\s*{re.escape(key)}\s*\}}\}}", values[key].replace("\\", r"\\"), text)
-        manifest.spend(len(text))
-        yield from documents(document.file, "\n" * min(manifest.line, 100_000) + text)  # a line of it is the file's
+        text = _filled_in(manifest.text(), {**known, **inputs})
+        manifest.spend(len(text) + manifest.line)
+        yield from documents(document.file, "\n" * manifest.line + text, manifest.effort)  # a line of it is the file's
+
+
+def _filled_in(text: str, values: dict[str, str]) -> str:
+    def value(found: re.Match[str]) -> str:
+        return values.get(found[1], found[0])
+
+    return substitute(re.compile(r"\{\{\s*([\w.-]+)\s*\}\}"), value, text)
 
 
 def _with(document: Field, **members: object) -> Field:
