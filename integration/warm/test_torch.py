@@ -26,13 +26,13 @@ def outcome(process):
     return process.wait(PATIENCE * 4), process.stdout, re.sub(r"0x[0-9a-f]+|torchelastic_\S+|[0-9]+", "N", process.stderr)
 
 
-def both(start, *argv, ranks=(0, 1)):
-    """The outcomes of the workers: plainly started, and prepared."""
+def both(start, *commands):
+    """The outcomes of the workers with these commands: plainly started, and prepared."""
     found = []
     for make in (start.plain, start.prepared):
         env = {"MASTER_PORT": free_port()}
         with contextlib.ExitStack() as stack:
-            workers = [stack.enter_context(make(*argv, rank=rank, env=env)) for rank in ranks]
+            workers = [stack.enter_context(make(*argv, rank=rank, env=env)) for rank, argv in enumerate(commands)]
             for worker in workers if make == start.prepared else ():
                 assert worker.is_ready(), worker.transcript()
                 assert has_torch(worker) and worker.stdout + worker.stderr == ""
@@ -56,7 +56,7 @@ def has_torch(process):
 ], ids=lambda parts: parts[-1])
 def test_workers_do_what_they_would(start, torch, parts):
     start.write(train=WORK)
-    plain, prepared = both(start, "train.py", *parts)
+    plain, prepared = both(start, *(["train.py", *parts, end] for end in ("7", "fail")))
     assert plain == prepared
     assert [code for code, *_ in plain] == [7, 1] and "ValueError: boom" in plain[1][2]
 
@@ -73,6 +73,6 @@ def test_torchruns_agent_has_imported_torch_before_go(start, torch, agent):
     folder = importlib.util.find_spec("torch").submodule_search_locations[0]
     start.write(train="import os, sys\nprint(os.environ['RANK'], sys.argv)\nsys.exit(3)\n")
     argv = [word.format(torch=folder) for word in AGENTS[agent]]
-    plain, prepared = both(start, *argv, "--nproc-per-node=1", "train.py", "--x", ranks=[0])
+    plain, prepared = both(start, [*argv, "--nproc-per-node=1", "train.py", "--x"])
     assert plain == prepared
     assert plain[0][:2] == (1, "0 ['train.py', '--x']\n") and "ChildFailedError" in plain[0][2]
