@@ -21,9 +21,9 @@ NEVER_HEAL = "64, 78, 126 and 127"
 NO_NUMBER = "R7"  # `rankshim help R7`: something says that there are other nodes, and nothing says how many
 # What torchrun takes where it is told of several nodes and not of this: the binary's code, the flags, what then happens.
 UNTOLD = (
-    ("R8", ("--node_rank", "--node-rank"), "is node 0 in every pod, which is its default, and the nodes never meet"),
+    ("R8", ("--node_rank", "--node-rank"), "takes node rank 0 in every pod, its default, so the nodes never meet"),
     ("R9", ("--master_addr", "--master-addr", "--rdzv_endpoint", "--rdzv-endpoint"),
-     "waits for the others at its own address, which is its default, until it times out"),
+     "waits for the others at its own address, its default, until it times out"),
     ("R14", ("--node_rank", "--node-rank"), "fails, or trains alone, because FAULT"),
 )
 BY_SCRIPT = ("Slurm job", "SkyPilot task")  # on machines: no kubelet is there
@@ -209,8 +209,9 @@ def inside(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary)
     if each.inner is None or each.alone is None or workload.nodes < 2:
         return
     if each.alone.errors and CONTRADICTION in each.alone.codes and each.inner.is_certain:
-        yield "error", each.pod.place, f"{each.pod.name} would train alone, or wait for nodes that do not come: {each.alone.errors[0]} " \
-            f"(rankshim starts {each.program[0]}, which starts {each.inner.launcher})"
+        yield "error", each.pod.place, f"{each.pod.name} would train alone, or wait for nodes that never come: " \
+            f"{each.alone.errors[0].partition(';')[0]}, and rankshim fills in nothing inside {base_name(each.program[0])}; start it with " \
+            f"rankshim -- {base_name(each.inner.launch[0])}"
 
 
 def apart(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
@@ -219,14 +220,14 @@ def apart(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) 
         return
     for flag, value in each.unknown.items():
         if re.search(SHARED, flag) and re.search(r"\bRANDOM\b|\bhostname\b|\$\$|uuidgen|mktemp|urandom|\bdate\b", value):
-            yield "error", each.pod.place, f"{flag}={value} is another on each node, so the nodes never meet: work it out once for all, " \
-                "or leave it to rankshim"
+            yield "error", each.pod.place, f"{flag}={value} is different on each node, so the nodes never meet: compute it once for all " \
+                "nodes, or leave it to rankshim"
     told = each.told()
     master = told.fact("rdzv_endpoint").rpartition(":")[0] or told.fact("master_addr")
     if told.fact("nnodes") not in ("", "1") and (master.strip("[]") in ("localhost", "::1") or master.startswith("127.")):
         source = told.source("rdzv_endpoint") or told.source("master_addr")
-        yield "error", each.pod.place, f"the master's address is {master} ({source}), so each node waits at its own: set it to node 0's " \
-            "name, or leave it to rankshim"
+        yield "error", each.pod.place, f"the master's address is {master} ({source}), so each node waits at its own address: set it to " \
+            "node 0's name, or leave it to rankshim"
 
 
 def words(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
@@ -234,13 +235,13 @@ def words(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) 
     if not each.program or each.pod.command.rankshim == ENTRYPOINT:
         return
     if len(each.program) == 1 and re.search(r"\s", each.program[0].strip()):
-        yield "error", each.pod.place, f"{each.program[0]!r} is one word, so it is taken for one program's name and not found (127): " \
-            "separate its words"
+        yield "error", each.pod.place, f"{each.program[0]!r} is a single argument, so no such program is found (exit code 127): split " \
+            "it into separate arguments"
     workers = whole_number(each.answer.fact("nproc_per_node")) or 0
     is_script = re.fullmatch(r"\S*python[0-9.]* \S+\.py", " ".join(each.program[:2]))
     if is_script and workers > 1 and each.answer.document.get("granularity") == "node":
-        yield "warning", each.pod.place, f"rankshim starts one process of {base_name(each.program[0])}, and this pod has {workers} " \
-            f"accelerators: rankshim -- {each.program[1]} starts a worker for each"
+        yield "warning", each.pod.place, f"rankshim runs one {base_name(each.program[0])} process, and this pod has {workers} " \
+            f"accelerators: rankshim -- {each.program[1]} starts one worker for each"
 
 
 def master(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
@@ -423,7 +424,7 @@ def agree(workload: Workload, reviewed: list[Reviewed]) -> Said:
             source = pods[1].told().source("node_rank")
             advice = "or leave it to rankshim" if source.startswith("option torchrun") else "by NODE_RANK or --node-rank"
             yield "error", workload.field, f"{pods[0].pod.name} and {pods[1].pod.name} both have the node rank {rank} ({source}): give " \
-                f"each its own, from 0 on, {advice}"
+                f"each its own rank, starting at 0, {advice}"
     for column, name in (("nnodes", "nnodes"), ("port", "port")):
         values = collections.Counter(each.told().fact(name) if name == "nnodes" else _port(each.told()) for each in known)
         if len(values) > 1:
@@ -434,8 +435,8 @@ def agree(workload: Workload, reviewed: list[Reviewed]) -> Said:
     nodes = {each.told().fact("nnodes") for each in known}
     number = whole_number(nodes.pop()) if len(nodes) == 1 else None
     if number is not None and number > workload.nodes:
-        yield "error", workload.field, f"the pods are told of {number} nodes, and there are {workload.nodes}: they wait for the others " \
-            "until --wait-timeout, and exit with 75" + (" (torchrun by itself: 15 minutes)" if known[0].pod.bypasses else "")
+        yield "error", workload.field, f"the pods are told of {number} nodes, and there are {workload.nodes}: they wait for the others " + (
+            "until torchrun times out" if known[0].pod.bypasses else "until --wait-timeout, and exit with 75")
     elif number is not None and number < sum(not _idle(each) for each in known):
         yield "error", workload.field, f"the pods are told of {number} nodes, and there are {workload.nodes}: not all of them can join"
 
@@ -448,8 +449,8 @@ def _alike(workload: Workload, reviewed: list[Reviewed]) -> Said:
     for each in reviewed:
         told = each.told()
         if told.fact("nnodes") not in ("", "1") and told.fact("node_rank"):
-            yield "error", each.pod.place, f"the {workload.total} pods of a {workload.kind} are alike, so each of them has the node rank " \
-                f"{told.fact('node_rank')} ({told.source('node_rank')}): use an Indexed Job or a JobSet, which numbers its pods"
+            yield "error", each.pod.place, f"the {workload.total} pods of a {workload.kind} are identical, so each of them has the node " \
+                f"rank {told.fact('node_rank')} ({told.source('node_rank')}): use an Indexed Job or a JobSet, which numbers its pods"
 
 
 def _port(answer: Answer) -> str:

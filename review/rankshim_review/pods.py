@@ -171,8 +171,8 @@ def _container(spec: Field, name: str, is_completed: bool) -> Field:
     """The one that trains: by the controller's name for it, else the first that starts rankshim, or a launcher, else the first."""
     found = spec.get("containers").entries()
     if not found or not (is_completed or any(box.get(key) for box in found for key in ("image", "command", "args", "env"))):
-        raise Patch(spec.file, spec.line, f"not reviewed: {spec.path or 'it'} has no container with a command or an image, as in a patch "
-                    "of Kustomize; give what `kubectl kustomize` prints")
+        raise Patch(spec.file, spec.line, f"not reviewed: {spec.path or 'it'} has no container with an image or a command; if this "
+                    "is a Kustomize patch, review the output of `kubectl kustomize`")
     for box in found:
         if name and box.get("name").value == name:
             return box

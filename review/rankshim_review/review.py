@@ -32,6 +32,7 @@ from .report import FORMATS, Job, printable
 from .source import LARGEST_FILE, Field, Mistake, Patch, documents
 
 OK, WARNINGS, USAGE, SYSTEM, CONFIGURATION = 0, 1, 64, 71, 78  # the last three as the binary's
+LONGEST_SHOWN = 60  # letters of a command
 MOST_PODS = 1000  # in all files: each is a process of some milliseconds
 
 Maker = Callable[[Cluster, Field], "Workload | None"]
@@ -219,13 +220,13 @@ def _why_not(document: Field) -> str:
     """Why no pods are made of it; empty where it has none."""
     group, kind = _kind(document)
     if kind in ("Kustomization", "Component") and group == "kustomize.config.k8s.io":
-        return "a kustomization: give what `kubectl kustomize` prints"
+        return "a kustomization: review the output of `kubectl kustomize`"
     if not kind:
-        return "it is not a manifest (no kind), a compose file or a SkyPilot task; of a Helm chart, give what `helm template` prints"
+        return "it is not a manifest (no kind), a compose file or a SkyPilot task; for a Helm chart, review the output of `helm template`"
     if kind in RUNTIMES or (WITHOUT_PODS.fullmatch(group) and kind not in WITH_PODS):
         return ""
-    return f"which pods the controller of kind {kind} ({group or 'core'}) makes is not known here; `kubectl get pod -o yaml` of a job " \
-        "that runs can be reviewed"
+    return f"rankshim-review does not know which pods a {kind} ({group or 'core'}) creates; review the output of " \
+        "`kubectl get pods -o yaml` while the job runs"
 
 
 def _unread(file: str, line: int, why: str) -> Finding:
@@ -248,12 +249,13 @@ def _hides(workload: Workload) -> str:
     """Why it may train all the same; empty where nothing hints at it."""
     devices = any(pod.has_devices for pod in workload.pods)
     if not workload.pods:
-        return f"the {workload.kind} {workload.name} has no pods, as in a patch of Kustomize; give what `kubectl kustomize` prints"
+        return f"{workload.kind} {workload.name} has no pods; if this is a Kustomize patch, review the output of `kubectl kustomize`"
     if not devices and (workload.nodes < 2 or workload.kind in SERVERS):
         return ""
     command = workload.pods[0].command
     words = " ".join([*command.before, *command.after]) or ("the script" if workload.kind in BY_SCRIPT else "the image's ENTRYPOINT")
-    return f"what {words[:60]}{'…' if len(words) > 60 else ''} starts in {workload.kind} {workload.name} is not known here"
+    shown = words if len(words) <= LONGEST_SHOWN else f"{words[:LONGEST_SHOWN]}…"
+    return f"{workload.kind} {workload.name} runs {shown}, which is not a launcher that rankshim-review knows"
 
 
 def _review(workload: Workload, binary: Binary, most: int) -> list[Reviewed]:

@@ -45,8 +45,8 @@ def workload(cluster: Cluster, document: Field) -> Workload:
     made.pods = [_process(cluster, replicas, launcher, index, workers, slots, size, namespace, job) for index in shown(used)]
     made.total = used
     if used < workers:
-        made.notes.append((launcher.place, f"mpirun -np {size} fills the {slots} slots of a pod before it goes on to the next one: "
-                           f"{used} of {workers} workers get all processes"))
+        made.notes.append((launcher.place, f"mpirun -np {size} fills the {slots} slots of one pod before it uses the next: all "
+                           f"processes run on {used} of {workers} workers"))
     return made
 
 
