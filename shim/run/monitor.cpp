@@ -161,9 +161,6 @@ void Monitor::watch_memory() {
   const int descriptor =
       v2 ? inotify_init1(IN_CLOEXEC | IN_NONBLOCK) : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (descriptor < 0 || loop::assign_fd(memory_events_, descriptor) != 0) return;
-  boost::system::error_code failed;
-  memory_events_.non_blocking(true, failed);  // else Asio's read_some() blocks if there is nothing to read
-  if (failed) return;
   const bool watches = v2 ? inotify_add_watch(descriptor, file.c_str(), IN_MODIFY) >= 0
                           : register_at(control, descriptor, file);
   if (watches) listen_for_memory();
