@@ -210,6 +210,26 @@ def test_rankshim_is_found_behind_another_programs_dashes(words):
     assert parse(words.split(), {}).after == ["--", "torchrun", "a.py"]
 
 
+@pytest.mark.parametrize(("command", "unread"), [
+    ("[sleep, '100']", False), ("[sh, -c, 'echo a; sleep 1']", False), ("[bash, /work/train.sh]", True),
+    ("[sh, -c, 'cd x && ./run.sh']", True), ("[/app/start]", True),
+])
+def test_what_a_command_hides_is_told_and_what_is_all_there_is_not(command, unread, review, write):
+    path = write("apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\nspec:\n  completionMode: Indexed\n  completions: 2\n"
+                 "  parallelism: 2\n"
+                 f"  template: {{spec: {{containers: [{{name: a, image: a, command: {command}}}]}}}}\n")
+    code, out, _ = review("--strict", path)
+    assert (code, "not reviewed" in out) == ((1, True) if unread else (0, False))
+
+
+@pytest.mark.parametrize("kinds", [
+    "Service, v1", "ConfigMap, v1", "Queue, scheduling.volcano.sh/v1beta1", "Role, rbac.authorization.k8s.io/v1",
+])
+def test_an_object_without_pods_is_no_warning(kinds, review, write):
+    kind, version = kinds.split(", ")
+    assert review("--strict", write(f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a}}\n"))[0] == 0
+
+
 def test_variables_are_expanded_as_kubernetes_does():
     assert expand("$(A) $(B) $$(A) $A", {"A": "1"}) == "1 $(B) $(A) $A"
 

@@ -32,6 +32,7 @@ from .report import FORMATS, Job, printable
 from .source import LARGEST_FILE, Field, Mistake, Patch, documents
 
 OK, WARNINGS, USAGE, SYSTEM, CONFIGURATION = 0, 1, 64, 71, 78  # the last three as the binary's
+OTHER_FILE = re.compile(r"\.sh\b|(^|\s)\./|^/(?!bin/|usr/)")  # of a command that is a script, or starts one
 LONGEST_SHOWN = 60  # letters of a command
 MOST_PODS = 1000  # in all files: each is a process of some milliseconds
 
@@ -55,7 +56,7 @@ ALWAYS = {"PyTorchJob", "MPIJob", "TrainJob", "RayJob"}  # they train, with rank
 SERVERS = {"Deployment", "StatefulSet", "ReplicaSet", "DaemonSet", "Pod", "Pods of", "compose", "RayCluster", "Workflow step"}
 # The API's groups whose objects start no pods, or only those that another document describes.
 WITHOUT_PODS = re.compile(r"|.*\.k8s\.io|policy|autoscaling|.*\.istio\.io|.*coreos\.com|cert-manager\.io|external-secrets\.io"
-                          r"|kyverno\.io|scheduling\.volcano\.sh|kueue\.x-k8s\.io|nfd\..*|k8s\.cni\.cncf\.io")
+                          r"|kyverno\.io|scheduling\.volcano\.sh|kueue\.x-k8s\.io|nfd\..*|k8s\.cni\.cncf\.io|kind\.x-k8s\.io|eksctl\.io")
 RUNTIMES = {"TrainingRuntime", "ClusterTrainingRuntime"}  # a TrainJob in the files names it
 WITH_PODS = {"PodTemplate", "ReplicationController"}
 
@@ -254,6 +255,8 @@ def _hides(workload: Workload) -> str:
         return ""
     command = workload.pods[0].command
     words = " ".join([*command.before, *command.after]) or ("the script" if workload.kind in BY_SCRIPT else "the image's ENTRYPOINT")
+    if not devices and command.before and workload.kind not in BY_SCRIPT and not OTHER_FILE.search(words):
+        return ""  # `sleep 100`: all of it is read
     shown = words if len(words) <= LONGEST_SHOWN else f"{words[:LONGEST_SHOWN]}…"
     return f"{workload.kind} {workload.name} runs {shown}, which is not a launcher that rankshim-review knows"
 
