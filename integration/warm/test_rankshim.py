@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from lib.events import PATIENCE, until
-from lib.process import last_line
+from lib.process import Process, clean_environment, descendants, last_line
 
 PROPERTIES = pathlib.Path(__file__).with_name("properties.py").read_text()
 WORK = pathlib.Path(__file__).with_name("work.py").read_text()
@@ -148,3 +148,38 @@ def test_a_stop_while_a_worker_is_prepared_is_the_end_at_once(job, tmp_path):
     node.signal(signal.SIGTERM)
     assert node.wait() == 143 and "ran" not in node.stdout, node.transcript()
     assert "SIGTERM while waiting for the other nodes; nothing was started" in last_line(node) and not os.path.exists(f"/proc/{pid}")
+
+
+RESTARTED = """import os, time
+import torch
+import torch.distributed as dist
+dist.init_process_group("gloo")
+dist.all_reduce(torch.ones(1))
+attempt = int(os.environ["RANKSHIM_ATTEMPT"])
+print("attempt", attempt, "worker", os.getpid(), flush=True)
+while not os.path.exists(f"end.{attempt}"):
+    time.sleep(0.01)
+os._exit(3 if attempt < 3 else 0)
+"""
+
+
+@pytest.mark.nightly
+@pytest.mark.torch
+def test_restarts_go_on_with_the_workers_that_were_prepared_meanwhile(rankshim, shim, torch, tmp_path):
+    (tmp_path / "train.py").write_text(RESTARTED)
+    argv = [rankshim, "--launcher=native", "--nproc-per-node=2", "--job-restarts=3", "--restart-pause=0", "--warm=auto", f"--run-dir={tmp_path}"]
+    with Process([*argv, "--", "train.py"], clean_environment(), cwd=tmp_path) as process:
+        for attempt in range(4):
+            process.wait_line(f"attempt {attempt} worker")
+            if attempt < 3:
+
+                def prepared():
+                    status = json.loads(shim("status", f"--run-dir={tmp_path}").stdout).get("prepared", {})
+                    return status.get("ready") == 2 and status["attempt"] == attempt + 1
+
+                until(prepared, "the next attempt is prepared", PATIENCE * 2)
+                early = set(descendants(process.pid))
+            (tmp_path / f"end.{attempt}").touch()
+        assert process.wait() == 0
+        last = {int(pid) for pid in re.findall(r"attempt 3 worker (\d+)", process.stdout)}
+        assert len(last) == 2 and last <= early and "not used" not in process.stderr
