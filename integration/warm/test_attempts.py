@@ -1,0 +1,160 @@
+"""rankshim and the gate together: what is prepared while the nodes meet, and beside an attempt."""
+
+import json
+import os
+import signal
+import textwrap
+import time
+
+import pytest
+from lib.events import until
+from lib.process import Process, children, clean_environment, descendants, last_line
+
+SCRIPT = """\
+    import json
+    import os
+    import sys
+    print("RAN", os.environ["RANK"], os.getpid(), os.getppid(), sys.argv[1:], sorted(
+        name for name in os.environ if name.startswith("RANKSHIM")), flush=True)
+    """
+
+
+@pytest.fixture
+def script(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(textwrap.dedent(SCRIPT))
+    return path
+
+
+@pytest.fixture
+def node(rankshim, tmp_path):
+    """node(RANK, COMMAND, OPTION...): one of two nodes, all on this machine."""
+
+    def start(rank, command, *options, launcher="native", nproc=1, **variables):
+        (tmp_path / str(rank)).mkdir()
+        process = Process(
+            [rankshim, "--nnodes=2", f"--node-rank={rank}", f"--nproc-per-node={nproc}", "--master-addr=127.0.0.1",
+             f"--launcher={launcher}", f"--run-id={tmp_path}", f"--run-dir={tmp_path}/{rank}",
+             f"--report={tmp_path}/report-{rank}.json", *options, "--", *command], clean_environment(variables))
+        process.status = lambda: ask(rankshim, f"{tmp_path}/{rank}")
+        process.report = lambda: json.loads((tmp_path / f"report-{rank}.json").read_text())
+        return process
+
+    return start
+
+
+def ask(rankshim, folder):
+    asked = Process([rankshim, "status", f"--run-dir={folder}"], clean_environment())
+    return json.loads(asked.stdout) if asked.wait(30) == 0 else {}
+
+
+def is_ready(process, attempt=0):
+    """Until all that is prepared is ready."""
+    def look():
+        time.sleep(0.1)  # each question is a line of this test's log
+        prepared = process.status().get("prepared", {})
+        return prepared.get("attempt") == attempt and prepared["ready"] == prepared["processes"] and prepared
+    return until(look, "a prepared process")
+
+
+def ran(process):
+    return [line.split() for line in process.stdout.splitlines() if line.startswith("RAN")]
+
+
+@pytest.mark.parametrize("launcher", ["native", "torchrun"])
+def test_what_waits_for_the_other_node_is_what_runs_then(node, script, torch, launcher):
+    first = node(0, [str(script), "a"], launcher=launcher)
+    assert is_ready(first) == {"attempt": 0, "processes": 1, "ready": 1}
+    [prepared] = children(first.pid)
+    assert "RAN" not in first.stdout
+    second = node(1, [str(script), "a"], launcher=launcher)
+    assert [first.wait(60), second.wait(60)] == [0, 0], first.transcript() + second.transcript()
+    [(_, rank, pid, parent, *rest)] = ran(first)
+    assert int(pid if launcher == "native" else parent) == prepared
+    assert rank == "0" and rest == ["['a']", "[]"]
+    assert first.report()["leftovers"] == second.report()["leftovers"] == {"found": 0, "killed": 0}
+
+
+def test_all_workers_of_a_node_are_prepared(node, script):
+    first = node(0, [str(script)], nproc=3)
+    assert is_ready(first)["processes"] == 3
+    prepared = children(first.pid)
+    second = node(1, [str(script)], nproc=3)
+    assert [first.wait(60), second.wait(60)] == [0, 0]
+    assert sorted(int(pid) for _, _, pid, *_ in ran(first)) == sorted(prepared)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_an_end_while_the_nodes_meet_ends_it_and_the_script_never_runs(node, script, number):
+    first = node(0, [str(script)])
+    is_ready(first)
+    prepared = descendants(first.pid)
+    first.signal(number)
+    assert first.wait(20) == 128 + number
+    until(lambda: not any(os.path.exists(f"/proc/{pid}/exe") for pid in prepared), "its end")
+    assert not first.stdout
+
+
+def test_an_interpreter_that_does_not_import_our_part_runs_nothing_before_its_time(node, script, tmp_path):
+    """A wrapper with -I, which no option of rankshim shows."""
+    wrapper = tmp_path / "python3"
+    wrapper.write_text('#!/bin/sh\nexec python3 -I "$@"\n')
+    wrapper.chmod(0o755)
+    first = node(0, [str(script)], f"--python={wrapper}", "--warm=auto")
+    first.wait_line("this Python does not import our part", 30)
+    assert not first.stdout and not first.status().get("prepared")
+    second = node(1, [str(script)], f"--python={wrapper}")
+    assert [first.wait(60), second.wait(60)] == [0, 0]
+    assert len(ran(first)) == len(ran(second)) == 1
+
+
+TRAINING = """\
+    import os
+    import torch
+    import torch.distributed as dist
+    dist.init_process_group("gloo")
+    number = torch.ones(1)
+    dist.all_reduce(number)
+    print("RAN", os.environ["RANK"], os.getpid(), os.environ["TORCHELASTIC_RESTART_COUNT"], int(number), flush=True)
+    if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+        import time
+        while not os.path.exists("go"):
+            time.sleep(0.01)
+        os._exit(3) if os.environ["RANK"] == "1" else time.sleep(1000)
+    """
+
+
+def test_the_next_attempt_is_prepared_beside_one_that_trains(rankshim, tmp_path, torch):
+    script = tmp_path / "train.py"
+    script.write_text(textwrap.dedent(TRAINING))
+    (tmp_path / "run").mkdir()
+    run = Process([rankshim, "--launcher=native", "--nproc-per-node=2", "--job-restarts=1", "--warm=auto",
+                   f"--run-dir={tmp_path}/run", f"--report={tmp_path}/report.json", "--", "train.py"],
+                  clean_environment(), cwd=tmp_path)
+    run.status = lambda: ask(rankshim, f"{tmp_path}/run")
+    run.wait_line("RAN", 60)
+    assert is_ready(run, attempt=1) == {"attempt": 1, "processes": 2, "ready": 2}
+    workers = {int(pid) for _, _, pid, *_ in ran(run)}
+    prepared = set(children(run.pid)) - workers
+    assert len(prepared) == 2 and {one["pid"] for one in run.status()["workers"]} == workers
+    (tmp_path / "go").touch()
+    assert run.wait(60) == 0, run.transcript()
+    assert {int(pid) for _, _, pid, attempt, _ in ran(run) if attempt == "1"} == prepared
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["past_attempts"][0]["exit_code"] == 3 and report["leftovers"]["found"] == 0
+
+
+def test_a_stop_ends_what_is_prepared_for_a_restart(rankshim, tmp_path, torch):
+    script = tmp_path / "train.py"
+    script.write_text(textwrap.dedent(TRAINING))
+    (tmp_path / "run").mkdir()
+    run = Process([rankshim, "--launcher=native", "--nproc-per-node=1", "--job-restarts=1", "--warm=auto", f"--run-dir={tmp_path}/run",
+                   "--", "train.py"], clean_environment(), cwd=tmp_path)
+    run.status = lambda: ask(rankshim, f"{tmp_path}/run")
+    run.wait_line("RAN", 60)
+    is_ready(run, attempt=1)
+    everything = descendants(run.pid)
+    run.signal(signal.SIGTERM)
+    assert run.wait(20) == 143
+    until(lambda: not any(os.path.exists(f"/proc/{pid}/exe") for pid in everything), "their ends")
+    assert "SIGTERM" in last_line(run) and len(ran(run)) == 1
