@@ -8,6 +8,7 @@ import subprocess
 import zipfile
 
 import pytest
+from lib.events import until
 
 
 RAN = "print('ran')\n"
@@ -82,14 +83,14 @@ def test_a_signal_while_it_waits_ends_it_at_once_and_says_nothing(start, number)
     with start.prepared("train.py") as process:
         assert process.is_ready()
         process.signal(number)
-        assert (process.wait(), process.stdout, process.stderr) == (ENDS[number], "", "")
+        assert (process.wait(), process.stdout, process.stderr) == (128 + number, "", "")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_during_an_import_ends_it_at_once_and_says_nothing(slow, number):
     with slow() as process:
         process.signal(number)
-        assert process.wait() == ENDS[number] and has_not_run(process)
+        assert process.wait() == 128 + number and has_not_run(process)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -172,7 +173,8 @@ def fake(start, tmp_path, text, script="import torch\n" + RAN):
 @pytest.mark.parametrize("case", FAILS)
 def test_a_leading_import_that_fails_leaves_the_rest_to_a_plain_start(start, tmp_path, case):
     with start.prepared("train.py", env=fake(start, tmp_path, FAILS[case])) as process:
-        assert [process.hear(), process.hear()] == ["h", ""]
+        assert [process.hear(), process.hear()] == ["h", "x an import of the script fails"]
+        process.end.close()
         assert process.wait() == 0 and has_not_run(process)
 
 
@@ -182,7 +184,8 @@ def test_a_leading_import_that_fails_leaves_the_rest_to_a_plain_start(start, tmp
 ])
 def test_a_named_module_that_cannot_be_imported_is_told_in_a_line(start, tmp_path, case, text):
     with start.prepared("train.py", env=fake(start, tmp_path, FAILS[case]), names="json,torch") as process:
-        assert [process.hear(), process.hear(), process.hear()] == ["h", f"x {text}", ""]
+        assert [process.hear(), process.hear()] == ["h", f"x {text}"]
+        process.end.close()
         assert process.wait() == 0 and has_not_run(process)
 
 
@@ -216,16 +219,47 @@ def test_what_an_import_does_is_as_if_the_script_had_imported(start, tmp_path, c
     assert plain == prepared and plain[0] == 0
 
 
+CANNOT = {
+    **{case: text for case, text in FAILS.items() if "import (" not in text},  # that one does not wait
+    "the script's own module": "import random\nimport time",
+    "another path": "import sys\nsys.path.insert(0, '/nowhere')",
+}
+
+
+@pytest.mark.parametrize("case", CANNOT)
+def test_one_that_cannot_be_used_though_it_may_go_already_is_started_anew(start, tmp_path, case):
+    """rankshim has taken it for the command, whose end is its own."""
+    script = "import torch, os, sys\nprint('ran', os.environ['LATE'], os.environ.get('RANKSHIM_GATE'), sys.argv, os.environ['PYTHONPATH'])\n"
+    env = fake(start, tmp_path, SLOW + CANNOT[case], script) | {"HOLD": str(tmp_path / "hold")}
+    start.write(random="OWN = 1\n")
+    os.mkfifo(tmp_path / "hold")
+
+    def release():
+        open(tmp_path / "hold", "w").close()
+
+    with start.plain("train.py", "a", env=env | {"LATE": "1"}) as plain:
+        release()
+        wanted = plain.wait(), "importing\n" + plain.stdout, plain.stderr
+    with start.prepared("train.py", "a", env=env) as process:
+        assert process.hear() == "h"
+        process.wait_line("^importing$")
+        process.end.send(b"gLATE=1\0")
+        release()
+        until(lambda: process.stdout.count("importing") == 2, "the new start")
+        release()
+        assert (process.wait(), process.stdout, process.stderr) == wanted
+
+
 def test_an_entry_in_front_of_the_path_is_left_to_a_plain_start(start, tmp_path):
     with start.prepared("train.py", env=fake(start, tmp_path, "import sys\nsys.path.insert(0, '/nowhere')")) as process:
-        assert [process.hear(), process.hear()] == ["h", ""]
+        assert [process.hear(), process.hear()] == ["h", "x a module has changed sys.path"]
 
 
 def test_a_module_of_the_scripts_folder_that_torch_would_find_is_left_to_a_plain_start(start, tmp_path):
     env = fake(start, tmp_path, "import random\n")
     start.write(random="print('own')\n")
     with start.prepared("train.py", env=env) as process:
-        assert [process.hear(), process.hear()] == ["h", ""]
+        assert [process.hear(), process.hear()] == ["h", "x random is the script's own"]
         assert has_not_run(process)
     (start.folder / "random.py").unlink()
     (start.folder / "random").mkdir()  # without an __init__.py it is no module

@@ -3,11 +3,13 @@
 rankshim starts the command early, with the number of a socket in RANKSHIM_GATE. sitecustomize.py then runs this file. It
 imports what the script imports first, waits for go and returns: Python itself runs the script. Without go it never runs.
 
-The messages: "h", it is here; "r", it has imported; "x TEXT", a module that the user named cannot be imported. rankshim
-answers "g", and after it the variables that it did not know before, NAME=VALUE, each ended by a NUL. The script must find
-the interpreter as it would be without us, so this file imports nothing for itself.
+The messages: "h", it is here; "r", it has imported; "x TEXT", it cannot be used. rankshim answers "g", and after it the
+variables that it did not know before, NAME=VALUE, each ended by a NUL. It may have said so before it reads "x": then this
+process is the command, and Python starts it anew. The script must find the interpreter as it would be without us, so this
+file imports nothing for itself.
 """
 
+import _signal
 import os
 import sys
 
@@ -20,17 +22,16 @@ ONLY_THE_TREE = 0x400  # ast.PyCF_ONLY_AST
 AUTO = "auto"
 
 
-def end():
-    """Ends this process, and rankshim starts the command plainly."""
-    os._exit(0)
-
-
 class Gate(object):
     """`value`: of RANKSHIM_GATE: the number of the socket, and the names of what to import, by comma."""
+
+    here = None  # the one of this process, once it has said that it is here
 
     def __init__(self, value):
         if sys.version_info < (3, 8) or sys.implementation.name != "cpython":
             end()
+        self.words = parts_of("/proc/self/cmdline")
+        self.environment = [entry for entry in parts_of("/proc/self/environ") if not entry.startswith(b"RANKSHIM_GATE=")]
         number, _, names = value.partition(" ")
         self.socket = int(number)
         self.names = names.split(",") if names else []
@@ -45,14 +46,32 @@ class Gate(object):
         os.write(self.socket, b"h")
         if self.names == ["probe"]:
             end()
+        Gate.here = self
+        handles_int = self.end_by_int()
         kind, name = command
         name = os.fsdecode(name.encode("latin-1"))
         self.prepare(kind, name)
         if kind == "m" and name in sys.modules:
-            end()  # runpy would warn
-        if not self.may_go():
-            end()
+            end("%s is imported" % name)  # runpy would warn
+        try:
+            os.write(self.socket, b"r")
+        except OSError:
+            pass  # rankshim may have said go and closed its end
+        for entry in self.wait_for_go():
+            variable, _, value = entry.partition(b"=")
+            os.environb[variable] = value
+        Gate.here = None
         os.close(self.socket)
+        if handles_int and _signal.getsignal(_signal.SIGINT) == _signal.SIG_DFL:
+            _signal.signal(_signal.SIGINT, _signal.default_int_handler)
+
+    def end_by_int(self):
+        """From now on SIGINT ends this process, as other signals do, in the place of an exception that a module could
+        catch. Whether Python had its handler."""
+        if _signal.getsignal(_signal.SIGINT) is not _signal.default_int_handler:
+            return False
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+        return True
 
     def prepare(self, kind, name):
         # It is imported but for us; a thread that imports it would wait for go.
@@ -69,25 +88,48 @@ class Gate(object):
         try:
             import_module(module)
         except BaseException as error:
-            text = ("%s: %s" % (type(error).__name__, words_of(error))).split("\n")[0].encode("utf-8", "replace")
-            os.write(self.socket, b"x " + text[:200].decode("utf-8", "ignore").encode("utf-8"))
-            end()
+            end("%s: %s" % (type(error).__name__, words_of(error)))
 
-    def may_go(self):
-        try:
-            os.write(self.socket, b"r")
-        except OSError:
-            pass  # rankshim may have said go and closed its end
+    def wait_for_go(self):
+        """The variables that come with go. Without it this process ends."""
         for _ in range(2):  # an error can come before a message that is there
             try:
                 go = os.read(self.socket, LONGEST_GO)
+                break
             except OSError:
-                continue
-            for entry in go[1:].split(b"\0")[:-1]:
-                name, _, value = entry.partition(b"=")
-                os.environb[name] = value
-            return go[:1] == b"g"
-        return False
+                go = b""
+        if go[:1] != b"g":
+            os._exit(0)
+        return go[1:].split(b"\0")[:-1]
+
+    def end(self, why):
+        end(why)
+
+    def leave(self, why):
+        """Says that this process cannot be used. If it may go nevertheless, Python starts it anew."""
+        text = why.split("\n")[0].encode("utf-8", "replace")[:200].decode("utf-8", "ignore")
+        try:
+            os.write(self.socket, b"x " + text.encode("utf-8"))
+        except OSError:
+            pass
+        late = self.wait_for_go()
+        os.execve("/proc/self/exe", self.words, dict(entry.split(b"=", 1) for entry in self.environment + late if b"=" in entry))
+
+
+def end(why=""):
+    """This process is not what an ordinary start would be: the command has one. Called from wherever that is seen, for an
+    exception could be caught on its way."""
+    try:
+        if Gate.here is not None:
+            Gate.here.leave(why)
+    except BaseException:
+        os._exit(71)  # EX_OSERR: it may be the command
+    os._exit(0)
+
+
+def parts_of(file):
+    with open(file, "rb") as parts:
+        return parts.read().split(b"\0")[:-1]
 
 
 def path_finder():
@@ -147,7 +189,7 @@ class ScriptsPath(object):
         if self.entry is None:
             return
         if sys.path[0] is not self.entry:
-            end()  # a module has put another entry before it, and Python would put it before that one
+            end("a module has changed sys.path")  # Python would put this entry before that one
         del sys.path[0]
         if not self.was_cached:
             sys.path_importer_cache.pop(self.entry, None)
@@ -177,7 +219,7 @@ class Guard(object):
 
     def find_spec(self, name, path=None, target=None):
         if path is None and self.path.has(name):
-            end()
+            end("%s is the script's own" % name)
         return None
 
 

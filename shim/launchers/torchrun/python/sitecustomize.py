@@ -645,7 +645,7 @@ def wait_at_gate(gate, failure):
             os._exit(0)  # Python itself ends with it
         gate.wait(command_of(command_line())[:2])
     except BaseException:
-        os._exit(0)
+        gate.end("an import of the script fails")
 
 
 def serve(had_path, job, towards, records, parent=0, ignored=()):
