@@ -14,8 +14,8 @@ SCRIPT = """\
     import json
     import os
     import sys
-    print("RAN", os.environ["RANK"], os.getpid(), os.getppid(), sys.argv[1:], sorted(
-        name for name in os.environ if name.startswith("RANKSHIM")), flush=True)
+    names = sorted(name for name in os.environ if name.startswith("RANKSHIM"))
+    os.write(1, f"RAN {os.environ['RANK']} {os.getpid()} {os.getppid()} {sys.argv[1:]} {names}\\n".encode())
     """
 
 
@@ -115,7 +115,7 @@ TRAINING = """\
     dist.init_process_group("gloo")
     number = torch.ones(1)
     dist.all_reduce(number)
-    print("RAN", os.environ["RANK"], os.getpid(), os.environ["TORCHELASTIC_RESTART_COUNT"], int(number), flush=True)
+    os.write(1, f"RAN {os.environ['RANK']} {os.getpid()} {os.environ['TORCHELASTIC_RESTART_COUNT']} {int(number)}\\n".encode())
     if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
         import time
         while not os.path.exists("go"):
@@ -158,3 +158,18 @@ def test_a_stop_ends_what_is_prepared_for_a_restart(rankshim, tmp_path, torch):
     assert run.wait(20) == 143
     until(lambda: not any(os.path.exists(f"/proc/{pid}/exe") for pid in everything), "their ends")
     assert "SIGTERM" in last_line(run) and len(ran(run)) == 1
+
+
+def test_nodes_with_different_numbers_of_workers_have_the_ranks_that_they_agree_on(rankshim, tmp_path, script):
+    """Three nodes with 1, 2 and 3 workers: the middle one expects 2 and 3 before it has met the others, of 6 as it is."""
+    ranks = [[0], [1, 2], [3, 4, 5]]
+    nodes = []
+    for node in (1, 0, 2):
+        nodes.append(Process(
+            [rankshim, "--nnodes=3", f"--node-rank={node}", f"--nproc-per-node={len(ranks[node])}", "--master-addr=127.0.0.1", "--launcher=native",
+             f"--run-id={tmp_path}", "--warm=auto", f"--run-dir={tmp_path}", "--", str(script)], clean_environment()))
+        nodes[-1].status = lambda: ask(rankshim, tmp_path)
+        if node == 1:
+            is_ready(nodes[-1])
+    assert [process.wait(60) for process in nodes] == [0, 0, 0], [process.transcript() for process in nodes]
+    assert [sorted(int(rank) for _, rank, *_ in ran(process)) for process in nodes] == [ranks[1], ranks[0], ranks[2]]

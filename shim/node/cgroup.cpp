@@ -62,6 +62,26 @@ std::optional<Number> cpu_limit(const Node& node, const std::string& folder) {
 // v1 writes "no limit" as the largest number of whole pages.
 constexpr Number no_limit = Number{1} << 60U;
 
+/// This process's memory cgroup.
+struct MemoryGroup {
+  bool v2 = true;
+  std::string root;
+  std::string folder;  // in which `file` is, or the root's
+};
+
+/// nullopt if it is in none.
+std::optional<MemoryGroup> find_memory_group(const Node& node, const char* file_of_v2,
+                                             const char* file_of_v1) {
+  auto group = find_cgroup(node, "memory");
+  const bool v2 = !group;
+  if (v2) group = find_cgroup(node, "");
+  if (!group) return std::nullopt;
+  std::string root = v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
+  std::string folder = root + *group;
+  if (!node.file(folder + (v2 ? file_of_v2 : file_of_v1))) folder = root;
+  return MemoryGroup{v2, std::move(root), std::move(folder)};
+}
+
 }  // namespace
 
 std::optional<std::uint64_t> cgroup_cpus(const Node& node) {
@@ -79,21 +99,20 @@ std::optional<std::uint64_t> cgroup_cpus(const Node& node) {
 }
 
 MemoryReading read_memory(const Node& node) {
-  auto group = find_cgroup(node, "memory");
-  const bool v2 = !group;
-  if (v2) group = find_cgroup(node, "");
+  constexpr const char* of_v2 = "/memory.events";
+  constexpr const char* of_v1 = "/memory.oom_control";
   MemoryReading reading;
+  const auto group = find_memory_group(node, of_v2, of_v1);
   if (!group) return reading;
-  const std::string root = v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
-  const char* const counters = v2 ? "/memory.events" : "/memory.oom_control";
-  std::string folder = root + *group;
-  if (!node.file(folder + counters)) folder = root;
+  const auto& [v2, root, folder] = *group;
+  const char* const counters = v2 ? of_v2 : of_v1;
   const std::string events = folder + counters;
   const auto kills = number_in(node, events, "oom_kill ");
   reading.known = kills.has_value();
   reading.oom_kills = kills.value_or(0);
+  const char* const limits = v2 ? "/memory.max" : "/memory.limit_in_bytes";
   reading.limit = smallest_limit(root, folder, [&](const std::string& one) {
-    const auto limit = number_in(node, one + (v2 ? "/memory.max" : "/memory.limit_in_bytes"));
+    const auto limit = number_in(node, one + limits);
     return limit && *limit < no_limit ? limit : std::nullopt;
   });
   reading.peak = number_in(node, folder + (v2 ? "/memory.peak" : "/memory.max_usage_in_bytes"));
@@ -110,12 +129,9 @@ MemoryRoom memory_room(const Node& node) {
   constexpr Number kibibyte = 1024;
   MemoryRoom room{.all = kibibyte * number_in(node, "/proc/meminfo", "MemTotal:").value_or(0),
                   .left = kibibyte * number_in(node, "/proc/meminfo", "MemAvailable:").value_or(0)};
-  auto group = find_cgroup(node, "memory");
-  const bool v2 = !group;
-  if (v2) group = find_cgroup(node, "");
-  const std::string root = v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
-  std::string folder = root + group.value_or("");
-  if (!node.file(folder + "/memory.stat")) folder = root;
+  const auto group = find_memory_group(node, "/memory.stat", "/memory.stat");
+  if (!group) return room;
+  const bool v2 = group->v2;
   const auto look_at = [&](const std::string& one) -> std::optional<Number> {
     const auto limit = number_in(node, one + (v2 ? "/memory.max" : "/memory.limit_in_bytes"));
     const auto used = number_in(node, one + (v2 ? "/memory.current" : "/memory.usage_in_bytes"));
@@ -125,7 +141,8 @@ MemoryRoom memory_room(const Node& node) {
     room.all = std::min(room.all, *limit);
     return *limit - std::min(needed, *limit);
   };
-  if (const auto least = smallest_limit(root, folder, look_at)) room.left = std::min(room.left, *least);
+  if (const auto least = smallest_limit(group->root, group->folder, look_at))
+    room.left = std::min(room.left, *least);
   return room;
 }
 

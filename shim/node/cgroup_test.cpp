@@ -106,6 +106,47 @@ TEST_CASE("the smallest limit on the way up is the one that holds", "[memory]") 
   CHECK(reading.kills_all);
 }
 
+TEST_CASE("the memory that is left is the machine's, or that of the limit which leaves the least",
+          "[memory]") {
+  constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20U;
+  const std::map<std::string, std::string> machine = {
+      {"/proc/meminfo", "MemTotal:       8192 kB\nMemFree:  1 kB\nMemAvailable:   6144 kB\n"}};
+  struct Row {
+    std::map<std::string, std::string> files;
+    std::uint64_t all, left;
+  };
+  const std::vector<Row> rows = {
+      {{}, 8 * mebibyte, 6 * mebibyte},
+      {{{"/proc/self/cgroup", "0::/a\n"},
+        {"/sys/fs/cgroup/a/memory.max", "max\n"},
+        {"/sys/fs/cgroup/a/memory.current", "3145728\n"}},
+       8 * mebibyte,
+       6 * mebibyte},
+      {{{"/proc/self/cgroup", "0::/a/b\n"},
+        {"/sys/fs/cgroup/a/b/memory.stat", "anon 1\ninactive_file 1048576\n"},
+        {"/sys/fs/cgroup/a/b/memory.max", "5242880\n"},
+        {"/sys/fs/cgroup/a/b/memory.current", "3145728\n"},
+        {"/sys/fs/cgroup/a/memory.max", "6291456\n"},
+        {"/sys/fs/cgroup/a/memory.current", "5242880\n"}},
+       5 * mebibyte,
+       1 * mebibyte},
+      {{{"/proc/self/cgroup", "4:memory:/m\n0::/\n"},
+        {"/sys/fs/cgroup/memory/memory.stat", "inactive_file 0\n"},
+        {"/sys/fs/cgroup/memory/memory.limit_in_bytes", "4194304\n"},
+        {"/sys/fs/cgroup/memory/memory.usage_in_bytes", "5242880\n"}},
+       4 * mebibyte,
+       0},
+  };
+  for (const Row& row : rows) {
+    FakeNode node({});
+    node.files = row.files;
+    node.files.insert(machine.begin(), machine.end());
+    const MemoryRoom room = memory_room(node);
+    CHECK(room.all == row.all);
+    CHECK(room.left == row.left);
+  }
+}
+
 TEST_CASE("v1's largest number is no limit", "[memory]") {
   FakeNode node({});
   node.files["/proc/self/cgroup"] = "4:memory:/\n";

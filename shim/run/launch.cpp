@@ -58,7 +58,13 @@ Launch::Launch(const AttemptInput& input, unsigned attempt, std::optional<std::s
       ignored(input.job.choice.launcher->ignored_at_start(plan, input.job.choice, plan_input(input))),
       workers(input.job.choice.launcher->workers(
           {input.run.io, input.job.topology, input.run.settings, input.run.node, log_folder, number})),
+      ranks_(ranks_of(input.job.topology)),
       site_(launchers::plan_site(input.job.choice, plan_input(input), master_address)) {}
+
+std::optional<Launch::Ranks> Launch::ranks_of(const topology::Topology& topology) {
+  const auto* node = topology.as<topology::StaticNode>();
+  return node == nullptr ? std::nullopt : std::optional(Ranks{node->first_rank(), node->world_size()});
+}
 
 std::optional<std::vector<std::string>> Launch::update(const AttemptInput& input,
                                                        std::optional<std::string> master_address) {
@@ -68,7 +74,7 @@ std::optional<std::vector<std::string>> Launch::update(const AttemptInput& input
   Environment its_environment = now.environment.apply(input.run.node.environment());
   const auto more = added(environment, its_environment);
   const bool is_same =
-      now.argv == plan.argv && more &&
+      now.argv == plan.argv && more && ranks_of(input.job.topology) == ranks_ &&
       std::ranges::all_of(*more, [&](const std::string& entry) { return is_named(entry, may_come_late); }) &&
       launchers::plan_site(input.job.choice, plan_input(input), master_address) == site_ &&
       workers->can_still_start();

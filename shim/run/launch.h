@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "launchers/launcher.h"
@@ -46,6 +47,11 @@ class Launch : boost::noncopyable {
   std::shared_ptr<supervise::Workers> workers;
 
  private:
+  /// Of this node's first worker, and of all: what the nodes agree on when they meet.
+  using Ranks = std::pair<unsigned, unsigned>;
+  static std::optional<Ranks> ranks_of(const topology::Topology& topology);
+
+  const std::optional<Ranks> ranks_;
   std::optional<launchers::PythonSite> site_;
 };
 
