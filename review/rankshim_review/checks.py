@@ -99,7 +99,7 @@ class Reviewed:
     def is_alone(self) -> bool:
         """One node, and not because its user said so outright."""
         source = self.answer.source("nnodes")
-        by_user = source.startswith(("option", "config", "env RANKSHIM_"))
+        by_user = source.startswith(("option --", "config", "env RANKSHIM_"))  # and not `option torchrun --nnodes`
         return bool(self.answer.document) and self.answer.fact("nnodes") == "1" and not by_user
 
 
@@ -152,6 +152,11 @@ def unseen(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary)
 
 def alone(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
     if workload.nodes > 1 and each.is_alone() and not each.pod.bypasses:
+        source = each.answer.source("nnodes")
+        if source.startswith("option"):
+            yield "error", each.pod.place, f"{each.pod.name} would train alone, because {source.partition(' ')[2]} says that there is " \
+                f"one node: it is one of {workload.nodes} pods, so take that flag out"
+            return
         role = "; it is one of" if workload.kind != "StatefulSet" else "; no variable shows a StatefulSet: give it " \
             "--platform statefulset and NNODES. It is one of"
         yield "error", each.pod.place, f"{each.pod.name} would train alone{role} {workload.nodes} pods, and nothing in its " \

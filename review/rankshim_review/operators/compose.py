@@ -15,6 +15,8 @@ from ..command import LAUNCHER, Command, Variables, parse, substitute
 from ..pods import ENTRYPOINT, Cluster, Pod, Workload
 from ..source import Field
 
+RANKS = {"NNODES", "MASTER_ADDR", "WORLD_SIZE"}
+
 
 def workload(cluster: Cluster, document: Field) -> Workload | None:
     made = Workload("compose", document.get("name").text("services"), document, restart_default="no")
@@ -26,7 +28,7 @@ def workload(cluster: Cluster, document: Field) -> Workload | None:
             made.services |= set(network.get("aliases").words() if network else [])
         pod = _service(name, service)
         count = (service.get("scale") or service.get("deploy", "replicas")).number(1)
-        if not pod.bypasses or pod.command.told >= LAUNCHER or {"NNODES", "MASTER_ADDR", "WORLD_SIZE"} & set(pod.environment):
+        if not pod.bypasses or pod.command.told >= LAUNCHER or RANKS & set(pod.environment):
             made.pods += [pod] if count == 1 else [dataclasses.replace(pod, name=f"{name}-{index + 1}") for index in range(min(16, count))]
             made.restart = made.restart or service.get("restart")
         elif pod.has_devices:
@@ -34,8 +36,16 @@ def workload(cluster: Cluster, document: Field) -> Workload | None:
     # One copies the binary into a volume for the others; it does not train.
     made.pods = [pod for pod in made.pods if pod.command.after[:1] != ["install"]]
     made.total = made.nodes = len(made.pods)
+    if not any(_knows_of_others(pod) for pod in made.pods) and len({pod.host for pod in made.pods}) == len(made.pods):
+        made.nodes = 1  # of several jobs
     made.pods = made.pods or others
     return made if made.pods else None
+
+
+def _knows_of_others(pod: Pod) -> bool:
+    """Whether it is a node of a job with more of them: by a variable, or by a flag of its launcher."""
+    words = " ".join([*pod.command.before, *pod.command.after])
+    return bool(RANKS & set(pod.environment)) or re.search(r"--(nnodes[= ](?!1\b)|node[_-]rank|master[_-]addr|rdzv)", words) is not None
 
 
 def _service(name: str, service: Field) -> Pod:
@@ -55,7 +65,7 @@ def _service(name: str, service: Field) -> Pod:
     if not found.rankshim and not service.get("entrypoint"):
         installs = words[:1] == ["install"] and service.get("image").text().rpartition("/")[2].startswith("rankshim")
         trains = {"NNODES", "NODE_RANK", "RANK"} & set(environment)
-        if trains or installs:
+        if trains or installs or found.told >= LAUNCHER:  # `command` leaves the image's ENTRYPOINT as it is
             found = Command([], words, {}, ENTRYPOINT, told=found.told)
     place = next((service.get(key) for key in ("entrypoint", "command") if service.get(key)), service)
     devices = {}
