@@ -4,17 +4,15 @@ The reader itself is tested with these interpreters in shim/look/python_stack_te
 
 import json
 import os
-import pathlib
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 
 import pytest
 
 from lib.events import until
 from lib.process import Process, clean_environment, run
+from lib.pythons import pythons
 from lib.requirements import cannot
 
 # Each rank does something else.
@@ -35,22 +33,6 @@ DOES = [
     r"rank 2: in block \(train\.py:6\), in a C call that holds the GIL, in the kernel's \S+",
     r"rank 3: in search \(train\.py:7\), which called match, in a C call that holds the GIL",
 ]
-
-
-def pythons():
-    """CPython from 3.8 on: the one that runs the tests, Debian's, and those of pyenv."""
-    candidates = [
-        sys.executable,
-        *pathlib.Path("/usr/bin").glob("python3.[89]"),
-        *pathlib.Path("/usr/bin").glob("python3.1?"),
-        *pathlib.Path.home().glob(".pyenv/versions/3.*/bin/python3"),
-    ]
-    script = "import sys; sys.version_info >= (3, 8) and print('%d.%d' % sys.version_info[:2])"
-    found = {}
-    for python in candidates:
-        version = subprocess.run([python, "-c", script], capture_output=True, text=True, check=False).stdout.strip()
-        found.setdefault(version, str(python))
-    return {version: python for version, python in found.items() if version}
 
 
 def stacks(rankshim, folder):

@@ -5,35 +5,15 @@ the files that the binary under test writes.
 """
 
 import os
-import pathlib
 import re
 import socket
-import subprocess
 import sys
 
 import pytest
 
 from lib.events import PATIENCE
 from lib.process import Process, clean_environment, run
-
-
-def find_pythons():
-    """CPython from 3.8 on: the one that runs the tests, Debian's, and those of pyenv."""
-    candidates = [
-        sys.executable,
-        *pathlib.Path("/usr/bin").glob("python3.[89]"),
-        *pathlib.Path("/usr/bin").glob("python3.1?"),
-        *pathlib.Path.home().glob(".pyenv/versions/3.*/bin/python3"),
-    ]
-    script = "import sys; sys.version_info >= (3, 8) and print('%d.%d' % sys.version_info[:2])"
-    found = {}
-    for python in candidates:
-        version = subprocess.run([python, "-c", script], capture_output=True, text=True, check=False).stdout.strip()
-        found.setdefault(version, str(python))
-    return {version: python for version, python in found.items() if version}
-
-
-PYTHONS = find_pythons()
+from lib.pythons import pythons
 
 
 class Prepared(Process):
@@ -126,6 +106,6 @@ def start(modules, tmp_path):
     return Start(modules, tmp_path)
 
 
-@pytest.fixture(params=sorted(PYTHONS))
+@pytest.fixture(params=sorted(pythons()))
 def python(request):
-    return PYTHONS[request.param]
+    return pythons()[request.param]

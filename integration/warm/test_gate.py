@@ -5,6 +5,7 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import sys
 import zipfile
 
 import pytest
@@ -352,13 +353,13 @@ def test_what_never_loads_us_does_not_answer_the_probe(start, option):
 
 def test_a_process_that_is_not_rankshims_child_only_drops_the_variable(start):
     start.write(train="import os\nprint(os.environ.get('RANKSHIM_GATE'))\n")
-    with start.prepared("-c", f"{os.sys.executable} train.py; true", python="/bin/sh") as process:
+    with start.prepared("-c", f"{sys.executable} train.py; true", python="/bin/sh") as process:
         assert (process.wait(), process.stdout) == (0, "None\n")
 
 
 def test_nothing_that_it_starts_has_the_variable_or_the_socket(start, tmp_path):
     look = "import os; print('RANKSHIM_GATE' in os.environ, sorted(map(int, os.listdir('/proc/self/fd')))[3:-1])"
-    child = f"import os, subprocess, sys\nif 'CHILD' not in os.environ:\n    "
+    child = "import os, subprocess, sys\nif 'CHILD' not in os.environ:\n    "
     child += f"subprocess.run([sys.executable, '-c', {look!r}], close_fds=False, env={{**os.environ, 'CHILD': '1'}})\n"
     env = fake(start, tmp_path, child, "import torch\n" + child)
     (tmp_path / "packages" / "sitecustomize.py").write_text(child)
