@@ -49,12 +49,9 @@ def has_torch(process):
     return "libtorch" in pathlib.Path(f"/proc/{process.pid}/maps").read_text()
 
 
+@pytest.mark.nightly  # test_rankshim.py has the usual ones
 @pytest.mark.parametrize("parts", [
-    ["ddp", "pickle", "fork", "program"],
-    pytest.param(["spawn"], marks=pytest.mark.nightly),
-    pytest.param(["forkserver"], marks=pytest.mark.nightly),
-    pytest.param(["spawned"], marks=pytest.mark.nightly),
-    pytest.param(["compile"], marks=pytest.mark.nightly),
+    ["ddp", "pickle", "fork", "program"], ["spawn"], ["forkserver"], ["spawned"], ["compile"],
 ], ids=lambda parts: parts[-1])
 def test_workers_do_what_they_would(start, torch, parts):
     start.write(train=WORK)
