@@ -51,3 +51,17 @@ def test_in_any_python(start, python, command):
 @pytest.mark.parametrize("command", rarely(["a script with arguments"]))
 def test_after_an_import_of_torch(start, torch, command):
     assert differences(start, TORCH, COMMANDS[command]) == {}
+
+
+def test_one_that_cannot_be_used_but_may_go_already_starts_anew(start, tmp_path):
+    """What it has imported would not be as in a plain start: another entry is first in sys.path."""
+    first, rest = PROPERTIES.split("\n", 1)
+    start.write(train=f"{first}\nimport numpy\n{rest}", packages__numpy="import sys\nsys.path.insert(0, '/nowhere')\n")
+    env = {"TELL_FILE": str(tmp_path / "told"), "PYTHONPATH": f":{tmp_path}/packages"}
+    with start.plain("train.py", "a", env=env) as plain:
+        assert plain.wait() == 0
+    with start.prepared("train.py", "a", env=env) as prepared:
+        assert [prepared.hear(), prepared.hear()] == ["h", "x a module has changed sys.path"]
+        assert prepared.go() == 0, prepared.transcript()
+    (expected, _), (found, _) = [json.loads(line) for line in (tmp_path / "told").read_text().splitlines()]
+    assert {name: (expected[name], found[name]) for name in expected if expected[name] != found[name]} == {}

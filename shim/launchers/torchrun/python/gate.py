@@ -113,7 +113,10 @@ class Gate(object):
         except OSError:
             pass
         late = self.wait_for_go()
-        os.execve("/proc/self/exe", self.words, dict(entry.split(b"=", 1) for entry in self.environment + late if b"=" in entry))
+        program = "/proc/self/exe"
+        if os.path.realpath(sys.executable) == os.path.realpath(program):
+            program = sys.executable  # its name is what ps shows
+        os.execve(program, self.words, dict(entry.split(b"=", 1) for entry in self.environment + late if b"=" in entry))
 
 
 def end(why=""):
