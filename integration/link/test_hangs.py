@@ -133,7 +133,7 @@ def test_a_long_evaluation_is_a_warning_and_a_line_when_the_job_goes_on(start, t
     notice = nodes[0].wait_line("no collective has ended for", LONG)
     assert re.search(r"ranks 1-2 wait in all_reduce \(train.py:\d+\) for rank 0 on node 0 \(job-node-0\).*train.py:\d+", notice.text), notice.text
     goes_on.touch()
-    nodes[0].wait_line("the collectives go on after", LONG)
+    nodes[0].wait_line("collectives continue after", LONG)
     assert [node.wait(LONG) for node in nodes] == [0, 0, 0], [node.transcript() for node in nodes]
     assert nodes[0].stderr.count("no collective has ended for") <= 2  # after 4 s, and after 8
     assert all("no collective" not in node.stderr for node in nodes[1:])

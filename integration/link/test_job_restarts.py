@@ -54,8 +54,8 @@ def test_a_worker_that_always_fails_ends_the_job_when_the_restarts_are_used(star
 
 
 @pytest.mark.parametrize(("how", "code", "options", "why"), [
-    ("exit 2", 2, [], "an end by code 2 is not tried again (--permanent)"),
-    ("kill -KILL $$", 137, ["--permanent=signal"], "an end by signal is not tried again (--permanent)"),
+    ("exit 2", 2, [], "exit code 2 is permanent (--permanent)"),
+    ("kill -KILL $$", 137, ["--permanent=signal"], "signal is permanent (--permanent)"),
 ])
 def test_a_permanent_failure_is_not_tried_again(start, how, code, options, why):
     nodes, codes = run(start, fails("true", how), "--job-restarts=2", *options)
@@ -163,7 +163,7 @@ def test_a_stop_of_a_node_that_waits_for_node_0_is_its_end_and_the_others_name_i
     stopped = nodes.pop(rank)
     stopped.signal(number)
     assert stopped.wait(30) == code, stopped.transcript()
-    assert f"{number.name} came while it waited for the other nodes" in last_line(stopped)
+    assert f"{number.name} arrived while it waited for the other nodes" in last_line(stopped)
     assert why in last_line(stopped)
     (tmp_path / "go").touch()
     for node in nodes:

@@ -138,7 +138,7 @@ def test_a_node_that_ended_well_may_be_stopped_while_it_waits_and_the_others_go_
     until(lambda: len(nodes[stopped].tree()) == 1, "its command has ended")
     nodes[stopped].signal(signal.SIGTERM)
     assert nodes[stopped].wait(20) == 143
-    assert last_line(nodes[stopped]).endswith("; SIGTERM came while it waited for the other nodes")
+    assert last_line(nodes[stopped]).endswith("; SIGTERM arrived while it waited for the other nodes")
     if stopped == 0:
         for node in nodes[1:]:
             node.wait_line("warning: node 0 has succeeded, and was stopped: the nodes are no longer linked", 20)
@@ -207,7 +207,7 @@ def test_a_node_0_without_rankshim_is_recognised_and_the_job_goes_on(start, clus
     other.wait_line("UP", 20)
     node, must = start(1, shell("echo UP")), start(2, shell("echo UP"), RANKSHIM_LINK="on")
     assert node.wait(LONG) == 0, node.transcript()  # after 10 s: the store could be another job's
-    (line,) = [line for line in node.stderr.splitlines() if "goes on without a link" in line]
+    (line,) = [line for line in node.stderr.splitlines() if "continues without a link" in line]
     assert "warning: " in line and line.endswith("; --link on makes this an error")
     assert must.wait(LONG) == 78, must.transcript()
 

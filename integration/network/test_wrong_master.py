@@ -94,7 +94,7 @@ def test_behind_a_sidecar_a_connection_has_to_last(pods, rankshim):
     sidecar = worker.start_beside([sys.executable, "-I", "-S", "-c", SIDECAR], name="sidecar")
     sidecar.wait_line("listening")
     waiting = worker.start(command, operator_1_5(1, 2, MASTER))
-    said = waiting.wait_line("a mesh's proxy is in this pod").text
+    said = waiting.wait_line("a mesh proxy runs in this pod").text
     assert "(port 15001)" in said and "counts after 3" in said
     waiting.wait_line("accepts and closes the connection")
     late.kill()

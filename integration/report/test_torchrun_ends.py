@@ -152,7 +152,7 @@ def test_workers_that_ignore_a_term_are_killed_after_the_grace_and_none_counts_a
     assert case.report["outcome"] == "stopped"
     assert case.cause is None
     assert case.report["stop_signal"] == "SIGTERM"
-    # From the SIGABRT, when the grace is over, there are 0.4 s to the KILL. A busy machine may not give them to Python, and on
+    # From the SIGABRT, when the grace period is over, there are 0.4 s to the KILL. A busy machine may not give them to Python, and on
     # an idle one torchrun may have seen its workers' ends by then, and end itself.
     ends = {worker(case, rank)["signal"] for rank in (0, 1)}
     assert ends <= {"SIGABRT", "SIGKILL"}, "the ABRT shows where it hung, and ends Python too"

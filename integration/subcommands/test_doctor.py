@@ -82,7 +82,7 @@ def test_a_small_folder_of_shared_memory_is_named(rankshim, namespaces):
         pytest.skip(namespaces)
     mounted = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=64m none /dev/shm && exec "$@"', "sh"]
     _, found = diagnosed(rankshim, before=mounted)
-    assert found["/dev/shm"][0] == "warning" and "has 64 MiB in all" in found["/dev/shm"][1]
+    assert found["/dev/shm"][0] == "warning" and "has 64 MiB in total" in found["/dev/shm"][1]
 
 
 def test_a_folder_for_temporary_files_that_is_missing_is_a_problem(rankshim):

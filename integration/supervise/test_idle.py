@@ -23,7 +23,7 @@ def test_it_sleeps_until_what_is_due(start):
     process.send(15)
     process.wait_line("asked")
     shim = process.shim()
-    until(lambda: 3000 * 1000 < sleeps(shim) <= 3600 * 1000, "it sleeps until the grace is over")
+    until(lambda: 3000 * 1000 < sleeps(shim) <= 3600 * 1000, "it sleeps until the grace period is over")
     process.kill()
 
 

@@ -72,7 +72,7 @@ def test_a_signal_for_the_workers_is_logged_when_it_is_given_up(agent, tmp_path)
     process.send(signal.SIGUSR1)
     process.wait_line("SIGUSR1 is kept until the launcher's workers can take it")
     go.write_text("on")
-    process.wait_line("SIGUSR1 is given up: the launcher ended before its workers could take it")
+    process.wait_line("SIGUSR1 is dropped: the launcher ended before its workers could take it")
     assert process.wait() == 0
 
 

@@ -37,7 +37,7 @@ std::optional<toml::table> TomlDocument::parse(std::string_view document, std::s
     return std::nullopt;
   }
   if (const std::size_t line = line_of_too_many_dots(document); line != 0) {
-    fault(line, "there are more dots outside strings than such a file needs",
+    fault(line, "there are too many dots outside strings",
           "write tables as [name], and one key on each line");
     return std::nullopt;
   }

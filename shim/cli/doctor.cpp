@@ -54,12 +54,12 @@ State check_shm(const ContainerState& container, const Accelerators& devices) {
       "mount an emptyDir of medium Memory there (Kubernetes), or start with --shm-size=8g (docker, podman)";
   if (!container.shm)
     return {problem, fmt::format("is not mounted: DataLoader workers and NCCL need it; {}", fix)};
-  const std::string size = fmt::format("has {} in all", mebibytes(*container.shm));
+  const std::string size = fmt::format("has {} in total", mebibytes(*container.shm));
   if (*container.shm > default_shm) return {ok, size};
   const bool collective = container.workers > 1 && devices.has_value();
   return {collective ? problem : warning,
           fmt::format("{}: {}; {}", size,
-                      collective ? "too little for NCCL among the accelerators of this node"
+                      collective ? "too small for NCCL between this node's accelerators"
                                  : "DataLoader workers end with a bus error when it is full",
                       fix)};
 }
@@ -154,12 +154,12 @@ State check_master(const ContainerState& container) {
 State check_clock(const ContainerState& container) {
   if (container.now < earliest_date)
     return {problem,
-            "is wrong: it shows a time before 2026, and certificates would be refused; set the clock of this "
-            "machine"};
+            "is wrong: it is set before 2026, so certificates would be rejected; set this machine's clock"};
   if (container.clock_is_synchronised) return {ok, "is synchronised"};
-  return {warning,
-          "is not synchronised, as the kernel knows: the logs of several nodes may be out of order; run an "
-          "NTP client on this machine"};
+  return {
+      warning,
+      "is not synchronised, according to the kernel: the logs of several nodes may be out of order; run an "
+      "NTP client on this machine"};
 }
 
 State check_python(const Python& python, Severity missing) {
@@ -182,8 +182,7 @@ State check_torch(const Python& python, Severity missing, const Accelerators& de
             fmt::format("{} was built for the CPU only, and there are accelerators ({}): install the build "
                         "for them",
                         python.torch, devices->what)};
-  return {ok,
-          python.torch.empty() ? "was found; its version is not known" : "has the version " + python.torch};
+  return {ok, python.torch.empty() ? "was found; its version is unknown" : "has the version " + python.torch};
 }
 
 /// Checks whether something expects accelerators where none is visible.
@@ -200,8 +199,8 @@ State check_no_accelerators(const Python& python, const Environment& environment
       std::ranges::find_if(lists, [&](const char* name) { return environment.has(name); });
   const std::string value(list == lists.end() ? "" : environment.get(*list).value_or(""));
   if (list != lists.end() && contains(names_none, value))
-    return {ok,
-            fmt::format("none are visible, as {}={} says; workers run on the CPU", *list, in_quotes(value))};
+    return {ok, fmt::format("none are visible, because of {}={}; workers run on the CPU", *list,
+                            in_quotes(value))};
   if (list != lists.end())
     return {problem, fmt::format("none are visible, but {}={} names some: {}", *list, in_quotes(value), fix)};
   if (python.for_accelerators)
@@ -216,8 +215,8 @@ State check_accelerators(const ContainerState& container, const DeviceCount& dev
             fmt::format("{}, fewer than the {} workers of this node: request as many accelerators, or set "
                         "--nproc-per-node (RANKSHIM_NPROC_PER_NODE)",
                         seen, container.workers)};
-  if (container.holders.empty()) return {ok, seen + "; no other process in sight holds them"};
-  return {warning, fmt::format("{}; held open by other processes: {}; their memory may be taken", seen,
+  if (container.holders.empty()) return {ok, seen + "; no other visible process uses them"};
+  return {warning, fmt::format("{}; in use by other processes: {}; their memory may be taken", seen,
                                joined(container.holders))};
 }
 
@@ -417,8 +416,9 @@ ContainerState look_around(const Invocation& invocation, const Node& node) {
   if (!report.empty() && !report.starts_with("/dev/") && !takes_files(folder.empty() ? "." : folder))
     container.job.push_back(
         {Severity::problem, "report",
-         fmt::format("{} cannot be written: its folder is missing, full or closed to this user; correct {}",
-                     report, invocation.settings[Option::report]->detail)});
+         fmt::format(
+             "{} cannot be written: its folder is missing, full or not writable for this user; correct {}",
+             report, invocation.settings[Option::report]->detail)});
   container.holders = holders_of_accelerators(false);
   return container;
 }

@@ -76,9 +76,9 @@ TEST_CASE("the doctor names what is wrong, with its value and what to do") {
   };
   const auto row = GENERATE(
       Row{"/dev/shm", Severity::problem, "is not mounted", [](Case& it) { it.container.shm.reset(); }},
-      Row{"/dev/shm", Severity::warning, "has 64 MiB in all",
+      Row{"/dev/shm", Severity::warning, "has 64 MiB in total",
           [](Case& it) { it.container.shm = std::uint64_t{64} << 20U; }},
-      Row{"/dev/shm", Severity::problem, "too little for NCCL",
+      Row{"/dev/shm", Severity::problem, "too small for NCCL",
           [](Case& it) {
             it.container.shm = std::uint64_t{64} << 20U;
             it.node.devices = DeviceCount{2, "/dev/nvidia[0-9]*"};
@@ -133,7 +133,7 @@ TEST_CASE("the doctor names what is wrong, with its value and what to do") {
           }},
       Row{"accelerators", Severity::problem, "1 visible (/dev/nvidia[0-9]*), fewer than the 2 workers",
           [](Case& it) { it.node.devices = DeviceCount{1, "/dev/nvidia[0-9]*"}; }},
-      Row{"accelerators", Severity::warning, "held open by other processes: /dev/nvidia0: python3 (pid 4711)",
+      Row{"accelerators", Severity::warning, "in use by other processes: /dev/nvidia0: python3 (pid 4711)",
           [](Case& it) {
             it.node.devices = DeviceCount{2, "/dev/nvidia[0-9]*"};
             it.container.holders = {"/dev/nvidia0: python3 (pid 4711)"};
@@ -172,8 +172,11 @@ TEST_CASE("the doctor says what expects accelerators that are not there, and wha
             problem,
             "none are visible, but CUDA_VISIBLE_DEVICES=0,1 names some: start"},
            {{"ASCEND_RT_VISIBLE_DEVICES=0"}, false, problem, "ASCEND_RT_VISIBLE_DEVICES=0 names some: "},
-           {{"CUDA_VISIBLE_DEVICES="}, true, ok, "as CUDA_VISIBLE_DEVICES='' says; workers run on the CPU"},
-           {{"CUDA_VISIBLE_DEVICES=-1"}, true, ok, "as CUDA_VISIBLE_DEVICES=-1 says"}}) {
+           {{"CUDA_VISIBLE_DEVICES="},
+            true,
+            ok,
+            "because of CUDA_VISIBLE_DEVICES=''; workers run on the CPU"},
+           {{"CUDA_VISIBLE_DEVICES=-1"}, true, ok, "because of CUDA_VISIBLE_DEVICES=-1"}}) {
     Case it(row.variables);
     it.container.python.for_accelerators = row.for_accelerators;
     const Finding finding = it.about("accelerators");

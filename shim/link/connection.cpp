@@ -132,7 +132,7 @@ std::optional<ReceivedMessage> Connection::take() {
       auto message = !key_ || check(*line) ? from_text(line->text) : std::nullopt;
       silent_rounds_ = 0;
       if (message) return ReceivedMessage{*std::move(message), *std::move(line)};
-      close("a message that is none, or without the right tag");
+      close("an invalid message, or one without the right tag");
     } else if (decoder_.broken() != StreamError::no) {
       if (decoder_.broken() == StreamError::version) write();  // the greeting, with the version of this side
       close("not the link's protocol");

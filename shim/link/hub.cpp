@@ -203,7 +203,7 @@ class Hub final : public Link {
           continue;
         }
         if (connection->is_finishing())
-          connection->close("it was sent away, and said more");
+          connection->close("it was refused, and kept sending");
         else if (limited_.contains(id))
           greet(id, *connection, *heard);
         else

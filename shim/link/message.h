@@ -66,8 +66,8 @@ struct Waiting {
 };
 
 /// The nodes do not start together: the job cannot run as it is (78), not all nodes came (75), a node has
-/// failed or was stopped (76), or the job goes on without a link (0). The exit code and the sentence for all
-/// nodes.
+/// failed or was stopped (76), or the job continues without a link (0). The exit code and the sentence for
+/// all nodes.
 struct Refuse {
   int code = 0;
   std::string sentence;

@@ -170,7 +170,7 @@ class Roster {
   [[nodiscard]] bool ready(Time now) const { return is_complete() && starts_at() <= now; }
   /// Tells everybody to launch.
   void launch(Time now);
-  /// Tells everybody that the job cannot start, or that it goes on without a link.
+  /// Tells everybody that the job cannot start, or that it continues without a link.
   void end_meeting(const Refuse& verdict);
   /// Node 0 ends before the others: tells them that the link is over.
   void release() {

@@ -34,22 +34,23 @@ ip::address unmapped(const ip::address& address) {
   return ip::make_address_v4(ip::v4_mapped, address.to_v6());
 }
 
-bool is_nobodys(const ip::address& address) {
+bool is_unassignable(const ip::address& address) {
   const ip::address plain = unmapped(address);
   return plain.is_unspecified() || plain.is_multicast() || plain == ip::address_v4::broadcast();
 }
 
 std::string with_names(std::string_view text,
                        const std::function<std::string(const std::string& address)>& name_of) {
-  const auto of_address = [](char c) {
+  const auto is_in_addresses = [](char c) {
     return is_letter_or_digit(c) || c == '.' || c == ':' || c == '[' || c == ']';
   };
   std::string named;
   while (!text.empty()) {
-    const auto size = static_cast<std::size_t>(std::ranges::find_if_not(text, of_address) - text.begin());
+    const auto size =
+        static_cast<std::size_t>(std::ranges::find_if_not(text, is_in_addresses) - text.begin());
     const std::string_view word = text.substr(0, std::max<std::size_t>(1, size));
     text.remove_prefix(word.size());
-    // What ends a sentence is no part of the address.
+    // A full stop or colon after an address belongs to the sentence.
     const std::string_view plain = word.substr(0, word.find_last_not_of(".:") + 1);
     const auto address = literal(split_host_port(plain).first);
     const std::string name = address ? name_of(unmapped(*address).to_string()) : std::string();
@@ -83,7 +84,7 @@ std::string domain_in_hosts(std::string_view file, std::string_view host) {
 }
 
 bool is_own(const ip::address& address) {
-  if (is_nobodys(address)) return false;  // these can be bound, too
+  if (is_unassignable(address)) return false;  // a socket can be bound to these as well
   const ip::udp::endpoint endpoint(address, 0);
   const UniqueFd probe(socket(endpoint.protocol().family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
   return probe.number() >= 0 &&

@@ -18,14 +18,14 @@ namespace rankshim {
 [[nodiscard]] boost::asio::ip::address unmapped(const boost::asio::ip::address& address);
 
 /// Whether no host can have that address: an unspecified, broadcast or multicast one.
-[[nodiscard]] bool is_nobodys(const boost::asio::ip::address& address);
+[[nodiscard]] bool is_unassignable(const boost::asio::ip::address& address);
 
-/// The text, in which each address has become what `name_of` says of it, with the port that follows it;
-/// where that is empty it stays as it is. An IPv4 address in IPv6's clothes is plain.
+/// The text with each address, and the port that follows it, replaced by what `name_of` returns for the
+/// address; an address for which that is empty stays. `name_of` gets an IPv4-mapped IPv6 address as IPv4.
 [[nodiscard]] std::string with_names(std::string_view text,
                                      const std::function<std::string(const std::string& address)>& name_of);
 
-/// The addresses of a name that count, of any number in a hosts file (musl, src/network/lookup.h, MAXADDRS).
+/// How many of a name's addresses in a hosts file are used (musl, src/network/lookup.h, MAXADDRS).
 constexpr std::size_t most_addresses = 48;
 
 /// The first addresses that a hosts(5) file gives the name (ignoring case), in the file's order, each once;

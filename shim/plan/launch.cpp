@@ -125,7 +125,7 @@ void warn_of_env(const topology::Topology& topology, const PythonWords& python, 
   if (node.file(python.what).value_or("").find("init_process_group") == std::string::npos) return;
   warnings.push_back(fmt::format(
       "WORLD_SIZE={} counts processes but RANK={} counts nodes: {} calls init_process_group, which would "
-      "wait for ever with env://; give the script to rankshim instead (rankshim -- {})",
+      "wait forever with env://; give the script to rankshim instead (rankshim -- {})",
       *ranks.world_size, *ranks.rank, python.what, python.what));
 }
 

@@ -32,7 +32,7 @@ class Parser {
   /// Parses [!]EXPR or [!]EXPR=GLOB.
   Expression condition() {
     const bool is_negative = take("!");
-    Expression result = asked();
+    Expression result = tested();
     if (take("=")) result = combined(Function::only_if, {result, {Function::text, glob(), {}}}, arena_);
     if (at_ != text_.size()) fail(condition_form);
     return is_negative ? combined(Function::unless, {result, {Function::text, "yes", {}}}, arena_) : result;
@@ -43,8 +43,8 @@ class Parser {
       "a condition is a variable's name without ${}, a function call or a $LET, with ! before it or =GLOB "
       "after it, and without blanks between them";
 
-  /// What a condition asks: a variable by its name, a call or a $LET.
-  Expression asked() {
+  /// Parses what a condition tests: a variable by its name, a call or a $LET.
+  Expression tested() {
     const std::string_view name = name_here();
     if (name.empty()) return take("$") && !name_here().empty() ? let(name_here()) : fail(condition_form);
     if (text_.substr(at_ + name.size()).starts_with('(')) return call(name);
@@ -58,10 +58,10 @@ class Parser {
     if (glob.empty())
       fail("a glob is expected after '='; write !NAME for a variable that is not set or is empty");
     else if (glob.find('$') != std::string_view::npos)
-      fail("a glob has no variables; differ(A, B) and only_if(A, GLOB, RESULT) compare expressions");
+      fail("a glob cannot contain variables; differ(A, B) and only_if(A, GLOB, RESULT) compare expressions");
     else if (glob.find_first_of("\"'") != std::string_view::npos ||
              blanks.find(glob[0]) != std::string_view::npos || glob[0] == '=' || glob.size() > longest_glob)
-      fail("a glob has no quotes, no blank and no '=' at its start, and at most 256 characters");
+      fail("a glob cannot contain quotes, begin with a blank or '=', or exceed 256 characters");
     at_ = text_.size();
     return glob;
   }
@@ -69,7 +69,7 @@ class Parser {
   /// Parses an expression up to one of the stop characters or the end.
   Expression part(std::string_view stops) {
     if (depth_ == deepest_nesting)
-      return fail("it is nested more than " + std::to_string(deepest_nesting) + " deep");
+      return fail("this is nested more than " + std::to_string(deepest_nesting) + " deep");
     ++depth_;
     skip_blanks();
     const std::string_view name = name_here();
@@ -86,7 +86,8 @@ class Parser {
       parts.push_back(text_[at_] == '$' ? variable() : literal(stops));
     if (!parts.empty() && parts.back().function == Function::text) {
       std::string_view& last = parts.back().text;
-      last = last.substr(0, last.find_last_not_of(blanks) + 1);  // blanks before a stop belong to no text
+      last =
+          last.substr(0, last.find_last_not_of(blanks) + 1);  // blanks before a stop are not part of the text
       if (last.empty()) parts.pop_back();
     }
     if (parts.empty()) return fail("an expression is expected here");
@@ -97,9 +98,9 @@ class Parser {
     const std::size_t start = at_;
     for (; at_ < text_.size() && text_[at_] != '$' && stops.find(text_[at_]) == std::string_view::npos;
          ++at_) {
-      if (text_[at_] == '{') return fail("a text has no brace; a variable is written ${NAME}");
+      if (text_[at_] == '{') return fail("a text cannot contain a brace; write a variable as ${NAME}");
       if (stops == argument_stops && std::string_view(";\"'").find(text_[at_]) != std::string_view::npos)
-        return fail("a text within a call has no quotes, and arguments are separated by ','");
+        return fail("a text within a call cannot contain quotes; separate arguments with ','");
     }
     return {Function::text, text_.substr(start, at_ - start), {}};
   }
@@ -107,7 +108,7 @@ class Parser {
   Expression variable() {
     ++at_;
     if (!name_here().empty()) return let(name_here());
-    if (!take("{")) return fail("'$' begins a variable and is written ${NAME}");
+    if (!take("{")) return fail("'$' begins a variable: write ${NAME}");
     const std::string_view name = name_here();
     if (name.empty()) return fail("a variable's name is expected here");
     at_ += name.size();
@@ -153,10 +154,10 @@ class Parser {
       if (arguments[i].function != Function::text) continue;
       const std::string_view text = arguments[i].text;
       if (i >= first_number && !all_digits(text)) return fail(shown(text) + " is not a number");
-      // The first argument of most functions depends on the node. Others may be globs, results or the like.
+      // The first argument of most functions differs between nodes. Others may be constants such as globs.
       if (i == 0 && *function > Function::join && was_meant_as_value(text))
         return fail(shown(text) +
-                    " is a text, and not the value of a variable: write ${NAME}, or name() for a function");
+                    " is text, not the value of a variable: write ${NAME}, or name() for a function");
     }
     return combined(*function, std::move(arguments), arena_);
   }
@@ -167,7 +168,7 @@ class Parser {
     return {};
   }
 
-  /// Whether the text goes on with `mark`, which is then read.
+  /// Consumes `mark` if it comes next.
   bool take(std::string_view mark) {
     const bool is_here = text_.substr(at_).starts_with(mark);
     if (is_here) at_ += mark.size();
@@ -191,12 +192,12 @@ class Parser {
   unsigned depth_ = 0;
 };
 
-/// Counts the parts of an expression off `left`; false if there are more.
-bool takes(std::size_t& left, const Expression& expression) {
+/// Subtracts the number of an expression's parts from `left`; false if there are more than that.
+bool subtract_parts(std::size_t& left, const Expression& expression) {
   if (left == 0) return false;
   --left;
   return std::ranges::all_of(expression.children,
-                             [&](const Expression& child) { return takes(left, child); });
+                             [&](const Expression& child) { return subtract_parts(left, child); });
 }
 
 std::optional<Expression> parsed(std::string_view text, Expression (Parser::*as)(), const Lets& lets,
@@ -226,7 +227,7 @@ Expression combined(Function function, std::vector<Expression> children, Arena& 
 
 bool is_too_large(const Expression& expression) {
   std::size_t left = 1000;
-  return !takes(left, expression);
+  return !subtract_parts(left, expression);
 }
 
 std::optional<Expression> parse_expression(std::string_view expression, const Lets& lets, Arena& arena,

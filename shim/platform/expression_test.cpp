@@ -59,17 +59,17 @@ TEST_CASE("a mistake in an expression is reported with its position") {
         "written ${NAME})");
   CHECK(parsed("$tabel").ends_with(
       "in [let] above this, the nearest is table (a variable is written ${NAME})"));
-  CHECK(parsed("$1") == "error: '$1', character 2: '$' begins a variable and is written ${NAME}");
+  CHECK(parsed("$1") == "error: '$1', character 2: '$' begins a variable: write ${NAME}");
   CHECK(parsed("{RANK}") ==
-        "error: '{RANK}', character 1: a text has no brace; a variable is written ${NAME}");
+        "error: '{RANK}', character 1: a text cannot contain a brace; write a variable as ${NAME}");
   CHECK(parsed("add({A}, 1)") ==
-        "error: 'add({A}, 1)', character 5: a text has no brace; a variable is written ${NAME}");
+        "error: 'add({A}, 1)', character 5: a text cannot contain a brace; write a variable as ${NAME}");
   CHECK(parsed("before(${A}, '-')") ==
-        "error: 'before(${A}, '-')', character 14: a text within a call has no quotes, and arguments are "
-        "separated by ','");
+        "error: 'before(${A}, '-')', character 14: a text within a call cannot contain quotes; separate "
+        "arguments with ','");
   CHECK(parsed("add(${A};1)") ==
-        "error: 'add(${A};1)', character 9: a text within a call has no quotes, and arguments are separated "
-        "by ','");
+        "error: 'add(${A};1)', character 9: a text within a call cannot contain quotes; separate arguments "
+        "with ','");
   CHECK(parsed("${RANK") == "error: '${RANK', character 7: '}' or ':-' is expected here");
   CHECK(parsed("${}") == "error: '${}', character 3: a variable's name is expected here");
   CHECK(parsed("${1A}") == "error: '${1A}', character 3: a variable's name is expected here");
@@ -93,9 +93,9 @@ TEST_CASE("nesting is bounded, so that parsing and evaluating use bounded stack"
   std::string calls = "${A}", defaults = "x";
   for (unsigned i = 0; i < deepest_nesting - 1; ++i) calls = "host(" + calls + ")";
   CHECK(parsed(calls).starts_with("host<host<"));
-  CHECK(parsed("host(" + calls + ")").find("it is nested more than 16 deep") != std::string::npos);
+  CHECK(parsed("host(" + calls + ")").find("this is nested more than 16 deep") != std::string::npos);
   for (int i = 0; i < 20'000; ++i) defaults = "${A:-" + defaults;
-  CHECK(parsed(defaults).find("it is nested more than 16 deep") != std::string::npos);
+  CHECK(parsed(defaults).find("this is nested more than 16 deep") != std::string::npos);
 }
 
 TEST_CASE("what an expression and its [let]s take together is bounded") {

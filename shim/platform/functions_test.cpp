@@ -12,7 +12,7 @@ std::string call(std::string_view name, std::vector<std::string> arguments) {
   return signature(function_named(name).value()).compute(arguments).value_or("(nothing)");
 }
 
-/// The hosts with blanks between them.
+/// The hosts separated by spaces.
 std::string hosts(const std::string& list) {
   std::string all = call("slurm_hosts", {list});
   std::ranges::replace(all, ',', ' ');

@@ -205,7 +205,7 @@ class ProfileReader : public TomlDocument {
       const auto choice = parsed(one, parse_expression, begin);
       if (!choice) return;
       if (choice->function == Function::text && looks_like_variable(choice->text, is_count))
-        fault(one, begin + "this is a text, and not the value of a variable",
+        fault(one, begin + "this is text, not the value of a variable",
               "write ${NAME} for a variable, and name() for a function");
       choices.push_back(*choice);
     };

@@ -133,16 +133,16 @@ TEST_CASE("what was surely meant otherwise is refused") {
   };
   CHECK(with("signs = [\"A\"]\n").empty());
   CHECK(with("signs = [\"A\", \"!B\"]\n") == Lines{"2: a sign is a condition that something is set"});
-  CHECK(with("signs = [\"A=${B}\"]\n") == Lines{"2: 'A=${B}', character 3: a glob has no variables; "
+  CHECK(with("signs = [\"A=${B}\"]\n") == Lines{"2: 'A=${B}', character 3: a glob cannot contain variables; "
                                                 "differ(A, B) and only_if(A, GLOB, RESULT) compare "
                                                 "expressions"});
   CHECK(with("signs = [\"A\"]\n", "nnodes = \"A_SIZE\"\n") ==
-        Lines{"4: nnodes: this is a text, and not the value of a variable"});
+        Lines{"4: nnodes: this is text, not the value of a variable"});
   CHECK(with("signs = [\"A\"]\n", "master_addr = \"A_ADDR\"\n") ==
-        Lines{"4: master_addr: this is a text, and not the value of a variable"});
+        Lines{"4: master_addr: this is text, not the value of a variable"});
   CHECK(with("signs = [\"A\"]\n", "nproc_per_node = \"gpu\"\nmaster_addr = \"localhost\"\n").empty());
   CHECK(with("signs = [\"A\"]\n", "node_rank = \"ordinal(hostname)\"\n") ==
-        Lines{"4: node_rank: 'ordinal(hostname)', character 18: 'hostname' is a text, and not the value of a "
+        Lines{"4: node_rank: 'ordinal(hostname)', character 18: 'hostname' is text, not the value of a "
               "variable: write ${NAME}, or name() for a function"});
   CHECK(with("signs = [\"A\"]\n", "master_addr = \"first_host(A_HOSTS)\"\n").size() == 1);
   for (const char* reasonable :
@@ -181,7 +181,7 @@ TEST_CASE("hostile documents are faults, never a crash or endless work") {
   std::string dotted = "a";
   for (int i = 0; i < 30'000; ++i) dotted += ".a";
   CHECK(faults_of("title = \"X\"\n" + dotted + " = 1\n") ==
-        Lines{"2: there are more dots outside strings than such a file needs"});
+        Lines{"2: there are too many dots outside strings"});
   CHECK_FALSE(faults_of("x = '''\n" + std::string(1000, '.') + "'''\n" + dotted + " = 1").empty());
   CHECK(faults_of("x = " + std::string(30'000, '[')).size() == 1);
   CHECK(faults_of("x = " + std::string(30'000, '{')).size() == 1);

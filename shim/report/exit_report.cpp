@@ -38,7 +38,7 @@ milliseconds between(steady_clock::time_point begin, steady_clock::time_point en
 }
 
 std::string_view outcome_of(const ExitReport& report) {
-  if (report.verdict->failed()) return report.ending == nullptr ? "not started" : "failed";
+  if (report.verdict->failed()) return report.record == nullptr ? "not started" : "failed";
   if (report.verdict->cause == outcome::Cause::stop_requested) return "stopped";
   return report.verdict->code == 0 ? "succeeded" : "failed";
 }
@@ -184,7 +184,7 @@ json::Object culprit_json(const outcome::Culprit& culprit) {
 
 std::vector<json::Object> workers_json(const ExitReport& report) {
   std::vector<json::Object> list;
-  for (const supervise::WorkerEnd& worker : report.ending->workers.ends) {
+  for (const supervise::WorkerEnd& worker : report.record->workers.ends) {
     json::Object& object = list.emplace_back();
     object.number("local_rank", worker.local_rank);
     if (const auto rank = rank_of(worker.rank, worker.local_rank, report)) object.number("rank", *rank);
@@ -194,7 +194,7 @@ std::vector<json::Object> workers_json(const ExitReport& report) {
       add_end(object, signalled ? std::optional(WTERMSIG(worker.status)) : std::nullopt,
               WEXITSTATUS(worker.status));
     object.text("time", moment(worker.when));
-    object.seconds("seconds", between(report.ending->started_at, worker.when));
+    object.seconds("seconds", between(report.record->started_at, worker.when));
   }
   return list;
 }
@@ -256,7 +256,7 @@ json::Object memory_json(const MemoryReading& memory) {
 /// Whether only an exit code is known, which the command chose: the container's log has more information.
 bool only_a_code(const ExitReport& report) {
   const Verdict& verdict = *report.verdict;
-  const supervise::ExitRecord* const record = report.ending;
+  const supervise::ExitRecord* const record = report.record;
   if (record == nullptr || !verdict.root || verdict.root->culprit.signal) return false;
   if (verdict.root->error != nullptr && !launchers::is_exit(verdict.root->error->message)) return false;
   const bool killed = record->leftovers_killed != 0 || !record->left_behind.empty();
@@ -294,7 +294,7 @@ std::vector<json::Object> nodes_json(const std::vector<link::Node>& nodes) {
 }
 
 std::string as_json(const ExitReport& report) {
-  const supervise::ExitRecord* const record = report.ending;
+  const supervise::ExitRecord* const record = report.record;
   json::Object object;
   object.number("version", report_version).text("rankshim", RANKSHIM_VERSION);
   object.text("outcome", outcome_of(report)).number("exit_code", report.exit_code);

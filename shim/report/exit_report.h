@@ -42,7 +42,7 @@ struct ExitReport {
   const Verdict* verdict = nullptr;  ///< never null
   int exit_code = 0;                 ///< after --exit-map
   const topology::Topology* topology = nullptr;
-  const supervise::ExitRecord* ending = nullptr;
+  const supervise::ExitRecord* record = nullptr;
   const Details* details = nullptr;  ///< never null
   std::string host;
   std::vector<Phase> phases;  ///< of the last attempt

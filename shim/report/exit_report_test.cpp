@@ -63,7 +63,7 @@ TEST_CASE("the report has a worker's end, its exception and the phases", "[repor
   ExitReport report;
   report.verdict = &verdict;
   report.exit_code = 1;
-  report.ending = &record;
+  report.record = &record;
   report.details = &details;
   report.host = "pod-0";
   report.phases = {{"resolve", start}, {"launch", start + 1s}, {"wind-down", start + 6s}};
@@ -145,7 +145,7 @@ TEST_CASE("the termination message is empty where nothing is known but the exit 
   ExitReport report;
   report.verdict = &verdict;
   report.exit_code = 3;
-  report.ending = &record;
+  report.record = &record;
   report.details = &details;
   CHECK(termination_message(report).empty());
 
@@ -161,7 +161,7 @@ TEST_CASE("the termination message is empty where nothing is known but the exit 
   details.memory.oom_kills = 0;
   record.leftovers_killed = 1;
   CHECK_FALSE(termination_message(report).empty());
-  report.ending = nullptr;  // what rankshim itself found out
+  report.record = nullptr;  // what rankshim itself found out
   CHECK_FALSE(termination_message(report).empty());
 }
 

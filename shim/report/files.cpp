@@ -53,9 +53,9 @@ int replace(const std::string& path, std::string_view text) {
   const mode_t mask = umask(0);
   umask(mask);
   if (is_there && fchown(file, before.st_uid, before.st_gid) != 0)
-    log::debug("{} has another owner now", path);
+    log::debug("{} has a different owner now", path);
   if (fchmod(file, is_there ? before.st_mode & permissions : everybody & ~mask) != 0)
-    log::debug("{} has another mode now", path);
+    log::debug("{} has a different mode now", path);
   int error = fill_and_close(file, text);
   if (error == 0 && rename(temporary.c_str(), path.c_str()) != 0) error = errno;
   if (error != 0) unlink(temporary.c_str());

@@ -25,19 +25,19 @@ using supervise::ExitRecord;
 constexpr std::size_t longest_error = 300;
 
 /// A file that is there and cannot be executed because what has to read or load it is not.
-std::string without_interpreter(const ExitRecord& ending) {
-  const std::string& missing = ending.interpreter;  // empty: not known
+std::string without_interpreter(const ExitRecord& record) {
+  const std::string& missing = record.interpreter;  // empty: not known
   if (const std::string where = where_not_found(missing); where.starts_with(':'))
     return fmt::format("{} cannot be executed: its interpreter {} was not found{}; correct the link",
-                       ending.failure.path, in_quotes(missing), where);
+                       record.failure.path, in_quotes(missing), where);
   const bool has_dos_ends = missing.ends_with('\r');
   const bool is_loader = missing.find("/ld-") != std::string::npos;
   std::string_view hint;
   if (has_dos_ends)
-    hint = "; the file has Windows line ends: remove them (dos2unix)";
+    hint = "; the file has Windows line endings: remove them (dos2unix)";
   else if (is_loader)
     hint = "; that is its dynamic loader: it was built for another distribution";
-  return fmt::format("{} cannot be executed: its interpreter {} was not found{}", ending.failure.path,
+  return fmt::format("{} cannot be executed: its interpreter {} was not found{}", record.failure.path,
                      missing.empty() ? "or dynamic loader" : in_quotes(missing), hint);
 }
 
@@ -68,7 +68,7 @@ std::string in_words(const CommandEnd& command) {
   const bool several = command.name.empty();
   std::string text = several ? "the workers" : command.name;
   if (command.remains)
-    text += " did not end even on SIGKILL,";
+    text += " did not end even after SIGKILL,";
   else if (command.signal)
     text += fmt::format(" {} killed by {}", several ? "were" : "was", signal_name(*command.signal));
   else
@@ -166,24 +166,24 @@ std::string notice(const outcome::Culprit& culprit) {
                      present_hang_in_words(culprit), reference(error_code_of(culprit)));
 }
 
-std::string goes_on(std::chrono::milliseconds stalled) {
-  return "the collectives go on after " + hours_and_minutes(stalled);
+std::string resumed(std::chrono::milliseconds stalled) {
+  return "collectives continue after " + hours_and_minutes(stalled);
 }
 
-std::string unseen_end(const ExitRecord& ending, const std::string& program) {
-  const int code = exit_code_of(ending);
-  const char* reason = std::strerror(ending.number);
-  if (ending.kind == ExitRecord::Kind::withheld)
+std::string unseen_end(const ExitRecord& record, const std::string& program) {
+  const int code = exit_code_of(record);
+  const char* reason = std::strerror(record.number);
+  if (record.kind == ExitRecord::Kind::withheld)
     return fmt::format("{} has ended, and the system does not report how: wait4: {}", program, reason);
   if (code == exit_code::system)
-    return fmt::format("the system refused to start {}: {}: {}", program, ending.failure.call, reason);
-  if (ending.failure.interpreter) return without_interpreter(ending);
+    return fmt::format("the system refused to start {}: {}: {}", program, record.failure.call, reason);
+  if (record.failure.interpreter) return without_interpreter(record);
   if (code == exit_code::not_found) return not_found(program);
-  if (ending.number == ENOEXEC)
+  if (record.number == ENOEXEC)
     return fmt::format(
-        "{} cannot be executed: this machine does not know its format; check the architecture that it was "
-        "built for",
-        ending.failure.path);
+        "{} cannot be executed: this machine does not know its format; check the architecture it was built "
+        "for",
+        record.failure.path);
   return fmt::format("{} cannot be executed: {}", program, reason);
 }
 
@@ -198,8 +198,8 @@ std::string hook_end(const ExitRecord& hook, std::chrono::milliseconds limit) {
          (too_long ? " because it took longer than " + format_time(limit) : "");
 }
 
-std::string leftovers(const ExitRecord& ending) {
-  const unsigned found = ending.leftovers, killed = ending.leftovers_killed;
+std::string leftovers(const ExitRecord& record) {
+  const unsigned found = record.leftovers, killed = record.leftovers_killed;
   if (found == 0) return {};
   const bool one = found == 1;
   if (killed == 0)
@@ -217,7 +217,7 @@ void add_last_attempt(Verdict& verdict, std::string_view progress, std::string_v
 }
 
 void add_signal_while_waiting(Verdict& verdict, int signal) {
-  verdict.notes.push_back(fmt::format("{} came while it waited for the other nodes", signal_name(signal)));
+  verdict.notes.push_back(fmt::format("{} arrived while it waited for the other nodes", signal_name(signal)));
 }
 
 void add_exit_map(Verdict& verdict, int code) {

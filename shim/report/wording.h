@@ -22,19 +22,19 @@ std::string message(const Verdict& verdict);
 std::string why(const RootCause& root, const Details& details);
 
 /// "train.py was not found; …" of a command that was not started, or whose end the system does not report.
-std::string unseen_end(const supervise::ExitRecord& ending, const std::string& program);
+std::string unseen_end(const supervise::ExitRecord& record, const std::string& program);
 
 /// "exited with code 3", "was killed by SIGKILL because it took longer than 10m", "cannot be started: …".
 std::string hook_end(const supervise::ExitRecord& hook, std::chrono::milliseconds limit);
 
 /// "2 of 3 leftover processes had to be killed"; empty if there were none.
-std::string leftovers(const supervise::ExitRecord& ending);
+std::string leftovers(const supervise::ExitRecord& record);
 
 /// "no collective has ended for 5 min: ranks 1 and 2 wait in barrier (train.py:41) for rank 0 on node 0
 /// (job-node-0), which is in validate (train.py:20) and works [R42]", of a job that goes on.
 std::string notice(const outcome::Culprit& culprit);
-/// "the collectives go on after 7 min 12 s".
-std::string goes_on(std::chrono::milliseconds stalled);
+/// "collectives continue after 7 min 12 s".
+std::string resumed(std::chrono::milliseconds stalled);
 
 /// Adds why the job is not started again.
 void add_not_restarted(Verdict& verdict, std::string_view why);

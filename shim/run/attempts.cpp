@@ -112,8 +112,8 @@ std::string Attempts::why_not(const Stop& stop, Time now) const {
   const bool by_code = permanent_.has_code(code);
   if (by_code || permanent_.has_cause(stop.culprit.cause))
     return fmt::format(
-        "an end by {} is not tried again (--permanent)",
-        by_code ? "code " + std::to_string(code) : std::string(word_of_permanent(stop.culprit.cause)));
+        "{} is permanent (--permanent)",
+        by_code ? "exit code " + std::to_string(code) : std::string(word_of_permanent(stop.culprit.cause)));
   if (const std::string end = repeatable(stop, now); !end.empty() && end == repeatable_)
     return stop.culprit.cause == outcome::Cause::hang
                ? "it has hung twice in a row at the same lines and the same collective"

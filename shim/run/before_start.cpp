@@ -49,7 +49,7 @@ void expect_place(wait::MasterTarget& master, const topology::Topology& topology
         what, facts[Fact::master_addr]->source());
   } else if (!created) {  // a process may be beside rank 0
     master.wrong_if_mine = fmt::format(
-        "though this is {}: the master ({}) has to be node 0's address; may be right if all nodes are on one "
+        "though this is {}: the master ({}) must be node 0's address; may be right if all nodes are on one "
         "machine",
         what, facts[Fact::master_addr]->source());
   }

@@ -85,7 +85,7 @@ awaitable<int> conclude(const Run& run, report::Verdict verdict, const launchers
   report::ExitReport report{.verdict = &verdict,
                             .exit_code = code,
                             .topology = job != nullptr ? &job->topology : nullptr,
-                            .ending = has_run ? ending : nullptr,
+                            .record = has_run ? ending : nullptr,
                             .details = &details,
                             .host = run.node.host_name()};
   run.monitor.add_to(report);

@@ -26,7 +26,7 @@ constexpr std::size_t most_lines = 40;
 /// Tells the clock what was seen, and the user if the job goes on. Returns when that was.
 StallClock::Time take_in(StallClock& clock, const JobSight& sight) {
   const auto now = steady_clock::now();
-  if (const auto stood = clock.saw(sight.running, now)) log::info("{}", report::wording::goes_on(*stood));
+  if (const auto stood = clock.saw(sight.running, now)) log::info("{}", report::wording::resumed(*stood));
   return now;
 }
 

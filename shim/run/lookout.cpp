@@ -140,7 +140,7 @@ json::Object describe(const JobSight& sight,
   }
   for (const std::string& line : outcome::in_lines(outcome::group_stacks(sight.looks), lines_at_most))
     lines.emplace_back(cut(line, widest));
-  if (lines.empty()) lines.emplace_back("no worker runs");
+  if (lines.empty()) lines.emplace_back("no worker is running");
   return object.texts("lines", lines);
 }
 

@@ -79,7 +79,7 @@ Monitor::Monitor(boost::asio::io_context& io, const Settings& settings, const No
       socket_(io, status::Question::status, [this](const status::Socket::Reply& reply) { reply(status()); }),
       stacks_socket_(io, status::Question::stacks, [this](const status::Socket::Reply& reply) {
         look_ ? look_(reply)
-              : reply(json::Object().flag("failed", failed_).texts("lines", {"no worker runs"}).str());
+              : reply(json::Object().flag("failed", failed_).texts("lines", {"no worker is running"}).str());
       }) {}
 
 void Monitor::enter(std::string_view phase, std::string waiting_for, link::Time when) {
@@ -208,7 +208,7 @@ void Monitor::look_at_memory() {
 
 void Monitor::note_who_runs(std::uint64_t kills) {
   oom_kills_.outlived(kills, running_processes());
-  log::debug("the kernel has killed a process because the memory limit was reached; the others run on");
+  log::debug("the kernel has killed a process because the memory limit was reached; the others keep running");
 }
 
 void Monitor::ended(pid_t process, std::optional<link::Time> started) {

@@ -103,7 +103,7 @@ awaitable<void> write_last_output(const Run& run, const supervise::Workers& laun
     if ((co_await run.signals.next_ending(steady_clock::now() + between_looks)).number != 0) break;
   }
   if (launcher.has_output())
-    log::warn("the last lines of the workers do not come here: nothing has read stdout or stderr in time");
+    log::warn("the workers' last lines are lost: nothing has read stdout or stderr in time");
 }
 
 /// What happens while the command runs, for this node and for the whole job.
@@ -227,7 +227,7 @@ bool is_tried_again(Attempts& attempts, const WholeJob* whole, report::Verdict& 
   if (stopped)
     report::wording::add_not_restarted(verdict, "this node was stopped");
   else if (!ending.left_behind.empty())
-    report::wording::add_not_restarted(verdict, "not even SIGKILL has ended all of its processes");
+    report::wording::add_not_restarted(verdict, "SIGKILL did not end all of its processes");
   return !stopped && ending.left_behind.empty();
 }
 

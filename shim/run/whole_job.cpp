@@ -138,9 +138,9 @@ awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attemp
     if (!must.empty())
       throw early_end(
           exit_code::system, Cause::system, ErrorCode::no_link,
-          fmt::format("the system refused what the link of the nodes needs, which {} asks for: {}", must,
+          fmt::format("the system refused a resource that the link needs, and {} requires the link: {}", must,
                       loop::reason(error)));
-    log::warn("the job goes on without a link between its nodes: {}", loop::reason(error));
+    log::warn("the job continues without a link between its nodes: {}", loop::reason(error));
     co_return nullptr;
   }
   run.monitor.enter("meet", "the other nodes");
@@ -168,8 +168,8 @@ awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attemp
   if (refuse.code != 0) throw end_of(refuse, job.topology, time);
   if (!must.empty())
     throw early_end(exit_code::configuration, Cause::configuration, ErrorCode::no_link,
-                    fmt::format("the nodes cannot be linked, which {} asks for: {}", must, refuse.sentence));
-  log::warn("the job goes on without a link between its nodes: {}; --link on makes this an error",
+                    fmt::format("the nodes cannot be linked, and {} requires it: {}", must, refuse.sentence));
+  log::warn("the job continues without a link between its nodes: {}; --link on makes this an error",
             refuse.sentence);
   co_return nullptr;
 }
@@ -181,7 +181,7 @@ Outcome<link::Key> read_token(const std::string& path) {
   constexpr std::size_t fewest_different = 4;
   const auto fault = [&](const std::string& why) {
     return Faults{{ErrorCode::job_token,
-                   "the job's token cannot be had from the file " + in_quotes(path) + ": " + why,
+                   "cannot read the job's token from the file " + in_quotes(path) + ": " + why,
                    {path},
                    "write a secret of at least 16 bytes into it, the same on all nodes, or leave "
                    "--job-token-file out"}};

@@ -21,7 +21,7 @@ TEST_CASE("a token is a file's text, without the blanks around it", "[link]") {
   CHECK(std::get<link::Key>(read).tag("x") == link::Key("a token of a job").tag("x"));
   const auto why = [](const std::string& path) { return std::get<Faults>(read_token(path)).front().what; };
   CHECK(why(short_one.path()).ends_with(": it has 15 bytes"));
-  CHECK(why("/nowhere") == "the job's token cannot be had from the file /nowhere: No such file or directory");
+  CHECK(why("/nowhere") == "cannot read the job's token from the file /nowhere: No such file or directory");
 }
 
 TEST_CASE("a token that is none, or that others can choose, is refused", "[link][attack]") {

@@ -67,7 +67,8 @@ std::optional<Variables> parse_variables(std::string_view text) {
 
 using ExitCode = std::uint8_t;
 
-/// What --exit-map can change. "peer": this node ended because of another one, or of a worker elsewhere.
+/// The causes that --exit-map can name. "peer": this node was stopped because of another, or a worker lost a
+/// peer.
 constexpr auto exit_map_words = std::to_array<CauseWord>({
     {"oom", outcome::Cause::out_of_memory},
     {"wait", outcome::Cause::unreachable},
@@ -80,7 +81,7 @@ constexpr auto exit_map_words = std::to_array<CauseWord>({
     {"peer", outcome::Cause::exited_early},
 });
 
-/// An end by one of these need not be tried again.
+/// The causes that --permanent can name.
 constexpr auto permanent_words = std::to_array<CauseWord>({
     {"oom", outcome::Cause::out_of_memory},
     {"exception", outcome::Cause::exception},
@@ -96,24 +97,24 @@ std::string_view word_in(std::span<const CauseWord> words, outcome::Cause cause)
 
 std::optional<Ends> parse_permanent(std::string_view text) { return Ends::parse(text, permanent_words); }
 
-/// A time that may be off, which is zero.
+/// Parses a time, or "off", which is zero.
 std::optional<std::chrono::milliseconds> parse_limit(std::string_view text) {
   return text == "off" ? std::chrono::milliseconds::zero() : parse_time(text);
 }
 
-/// What a function reads from a text. One that only checks it is for a fact's value, which the topology reads
-/// as a text because it can come from elsewhere too.
-template <auto read>
+/// Makes a parser of options from a function that parses a text, or that only checks it. The latter are for
+/// facts: the topology parses their text, because it can come from elsewhere too.
+template <auto function>
 std::optional<ParsedValue> as(std::string_view text) {
-  if constexpr (std::is_same_v<decltype(read(text)), bool>) {
-    return read(text) ? std::optional<ParsedValue>(std::monostate{}) : std::nullopt;
+  if constexpr (std::is_same_v<decltype(function(text)), bool>) {
+    return function(text) ? std::optional<ParsedValue>(std::monostate{}) : std::nullopt;
   } else {
-    auto parsed = read(text);
+    auto parsed = function(text);
     return parsed ? std::optional<ParsedValue>(std::move(*parsed)) : std::nullopt;
   }
 }
 
-/// What an option of a kind takes.
+/// What the values of one kind of option look like, and how they are parsed.
 struct Rule {
   std::string_view form;  ///< for a message such as "… is not a number"; empty: the option's argument
   std::optional<ParsedValue> (*parse)(std::string_view text);

@@ -299,7 +299,7 @@ TEST_CASE("a configuration that is too large, too deep or not to be read is refu
   std::string key = "\n\na";
   for (int i = 0; i < 250'000; ++i) key += ".b";
   node.files["/etc/rankshim.toml"] = key + " = 1\n";
-  CHECK_THAT(fault(node), Catch::Contains("/etc/rankshim.toml:3: there are more dots"));
+  CHECK_THAT(fault(node), Catch::Contains("/etc/rankshim.toml:3: there are too many dots"));
   node.files.clear();
   node.unreadable = {{"/etc/rankshim.toml", EACCES}};
   CHECK_THAT(fault(node), Catch::Contains("/etc/rankshim.toml cannot be read (Permission denied)"));

@@ -50,7 +50,7 @@ void SignalForwarder::drop_kept() {
   for (const Kept& kept : kept_) {
     const int number = kept.signal.number;
     if (is_for_workers(number) && (named & bit(number)) == 0)
-      log::warn("{} is given up: the {}", signal_name(number),
+      log::warn("{} is dropped: the {}", signal_name(number),
                 launcher_.receivers() ? "launcher ended before its workers could take it"
                                       : "command ended before a process of it handled it");
     named |= bit(number);

@@ -25,7 +25,7 @@ constinit SignalSet mask_before = 0;
 /// third system call.
 [[gnu::constructor(101)]] void block_all_signals() { kernel::set_signal_mask(all_signals, &mask_before); }
 
-// What the queue has changed, kept for the command.
+// Whether SIGCHLD was ignored before the queue changed that: the command inherits it again.
 bool child_signal_was_ignored = false;
 
 int open_signal_descriptor() {
@@ -50,7 +50,7 @@ void end_with_parent(int signal) {
   const pid_t parent = getppid();
   const int done = kernel::result(prctl(PR_SET_PDEATHSIG, signal, 0, 0, 0));
   if (done < 0)
-    log::warn("rankshim cannot ask for {} at the end of its parent: {}", signal_name(signal),
+    log::warn("rankshim cannot arrange to get {} when its parent dies: {}", signal_name(signal),
               std::strerror(-done));
   if (getppid() != parent) kernel::send(getpid(), signal);
 }
@@ -79,8 +79,8 @@ void SignalQueue::hold_real_time(bool hold) {
                             hold ? bit(first_real_time_signal) - 1 : all_signals);
 }
 
-// A signal that was read is in a member before any caller gets it. This reads first, and only then a caller
-// waits: a read that is refused once is repeated when the descriptor is readable.
+// The signal that was read is kept in a member until a caller takes it. Callers read first and wait after
+// that: a read that fails once is repeated when the descriptor is readable.
 bool SignalQueue::fill() {
   signalfd_siginfo info{};
   while (!next_ && read(descriptor_.native_handle(), &info, sizeof info) == sizeof info) {

@@ -305,7 +305,7 @@ void Supervisor::on_running_signal(const Signal& signal, bool stop, int arrived)
   } else if (interrupted && arrived == SIGINT && (launcher_.stops_workers() || starts_workers_)) {
     kill_all("a second SIGINT");
   } else if (launcher_.stops_workers()) {
-    log::debug("{} is not passed on: the launcher would start its waiting again", signal_name(signal.number));
+    log::debug("{} is not passed on: the launcher would restart its wait", signal_name(signal.number));
   } else {
     pass_on();
   }
@@ -499,9 +499,9 @@ void Supervisor::on_kill_due() {
   secondary([&] { asked = asks_for_stacks(); });
   if (!asked)
     kill_all(command_ended() ? "leftover processes did not stop in time"
-             : ending_.stop  ? "the grace is over"
+             : ending_.stop  ? "the grace period is over"
              : failed_at_    ? "the other workers did not stop in time"
-                             : "its time is over");
+                             : "its time is up");
 }
 
 /// Names what has not stopped, and asks those for their stacks that have a handler for ABRT: Python has one

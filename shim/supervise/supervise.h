@@ -34,7 +34,7 @@
 ///
 ///     running    the system refuses the command's start              → finished
 ///     running    the command, or the last of its workers, is reaped  → leftovers
-///     running    the grace is over; a second INT; an order to kill   → killing
+///     running    the grace period is over; a second INT; an order to kill   → killing
 ///     leftovers  nothing is left                                     → finished
 ///     leftovers  its grace is over; INT or QUIT                      → killing
 ///     killing    nothing is left                                     → finished

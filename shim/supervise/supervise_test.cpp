@@ -236,7 +236,7 @@ TEST_CASE("without a grace a stop leaves the command all the time it wants", "[s
   }
 }
 
-TEST_CASE("when the grace is over everything is killed, in other sessions too", "[supervise]") {
+TEST_CASE("when the grace period is over everything is killed, in other sessions too", "[supervise]") {
   const std::string deaf = "trap '' TERM; " + quiet_descriptor + "setsid bash -c 'trap \"\" TERM; " +
                            wait_ready + "' & " + ready_loop;
   for (const Mode mode : modes()) {
@@ -522,7 +522,7 @@ TEST_CASE("a deadline that passes while the last process is reaped kills nothing
     CHECK(command.record().killed_by_us);
     std::string last;
     for (std::string line = command.line(); !line.empty(); line = command.line()) last = line;
-    CHECK(last == "rankshim: warning: the grace is over: rankshim kills everything");
+    CHECK(last == "rankshim: warning: the grace period is over: rankshim kills everything");
   }
 }
 

@@ -281,7 +281,7 @@ Added check_master_addr(const Resolution& r) {
   if (!is_host(master.text))
     added.add(refusal(
         ErrorCode::no_host, said(Fact::master_addr, master) + " is neither a host name nor an address",
-        fmt::format("correct it (the port is MASTER_PORT's), or {}", settle(Fact::master_addr))));
+        fmt::format("correct it (the port belongs in MASTER_PORT), or {}", settle(Fact::master_addr))));
   added.set(Fact::master_addr, std::move(master));
   return added;
 }

@@ -71,7 +71,7 @@ const Words& in_words(QueryStatus status) {
       {"no address (NODATA)", "the name exists, but has no address yet (asked {})"},
       {"no such name (NXDOMAIN)", "no such name yet (asked {})"},
       {"not a valid name", "not a valid name"},
-      {"server failure (SERVFAIL)", "the name server fails (SERVFAIL from {})"},
+      {"server failure (SERVFAIL)", "the name server failed (SERVFAIL from {})"},
       {"refused (REFUSED)", "the name server refuses to answer (REFUSED from {})"},
       {"an invalid answer", "the name server's answer is invalid (asked {})"},
       {"cannot be reached", "the name server {} cannot be reached"},

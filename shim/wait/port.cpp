@@ -41,7 +41,7 @@ PortProbe failed(const ip::address& address, int error) {
   return {PortState::failed, address, error};
 }
 
-/// Connects once: to an open port, or until the connection fails.
+/// Connects once, and stays connected for the settle time to see whether the other side closes.
 asio::awaitable<PortProbe> try_address(ip::address address, std::uint16_t port, Timing timing,
                                        Clock::time_point deadline) {
   const auto executor = co_await asio::this_coro::executor;
@@ -55,7 +55,7 @@ asio::awaitable<PortProbe> try_address(ip::address address, std::uint16_t port, 
   const auto settled = co_await (socket.async_receive(asio::buffer(byte), ip::tcp::socket::message_peek,
                                                       asio::redirect_error(asio::use_awaitable, error)) ||
                                  timer.async_wait(asio::use_awaitable));
-  const bool hung_up = settled.index() == 0 && error;  // a peer that sends first is there
+  const bool hung_up = settled.index() == 0 && error;  // a peer that sends something is alive
   co_return PortProbe{hung_up ? PortState::hung_up : PortState::open, address};
 }
 
@@ -67,7 +67,7 @@ asio::awaitable<PortProbe> connect(ip::tcp::socket& socket, ip::tcp::endpoint en
   boost::system::error_code error;
   socket.open(endpoint.protocol(), error);
   if (error) co_return failed(address, error.value());
-  // Nothing forks in between, because rankshim has one thread.
+  // Asio opens it without this flag; nothing forks in between, because rankshim has one thread.
   fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
   loop::Timer timer(socket.get_executor(), until);
   const auto connected =
@@ -86,7 +86,7 @@ std::string PortProbe::reason() const {
   constexpr std::array<const char*, 6> reasons = {
       "",
       "no route to it",
-      "no answer from the port (connecting timed out)",
+      "no answer from the port (connection timed out)",
       "port closed (connection refused)",
       "the port accepts and closes the connection (a proxy without a server behind it?)",
       "port open"};
@@ -109,8 +109,8 @@ asio::awaitable<PortProbe> probe_port(std::span<const ip::address> addresses, st
                                            .async_wait(until_open, asio::use_awaitable);
   const auto best =
       std::ranges::max_element(probes, {}, &PortProbe::state);  // the first of those that are equal
-  const std::exception_ptr& of_best = thrown[static_cast<std::size_t>(best - probes.begin())];
-  if (of_best) std::rethrow_exception(of_best);
+  const std::exception_ptr& error = thrown[static_cast<std::size_t>(best - probes.begin())];
+  if (error) std::rethrow_exception(error);
   co_return *best;
 }
 
@@ -122,7 +122,7 @@ std::uint16_t sidecar_port(std::string_view tables) {
     std::string_view line = next_line(tables);
     next_word(line);  // "0:"
     std::string_view local = next_word(line);
-    next_word(line);                        // the other side
+    next_word(line);                        // the remote address
     if (next_word(line) != "0A") continue;  // listening (include/net/tcp_states.h)
     split_next(local, ":");
     const auto port = parse_number<std::uint16_t>(local, 16).value_or(0);

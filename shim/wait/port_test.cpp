@@ -130,7 +130,7 @@ TEST_CASE("a dropped SYN is no answer in time") {
   }
   const PortProbe seen = look(context, {make_address("127.0.0.1")}, acceptor.local_endpoint().port());
   CHECK(seen.state == PortState::silent);
-  CHECK(seen.reason() == "no answer from the port (connecting timed out)");
+  CHECK(seen.reason() == "no answer from the port (connection timed out)");
   Timing patient = quick();
   patient.connect_timeout = std::chrono::hours(1);
   CHECK(look(context, {make_address("127.0.0.1")}, acceptor.local_endpoint().port(),

@@ -157,7 +157,7 @@ TEST_CASE("queries and answers are described in words") {
        "asked S for job-0.a.example, job-0 (A, AAAA): no such name (NXDOMAIN)"},
       {always({}), QueryStatus::no_address, "the name exists, but has no address yet (asked S)",
        "asked S for job-0.a.example, job-0 (A, AAAA): no address (NODATA)"},
-      {always({.rcode = servfail}), QueryStatus::server_failure, "the name server fails (SERVFAIL from S)",
+      {always({.rcode = servfail}), QueryStatus::server_failure, "the name server failed (SERVFAIL from S)",
        "asked S for job-0.a.example, job-0 (A, AAAA): server failure (SERVFAIL)"},
       {always({.rcode = rcode_refused}), QueryStatus::refused,
        "the name server refuses to answer (REFUSED from S)",

@@ -76,7 +76,8 @@ class MasterWait {
     Timing& timing = limits_.timing;
     timing.settle_time = std::max(timing.settle_time, timing.sidecar_settle_time);
     log::info(
-        "a mesh's proxy is in this pod (port {}): it accepts for a master that does not listen yet, so a "
+        "a mesh proxy runs in this pod (port {}): it accepts connections for a master that does not listen "
+        "yet, so a "
         "connection to {} counts after {}",
         sidecar, name(), short_seconds(timing.settle_time));
   }
@@ -188,7 +189,7 @@ class MasterWait {
   }
 
   [[nodiscard]] bool is_useless(const ip::address& address) const {
-    return (is_nobodys(address) && !is_wildcard(address)) ||
+    return (is_unassignable(address) && !is_wildcard(address)) ||
            (master_.elsewhere && unmapped(address).is_loopback() && !literal(master_.host));
   }
 

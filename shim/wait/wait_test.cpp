@@ -128,7 +128,7 @@ TEST_CASE("a name server that fails, or is silent for a while, is waited out") {
   WaitForTest fixture(at_first(8, {.rcode = servfail}, {.addresses = {"10.0.0.1"}}));
   CHECK(fixture.reach({"job-0.", 0, Until::name, false}).addresses == Names{"10.0.0.1"});
   CHECK(fixture.printed() ==
-        "rankshim: waiting for master job-0.: the name server fails (SERVFAIL from S)\n"
+        "rankshim: waiting for master job-0.: the name server failed (SERVFAIL from S)\n"
         "rankshim: master job-0. resolves to 10.0.0.1 after N s\n");
   WaitForTest silent(at_first(2, {.silent = true}, {.addresses = {"10.0.0.1"}}));
   silent.limits.timing.query_timeout = std::chrono::milliseconds(30);

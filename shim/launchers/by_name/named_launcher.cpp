@@ -83,7 +83,7 @@ class LauncherFileReader : public TomlDocument {
     const auto* value = node.as_string();
     std::string text = value != nullptr ? value->get() : std::string();
     if (text.empty() || text.find('\n') != std::string::npos)
-      fault(node, "this is no text of one line", "write a string");
+      fault(node, "this is not one line of text", "write a string");
     for (auto brace = text.find('{'); brace != std::string::npos; brace = text.find('{', brace + 1)) {
       const auto name = std::string_view(text).substr(brace + 1, text.find('}', brace) - brace - 1);
       if (std::ranges::find(known_placeholders, name) == known_placeholders.end())
@@ -342,7 +342,7 @@ void FilledLauncher::change_environment(plan::EnvironmentChange& change, const L
 }
 
 std::string_view FilledLauncher::lost_without_folder() const {
-  return parts_.hostfile.empty() ? Launcher::lost_without_folder() : "the launcher lacks its file of hosts";
+  return parts_.hostfile.empty() ? Launcher::lost_without_folder() : "the launcher's hosts file is missing";
 }
 
 DescribedFlag::DescribedFlag(std::string_view text) {

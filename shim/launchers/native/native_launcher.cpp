@@ -26,7 +26,7 @@ Faults NativeLauncher::faults(const plan::LaunchInput& input) const {
             topology.facts.text(Fact::nnodes)),
         "leave --max-restarts (RANKSHIM_MAX_RESTARTS) at 0, or");
   if (settings.flag(Option::ctty))
-    return refuse("--ctty gives one command a terminal, and not several workers",
+    return refuse("--ctty gives a terminal to one command, not to several workers",
                   "leave --ctty (RANKSHIM_CTTY) off, or");
   return {};
 }

@@ -157,7 +157,7 @@ void Relay::write(Console& console) {
     const ssize_t written = log::write_what_fits(console.descriptor, console.text);
     if (written < 0 && errno == EAGAIN && wait_for(console)) return;
     if (written < 0 && !std::exchange(console.warned, true))
-      log::warn("what the workers print is lost: {}", std::strerror(errno));
+      log::warn("the workers' output is lost: {}", std::strerror(errno));
     console.text.erase(0, written > 0 ? static_cast<std::size_t>(written) : console.text.size());
   }
 }

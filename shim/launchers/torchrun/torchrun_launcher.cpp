@@ -83,9 +83,9 @@ Faults check_torchrun_args(const Settings& settings) {
              "use rankshim's own option for it, or give the whole torchrun command after --");
   }
   if (torchrun.script_at < torchrun.words.size())
-    reject(fmt::format("the word {}, which is no option of torchrun",
+    reject(fmt::format("the word {}, which is not a torchrun option",
                        in_quotes(torchrun.words[torchrun.script_at])),
-           "write each option as --NAME=VALUE, with blanks between them");
+           "write each option as --NAME=VALUE, separated by spaces");
   return faults;
 }
 

@@ -160,7 +160,7 @@ TEST_CASE("--torchrun-args are torchrun's own options, behind rankshim's and bef
   };
   CHECK_THAT(fault("--nnodes=3"), Catch::Contains("--torchrun-args has --nnodes, which rankshim sets"));
   CHECK_THAT(fault("--rdzv-id 7"), Catch::Contains("--rdzv_id, which"));
-  CHECK_THAT(fault("--tee=3 other.py"), Catch::Contains("the word other.py, which is no option of torchrun"));
+  CHECK_THAT(fault("--tee=3 other.py"), Catch::Contains("the word other.py, which is not a torchrun option"));
 }
 
 TEST_CASE("a torch without torchrun starts torch.distributed.launch with the flags that it knows") {
