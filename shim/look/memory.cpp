@@ -25,28 +25,36 @@ constexpr auto file_calls =
     std::to_array<long>({SYS_read, SYS_readv, SYS_pread64, SYS_preadv, SYS_write, SYS_writev, SYS_pwrite64,
                          SYS_fsync, SYS_fdatasync, SYS_openat, SYS_statx, SYS_getdents64});
 
-/// Whether reading the process's memory could wait for ever: for a lock that a thread which hangs in the
-/// kernel may hold (in a driver's ioctl(2), in mmap(2)).
-bool may_block(pid_t pid) {
+/// What the threads of a process wait for that are in state D.
+struct Hanging {
+  bool for_file = false;
+  bool otherwise =
+      false;  ///< they may hold a lock of the process's memory: in a driver's ioctl(2), in mmap(2)
+};
+
+Hanging hanging_threads(pid_t pid) {
   const auto read_task = [&](const char* thread, const char* file) {
     return read_proc(pid, fmt::format("task/{}/{}", thread, file)).value_or("");
   };
+  Hanging hanging;
   Folder threads(fmt::format("/proc/{}/task", pid).c_str());
   while (const char* thread = threads.next()) {
     const std::optional<Process> state = parse_stat(read_task(thread, "stat"));
-    if (state && state->state == 'D' && !waits_for_file(read_task(thread, "syscall"))) return true;
+    if (!state || state->state != 'D') continue;
+    (waits_for_file(read_task(thread, "syscall")) ? hanging.for_file : hanging.otherwise) = true;
   }
-  return false;
+  return hanging;
 }
 
 /// The same, but for what is over in a moment.
-bool blocks(pid_t pid) {
+Hanging still_hanging(pid_t pid) {
   constexpr unsigned most_looks = 10;
-  for (unsigned look = 0; look < most_looks; ++look) {
-    if (!may_block(pid)) return false;
+  Hanging hanging = hanging_threads(pid);
+  for (unsigned look = 1; look < most_looks && (hanging.for_file || hanging.otherwise); ++look) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    hanging = hanging_threads(pid);
   }
-  return true;
+  return hanging;
 }
 
 /// Why the kernel does not let us read a process's memory, after errno was EACCES or EPERM.
@@ -111,6 +119,14 @@ const Memory::Page& Memory::page(std::uint64_t address) {
   return kept->page;
 }
 
+bool is_in_memory(int pagemap, std::uint64_t address) {
+  constexpr std::uint64_t present = std::uint64_t{1} << 63U, swapped = std::uint64_t{1} << 62U;
+  static const auto size = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  std::uint64_t entry = 0;
+  const auto at = static_cast<off_t>(address / size * sizeof entry);
+  return pread(pagemap, &entry, sizeof entry, at) == sizeof entry && (entry & (present | swapped)) != 0;
+}
+
 bool waits_for_file(std::string_view syscall) {
   return contains(file_calls, parse_number<long>(next_word(syscall)).value_or(-1));
 }
@@ -119,11 +135,16 @@ std::variant<Memory, std::string> memory_of(pid_t pid) {
   const std::string path = fmt::format("/proc/{}/mem", pid);
   const std::optional<Process> process = read_process(pid);
   if (!process || !process->alive()) return "it has ended";
-  if (blocks(pid)) return "a thread of it hangs in the kernel (state D)";
+  const Hanging hanging = still_hanging(pid);
+  if (hanging.otherwise) return "a thread of it hangs in the kernel (state D)";
+  const auto map = std::make_shared<UniqueFd>(
+      hanging.for_file ? open(fmt::format("/proc/{}/pagemap", pid).c_str(), O_RDONLY | O_CLOEXEC) : -1);
   const auto file = std::make_shared<UniqueFd>(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file->number() < 0 && (errno == EACCES || errno == EPERM)) return why_forbidden(pid);
   if (file->number() < 0) return fmt::format("{}: {}", path, std::strerror(errno));
-  return Memory([file](std::uint64_t address, Memory::Page& page) {
+  return Memory([file, map, is_checked = hanging.for_file](std::uint64_t address, Memory::Page& page) {
+    if (is_checked && !is_in_memory(map->number(), address))
+      throw Implausible("a thread of it waits for a file (state D), and a page of it is not in memory");
     const ssize_t size = pread(file->number(), page.data(), page.size(), static_cast<off_t>(address));
     return size == static_cast<ssize_t>(page.size());
   });

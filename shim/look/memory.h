@@ -76,10 +76,16 @@ class Memory {
 /// Whether a thread is in a call that reads, writes or opens a file, by its /proc/PID/task/TID/syscall.
 bool waits_for_file(std::string_view syscall);
 
+/// Whether the page at an address is in memory or in swap, by an open /proc/PID/pagemap
+/// (linux:Documentation/admin-guide/mm/pagemap.rst): the kernel reads any other one from its file.
+bool is_in_memory(int pagemap, std::uint64_t address);
+
 /// The memory of a process; the text is why it cannot be read: "…: Permission denied". pread(2) of
 /// /proc/PID/mem needs the right to trace the process (ptrace(2)), but stops nothing, and needs no system
 /// call that a container's filter might forbid. A process with a thread that hangs in the kernel, in any
-/// other call than one that waits for a file, has none: reading it could wait as long.
+/// other call than one that waits for a file, has none: reading it could wait as long. Where a thread waits
+/// for a file, only pages that are in memory are read: a dead file server may have the others. What is left
+/// is a server that dies in just this moment.
 std::variant<Memory, std::string> memory_of(pid_t pid);
 
 }  // namespace rankshim::look

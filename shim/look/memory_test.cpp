@@ -1,5 +1,7 @@
 #include "look/memory.h"
 
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,6 +11,7 @@
 #include <string>
 #include <variant>
 
+#include "base/files.h"
 #include "look/memory_for_test.h"
 #include "node/stuck_process_for_test.h"
 
@@ -70,6 +73,20 @@ TEST_CASE("the memory of a process with a thread that hangs in the kernel is not
   const auto memory = look::memory_of(stuck.pid());
   REQUIRE(std::holds_alternative<std::string>(memory));
   CHECK(std::get<std::string>(memory) == "a thread of it hangs in the kernel (state D)");
+}
+
+TEST_CASE("whether a page is in memory is known without reading it") {
+  const UniqueFd map(open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
+  REQUIRE(map.number() >= 0);
+  const auto size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  void* const page = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(page != MAP_FAILED);
+  const auto address = reinterpret_cast<std::uint64_t>(page);
+  CHECK_FALSE(look::is_in_memory(map.number(), address));
+  *static_cast<volatile char*>(page) = 1;
+  CHECK(look::is_in_memory(map.number(), address + 8));
+  CHECK_FALSE(look::is_in_memory(-1, address));
+  munmap(page, size);
 }
 
 TEST_CASE("a thread that waits for a file holds no lock of the memory") {
