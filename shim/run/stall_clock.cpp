@@ -12,6 +12,16 @@ constexpr std::size_t looks_at_last = 10;
 constexpr std::size_t times_last = 9;
 constexpr std::chrono::milliseconds shortest_pause{200};
 
+/// Whether a worker's collective has ended in between. That more of them wait in their first one is no
+/// progress: another rank may still compile.
+bool has_ended_one(const std::map<unsigned, Collectives>& before,
+                   const std::map<unsigned, Collectives>& after) {
+  return std::ranges::any_of(after, [&](const auto& worker) {
+    const auto known = before.find(worker.first);
+    return known != before.end() && worker.second.ended > known->second.ended;
+  });
+}
+
 }  // namespace
 
 StallClock::StallClock(Rules rules, Time now)
@@ -30,12 +40,11 @@ std::optional<StallClock::Milliseconds> StallClock::saw(const std::map<unsigned,
   next_ = now + pause_;
   std::optional<Milliseconds> stood;
   if (workers != workers_) {
-    const bool is_first = workers_.empty();
     if (notice_ != rules_.notice) stood = std::chrono::duration_cast<Milliseconds>(now - since_);
+    has_moved_ = has_moved_ || has_ended_one(workers_, workers);
     workers_ = workers;
     since_ = now;
     notice_ = rules_.notice;
-    has_moved_ = has_moved_ || !is_first;
     count_last(workers);
   }
   return stood;

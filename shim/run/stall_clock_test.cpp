@@ -35,6 +35,13 @@ TEST_CASE("before a number has moved, a job does not stand still") {
   }
 }
 
+TEST_CASE("that further ranks wait in their first collective is no progress") {
+  StallClock clock({.notice = 5min, .timeout = 15min}, begin_of_job);
+  clock.saw({{1, {.entered = 1}}}, begin_of_job + 20s);
+  clock.saw({{1, {.entered = 1}}, {2, {.entered = 1}}}, begin_of_job + 1min);
+  CHECK(clock.stalled(begin_of_job + 2h) == 0min);
+}
+
 TEST_CASE("a notice comes after its time, then after twice, four and eight times that") {
   StallClock clock({.notice = 5min}, begin_of_job);
   clock.saw(waiting_for_1(3), begin_of_job + 20s);
