@@ -21,15 +21,17 @@ namespace rankshim::outcome {
 // Also on the wire.
 BOOST_DESCRIBE_STRUCT(RankRange, (), (first, last, step))
 BOOST_DESCRIBE_STRUCT(Frame, (), (file, line, function))
-BOOST_DESCRIBE_STRUCT(Place, (), (line, call, state, kernel, holds_gil, works, below))
+BOOST_DESCRIBE_STRUCT(Place, (), (line, call, state, kernel, holds_gil, works, polls, below))
 BOOST_DESCRIBE_STRUCT(Hang, (),
-                      (kind, place, waits_at, group, number, operation, other_operation, stalled, timeout))
+                      (kind, place, waits_at, group, number, operation, other_operation, further, stalled,
+                       timeout))
 BOOST_DESCRIBE_STRUCT(Culprit, (),
                       (rank, program, cause, code, signal, text, node, host, frame, peer, ranks, victims,
                        after, hang))
 
 BOOST_DESCRIBE_STRUCT(GroupProgress, (), (name, description, members, entered, ended, operation))
-BOOST_DESCRIBE_STRUCT(WorkerLook, (), (rank, pid, state, kernel, works, holds_gil, stack, below, groups))
+BOOST_DESCRIBE_STRUCT(WorkerLook, (),
+                      (rank, pid, state, kernel, works, polls, holds_gil, stack, below, groups))
 
 }  // namespace rankshim::outcome
 

@@ -413,13 +413,20 @@ void Roster::fail(Node& node, Culprit failure, Time now) {
     return end_meeting({.code = exit_code::peer, .sentence = in_words(failure), .culprit = failure});
   }
   if (stop.drained()) return stop_node(node, stop);
-  if (!launched() || node.failure) return;
+  if (!launched()) return;
+  const bool is_loss = is_victim(failure.cause);
+  if (is_loss && failure.hang && failure.rank && node.waits.size() < node.hello.workers)
+    node.waits.try_emplace(*failure.rank, *failure.hang);
   if (!stop_) failure.text = with_node_names(failure.text, nodes_);
+  const bool tells_why =  // the peer was lost
+      node.failure && node.failure->cause == Cause::peer_lost && failure.cause == Cause::timed_out;
+  if (tells_why) node.failure = failure;
+  if (node.failure) return;
   node.failure = failure;
   node.failed_at = now;
   if (node.state == Node::State::running) node.state = Node::State::failed;
   if (rules_.gathers) return;
-  if (!is_victim(failure.cause)) return stop_all({failure});
+  if (!is_loss) return stop_all({failure});
   if (held_until_ != Time::max()) return;
   held_until_ = now + rules_.hold;
   look_at_ = held_until_ - rules_.look;
@@ -527,6 +534,11 @@ std::optional<outcome::WorkerLook> Roster::look_at(const Node& node, unsigned ra
   return found == node.looks.end() ? std::nullopt : std::optional(*found);
 }
 
+std::optional<outcome::Hang> Roster::wait_of(const Node& node, unsigned rank) {
+  const auto found = node.waits.find(rank);
+  return found == node.waits.end() ? std::nullopt : std::optional(found->second);
+}
+
 std::vector<outcome::WorkerLook> Roster::take_looks() {
   std::vector<outcome::WorkerLook> all;
   for (Node& node : nodes_) {
@@ -580,7 +592,8 @@ outcome::Evidence Roster::evidence(Time now) const {
         known.workers.push_back({.rank = node.go.offset + worker.local_rank,
                                  .code = worker.code,
                                  .ended = ended,
-                                 .look = look_at(node, node.go.offset + worker.local_rank)});
+                                 .look = look_at(node, node.go.offset + worker.local_rank),
+                                 .waited = wait_of(node, node.go.offset + worker.local_rank)});
     };
     std::ranges::for_each(workers, add);
     if (!node.done || node.done->code != 0) continue;

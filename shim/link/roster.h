@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -36,19 +37,20 @@ struct Node {
 
   State state = State::missing;
   Hello hello;
-  std::optional<ConnectionId> connection;       ///< nullopt: it is not connected
-  std::vector<std::string> displaced;           ///< instances whose place it took while they were connected
-  Go go;                                        ///< once all were told to launch
-  std::optional<Culprit> failure;               ///< the first that it told
-  Time failed_at;                               ///< when it told that
-  std::vector<WorkerReport> seen;               ///< how its workers were when it was asked last, …
-  Time seen_at;                                 ///< … by node 0's clock
-  bool is_answering = false;                    ///< further workers follow
-  std::uint32_t answered = 0;                   ///< the number of the question that it has answered last
-  std::vector<outcome::WorkerLook> looks;       ///< what its workers did when that was asked last
-  std::optional<Done> done;                     ///< once its command has ended, …
-  Time done_at;                                 ///< … by node 0's clock
-  Time lost_at = Time::max();                   ///< when it counts as lost, if it does not come back …
+  std::optional<ConnectionId> connection;   ///< nullopt: it is not connected
+  std::vector<std::string> displaced;       ///< instances whose place it took while they were connected
+  Go go;                                    ///< once all were told to launch
+  std::optional<Culprit> failure;           ///< the first that it told, but rather a timeout than a lost peer
+  std::map<unsigned, outcome::Hang> waits;  ///< where its victims waited, by rank
+  Time failed_at;                           ///< when it told that
+  std::vector<WorkerReport> seen;           ///< how its workers were when it was asked last, …
+  Time seen_at;                             ///< … by node 0's clock
+  bool is_answering = false;                ///< further workers follow
+  std::uint32_t answered = 0;               ///< the number of the question that it has answered last
+  std::vector<outcome::WorkerLook> looks;   ///< what its workers did when that was asked last
+  std::optional<Done> done;                 ///< once its command has ended, …
+  Time done_at;                             ///< … by node 0's clock
+  Time lost_at = Time::max();               ///< when it counts as lost, if it does not come back …
   std::chrono::milliseconds time_to_return{0};  ///< … so long after it went away
   std::string silent;                           ///< as in Roster::Disconnect, when it last went away
   bool started_anew = false;                    ///< another instance of it has come since
@@ -253,6 +255,7 @@ class Roster {
   void fail(Node& node, Culprit failure, Time now);
   void looked(Node& node, const Looked& looked) const;
   static std::optional<outcome::WorkerLook> look_at(const Node& node, unsigned rank);
+  static std::optional<outcome::Hang> wait_of(const Node& node, unsigned rank);
   void stop_all(Stop stop);
   [[nodiscard]] outcome::Evidence evidence(Time now) const;
   void decide(Time now);

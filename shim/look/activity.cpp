@@ -56,15 +56,16 @@ Activity read_activity(pid_t pid) {
   return activity;
 }
 
-bool works(const Activity& before, const Activity& after, std::chrono::milliseconds between) {
+Work work_between(const Activity& before, const Activity& after, std::chrono::milliseconds between) {
   constexpr double switches_a_second = 1, of_a_cpu = 0.01, bytes_a_second = 10'000;
   const double seconds = std::chrono::duration<double>(between).count();
   const auto rose = [seconds](std::uint64_t from, std::uint64_t to, double most) {
     return to > from && static_cast<double>(to - from) > most * seconds;
   };
-  return rose(before.switches, after.switches, switches_a_second) ||
-         rose(before.ticks, after.ticks, of_a_cpu * static_cast<double>(sysconf(_SC_CLK_TCK))) ||
-         rose(before.bytes, after.bytes, bytes_a_second);
+  if (rose(before.ticks, after.ticks, of_a_cpu * static_cast<double>(sysconf(_SC_CLK_TCK))) ||
+      rose(before.bytes, after.bytes, bytes_a_second))
+    return Work::works;
+  return rose(before.switches, after.switches, switches_a_second) ? Work::polls : Work::none;
 }
 
 std::string describe_below(pid_t pid) {

@@ -23,10 +23,16 @@ struct Activity {
 /// As far as /proc shows it to this process.
 Activity read_activity(pid_t pid);
 
-/// Whether the process has worked in between: more than one switch a second, 1 % of a CPU, or 10 kB/s. A rank
-/// that waits or is stuck is below that in all three, evaluations and checkpoints are above it in one. An
-/// endless loop looks like work.
-bool works(const Activity& before, const Activity& after, std::chrono::milliseconds between);
+/// What a process has done for a while.
+enum class Work : std::uint8_t {
+  none,   ///< it waits, or is stuck
+  polls,  ///< more than one switch a second, and nothing else: it looks for something again and again, or
+          ///< waits for a slow network
+  works,  ///< more than 1 % of a CPU, or 10 kB/s: an evaluation, a checkpoint; an endless loop looks the same
+};
+
+/// What a process has done in between.
+Work work_between(const Activity& before, const Activity& after, std::chrono::milliseconds between);
 
 /// A process below a worker that itself waits for it, and what that does: "python3 (pid 81), which is in
 /// __getitem__ (data.py:12)", "dd (pid 82) in state D". Empty if the worker has no descendants, or all of

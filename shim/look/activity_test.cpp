@@ -12,19 +12,19 @@
 namespace rankshim::look {
 namespace {
 
-TEST_CASE("a worker works if it computes, reads or writes more than one that waits", "[look]") {
+TEST_CASE("a worker works if it computes, reads or writes, and polls if it only wakes up", "[look]") {
   const struct {
     const char* who;
     Activity after;  // 5 s later
-    bool works;
+    Work work;
   } cases[] = {
-      {"waits in a collective", {}, false},
-      {"polls its DataLoader each 5 s", {.switches = 1, .ticks = 1}, false},
-      {"is at the limit", {.switches = 5, .ticks = 5, .bytes = 50'000}, false},
-      {"evaluates", {.switches = 1525, .ticks = 190}, true},
-      {"computes without a switch", {.ticks = 500}, true},
-      {"writes a checkpoint slowly", {.switches = 2, .bytes = 10'000'000}, true},
-      {"is switched twice a second", {.switches = 10}, true},
+      {"waits in a collective", {}, Work::none},
+      {"polls its DataLoader each 5 s", {.switches = 1, .ticks = 1}, Work::none},
+      {"is at the limit", {.switches = 5, .ticks = 5, .bytes = 50'000}, Work::none},
+      {"evaluates", {.switches = 1525, .ticks = 190}, Work::works},
+      {"computes without a switch", {.ticks = 500}, Work::works},
+      {"writes a checkpoint slowly", {.switches = 2, .bytes = 10'000'000}, Work::works},
+      {"polls twice a second", {.switches = 10}, Work::polls},
   };
   const Activity before{.switches = 1000, .ticks = 2000, .bytes = 3000};
   for (const auto& [who, rise, expected] : cases) {
@@ -32,10 +32,11 @@ TEST_CASE("a worker works if it computes, reads or writes more than one that wai
     const Activity after{.switches = before.switches + rise.switches,
                          .ticks = before.ticks + rise.ticks,
                          .bytes = before.bytes + rise.bytes};
-    CHECK(works(before, after, std::chrono::seconds(5)) == expected);
+    CHECK(work_between(before, after, std::chrono::seconds(5)) == expected);
   }
   // A process below it has ended, with what it had read.
-  CHECK_FALSE(works(before, {.switches = 1000, .ticks = 2000, .bytes = 0}, std::chrono::seconds(5)));
+  const Activity smaller{.switches = 1000, .ticks = 2000, .bytes = 0};
+  CHECK(work_between(before, smaller, std::chrono::seconds(5)) == Work::none);
 }
 
 TEST_CASE("what a process does is read from /proc", "[look]") {

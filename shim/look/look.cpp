@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/asio/use_awaitable.hpp>
+#include <utility>
 
 #include "base/log.h"
 #include "look/progress.h"
@@ -20,7 +21,26 @@ namespace {
 constexpr milliseconds wait_for_answers{500};
 constexpr milliseconds shortest_to_compare{1000};  // below that a few switches are no work
 
+/// How many collectives a worker has entered.
+std::uint64_t entered_by(const WorkerLook& look) {
+  std::uint64_t entered = 0;
+  for (const outcome::GroupProgress& group : look.groups) entered += group.entered;
+  return entered;
+}
+
 }  // namespace
+
+/// One look may follow another in a moment, which shows no work: what the one before knew still holds then.
+Looker::Known Looker::compare(pid_t pid, Known now) const {
+  const auto found = known_.find(pid);
+  if (found == known_.end()) return now;
+  const Known& before = found->second;
+  const auto between = std::chrono::duration_cast<milliseconds>(now.when - before.when);
+  if (between < shortest_to_compare) return before;
+  now.entered = before.entered;
+  now.work = work_between(before.activity, now.activity, between);
+  return now;
+}
 
 awaitable<std::vector<WorkerLook>> Looker::look(std::vector<WorkerToSee> workers, bool full) {
   std::vector<WorkerLook> looks;
@@ -28,7 +48,7 @@ awaitable<std::vector<WorkerLook>> Looker::look(std::vector<WorkerToSee> workers
   std::map<pid_t, Known> now_known;
   for (const WorkerToSee& worker : workers) {
     const auto now = steady_clock::now();
-    Activity activity = read_activity(worker.pid);
+    const Activity activity = read_activity(worker.pid);
     WorkerLook& look = looks.emplace_back(WorkerLook{.rank = worker.rank,
                                                      .pid = static_cast<std::uint32_t>(worker.pid),
                                                      .state = activity.state,
@@ -43,12 +63,7 @@ awaitable<std::vector<WorkerLook>> Looker::look(std::vector<WorkerToSee> workers
         log::warn("cannot read the Python stack of rank {} (pid {}): {}", worker.rank, worker.pid,
                   stacks.unreadable);
     }
-    const auto before = known_.find(worker.pid);
-    if (before != known_.end()) {
-      const auto between = std::chrono::duration_cast<milliseconds>(now - before->second.when);
-      if (between >= shortest_to_compare) look.works = works(before->second.activity, activity, between);
-    }
-    now_known[worker.pid] = {std::move(activity), now};
+    now_known[worker.pid] = compare(worker.pid, {.activity = activity, .when = now});
     pids.push_back(worker.pid);
   }
   known_ = std::move(now_known);
@@ -66,6 +81,11 @@ awaitable<std::vector<WorkerLook>> Looker::look(std::vector<WorkerToSee> workers
       look.groups = answer->second;
       look.holds_gil = false;  // it was only for a moment
     }
+    // What it did before its last collective is no work for which others wait.
+    Known& known = known_[pid];
+    if (std::exchange(known.entered, entered_by(look)) != entered_by(look)) known.work.reset();
+    if (known.work) look.works = *known.work != Work::none;
+    look.polls = known.work == Work::polls;
     if (full) look.below = describe_below(pid);
     if (look.state == 'D' && read_activity(pid).state != 'D') look.state = 'S';
   }

@@ -5,7 +5,9 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 #include <chrono>
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -40,7 +42,10 @@ class Looker {
   struct Known {
     Activity activity;
     std::chrono::steady_clock::time_point when;
+    std::optional<Work> work = std::nullopt;  ///< from the look before until then
+    std::uint64_t entered = 0;                ///< how many collectives it had entered then
   };
+  [[nodiscard]] Known compare(pid_t pid, Known now) const;
 
   boost::asio::io_context& io_;
   std::string folder_;

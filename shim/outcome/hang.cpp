@@ -68,16 +68,23 @@ bool is_in_distributed(const WorkerLook& look) {
 struct JobLooks {
   std::map<unsigned, const WorkerLook*> looks;  ///< of those that run, by rank
   Ranks ended;                                  ///< that exited 0
-  Ranks victims;
+  std::map<unsigned, Place> waited_at;          ///< of the victims
+
+  [[nodiscard]] Ranks victims() const {
+    const auto ranks = waited_at | std::views::keys;
+    return {ranks.begin(), ranks.end()};
+  }
 
   [[nodiscard]] Ranks running() const {
     const auto ranks = looks | std::views::keys;
     return {ranks.begin(), ranks.end()};
   }
-  /// Of the first of these that runs.
+  /// Of the first of these that runs, or else of the first victim.
   [[nodiscard]] Place place(const Ranks& ranks) const {
     for (const unsigned rank : ranks)
       if (const auto found = looks.find(rank); found != looks.end()) return place_of(*found->second);
+    for (const unsigned rank : ranks)
+      if (const auto found = waited_at.find(rank); found != waited_at.end()) return found->second;
     return {};
   }
 };
@@ -88,6 +95,9 @@ Culprit hang_of(HangKind kind, const JobLooks& job, const Ranks& ranks, const Ra
   culprit.hang = Hang{.kind = kind, .place = job.place(ranks), .waits_at = job.place(waiting)};
   return culprit;
 }
+
+/// "/app/train.py:37".
+std::string line_of(const Place& place) { return fmt::format("{}:{}", place.line.file, place.line.line); }
 
 Ranks without(const Ranks& ranks, const Ranks& others) {
   Ranks rest;
@@ -148,7 +158,7 @@ std::map<std::string, Group> groups_of(const JobLooks& job) {
       for (const RankRange& range : progress.members) group.size += range.size();
       add_in(progress.members, running, group.members);
       add_in(progress.members, job.ended, group.members);
-      add_in(progress.members, job.victims, group.victims);
+      add_in(progress.members, job.victims(), group.victims);
       group.members.insert(group.victims.begin(), group.victims.end());
     }
   }
@@ -190,7 +200,7 @@ std::vector<Waiters> waits_of(const std::map<std::string, Group>& groups) {
 
 /// All that wait, or waited in vain.
 Ranks waiting_in(const JobLooks& job, const std::vector<Waiters>& waits) {
-  Ranks all = job.victims;
+  Ranks all = job.victims();
   for (const Waiters& wait : waits) all.insert(wait.waiting.begin(), wait.waiting.end());
   return all;
 }
@@ -226,6 +236,32 @@ void set_collective(Hang& hang, const Waiters& wait) {
 std::string operation_of(const Waiters& wait, unsigned rank, const Place& place) {
   const std::string& told = wait.group->progress.at(rank)->operation;
   return wait.group->is_in(rank, wait.number) && !told.empty() ? told : place.call;
+}
+
+/// Those that wait in a collective which all have entered, and the victims, by what they call and from where.
+/// By the recorder's word and without a line where the program is further than what it has called.
+std::map<std::pair<std::string, std::string>, Ranks> by_operation(const JobLooks& job, const Waiters& wait) {
+  const Group& group = *wait.group;
+  const auto in_it = [&](unsigned rank) { return group.is_in(rank, wait.number); };
+  const auto in_torch = [&](unsigned rank) { return is_in_distributed(*job.looks.at(rank)); };
+  const bool are_in_it = std::ranges::all_of(wait.waiting, in_it);
+  const bool have_lines = are_in_it && std::ranges::all_of(wait.waiting, in_torch);
+  Ranks victims;
+  for (const unsigned rank : group.victims)
+    if (are_in_it && !job.place({rank}).call.empty()) victims.insert(rank);
+  std::map<std::pair<std::string, std::string>, Ranks> ranks;
+  for (const unsigned rank : wait.waiting) {
+    const Place place = job.place({rank});
+    const bool by_stack = !victims.empty() && !place.call.empty();
+    ranks[{by_stack ? place.call : operation_of(wait, rank, place),
+           have_lines || by_stack ? line_of(place) : ""}]
+        .insert(rank);
+  }
+  for (const unsigned rank : victims) {
+    const Place place = job.place({rank});
+    ranks[{place.call, line_of(place)}].insert(rank);
+  }
+  return ranks;
 }
 
 // ---- the rows ----
@@ -266,6 +302,16 @@ std::optional<Culprit> missing(const JobLooks& job, const std::vector<Waiters>& 
   return culprit;
 }
 
+/// The last collective that those who wait have all entered. A program may enter further ones, with NCCL or
+/// by a second thread, and those may be the ones that differ.
+Waiters at_last_entered(Waiters wait) {
+  const auto entered = [&](unsigned rank) { return wait.group->progress.at(rank)->entered; };
+  const std::uint64_t last = entered(*wait.waiting.begin());
+  if (std::ranges::all_of(wait.waiting, [&](unsigned rank) { return entered(rank) == last; }))
+    wait.number = last;
+  return wait;
+}
+
 /// A collective that all members have entered: of several the one for whose members others wait.
 std::optional<Culprit> all_inside(const JobLooks& job, const std::vector<Waiters>& waits) {
   const Ranks last = last_of_all(waits);
@@ -285,37 +331,39 @@ std::optional<Culprit> all_inside(const JobLooks& job, const std::vector<Waiters
     return culprit;
   };
   if (group.size > group.members.size()) return of_all(HangKind::elsewhere);
-  const auto is_in_it = [&](unsigned rank) {
-    return group.is_in(rank, wait.number) && is_in_distributed(*job.looks.at(rank));
-  };
-  const bool are_in_it = std::ranges::all_of(wait.waiting, is_in_it);  // and not further on
-  std::map<std::pair<std::string, std::string>, Ranks> by_operation;   // and line
-  for (const unsigned rank : wait.waiting) {
-    const Place place = job.place({rank});
-    const std::string line = are_in_it ? fmt::format("{}:{}", place.line.file, place.line.line) : "";
-    by_operation[{operation_of(wait, rank, place), line}].insert(rank);
-  }
-  if (by_operation.size() == 1) return of_all(HangKind::nobody_missing);
+  const Waiters last_entered = at_last_entered(wait);
+  const auto operations = by_operation(job, last_entered);
+  if (operations.size() == 1) return of_all(HangKind::nobody_missing);
   const auto size = [](const auto& entry) { return entry.second.size(); };
-  const auto largest = std::ranges::max_element(by_operation, {}, size);
-  const auto other = std::ranges::find_if(by_operation, [&](const auto& entry) { return entry != *largest; });
-  const bool is_minority = std::ranges::count(by_operation, largest->second.size(), size) == 1;
-  Culprit culprit =
-      is_minority ? hang_of(HangKind::mismatch, job, without(wait.waiting, largest->second), largest->second)
-                  : hang_of(HangKind::mismatch, job, {}, wait.waiting);
-  set_collective(*culprit.hang, wait);
-  culprit.hang->operation = largest->first.first;
-  culprit.hang->other_operation = other->first.first;
-  culprit.hang->waits_at = job.place(largest->second);
-  culprit.hang->place = job.place(other->second);
+  const auto largest = std::ranges::max_element(operations, {}, size);
+  const auto other = std::ranges::find_if(operations, [&](const auto& entry) { return entry != *largest; });
+  const bool is_minority = std::ranges::count(operations, largest->second.size(), size) == 1;
+  Ranks known;
+  for (const Ranks& ranks : operations | std::views::values) known.insert(ranks.begin(), ranks.end());
+  Culprit culprit = is_minority
+                        ? hang_of(HangKind::mismatch, job, without(known, largest->second), largest->second)
+                        : hang_of(HangKind::mismatch, job, {}, known);
+  Hang& hang = *culprit.hang;
+  set_collective(hang, last_entered);
+  hang.operation = largest->first.first;
+  hang.other_operation = other->first.first;
+  hang.further = operations.size() - 2;
+  const bool is_further = last_entered.number != wait.number;  // than where the main thread is
+  hang.waits_at = is_further ? Place() : job.place(largest->second);
+  hang.place = is_further ? Place() : job.place(other->second);
   return culprit;
+}
+
+bool are_in_distributed(const JobLooks& job) {
+  const auto looks = job.looks | std::views::values;
+  return std::ranges::all_of(looks, [](const WorkerLook* look) { return is_in_distributed(*look); });
 }
 
 /// Nobody waits in a collective any more, and some have failed because they did.
 std::optional<Culprit> left_running(const JobLooks& job, const std::vector<Waiters>& waits) {
   const Ranks running = job.running();
-  if (!waits.empty() || running.empty() || running.size() > job.victims.size()) return std::nullopt;
-  return hang_of(HangKind::missing, job, running, job.victims);
+  if (!waits.empty() || running.size() > job.waited_at.size() || are_in_distributed(job)) return std::nullopt;
+  return hang_of(HangKind::missing, job, running, job.victims());
 }
 
 /// The functions in which torch waits for its store (torch/distributed/distributed_c10d.py, rendezvous.py).
@@ -336,6 +384,19 @@ std::optional<Culprit> not_there(const JobLooks& job, const std::vector<Waiters>
   return hang_of(HangKind::missing, job, elsewhere, inside);
 }
 
+/// All are in torch.distributed, in no collective, and some send or receive: each waits for another one.
+std::optional<Culprit> sending(const JobLooks& job, const std::vector<Waiters>& waits) {
+  const auto sends = [](const WorkerLook* look) { return is_point_to_point(place_of(*look).call); };
+  const auto sender = std::ranges::find_if(job.looks | std::views::values, sends).base();
+  if (!waits.empty() || sender == job.looks.end() || !are_in_distributed(job)) return std::nullopt;
+  Ranks all = job.running();
+  all.merge(job.victims());
+  Culprit culprit = hang_of(HangKind::order, job, {}, all);
+  culprit.hang->waits_at = place_of(*sender->second);
+  culprit.hang->operation = culprit.hang->waits_at.call;
+  return culprit;
+}
+
 std::optional<Culprit> store(const JobLooks& job, const std::vector<Waiters>& waits) {
   const bool all_wait = std::ranges::all_of(job.looks | std::views::values,
                                             [](const WorkerLook* look) { return waits_for_store(*look); });
@@ -343,25 +404,29 @@ std::optional<Culprit> store(const JobLooks& job, const std::vector<Waiters>& wa
   return hang_of(HangKind::store, job, {}, job.running());
 }
 
-/// Without numbers the stacks decide.
+/// Without numbers, or where nobody does anything and nobody is in a collective, the stacks decide.
 std::optional<Culprit> by_stacks(const JobLooks& job, const std::vector<Waiters>& waits) {
   std::map<std::pair<std::string, std::string>, Ranks> by_place;
   for (const auto& [rank, look] : job.looks) {
     const Place place = place_of(*look);
-    if (!look->groups.empty() || place.line.file.empty()) return std::nullopt;
-    by_place[{fmt::format("{}:{}", place.line.file, place.line.line), place.call}].insert(rank);
+    const bool is_open = look->groups.empty() || look->works == false;
+    if (!is_open || place.line.file.empty()) return std::nullopt;
+    by_place[{line_of(place), place.call}].insert(rank);
   }
   if (!waits.empty() || by_place.empty()) return std::nullopt;
-  const bool are_inside = std::ranges::all_of(
-      job.looks | std::views::values, [](const WorkerLook* look) { return is_in_distributed(*look); });
+  const bool are_inside = are_in_distributed(job);
+  const bool are_idle = std::ranges::all_of(job.looks | std::views::values,
+                                            [](const WorkerLook* look) { return look->works == false; });
+  if (by_place.size() == 1 && !are_inside && !are_idle) return std::nullopt;
   if (by_place.size() == 1)
-    return are_inside ? std::optional(hang_of(HangKind::nobody_missing, job, {}, job.running()))
-                      : std::nullopt;
+    return hang_of(are_inside ? HangKind::nobody_missing : HangKind::undecided, job, {}, job.running());
   const Ranks& alike =
       std::ranges::max_element(by_place, {}, [](const auto& entry) { return entry.second.size(); })->second;
   const Ranks others = without(job.running(), alike);
   if (4 * others.size() <= job.looks.size()) return hang_of(HangKind::outlier, job, others, alike);
-  return hang_of(HangKind::undecided, job, {}, job.running());
+  Culprit culprit = hang_of(HangKind::undecided, job, {}, job.running());
+  culprit.hang->waits_at = {};  // they are in different places
+  return culprit;
 }
 
 }  // namespace
@@ -373,6 +438,7 @@ Place place_of(const WorkerLook& look) {
               .kernel = look.kernel,
               .holds_gil = look.holds_gil,
               .works = look.works,
+              .polls = look.polls,
               .below = look.below};
   const auto line = users_frame(look.stack);
   if (line == look.stack.end()) {
@@ -400,16 +466,21 @@ std::vector<Frame> frames_of_traceback(std::string_view traceback) {
   return frames;
 }
 
+bool is_point_to_point(std::string_view call) {
+  constexpr auto calls = std::to_array<std::string_view>(
+      {"send", "recv", "isend", "irecv", "send_object_list", "recv_object_list", "batch_isend_irecv"});
+  return contains(calls, call);
+}
+
 std::optional<Culprit> find_hang(const Looks& looks, const std::vector<unsigned>& ended,
-                                 const std::vector<unsigned>& victims) {
-  JobLooks job{
-      .looks = {}, .ended = {ended.begin(), ended.end()}, .victims = {victims.begin(), victims.end()}};
+                                 const std::map<unsigned, Place>& victims) {
+  JobLooks job{.looks = {}, .ended = {ended.begin(), ended.end()}, .waited_at = victims};
   for (const WorkerLook& look : looks)
-    if (!job.ended.contains(look.rank) && !job.victims.contains(look.rank))
+    if (!job.ended.contains(look.rank) && !victims.contains(look.rank))
       job.looks.try_emplace(look.rank, &look);
   const auto groups = groups_of(job);
   const std::vector<Waiters> waits = waits_of(groups);
-  for (const HangRow row : {stopped, missing, all_inside, left_running, not_there, store, by_stacks})
+  for (const HangRow row : {stopped, missing, all_inside, left_running, not_there, sending, store, by_stacks})
     if (auto culprit = row(job, waits)) return culprit;
   return std::nullopt;
 }
@@ -440,7 +511,7 @@ std::vector<StackGroup> group_stacks(const Looks& looks) {
 }
 
 std::vector<Wait> find_waits(const Looks& looks, const std::vector<unsigned>& ended) {
-  JobLooks job{.looks = {}, .ended = {ended.begin(), ended.end()}, .victims = {}};
+  JobLooks job{.looks = {}, .ended = {ended.begin(), ended.end()}, .waited_at = {}};
   for (const WorkerLook& look : looks) job.looks.try_emplace(look.rank, &look);
   const auto groups = groups_of(job);
   std::vector<Wait> waits;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,8 +14,9 @@
 namespace rankshim::outcome {
 
 /// Decides who hangs, by the first row that fits. `ended` are the ranks that have exited 0, `victims` those
-/// that have failed because they waited for others in vain. A rank of which nothing is known is never to
-/// blame. In each process group the next collective is the one after the last that has ended anywhere.
+/// that have failed because they waited for others in vain, and where they waited, as far as their exceptions
+/// say it. A rank of which nothing is known is never to blame. In each process group the next collective is
+/// the one after the last that has ended anywhere.
 ///
 /// - stopped: ranks are in state T, t, or D all the time.
 /// - missing, ended, order: whoever has entered the next collective, or is still in an earlier one, waits for
@@ -24,16 +26,21 @@ namespace rankshim::outcome {
 ///   nobody.
 /// - nobody missing: all members have entered the same; elsewhere: if not all members can be seen.
 /// - missing: nobody waits in a collective any more, there are victims, and no more run than these. Those
-///   that run.
+///   that run and are not in torch.distributed themselves.
 /// - missing: nobody waits in a collective, and some wait in torch.distributed, as for its store. The others.
+/// - order: all are in torch.distributed, and some send or receive.
 /// - store: all are at one line of torch's store or rendezvous.
-/// - outlier: no rank tells its numbers, and at most a quarter has another stack than all others.
-/// - undecided: no rank tells its numbers.
+/// - outlier: no rank tells its numbers, or none does anything, and at most a quarter has another stack than
+///   all others.
+/// - undecided: no rank tells its numbers, or none does anything.
 ///
 /// Sets the cause, `rank`, `ranks`, `victims` and `hang`. Pure. nullopt if nobody waits for anybody.
 std::optional<Culprit> find_hang(const std::vector<WorkerLook>& looks,
                                  const std::vector<unsigned>& ended = {},
-                                 const std::vector<unsigned>& victims = {});
+                                 const std::map<unsigned, Place>& victims = {});
+
+/// Whether a function of torch.distributed sends to one rank, or receives from one: "send", "irecv".
+bool is_point_to_point(std::string_view call);
 
 /// The frames of an exception's traceback, the innermost call first; of several that follow each other the
 /// last one's.

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <map>
 #include <utility>
 
 namespace rankshim::outcome {
@@ -12,6 +13,10 @@ const Frame all_reduce{"/venv/lib/python3.11/site-packages/torch/distributed/dis
 const Frame broadcast{"/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", 2520,
                       "broadcast"};
 const Frame wrapper{"/venv/lib/python3.11/site-packages/torch/distributed/c10d_logger.py", 81, "wrapper"};
+
+const Frame barrier{broadcast.file, 5000, "barrier"};
+const Frame send{broadcast.file, 2400, "send"};
+const Frame recv{broadcast.file, 2440, "recv"};
 
 Frame line(unsigned number, const std::string& function = "<module>") {
   return {"/app/train.py", number, function};
@@ -68,6 +73,10 @@ WorkerLook in_other(WorkerLook look) {
   look.groups.front().operation = "all_gather";
   return look;
 }
+WorkerLook idle(WorkerLook look) {
+  look.works = false;
+  return look;
+}
 WorkerLook without_groups(WorkerLook look) {
   look.groups.clear();
   return look;
@@ -79,6 +88,7 @@ struct Case {
   std::vector<unsigned> ended;
   std::string sentence;  ///< empty: nobody hangs
   std::vector<unsigned> victims = {};
+  std::map<unsigned, Place> places = {};  ///< of further victims
 };
 
 std::vector<Case> cases() {
@@ -144,7 +154,7 @@ std::vector<Case> cases() {
         rank(2, 3, 20, 20, {new_group, line(11)})},
        {},
        "the job hung: ranks 0-2 waited in new_group (train.py:11), in no collective: torch's store on node 0 "
-       "does not answer"},
+       "does not answer, or they do not make the same groups"},
       {"a rank in state D",
        {waiting(0), in_state(rank(1, 3, 20, 20, {line(27)}), 'D', "folio_wait_bit"), waiting(2)},
        {},
@@ -256,13 +266,78 @@ std::vector<Case> cases() {
         without_groups(rank(2, 4, 0, 0, {line(26)})), without_groups(rank(3, 4, 0, 0, {line(26)}))},
        {},
        "the job hung: ranks 0-3 waited in different places, which do not show who is to blame"},
+      {"a victim's exception comes from another collective than that in which the others are",
+       {rank(1, 3, 21, 20, {all_reduce, line(37)}), rank(2, 3, 21, 20, {all_reduce, line(37)})},
+       {},
+       "node 0 hung: the ranks' collectives do not match (number 21 of default_pg): rank 0 is in barrier "
+       "(train.py:18), and ranks 1-2 in all_reduce (train.py:37)",
+       {},
+       {{0, {.line = line(18), .call = "barrier"}}}},
+      {"a victim's exception comes from the collective in which the others are",
+       {waiting(1), waiting(2)},
+       {},
+       "the job hung: ranks 0-2 waited in all_reduce (train.py:37) (number 21 of default_pg), and no rank is "
+       "missing: a GPU or the network stands still",
+       {},
+       {{0, {.line = line(37), .call = "all_reduce"}}}},
+      {"of five ranks two are in other collectives, each in its own",
+       {waiting(0, 5), rank(1, 5, 21, 20, {broadcast, line(36)}, "broadcast"), waiting(2, 5),
+        rank(3, 5, 21, 20, {barrier, line(30)}, "barrier"), waiting(4, 5)},
+       {},
+       "node 0 hung: the ranks' collectives do not match (number 21 of default_pg): ranks 1 and 3 are in "
+       "barrier (train.py:30), in 1 more, and ranks 0, 2 and 4 in all_reduce (train.py:37)"},
+      {"two threads enter the collectives of one group in different orders",
+       {rank(0, 3, 22, 20, {barrier, line(19)}, "barrier"),
+        rank(1, 3, 22, 20, {barrier, line(19)}, "all_gather"),
+        rank(2, 3, 22, 20, {barrier, line(19)}, "barrier")},
+       {},
+       "node 0 hung: the ranks' collectives do not match (number 22 of default_pg): rank 1 is in all_gather, "
+       "and ranks 0 and 2 in barrier"},
+      {"two ranks send to each other first",
+       {rank(0, 2, 20, 20, {send, line(18)}), rank(1, 2, 20, 20, {send, line(18)})},
+       {},
+       "the job hung: ranks 0-1 waited in send (train.py:18) for each other, so their sends and receives do "
+       "not match"},
+      {"a rank receives from one that has timed out since",
+       {rank(1, 2, 20, 20, {recv, line(19)})},
+       {},
+       "the job hung: ranks 0-1 waited in recv (train.py:19) for each other, so their sends and receives do "
+       "not match",
+       {0}},
+      {"two ranks send first, and a third waits for them",
+       {rank(0, 3, 20, 20, {send, line(18)}), rank(1, 3, 20, 20, {send, line(18)}), waiting(2)},
+       {},
+       "node 0 hung: ranks 0-1 are in train.py:18, which called send; rank 2 waited in all_reduce "
+       "(train.py:37) until its timeout"},
+      {"nobody is in a collective, and nobody does anything",
+       {idle(rank(0, 3, 20, 20, {line(18, "prepare")})), idle(rank(1, 3, 20, 20, {line(25)})),
+        idle(rank(2, 3, 20, 20, {line(25)}))},
+       {},
+       "the job hung: ranks 0-2 waited in different places, which do not show who is to blame"},
+      {"nobody is in a collective, nobody does anything, and one of four is elsewhere",
+       {idle(rank(0, 4, 20, 20, {line(18, "prepare")})), idle(rank(1, 4, 20, 20, {line(25)})),
+        idle(rank(2, 4, 20, 20, {line(25)})), idle(rank(3, 4, 20, 20, {line(25)}))},
+       {},
+       "node 0 hung: rank 0 is in prepare (train.py:18); ranks 1-3 waited in train.py:25 until their "
+       "timeout"},
+      {"nobody is in a collective, and all wait in one line",
+       {idle(rank(0, 2, 20, 20, {line(25)})), idle(rank(1, 2, 20, 20, {line(25)}))},
+       {},
+       "the job hung: ranks 0-1 waited in train.py:25, in no collective, which does not show who is to "
+       "blame"},
+      {"nobody is in a collective, and one works",
+       {rank(0, 2, 20, 20, {line(18)}), idle(rank(1, 2, 20, 20, {line(25)}))},
+       {},
+       ""},
   };
 }
 
 TEST_CASE("a look at all ranks shows who hangs") {
   for (const Case& one : cases()) {
     INFO(one.name);
-    const auto culprit = find_hang(one.looks, one.ended, one.victims);
+    std::map<unsigned, Place> victims = one.places;
+    for (const unsigned rank : one.victims) victims[rank];
+    const auto culprit = find_hang(one.looks, one.ended, victims);
     CHECK((culprit ? in_words(*culprit) : "") == one.sentence);
   }
 }

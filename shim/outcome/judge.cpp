@@ -12,6 +12,7 @@
 
 #include "base/duration.h"
 #include "base/fault.h"
+#include "base/text.h"
 #include "outcome/hang.h"
 
 namespace rankshim::outcome {
@@ -72,6 +73,13 @@ std::vector<unsigned> victims_of(const Evidence& evidence) {
   return {ranks.begin(), ranks.end()};
 }
 
+/// Where a worker waited, by its exception; nullptr if that is not known.
+const Hang* wait_of(const NodeEvidence& node, const WorkerEvidence& worker) {
+  if (worker.waited) return &*worker.waited;
+  const bool is_first = node.failure && node.failure->rank == worker.rank && node.failure->hang;
+  return is_first ? &*node.failure->hang : nullptr;
+}
+
 /// ", and ranks 0 and 2 lost their peer"; empty if nobody did.
 std::string lost_by(const Evidence& evidence) {
   const auto victims = victims_of(evidence);
@@ -112,6 +120,10 @@ void add_waits(const Evidence& evidence, Culprit& culprit) {
     if (!culprit.hang) culprit.hang = Hang{.kind = HangKind::ended, .place = {}, .waits_at = {}};
     if (culprit.hang->waits_at.line.file.empty()) culprit.hang->waits_at = known->waits_at;
     if (!culprit.hang->timeout) culprit.hang->timeout = known->timeout;
+    if (culprit.hang->number == 0 && culprit.hang->operation.empty()) {
+      culprit.hang->number = known->number;
+      culprit.hang->operation = known->operation;
+    }
   }
 }
 
@@ -192,18 +204,23 @@ bool has_timed_out(const NodeEvidence* node) { return node->failure->cause == Ca
 /// one that runs could not be looked at, or if the looks do not show it.
 std::optional<Culprit> seen_to_hang(const Evidence& evidence) {
   std::vector<WorkerLook> looks;
+  std::map<unsigned, Place> victims;
+  for (const unsigned rank : victims_of(evidence)) victims[rank];
   const bool all_have_ended = ranks_with(evidence, runs).empty();
   for (const NodeEvidence& node : evidence.nodes) {
     for (const WorkerEvidence& worker : node.workers) {
       const bool counts = runs(node, worker) || (all_have_ended && killed_by_launcher(node, worker));
       if (counts && !worker.look) return std::nullopt;
-      if (worker.look && (runs(node, worker) || killed_by_launcher(node, worker)))
-        looks.push_back(*worker.look);
+      const Hang* wait = wait_of(node, worker);
+      if (wait != nullptr && victims.contains(worker.rank)) victims[worker.rank] = wait->waits_at;
+      if (!worker.look || wait != nullptr || worker.code == 0) continue;
+      looks.push_back(*worker.look);
+      victims.erase(worker.rank);  // it was still inside
     }
   }
   const auto succeeded = ranks_with(
       evidence, [](const NodeEvidence&, const WorkerEvidence& worker) { return worker.code == 0; });
-  auto found = find_hang(looks, succeeded, victims_of(evidence));
+  auto found = find_hang(looks, succeeded, victims);
   if (!found || found->hang->kind == HangKind::undecided || found->hang->kind == HangKind::elsewhere)
     return std::nullopt;
   const NodeEvidence& node =
@@ -231,43 +248,68 @@ std::optional<Culprit> still_running(const Evidence& evidence) {
   return culprit;
 }
 
-/// All nodes have failed, and the tracebacks of their first failures end in different collectives.
-std::optional<Culprit> in_different_collectives(const Evidence& evidence) {
-  const auto failed = failed_nodes(evidence);
-  if (std::ranges::none_of(failed, has_timed_out) || !ranks_with(evidence, runs).empty()) return std::nullopt;
-  std::map<std::string, std::vector<const NodeEvidence*>> by_call;
+/// Where the victims waited, by rank; nullopt unless all workers are victims of which that is known. Those
+/// that a launcher has killed are left out.
+std::optional<std::map<unsigned, const Hang*>> waits_by_rank(const Evidence& evidence) {
+  std::map<unsigned, const Hang*> waits;
   for (const NodeEvidence& node : evidence.nodes) {
-    if (!node.failure || !node.failure->hang || !node.failure->rank) return std::nullopt;
-    const std::string& call = node.failure->hang->waits_at.call;
-    if (call.empty()) return std::nullopt;
-    by_call[call].push_back(&node);
+    if (!node.failure) return std::nullopt;
+    for (const WorkerEvidence& worker : node.workers) {
+      const Hang* wait = wait_of(node, worker);
+      if (killed_by_launcher(node, worker)) continue;
+      if (wait == nullptr || wait->waits_at.call.empty()) return std::nullopt;
+      waits[worker.rank] = wait;
+    }
   }
-  if (by_call.size() != 2) return std::nullopt;
-  const auto less = [](const auto& one, const auto& other) {
-    return one.second.size() < other.second.size();
-  };
-  const auto& [first, second] = std::pair(*by_call.begin(), *by_call.rbegin());
-  const auto& [call, few] = less(second, first) ? second : first;
-  const auto& [most_call, most] = less(second, first) ? first : second;
-  std::vector<unsigned> ranks, others;
-  for (const NodeEvidence* node : few) ranks.push_back(*node->failure->rank);
-  for (const NodeEvidence* node : most) others.push_back(*node->failure->rank);
-  const bool is_minority = few.size() < most.size();
-  if (!is_minority) others.insert(others.end(), ranks.begin(), ranks.end());
-  const NodeEvidence& node = is_minority ? *few.front() : evidence.nodes.front();
-  return Culprit{.rank = is_minority && ranks.size() == 1 ? std::optional(ranks.front()) : std::nullopt,
-                 .cause = Cause::hang,
-                 .code = node.failure->code,
-                 .node = rank_of(evidence, node),
-                 .host = node.host,
-                 .ranks = is_minority ? to_ranges(ranks) : std::vector<RankRange>(),
-                 .victims = to_ranges(others),
-                 .hang = Hang{.kind = HangKind::mismatch,
-                              .place = few.front()->failure->hang->waits_at,
-                              .waits_at = most.front()->failure->hang->waits_at,
-                              .operation = most_call,
-                              .other_operation = call,
-                              .timeout = most.front()->failure->hang->timeout}};
+  return waits;
+}
+
+/// All have failed, and their tracebacks end in different collectives.
+std::optional<Culprit> in_different_collectives(const Evidence& evidence) {
+  const auto waits = waits_by_rank(evidence);
+  if (!waits || std::ranges::none_of(failed_nodes(evidence), has_timed_out)) return std::nullopt;
+  std::map<std::string, std::vector<unsigned>> by_call;
+  std::vector<unsigned> all, senders;
+  for (const auto& [rank, wait] : *waits) {
+    by_call[wait->waits_at.call].push_back(rank);
+    all.push_back(rank);
+    if (is_point_to_point(wait->waits_at.call)) senders.push_back(rank);
+  }
+  if (by_call.size() < 2 && senders.empty()) return std::nullopt;
+  const auto size = [](const auto& entry) { return entry.second.size(); };
+  const auto most = std::ranges::max_element(by_call, {}, size);
+  const bool is_majority = std::ranges::count(by_call, most->second.size(), size) == 1;
+  HangKind kind = HangKind::mismatch;
+  std::vector<unsigned> ranks, others = all;  // who is to blame, and who waits
+  if (!senders.empty()) {
+    kind = senders.size() == all.size() ? HangKind::order : HangKind::missing;
+    if (kind == HangKind::missing) ranks = senders;
+  } else if (is_majority) {
+    std::ranges::set_difference(all, most->second, std::back_inserter(ranks));
+  }
+  if (!ranks.empty()) std::erase_if(others, [&](unsigned rank) { return contains(ranks, rank); });
+  const Hang& hang =
+      *waits->at(contains(others, most->second.front()) ? most->second.front() : others.front());
+  const auto differs = [&](unsigned rank) { return waits->at(rank)->waits_at.call != hang.waits_at.call; };
+  const std::vector<unsigned>& candidates = ranks.empty() ? all : ranks;
+  const auto other = std::ranges::find_if(candidates, differs);
+  const Place& place = other == candidates.end() ? hang.waits_at : waits->at(*other)->waits_at;
+  const NodeEvidence& node = ranks.empty() ? evidence.nodes.front() : node_with(evidence, ranks.front());
+  return Culprit{
+      .rank = ranks.size() == 1 ? std::optional(ranks.front()) : std::nullopt,
+      .cause = Cause::hang,
+      .code = ranks.empty() ? node.failure->code : worker_of(evidence, ranks.front()).code.value_or(0),
+      .node = rank_of(evidence, node),
+      .host = node.host,
+      .ranks = to_ranges(ranks),
+      .victims = to_ranges(others),
+      .hang = Hang{.kind = kind,
+                   .place = place,
+                   .waits_at = hang.waits_at,
+                   .operation = hang.waits_at.call,
+                   .other_operation = place.call,
+                   .further = kind == HangKind::mismatch ? by_call.size() - 2 : 0,
+                   .timeout = hang.timeout}};
 }
 
 std::optional<Culprit> first_victim(const Evidence& evidence) {

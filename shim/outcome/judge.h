@@ -18,13 +18,14 @@ struct WorkerEvidence {
   std::optional<int> code;         ///< as an exit code; nullopt while it runs
   Time ended;                      ///< if it has
   std::optional<WorkerLook> look;  ///< what it did when somebody had failed
+  std::optional<Hang> waited;      ///< of a victim: where, by its exception; the node's first has it there
 };
 
 /// What is known of a node.
 struct NodeEvidence {
   std::string host;
   std::string address;
-  std::optional<Culprit> failure;  ///< the first that it reported
+  std::optional<Culprit> failure;  ///< the first that it reported, but rather a timeout than a lost peer
   Time failed;                     ///< when that was reported
   std::string lost;                ///< "its connection ended"; empty: it is connected, or has ended well
   Time lost_since;                 ///< if it is lost
@@ -50,8 +51,9 @@ struct Evidence {
 /// - still running: ranks still run, or one ran until its launcher killed it, and a victim timed out. Where
 ///   all that run could be looked at, who hangs by outcome/hang.h; else these ranks, if no more of them than
 ///   have failed.
-/// - in different collectives: all nodes have failed, one timed out, and their tracebacks end in two
-///   collectives. The ranks in the rarer one; if none is rarer, nobody.
+/// - in different collectives: all nodes have failed, one timed out, and the victims' tracebacks end in
+///   different collectives. Those that are not in the most frequent one; if there is none, nobody. Who sends
+///   or receives while others are in a collective is to blame; if all do, nobody.
 /// - first victim: anything else. The first victim, but rather one whose peer is on its own node.
 ///
 /// Pure. nullopt if nobody failed and no node is lost.

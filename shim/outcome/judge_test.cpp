@@ -80,6 +80,14 @@ struct Story {
     evidence.nodes[node].failure->hang = hang;
     return *this;
   }
+  Story& worker_waited(unsigned rank, const std::string& call, unsigned line) {
+    Hang hang;
+    hang.waits_at = {.line = {"/app/train.py", line, "<module>"}, .call = call};
+    for (NodeEvidence& node : evidence.nodes)
+      for (WorkerEvidence& worker : node.workers)
+        if (worker.rank == rank) worker.waited = hang;
+    return *this;
+  }
   Story& sleep(int second) {
     evidence.slept = seconds(second);
     return *this;
@@ -275,8 +283,60 @@ TEST_CASE("where the workers were looked at, their lines of code are told") {
            .fail(1, 60, Cause::timed_out)
            .wait_in(0, "all_reduce", 38)
            .wait_in(1, "broadcast", 37),
-       "the job hung: the ranks' collectives do not match: ranks 0-1 were in all_reduce (train.py:38) and in "
-       "broadcast (train.py:37)"},
+       "the job hung: the ranks' collectives do not match: ranks 0-1 were in broadcast (train.py:37) and in "
+       "all_reduce (train.py:38)"},
+      {"several have failed on one node, each in its own collective",
+       Story(1)
+           .add_worker(0, 1)
+           .add_worker(0, 2)
+           .fail(0, 60, Cause::timed_out)
+           .end(1, 60, 1)
+           .end(2, 60, 1)
+           .wait_in(0, "all_reduce", 38)
+           .worker_waited(1, "all_gather", 24)
+           .worker_waited(2, "all_reduce", 38),
+       "node 0 (host-0) hung: the ranks' collectives do not match: rank 1 was in all_gather (train.py:24), "
+       "and ranks 0 and 2 in all_reduce (train.py:38)"},
+      {"of three collectives none is more frequent",
+       Story(3)
+           .fail(0, 60, Cause::timed_out)
+           .fail(1, 60, Cause::timed_out)
+           .fail(2, 60, Cause::timed_out)
+           .wait_in(0, "all_reduce", 38)
+           .wait_in(1, "broadcast", 37)
+           .wait_in(2, "barrier", 39),
+       "the job hung: the ranks' collectives do not match: ranks 0-2 were in broadcast (train.py:37), in 1 "
+       "more and in all_reduce (train.py:38)"},
+      {"one has failed in a receive, the others in a collective",
+       Story(3)
+           .fail(0, 60, Cause::timed_out)
+           .fail(1, 60, Cause::timed_out)
+           .fail(2, 60, Cause::timed_out)
+           .wait_in(0, "all_reduce", 18)
+           .wait_in(1, "all_reduce", 18)
+           .wait_in(2, "recv", 17),
+       "node 2 (host-2) hung: rank 2 was in train.py:17, which called recv; ranks 0-1 waited in all_reduce "
+       "(train.py:18) until their timeout of 30 min"},
+      {"all have failed in a send",
+       Story(2)
+           .fail(0, 60, Cause::timed_out)
+           .fail(1, 60, Cause::timed_out)
+           .wait_in(0, "send", 18)
+           .wait_in(1, "send", 18),
+       "the job hung: ranks 0-1 waited in send (train.py:18) for each other, so their sends and receives do "
+       "not match"},
+      {"one victim's exception, and looks at two that were in another collective then",
+       Story(1)
+           .add_worker(0, 1)
+           .add_worker(0, 2)
+           .fail(0, 60, Cause::timed_out)
+           .wait_in(0, "barrier", 18)
+           .see(1, 3, 21, 20, 37)
+           .see(2, 3, 21, 20, 37)
+           .end(1, 60, 1)
+           .end(2, 60, 1),
+       "node 0 (host-0) hung: the ranks' collectives do not match (number 21 of default_pg): rank 0 was in "
+       "barrier (train.py:18), and ranks 1-2 in all_reduce (train.py:37)"},
       {"all have failed in the same collective",
        Story(2)
            .fail(0, 60, Cause::timed_out)

@@ -31,6 +31,7 @@ struct WorkerLook {
   std::string kernel;  ///< the kernel's function in which that thread waits; empty if it runs, or unknown
   std::optional<bool>
       works;               ///< since the look before: it computes, reads or writes; nullopt if there was none
+  bool polls = false;      ///< it works, and all of that is that it wakes up often
   bool holds_gil = false;  ///< in a C call of its main thread: nothing else of its Python runs meanwhile
   std::vector<Frame> stack;  ///< of its main thread, the innermost call first; empty if it cannot be read
   std::string below;  ///< a process below it for which it may wait: "python3 (pid 81): S, hrtimer_nanosleep"

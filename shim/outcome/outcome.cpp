@@ -77,7 +77,8 @@ std::string collective_in_words(const std::string& operation, const Place& place
 
 /// " (number 21 of default_pg)"; empty if it is not known.
 std::string number_in_words(const Hang& hang) {
-  return hang.number == 0 ? "" : fmt::format(" (number {} of {})", hang.number, hang.group);
+  if (hang.number == 0) return "";
+  return fmt::format(" (number {}{})", hang.number, hang.group.empty() ? "" : " of " + hang.group);
 }
 
 /// How long those that wait have done so: " for 15 min", " until their timeout of 30 min".
@@ -101,9 +102,11 @@ std::string both_in_words(const Culprit& culprit, const Hang& hang) {
   const auto is = culprit.code == 0 ? words.is : words.was;
   const std::string other = collective_in_words(hang.other_operation, hang.place);
   const std::string most = collective_in_words(hang.operation, hang.waits_at);
-  if (culprit.ranks.empty()) return fmt::format("{} {}{} and{}", in_words(culprit.victims), is, other, most);
-  return fmt::format("{} {}{}, and {}{}", in_words(culprit.ranks), is, other, in_words(culprit.victims),
-                     most);
+  const std::string further = hang.further == 0 ? "" : fmt::format(", in {} more", hang.further);
+  if (culprit.ranks.empty())
+    return fmt::format("{} {}{}{} and{}", in_words(culprit.victims), is, other, further, most);
+  return fmt::format("{} {}{}{}, and {}{}", in_words(culprit.ranks), is, other, further,
+                     in_words(culprit.victims), most);
 }
 
 /// What all ranks do where none of them is to blame, and why it does not go on: "wait in …".
@@ -111,7 +114,10 @@ std::string all_in_words(const Culprit& culprit, const Hang& hang) {
   const std::string where = collective_in_words(hang.operation, hang.waits_at);
   switch (hang.kind) {
     case HangKind::order:
-      return "for each other in a circle, so the order of their collectives differs";
+      return hang.operation.empty()
+                 ? "for each other in a circle, so the order of their collectives differs"
+                 : fmt::format("{} for each other, so their sends and receives do not match",
+                               where.substr(1));
     case HangKind::nobody_missing:
       return fmt::format("{}{}, and no rank is missing: a GPU or the network stands still",
                          where.empty() ? "for each other" : where.substr(1), number_in_words(hang));
@@ -119,10 +125,12 @@ std::string all_in_words(const Culprit& culprit, const Hang& hang) {
       return fmt::format("{}{} for ranks that this node cannot see", where.empty() ? "" : where.substr(1),
                          number_in_words(hang));
     case HangKind::store:
-      return fmt::format("{}, in no collective: torch's store on {} does not answer",
-                         where.empty() ? "for it" : where.substr(1), node_name(culprit.node, culprit.host));
+      return fmt::format("{}, in no collective: torch's store on {} does not answer{}",
+                         where.empty() ? "for it" : where.substr(1), node_name(culprit.node, culprit.host),
+                         hang.waits_at.call == "new_group" ? ", or they do not make the same groups" : "");
     default:
-      return "in different places, which do not show who is to blame";
+      return where.empty() ? "in different places, which do not show who is to blame"
+                           : where.substr(1) + ", in no collective, which does not show who is to blame";
   }
 }
 
@@ -246,7 +254,8 @@ std::string in_words(const Place& place) {
   if (!place.kernel.empty() && !stopped) parts.push_back("in the kernel's " + place.kernel);
   if (!place.below.empty()) parts.push_back("above " + place.below);
   if (parts.empty()) parts.emplace_back("still running");
-  return joined(parts) + (place.works == true ? " and works" : "");
+  const std::string_view work = place.polls ? " and polls" : " and works";
+  return joined(parts) + std::string(place.works == true ? work : "");
 }
 
 std::string what_happened(const Culprit& culprit) {

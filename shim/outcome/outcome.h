@@ -117,6 +117,7 @@ struct Place {
   std::string kernel;      ///< as in WorkerLook
   bool holds_gil = false;  ///< as in WorkerLook
   std::optional<bool> works;  ///< as in WorkerLook
+  bool polls = false;         ///< as in WorkerLook
   std::string below;          ///< as in WorkerLook
 
   bool operator==(const Place&) const = default;
@@ -131,6 +132,7 @@ struct Hang {
   std::uint64_t number = 0;              ///< of the collective in that group; 0: unknown
   std::string operation;                 ///< in which they wait: "all_reduce"; empty if it is not known
   std::string other_operation;           ///< of mismatch: in which those to blame are
+  std::uint64_t further = 0;             ///< of mismatch: in how many others some of them are
   std::optional<std::uint32_t> stalled;  ///< no collective has ended for that long, in ms; nullopt: …
   std::optional<std::uint32_t> timeout;  ///< … their own timeout shows it, of that many ms if it is known
 };

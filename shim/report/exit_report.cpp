@@ -124,6 +124,7 @@ json::Object place_json(const outcome::Place& place) {
   if (place.state != '?') object.text("state", std::string(1, place.state));
   if (!place.kernel.empty()) object.text("kernel", place.kernel);
   if (place.works) object.flag("works", *place.works);
+  if (place.polls) object.flag("polls", true);
   if (!place.below.empty()) object.text("below", place.below);
   return object;
 }

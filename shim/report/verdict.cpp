@@ -102,6 +102,15 @@ std::optional<std::uint32_t> timeout_in(std::string_view exception) {
   return std::nullopt;
 }
 
+/// Adds the collective that NCCL's watchdog names: "WorkNCCL(SeqNum=26, OpType=ALLREDUCE, NumelIn=1, …"
+/// (pytorch:torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, operator<< of WorkNCCL).
+void add_collective(outcome::Hang& hang, std::string_view exception) {
+  if (split_next(exception, "WorkNCCL(SeqNum="); exception.empty()) return;
+  hang.number = first_number<std::uint64_t>(exception).value_or(0);
+  split_next(exception, "OpType=");
+  hang.operation = printable(split_next(exception, ","));
+}
+
 /// Where a victim waited, by its traceback.
 std::optional<outcome::Hang> wait_of(const RootCause& root) {
   if (root.error == nullptr) return std::nullopt;
@@ -110,6 +119,7 @@ std::optional<outcome::Hang> wait_of(const RootCause& root) {
   outcome::Hang hang;
   hang.waits_at = outcome::place_of({.stack = stack});
   hang.timeout = timeout_in(root.error->message);
+  add_collective(hang, root.error->message);
   return hang;
 }
 
@@ -240,12 +250,17 @@ std::optional<Culprit> judge_workers(const ExitRecord& record, const RootCause& 
     const auto found = details.looks.find(local_rank);
     return found == details.looks.end() ? std::nullopt : std::optional(found->second);
   };
-  for (const supervise::WorkerEnd& worker : record.workers.ends)
-    if (worker.status_known)
-      node.workers.push_back({.rank = worker.rank.value_or(worker.local_rank),
-                              .code = supervise::exit_code_of_status(worker.status),
-                              .ended = worker.when,
-                              .look = look_at(worker.local_rank)});
+  for (const supervise::WorkerEnd& worker : record.workers.ends) {
+    if (!worker.status_known) continue;
+    const auto end = failure_of(worker, details);
+    const bool is_loss = end && is_victim(end->culprit.cause);
+    if (is_loss && end->culprit.cause == Cause::timed_out) node.failure->cause = Cause::timed_out;
+    node.workers.push_back({.rank = worker.rank.value_or(worker.local_rank),
+                            .code = supervise::exit_code_of_status(worker.status),
+                            .ended = worker.when,
+                            .look = look_at(worker.local_rank),
+                            .waited = is_loss ? end->culprit.hang : std::nullopt});
+  }
   for (const supervise::WorkerState& worker : record.workers.states)
     if (!worker.ended)
       node.workers.push_back(

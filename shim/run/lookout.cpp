@@ -130,16 +130,21 @@ awaitable<JobSight> look_at_job(std::shared_ptr<link::Link> link, bool full, boo
 
 json::Object describe(const JobSight& sight,
                       const std::function<outcome::Culprit(outcome::Culprit)>& located) {
-  constexpr std::size_t lines_at_most = 400, widest = 140;
+  constexpr std::size_t lines_at_most = 370, waits_at_most = 28, widest = 140;
   json::Object object;
   object.flag("failed", false).number("ranks", static_cast<std::int64_t>(sight.looks.size()));
   std::vector<std::string> lines;
+  const auto add = [&](const std::string& line) { lines.emplace_back(cut(line, widest)); };
   if (const auto culprit = outcome::find_hang(sight.looks, sight.succeeded)) {
     lines.push_back(outcome::present_hang_in_words(located(*culprit)));
     object.text("hang", lines.front());
   }
+  const auto waits = outcome::find_waits(sight.looks, sight.succeeded);
+  for (const outcome::Wait& wait : waits | std::views::take(waits_at_most)) add(outcome::in_words(wait));
+  if (waits.size() > waits_at_most)
+    add(fmt::format("({} more groups of ranks wait)", waits.size() - waits_at_most));
   for (const std::string& line : outcome::in_lines(outcome::group_stacks(sight.looks), lines_at_most))
-    lines.emplace_back(cut(line, widest));
+    add(line);
   if (lines.empty()) lines.emplace_back("no worker is running");
   return object.texts("lines", lines);
 }

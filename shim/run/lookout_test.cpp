@@ -1,0 +1,53 @@
+#include "run/lookout.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <string_view>
+
+namespace rankshim {
+namespace {
+
+outcome::WorkerLook look_of(unsigned rank, std::uint64_t entered, unsigned line) {
+  return {.rank = rank,
+          .state = 'S',
+          .stack = {{"/app/train.py", line, "step"}},
+          .groups = {{.name = "0",
+                      .description = "default_pg",
+                      .members = {{0, 2}},
+                      .entered = entered,
+                      .ended = 20,
+                      .operation = "all_reduce"}}};
+}
+
+std::string answer(const JobSight& sight) {
+  return describe(sight,
+                  [](outcome::Culprit culprit) {
+                    culprit.host = "a";
+                    return culprit;
+                  })
+      .str();
+}
+
+TEST_CASE("the answer about stacks has who hangs, who waits for whom, and equal stacks together") {
+  const std::string told = answer({.looks = {look_of(0, 21, 37), look_of(1, 20, 26), look_of(2, 21, 37)}});
+  std::string_view rest = told;
+  for (const std::string_view next : {"ranks 0 and 2 wait in all_reduce (train.py:37) for rank 1 on node 0 "
+                                      "(a), which is in step (train.py:26)",
+                                      "ranks 0 and 2 wait for rank 1 in all_reduce, number 21 of default_pg",
+                                      "rank 1: in step (train.py:26)", "    step (/app/train.py:26)",
+                                      "ranks 0 and 2: in step (train.py:37)"}) {
+    INFO(told);
+    INFO(next);
+    const std::size_t at = rest.find(next);
+    REQUIRE(at != rest.npos);
+    rest.remove_prefix(at + next.size());
+  }
+}
+
+TEST_CASE("the answer about stacks of a job that trains has no hang, and one of no worker says so") {
+  CHECK(answer({.looks = {look_of(0, 20, 37), look_of(1, 20, 37)}}).find("hang") == std::string::npos);
+  CHECK(answer({}).find("no worker is running") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace rankshim
