@@ -1,61 +1,16 @@
 """Who hangs: real gloo on three nodes, looked at when torch's own timeout fires, and by rankshim's own time."""
 
+import ctypes
+import os
 import re
+import time
 
 import pytest
-from lib.process import last_line
+from lib.events import until
+from lib.hangs import GRID, REPORTS, START, TRAINS
+from lib.process import clean_environment, last_line, run
 
 LONG = 120
-
-# All-reduces in an inner loop, until something happens to rank 1; G: to rank 0.
-TRAINS = """\
-import ctypes, datetime, os, re, signal, sys, time, torch, torch.distributed as dist
-
-rank, fault, limit = int(os.environ["RANK"]), sys.argv[1], datetime.timedelta(seconds=float(sys.argv[2]))
-torch.set_num_threads(1)
-dist.init_process_group("gloo", timeout=limit)
-pair = dist.new_group([0, 1], timeout=limit)
-other_pair = dist.new_group([0, 1], timeout=limit)
-
-class Data(torch.utils.data.IterableDataset):
-    def __iter__(self):
-        for number in range(1000):
-            if number == 60 and rank == 1:
-                time.sleep(1000)  # in the loader's process
-            yield torch.ones(1)
-
-def load_batch():
-    return next(batches)
-
-def validate():
-    time.sleep(1000)
-
-batches = iter(torch.utils.data.DataLoader(Data(), num_workers=1 if fault == "loads" else 0, batch_size=None)) if fault == "loads" else iter(torch.ones(1000, 1))
-for step in range(1000):
-    batch = load_batch()
-    time.sleep(0.1)
-    if step == 59 and rank == 0:
-        print("HANGS NOW", flush=True)
-    if step == 60:
-        if rank == 1 and fault == "sleeps":
-            time.sleep(1000)  # here
-        if rank == 1 and fault == "is stopped":
-            os.kill(os.getpid(), signal.SIGSTOP)  # stopped
-        if rank == 1 and fault == "holds the GIL":
-            ends = os.pipe()
-            ctypes.PyDLL(None).read(ends[0], ctypes.create_string_buffer(8), 8)  # blocks
-        if rank == 1 and fault == "searches":
-            re.match(r"(a+)+$", "a" * 64 + "b")  # never ends
-        if rank == 1 and fault == "broadcasts":
-            dist.broadcast(batch, 0)  # differs
-            continue
-        if rank == 0 and fault == "validates":
-            validate()
-        if fault == "waits in a circle" and rank < 2:
-            for group in (pair, other_pair) if rank == 0 else (other_pair, pair):
-                dist.all_reduce(batch, group=group)  # in another order
-    dist.all_reduce(batch)
-"""
 
 FAULTS = [
     ("sleeps", r"rank 1 (is|was) in train.py:\d+, in the kernel's \S+; {others}", 1),
@@ -73,9 +28,13 @@ def rarely(rows, often):
 
 
 def train(start, tmp_path, fault, limit, *options, **variables):
+    return run_script(start, tmp_path, TRAINS, [fault, str(limit)], *options, **variables)
+
+
+def run_script(start, tmp_path, text, words, *options, nodes=3, **variables):
     script = tmp_path / "train.py"
-    script.write_text(TRAINS)
-    return [start(rank, [str(script), fault, str(limit)], "--grace=3s", *options, **variables) for rank in range(3)]
+    script.write_text(text)
+    return [start(rank, [str(script), *words], "--grace=3s", *options, nodes=nodes, **variables) for rank in range(nodes)]
 
 
 @pytest.mark.torch
@@ -94,14 +53,20 @@ def test_when_torchs_timeout_fires_the_rank_that_hangs_is_named_with_its_line(st
         assert node.report()["hang"]["kind"] in ("missing", "stopped")
 
 
-@pytest.mark.torch
-@pytest.mark.parametrize(("fault", "says", "code"), rarely([
+ENDS = [
     *((fault, rf"node {culprit} \(job-node-{culprit}\) hung: {says}", "R42") for fault, says, culprit in FAULTS),
     ("broadcasts", r"the ranks' collectives do not match \(number \d+ of default_pg\): rank 1 is in broadcast \(train.py:\d+\), and ranks 0 and 2 in all_reduce \(train.py:\d+\)", "R43"),
     ("waits in a circle", r"the job hung: ranks 0-1 waited for \S+ s for each other in a circle, so the order of their collectives differs", "R43"),
-], ["sleeps", "waits in a circle"]))
-def test_hang_timeout_ends_a_job_whose_collectives_no_longer_end(start, tmp_path, torch, fault, says, code):
-    nodes = train(start, tmp_path, fault, 1800, "--hang-timeout=5s")
+]
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(("fault", "says", "code", "launcher"), [
+    *rarely([(*row, "native") for row in ENDS], ["sleeps", "waits in a circle"]),
+    *rarely([(*row, "torchrun") for row in ENDS], []),
+])
+def test_hang_timeout_ends_a_job_whose_collectives_no_longer_end(start, tmp_path, torch, fault, says, code, launcher):
+    nodes = train(start, tmp_path, fault, 1800, "--hang-timeout=5s", RANKSHIM_LAUNCHER=launcher)
     codes = [node.wait(LONG) for node in nodes]
     assert set(codes) <= {76, 124} and 124 in codes, [node.transcript() for node in nodes]
     says = says.replace("{others}", r"ranks \d[- and]+2 waited in all_reduce \(train.py:\d+\) for \S+ s")
@@ -109,6 +74,38 @@ def test_hang_timeout_ends_a_job_whose_collectives_no_longer_end(start, tmp_path
         assert re.search(says, last_line(node)) and f"[{code}]" in last_line(node), node.transcript()
     assert "rankshim: rank" in nodes[0].stderr  # the stacks
     assert {len(group["stack"]) > 0 for group in nodes[0].report()["hang"]["groups"]} == {True}
+
+
+GRID_WAITS = (r"node 1 \(job-node-1\) hung: rank 3 (is|was) in step \(train.py:\d+\), in the kernel's \S+; "
+              r"ranks 0-2 waited in all_reduce \(train.py:\d+\) {}")
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(("level", "launcher"), rarely([(0, "native"), (0, "torchrun"), (3, "native"), (3, "torchrun")], []))
+def test_of_groups_of_two_by_two_the_rank_that_nobody_waits_behind_is_named(start, tmp_path, torch, level, launcher):
+    """Only rank 3 waits for nobody: 1 and 2 wait for it, 0 waits for 2."""
+    options = ["--hang-timeout=5s"] if level else []
+    nodes = run_script(start, tmp_path, GRID, ["1800" if level else "6"], *options, nodes=2,
+                       RANKSHIM_LAUNCHER=launcher, RANKSHIM_NPROC_PER_NODE="2")
+    assert [node.wait(LONG) for node in nodes] == [76, 124], [node.transcript() for node in nodes]
+    for node in nodes:
+        assert re.search(GRID_WAITS.format(r"for \S+ s" if level else "until their timeout"), last_line(node)), node.transcript()
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(("name", "level"), [
+    pytest.param(name, level, marks=[] if (name, level) in [("early return", 3), ("uneven data", 0)] else pytest.mark.nightly)
+    for name in REPORTS for level in (0, 3)
+])
+def test_hangs_of_public_reports_come_out_right(start, tmp_path, torch, name, level):
+    """docs/hangs.md lists them."""
+    report = REPORTS[name]
+    options = ["--hang-timeout=5s"] if level else []
+    nodes = run_script(start, tmp_path, START + report.script, ["1800" if level else "6", str(tmp_path)], *options)
+    for node in nodes:
+        node.wait(LONG)
+    for node in nodes:
+        assert re.search(report.says if level or not report.ends else report.ends, last_line(node)), node.transcript()
 
 
 EVALUATES = """\
@@ -159,3 +156,137 @@ def test_a_process_group_of_one_in_a_job_of_two_nodes_is_a_warning(start, tmp_pa
     over.touch()
     assert [node.wait(LONG) for node in nodes] == [0, 0]
     assert all("trained alone (a process group of 1 in a job of 2 nodes)" in last_line(node) for node in nodes)
+
+
+# What a rank does while the others wait for it, and is no hang: until a file is there.
+BUSY = """\
+import os, sys, time, torch, torch.distributed as dist
+
+rank, folder = int(os.environ["RANK"]), sys.argv[1]
+dist.init_process_group("gloo")
+print("begins", flush=True)
+
+def is_there(name):
+    return os.path.exists(folder + "/" + name)
+
+def evaluate():
+    while not is_there("evaluate"):
+        torch.ones(300, 300) @ torch.ones(300, 300)
+
+def save():
+    with open(folder + "/checkpoint", "wb", buffering=0) as file:
+        while not is_there("save"):
+            file.write(bytes(200_000))
+            time.sleep(0.5)
+
+def poll():
+    while not is_there("poll"):
+        time.sleep(0.05)
+
+def compile(graph, inputs):
+    while not is_there("compile"):
+        time.sleep(0.05)
+    return graph.forward
+
+for what in sys.argv[2:]:
+    if what == "compile":
+        torch.compile(torch.nn.Linear(1, 1), backend=compile if rank == 0 else "eager")(torch.ones(1))
+    elif rank == 0 and what != "steps":
+        globals()[what]()
+    for _ in range(40):
+        time.sleep(0.1)
+        dist.all_reduce(torch.ones(1))
+done = torch.zeros(1)
+while not done:
+    time.sleep(1 if rank == 2 else 0.1)  # rank 2 is slow
+    done = torch.tensor(float(is_there("over")))
+    dist.all_reduce(done)
+"""
+
+
+def run_busy(start, tmp_path, *words, options):
+    return run_script(start, tmp_path, BUSY, [str(tmp_path), *words], *options)
+
+
+@pytest.mark.nightly
+@pytest.mark.torch
+@pytest.mark.parametrize(("what", "does"), [("evaluate", "works"), ("save", "works"), ("poll", "polls")])
+def test_a_rank_that_works_for_longer_than_the_timeout_is_a_notice_and_no_end(start, tmp_path, torch, what, does):
+    """A rank that works has four times the timeout."""
+    nodes = run_busy(start, tmp_path, "steps", what, options=["--hang-notice=4s", "--hang-timeout=8s"])
+    notice = nodes[0].wait_line("no collective has ended for", LONG)
+    # The second notice comes after twice the time, which is the timeout.
+    nodes[0].wait_line("no collective has ended for", LONG, since=nodes[0].lines.index(notice) + 1)
+    says = rf"ranks 1-2 wait in all_reduce \(train.py:\d+\) for rank 0 on node 0 \(job-node-0\), which is in {what} \(.* and {does}"
+    assert re.search(says, nodes[0].stderr), nodes[0].transcript()
+    for name in (what, "over"):
+        (tmp_path / name).touch()
+    nodes[0].wait_line("the collectives go on after", LONG)
+    assert [node.wait(LONG) for node in nodes] == [0, 0, 0], [node.transcript() for node in nodes]
+
+
+@pytest.mark.nightly
+@pytest.mark.torch
+def test_five_minutes_of_evaluation_are_one_notice_and_a_line_when_the_job_goes_on(start, tmp_path, torch):
+    # It is known after a minute that the numbers move.
+    nodes = run_busy(start, tmp_path, *(["steps"] * 20), "evaluate", options=["--hang-notice=3m", "--hang-timeout=4m"])
+    nodes[0].wait_line("no collective has ended for 3 min", 300)
+    time.sleep(120)
+    for name in ("evaluate", "over"):
+        (tmp_path / name).touch()
+    assert re.search(r"the collectives go on after 5 min", nodes[0].wait_line("the collectives go on after", LONG).text)
+    assert [node.wait(LONG) for node in nodes] == [0, 0, 0], [node.transcript() for node in nodes]
+    assert nodes[0].stderr.count("no collective has ended for") == 1
+
+
+@pytest.mark.nightly
+@pytest.mark.torch
+def test_nothing_is_said_of_a_compiler_in_the_first_step(start, tmp_path, torch):
+    nodes = run_busy(start, tmp_path, "compile", options=["--hang-notice=1s", "--hang-timeout=2s"])
+    for node in nodes:
+        node.wait_line("begins", LONG)
+    time.sleep(30)  # most of it in the compiler
+    for name in ("compile", "over"):
+        (tmp_path / name).touch()
+    assert [node.wait(LONG) for node in nodes] == [0, 0, 0], [node.transcript() for node in nodes]
+    assert "no collective" not in nodes[0].stderr, nodes[0].transcript()
+
+
+@pytest.mark.nightly
+@pytest.mark.torch
+def test_a_slow_rank_is_told_by_status_and_is_no_hang(start, tmp_path, rankshim, torch):
+    script = tmp_path / "train.py"
+    script.write_text(BUSY)
+    for rank in range(3):
+        (tmp_path / str(rank)).mkdir()
+    nodes = [start(rank, [str(script), str(tmp_path)], "--hang-notice=2s", RANKSHIM_RUN_DIR=f"{tmp_path}/{rank}") for rank in range(3)]
+
+    def status():
+        done = run([rankshim, "status", f"--run-dir={tmp_path}/0"], clean_environment())
+        return "slow" in done.stdout and done.stdout
+
+    assert re.search(r"slow\W+(rank )?2\b", until(status, "rank 2 is slow", LONG))
+    (tmp_path / "over").touch()
+    assert [node.wait(LONG) for node in nodes] == [0, 0, 0], [node.transcript() for node in nodes]
+    assert "no collective" not in nodes[0].stderr
+
+
+@pytest.mark.nightly
+@pytest.mark.torch
+def test_a_debugger_that_holds_a_rank_is_named_as_such(start, tmp_path, torch):
+    seize, interrupt, detach = 0x4206, 0x4207, 17  # linux/ptrace.h
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+    nodes = run_busy(start, tmp_path, "steps", options=["--hang-notice=3s"])
+    nodes[1].wait_line("begins", LONG)
+    worker = [pid for pid, command in nodes[1].tree().items() if "train.py" in command][-1]
+    time.sleep(10)  # several looks have seen that the numbers move
+    assert libc.ptrace(seize, worker, None, None) == 0 and libc.ptrace(interrupt, worker, None, None) == 0
+    notice = nodes[0].wait_line("no collective has ended for", LONG)
+    says = r"for rank 1 on node 1 \(job-node-1\), which is stopped by a signal or a debugger, in train.py:\d+"
+    assert re.search(says, notice.text), notice.text
+    os.waitpid(worker, 0x40000000)  # __WALL
+    assert libc.ptrace(detach, worker, None, None) == 0
+    (tmp_path / "over").touch()
+    nodes[0].wait_line("the collectives go on after", LONG)
+    assert [node.wait(LONG) for node in nodes] == [0, 0, 0], [node.transcript() for node in nodes]
