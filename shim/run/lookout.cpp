@@ -59,23 +59,25 @@ awaitable<void> Lookout::look_before_stop(std::shared_ptr<Lookout> self, Hold /*
     self->last_seen_[local_rank] = std::move(look);
 }
 
+/// Once the command has ended there is nobody left, but what those did that its launcher killed is still
+/// asked for.
 awaitable<link::Sight> Lookout::look(bool full) {
   const auto self = shared_from_this();
   link::Sight sight;
-  const auto launcher = launcher_.lock();
-  if (launcher == nullptr) co_return sight;
-  const auto running = launcher->running_workers();
-  sight.looks = co_await look_at(running, full);
-  sight.workers = ends_of(launcher->record().ends);
-  for (const supervise::WorkerState& worker : running) {
-    if (std::ranges::find(sight.workers, worker.local_rank, &link::WorkerReport::local_rank) !=
-        sight.workers.end())
-      continue;
-    link::WorkerReport& report =
-        sight.workers.emplace_back(link::WorkerReport{.local_rank = worker.local_rank});
-    for (const outcome::GroupProgress& group : sight.looks[worker.local_rank].groups) {
-      report.entered += group.entered;
-      report.ended += group.ended;
+  if (const auto launcher = launcher_.lock()) {
+    const auto running = launcher->running_workers();
+    sight.looks = co_await look_at(running, full);
+    sight.workers = ends_of(launcher->record().ends);
+    for (const supervise::WorkerState& worker : running) {
+      if (std::ranges::find(sight.workers, worker.local_rank, &link::WorkerReport::local_rank) !=
+          sight.workers.end())
+        continue;
+      link::WorkerReport& report =
+          sight.workers.emplace_back(link::WorkerReport{.local_rank = worker.local_rank});
+      for (const outcome::GroupProgress& group : sight.looks[worker.local_rank].groups) {
+        report.entered += group.entered;
+        report.ended += group.ended;
+      }
     }
   }
   if (full)
