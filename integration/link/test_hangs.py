@@ -221,7 +221,7 @@ def test_a_rank_that_works_for_longer_than_the_timeout_is_a_notice_and_no_end(st
     assert re.search(says, nodes[0].stderr), nodes[0].transcript()
     for name in (what, "over"):
         (tmp_path / name).touch()
-    nodes[0].wait_line("the collectives go on after", LONG)
+    nodes[0].wait_line("collectives continue after", LONG)
     assert [node.wait(LONG) for node in nodes] == [0, 0, 0], [node.transcript() for node in nodes]
 
 
@@ -234,7 +234,7 @@ def test_five_minutes_of_evaluation_are_one_notice_and_a_line_when_the_job_goes_
     time.sleep(120)
     for name in ("evaluate", "over"):
         (tmp_path / name).touch()
-    assert re.search(r"the collectives go on after 5 min", nodes[0].wait_line("the collectives go on after", LONG).text)
+    assert re.search(r"collectives continue after 5 min", nodes[0].wait_line("collectives continue after", LONG).text)
     assert [node.wait(LONG) for node in nodes] == [0, 0, 0], [node.transcript() for node in nodes]
     assert nodes[0].stderr.count("no collective has ended for") == 1
 
@@ -288,5 +288,5 @@ def test_a_debugger_that_holds_a_rank_is_named_as_such(start, tmp_path, torch):
     os.waitpid(worker, 0x40000000)  # __WALL
     assert libc.ptrace(detach, worker, None, None) == 0
     (tmp_path / "over").touch()
-    nodes[0].wait_line("the collectives go on after", LONG)
+    nodes[0].wait_line("collectives continue after", LONG)
     assert [node.wait(LONG) for node in nodes] == [0, 0, 0], [node.transcript() for node in nodes]
