@@ -345,9 +345,9 @@ def test_without_gate_py_nothing_runs(start):
 
 @pytest.mark.parametrize("option", ["-I", "-E", "-S"])
 def test_what_never_loads_us_does_not_answer_the_probe(start, option):
-    with start.prepared("-c", "print('on')", names="probe") as process:
+    with start.prepared("-c", "print('on')", names="-") as process:
         assert (process.hear(), process.hear(), process.wait(), process.stdout) == ("h", "", 0, "")
-    with start.prepared(option, "-c", "print('on')", names="probe") as process:
+    with start.prepared(option, "-c", "print('on')", names="-") as process:
         assert (process.hear(), process.wait(), process.stdout) == ("", 0, "on\n")
 
 

@@ -47,7 +47,7 @@ std::optional<std::vector<std::string>> added(const Environment& before, const E
 
 }  // namespace
 
-Launch::Launch(const AttemptInput& input, unsigned attempt, std::optional<std::string> master_address)
+Launch::Launch(const AttemptInput& input, unsigned attempt, const std::optional<std::string>& master_address)
     : number(attempt),
       folder(input.job.choice, launchers::plan_site(input.job.choice, plan_input(input), master_address),
              input.run.node),
@@ -67,12 +67,12 @@ std::optional<Launch::Ranks> Launch::ranks_of(const topology::Topology& topology
 }
 
 std::optional<std::vector<std::string>> Launch::update(const AttemptInput& input,
-                                                       std::optional<std::string> master_address) {
+                                                       const std::optional<std::string>& master_address) {
   // gloo and NCCL read it when the first process group is made.
   constexpr std::string_view may_come_late = "GLOO_SOCKET_IFNAME";
   launchers::LaunchPlan now = make_plan(input, number, master_address, folder.own());
   Environment its_environment = now.environment.apply(input.run.node.environment());
-  const auto more = added(environment, its_environment);
+  auto more = added(environment, its_environment);
   const bool is_same =
       now.argv == plan.argv && more && ranks_of(input.job.topology) == ranks_ &&
       std::ranges::all_of(*more, [&](const std::string& entry) { return is_named(entry, may_come_late); }) &&

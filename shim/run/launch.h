@@ -29,13 +29,13 @@ class Launch : boost::noncopyable {
  public:
   /// Makes rankshim's folder, plans what is executed, and makes the object that follows the workers. `number`
   /// is the attempt's, `master_address` the master's literal address, if it was looked up.
-  Launch(const AttemptInput& input, unsigned number, std::optional<std::string> master_address);
+  Launch(const AttemptInput& input, unsigned number, const std::optional<std::string>& master_address);
 
   /// Plans the same anew with the address that is known now, and takes what has changed, if that can be given
   /// to processes that run already: variables that only torch's communication reads. Returns these; nullopt
   /// if anything else differs, or if what was planned can no longer be had.
   std::optional<std::vector<std::string>> update(const AttemptInput& input,
-                                                 std::optional<std::string> master_address);
+                                                 const std::optional<std::string>& master_address);
 
   const unsigned number;
   launchers::TemporaryFolder folder;

@@ -126,7 +126,7 @@ awaitable<bool> Warm::State::ask_gate(std::shared_ptr<State> self, unsigned of_r
   supervise::Command probe = self->launch->command;
   probe.argv = python->interpreter;
   probe.argv.insert(probe.argv.end(), {"-c", "pass"});
-  const auto process = self->start(probe, "probe");
+  const auto process = self->start(probe, "-");
   self->ending.push_back(process->process());
   const auto end = steady_clock::now() + to_import;
   while (self->round == of_round && process->state() == Prepared::State::starting &&
@@ -142,7 +142,7 @@ awaitable<void> Warm::State::prepare(std::shared_ptr<State> self, unsigned numbe
     log::debug("nothing is prepared for a restart: memory is short");
     co_return;
   }
-  self->launch = std::make_unique<Launch>(self->input, number, std::move(master_address));
+  self->launch = std::make_unique<Launch>(self->input, number, master_address);
   self->launch->command.open_files = self->open_files;
   if (!self->gate_answers) {
     const bool answers = co_await ask_gate(self, of_round);

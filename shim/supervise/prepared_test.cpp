@@ -26,8 +26,9 @@ std::string gate(const std::string& at_gate) {
          at_gate;
 }
 
-const std::string good =
-    gate("printf h >&$gate; printf r >&$gate; read_go; echo \"$go, ${RANKSHIM_GATE#* }\"; exit 7");
+std::string good() {
+  return gate("printf h >&$gate; printf r >&$gate; read_go; echo \"$go, ${RANKSHIM_GATE#* }\"; exit 7");
+}
 
 /// Starts the command early, and waits until it is ready, or unusable.
 void prepare(boost::asio::io_context& io, Command& command, std::string_view modules = "auto,numpy") {
@@ -48,7 +49,7 @@ TEST_CASE("a prepared command goes on as the command when it may, with the varia
           "[prepared]") {
   for (const Mode mode : modes()) {
     INFO(name(mode));
-    Supervised command(mode, bash(good), {}, {}, [](boost::asio::io_context& io, Command& early, Policy&) {
+    Supervised command(mode, bash(good()), {}, {}, [](boost::asio::io_context& io, Command& early, Policy&) {
       prepare(io, early);
       early.prepared->add("GLOO_SOCKET_IFNAME=eth1");
       early.prepared->add("B=2");
@@ -95,12 +96,14 @@ TEST_CASE("a prepared command that was killed or stopped in the meantime is not 
   for (const Mode mode : modes()) {
     for (const int signal : {SIGKILL, SIGTERM, SIGSTOP}) {
       INFO(name(mode) << ", signal " << signal);
-      Supervised command(mode, bash(good), {}, {}, [&](boost::asio::io_context& io, Command& early, Policy&) {
-        prepare(io, early);
-        siginfo_t info{};
-        kill(early.prepared->process().pid, signal);
-        waitid(P_PID, static_cast<id_t>(early.prepared->process().pid), &info, WEXITED | WSTOPPED | WNOWAIT);
-      });
+      Supervised command(mode, bash(good()), {}, {},
+                         [&](boost::asio::io_context& io, Command& early, Policy&) {
+                           prepare(io, early);
+                           siginfo_t info{};
+                           kill(early.prepared->process().pid, signal);
+                           waitid(P_PID, static_cast<id_t>(early.prepared->process().pid), &info,
+                                  WEXITED | WSTOPPED | WNOWAIT);
+                         });
       CHECK(command.line() == "plain");
       CHECK(command.record().number == 5);
     }
