@@ -7,6 +7,7 @@
 #include <array>
 #include <boost/asio/awaitable.hpp>
 #include <chrono>
+#include <exception>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -138,7 +139,13 @@ awaitable<bool> Warm::State::ask_gate(std::shared_ptr<State> self, unsigned of_r
 awaitable<void> Warm::State::prepare(std::shared_ptr<State> self, unsigned number,
                                      std::optional<std::string> master_address, bool beside_training) {
   const unsigned of_round = self->round;
-  if (beside_training && self->level() == log::Level::debug && !has_clear_room(self->input.run.node)) {
+  // Without /proc, the command's processes cannot be told from these.
+  if (!all_processes()) co_return;
+  const auto has_room = [&] {
+    const bool asked = self->level() == log::Level::info;
+    return !beside_training || asked || has_clear_room(self->input.run.node);
+  };
+  if (!has_room()) {
     log::debug("nothing is prepared for a restart: memory is short");
     co_return;
   }
@@ -154,7 +161,7 @@ awaitable<void> Warm::State::prepare(std::shared_ptr<State> self, unsigned numbe
   if (!*self->gate_answers) co_return self->end();
   self->commands = self->launch->workers->workers_to_start(self->launch->command);
   if (self->commands.empty()) self->commands.push_back(self->launch->command);
-  for (std::size_t at = 0; at < self->commands.size(); ++at) {
+  for (std::size_t at = 0; at < self->commands.size() && has_room(); ++at) {
     const auto process =
         self->start(self->commands[at], std::string(self->input.run.settings.text(Option::warm)));
     self->commands[at].prepared = process;
@@ -248,7 +255,9 @@ std::unique_ptr<Launch> Warm::take(unsigned number, const std::optional<std::str
   return launch;
 }
 
-void Warm::drop() { state_->end(); }
+void Warm::drop() try { state_->end(); } catch (const std::exception& error) {
+  loop::go_on_after(error);
+}
 
 std::vector<Process> Warm::processes() const {
   std::vector<Process> all = state_->ending;

@@ -172,10 +172,11 @@ void Supervisor::start() {
         std::strerror(errno));
   launcher_.prepare(io_);
   std::vector<Process> prepared;
-  for (const auto& one : {command_.prepared})
-    if (one) prepared.push_back(one->process());
-  for (const Command& worker : workers_)
-    if (worker.prepared) prepared.push_back(worker.prepared->process());
+  const auto note_prepared = [&](const Command& command) {
+    if (command.prepared) prepared.push_back(command.prepared->process());
+  };
+  note_prepared(command_);
+  std::ranges::for_each(workers_, note_prepared);
   forwarder_.leave_alone_present_children(prepared);
   ending_.started_at = Clock::now();
   if (!starts_workers_) spawns_.emplace_back(command_);
