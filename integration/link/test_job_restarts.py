@@ -174,8 +174,8 @@ def test_a_stop_of_a_node_that_waits_for_node_0_is_its_end_and_the_others_name_i
 
 def test_a_stop_of_a_program_that_then_ends_with_0_keeps_all_from_starting_again(start, tmp_path):
     """It has had a TERM because of node 1 before, and the signal that is no stop ends nothing."""
-    saves = f"trap 'echo LATE' TERM; trap 'echo USR' USR1; until [ -e {tmp_path}/go ]; do sleep 0.05; done; exit 0"
-    script = shell(f"case $NODE_RANK in 0) touch {tmp_path}/0; {saves};; 1) until [ -e {tmp_path}/0 ]; do sleep 0.05; done; exit 3;; "
+    saves = f"trap 'echo LATE' TERM; trap 'echo USR' USR1; touch {tmp_path}/0; until [ -e {tmp_path}/go ]; do sleep 0.05; done; exit 0"
+    script = shell(f"case $NODE_RANK in 0) {saves};; 1) until [ -e {tmp_path}/0 ]; do sleep 0.05; done; exit 3;; "
                    "2) exec sleep 1000;; esac")
     nodes = [start(rank, script, "--job-restarts=5", RANKSHIM_LAUNCHER="none", RANKSHIM_LINK="on") for rank in range(3)]
     nodes[0].wait_line("LATE", 30)

@@ -118,7 +118,7 @@ def test_rankshim_acts_on_signals_while_nothing_reads_its_output(rankshim, tmp_p
     until(lambda: not children(process.pid), "the workers have ended")
     process.send_signal(signal.SIGTERM)  # does not wait for a reader any longer
     assert process.wait(PATIENCE) == 143
-    assert b"the last lines of the workers do not come here" in process.stderr.read()
+    assert b"the workers' last lines are lost" in process.stderr.read()
     os.close(reader)
     os.close(writer)
 

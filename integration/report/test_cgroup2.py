@@ -31,7 +31,7 @@ def until(words, files):
 
 WATCHED = until("^inotify", "/proc/1/fdinfo/*")  # rankshim sees what becomes of memory.events
 REACHED = until("was reached", "/dev/termination-log")
-OUTLIVED = until("the others run on", "/scene/outlived/stderr")
+OUTLIVED = until("the others keep running", "/scene/outlived/stderr")
 
 # memory.oom.group, rankshim's options, and the script that is its command.
 SCENES = {

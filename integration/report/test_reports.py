@@ -288,7 +288,7 @@ def test_under_cgroup_v1_a_program_that_outlived_its_childs_kill_and_is_killed_l
     report = tmp_path / "report.json"
     with Process([*inside, f"--report={report}", "--", sys.executable, "-c", outlives, tmp_path], clean_environment()) as program:
         program.wait_line("^-9$")
-        program.wait_line("the others run on")
+        program.wait_line("the others keep running")
         (command,) = children(program.pid)
         os.kill(command, signal.SIGKILL)
         assert program.wait() == 137

@@ -71,4 +71,4 @@ def test_a_program_whose_interpreter_is_missing_is_127_with_its_name(start, tmp_
     assert process.wait() == 127
     line = process.stderr.splitlines()[-1]
     assert f"{program} cannot be executed: its interpreter " in line and interpreter in line
-    assert ("Windows line ends" in line, "dynamic loader" in line) == (content.count(b"\r") == 2, "/ld-" in interpreter)
+    assert ("Windows line endings" in line, "dynamic loader" in line) == (content.count(b"\r") == 2, "/ld-" in interpreter)

@@ -72,6 +72,11 @@ bool is_own_folder(const std::string& path) {
 /// The launcher's folder, in which each attempt has one.
 std::string folder_of(const std::string& attempt) { return std::filesystem::path(attempt).parent_path(); }
 
+bool has_ended(boost::asio::posix::stream_descriptor& pidfd) {
+  pollfd ready{pidfd.native_handle(), POLLIN, 0};
+  return poll(&ready, 1, 0) == 1;
+}
+
 }  // namespace
 
 WorkerWatch::WorkerWatch(boost::asio::io_context& io, std::string log_folder, unsigned workers,
@@ -271,8 +276,9 @@ void WorkerWatch::wait_for_end(pid_t pid) {
   pidfds_.at(pid).async_wait(boost::asio::posix::stream_descriptor::wait_read,
                              [this, pid](const boost::system::error_code& error) {
                                if (error) return;
-                               take_ends();
-                               if (pidfds_.contains(pid)) wait_for_end(pid);
+                               // This one alone: of two that have ended, the first is the cause.
+                               if (has_ended(pidfds_.at(pid))) return on_end(pid);
+                               wait_for_end(pid);
                              });
 }
 
@@ -290,8 +296,7 @@ void WorkerWatch::on_end(pid_t pid, std::optional<int> status) {
 void WorkerWatch::take_ends() {
   for (auto pidfd = pidfds_.begin(); pidfd != pidfds_.end();) {
     const auto worker = pidfd++;
-    pollfd ready{worker->second.native_handle(), POLLIN, 0};
-    if (poll(&ready, 1, 0) == 1) on_end(worker->first);
+    if (has_ended(worker->second)) on_end(worker->first);
   }
 }
 
