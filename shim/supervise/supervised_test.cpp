@@ -99,6 +99,7 @@ std::vector<std::string> environment() {
   if (prepare) prepare(io, command, policy);
   const FlatEnding flat = flatten(loop::block_on(io, supervise(io, signals, command, policy)));
   [[maybe_unused]] const auto written = write(result, &flat, sizeof(flat));
+  policy.apart = nullptr;  // ends what is prepared
   _exit(0);
 }
 
