@@ -1,5 +1,6 @@
 #include "run/warm.h"
 
+#include <poll.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -66,6 +67,7 @@ struct Warm::State {
   std::optional<bool> gate_answers;          ///< whether this Python has our part; nullopt: not known yet
   std::unique_ptr<Launch> launch;            ///< what is prepared
   std::vector<supervise::Command> commands;  ///< of it, each with its process; the command's or the workers'
+  std::shared_ptr<Prepared> probe;           ///< which finds that out
   std::vector<std::shared_ptr<Prepared>> taken;  ///< by the attempt that runs
   std::vector<Process> ending;                   ///< that were killed, or are ending
   std::string working_directory;                 ///< which rankshim leaves while a command runs
@@ -77,6 +79,7 @@ struct Warm::State {
   }
   std::shared_ptr<Prepared> start(const supervise::Command& command, std::string_view modules);
   awaitable<void> until_imported(std::shared_ptr<Prepared> process, unsigned of_round);
+  void wait_for_ends() const;
   void end();
 
   static awaitable<bool> ask_gate(std::shared_ptr<State> self, unsigned of_round);
@@ -102,6 +105,18 @@ awaitable<void> Warm::State::until_imported(std::shared_ptr<Prepared> process, u
   while (round == of_round && imports() && steady_clock::now() < end) co_await changed.wait(end);
 }
 
+/// What was killed ends in a moment. Until then it may write into rankshim's folder, which is removed next
+/// (Python's __pycache__).
+void Warm::State::wait_for_ends() const {
+  constexpr std::chrono::milliseconds patience{100};
+  const auto until = steady_clock::now() + patience;
+  const auto runs = [](const Process& process) {
+    const auto now = read_process(process.pid);
+    return now && now->is(process) && now->alive();
+  };
+  while (std::ranges::any_of(ending, runs) && steady_clock::now() < until) poll(nullptr, 0, 1);
+}
+
 /// Ends what is prepared.
 void Warm::State::end() {
   ++round;
@@ -114,6 +129,8 @@ void Warm::State::end() {
     if (command.prepared) ending.push_back(command.prepared->process());
   const bool has_files = launch && !commands.empty() && !input.job.choice.log_dir.empty();
   commands.clear();
+  probe.reset();
+  if (launch) wait_for_ends();
   std::error_code ignored;  // what is left there is empty
   if (has_files && !launch->workers->record().error_folder.empty())
     std::filesystem::remove_all(launch->workers->record().error_folder, ignored);
@@ -127,13 +144,16 @@ awaitable<bool> Warm::State::ask_gate(std::shared_ptr<State> self, unsigned of_r
   supervise::Command probe = self->launch->command;
   probe.argv = python->interpreter;
   probe.argv.insert(probe.argv.end(), {"-c", "pass"});
-  const auto process = self->start(probe, "-");
-  self->ending.push_back(process->process());
+  self->probe = self->start(probe, "-");
+  self->ending.push_back(self->probe->process());
   const auto end = steady_clock::now() + to_import;
-  while (self->round == of_round && process->state() == Prepared::State::starting &&
+  while (self->round == of_round && self->probe->state() == Prepared::State::starting &&
          steady_clock::now() < end)
     co_await self->changed.wait(end);
-  co_return process->has_answered();
+  if (self->round != of_round) co_return false;
+  const bool answers = self->probe->has_answered();
+  self->probe.reset();
+  co_return answers;
 }
 
 awaitable<void> Warm::State::prepare(std::shared_ptr<State> self, unsigned number,
@@ -194,6 +214,7 @@ Warm::Warm(const AttemptInput& input)
                        .gate_answers = {},
                        .launch = {},
                        .commands = {},
+                       .probe = {},
                        .taken = {},
                        .ending = {}}) {
   getrlimit(RLIMIT_NOFILE, &state_->open_files);
