@@ -32,8 +32,8 @@ class Prepared : boost::noncopyable {
   };
 
   /// Starts it. `modules` is what the gate is told: names by comma, "auto" among them for what the script
-  /// itself imports first, or "-" for a probe, which answers and ends. `changed` is called from the event loop when
-  /// its state has.
+  /// itself imports first, or "-" for a probe, which answers and ends. `changed` is called from the event
+  /// loop when its state has.
   static std::shared_ptr<Prepared> start(boost::asio::io_context& io, const Command& command,
                                          const Spawn::Start& how, std::string_view modules,
                                          std::function<void()> changed);
