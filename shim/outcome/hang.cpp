@@ -146,7 +146,7 @@ void add_in(const std::vector<RankRange>& ranges, const Ranks& ranks, Ranks& to)
 /// The groups by their names. A member may not tell of them: its Python does not answer, or it has ended.
 std::map<std::string, Group> groups_of(const JobLooks& job) {
   std::map<std::string, Group> groups;
-  const Ranks running = job.running();
+  const Ranks running = job.running(), victims = job.victims();
   for (const auto& [rank, look] : job.looks) {
     for (const GroupProgress& progress : look->groups) {
       Group& group = groups[progress.name];
@@ -158,7 +158,7 @@ std::map<std::string, Group> groups_of(const JobLooks& job) {
       for (const RankRange& range : progress.members) group.size += range.size();
       add_in(progress.members, running, group.members);
       add_in(progress.members, job.ended, group.members);
-      add_in(progress.members, job.victims(), group.victims);
+      add_in(progress.members, victims, group.victims);
       group.members.insert(group.victims.begin(), group.victims.end());
     }
   }
