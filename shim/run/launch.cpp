@@ -49,8 +49,8 @@ std::optional<std::vector<std::string>> added(const Environment& before, const E
 
 Launch::Launch(const AttemptInput& input, unsigned attempt, const std::optional<std::string>& master_address)
     : number(attempt),
-      folder(input.job.choice, launchers::plan_site(input.job.choice, plan_input(input), master_address),
-             input.run.node),
+      site_(launchers::plan_site(input.job.choice, plan_input(input), master_address)),
+      folder(input.job.choice, site_, input.run.node),
       log_folder(make_log_folder(input, folder.own().path)),
       plan(make_plan(input, number, master_address, folder.own())),
       environment(plan.environment.apply(input.run.node.environment())),
@@ -58,8 +58,7 @@ Launch::Launch(const AttemptInput& input, unsigned attempt, const std::optional<
       ignored(input.job.choice.launcher->ignored_at_start(plan, input.job.choice, plan_input(input))),
       workers(input.job.choice.launcher->workers(
           {input.run.io, input.job.topology, input.run.settings, input.run.node, log_folder, number})),
-      ranks_(ranks_of(input.job.topology)),
-      site_(launchers::plan_site(input.job.choice, plan_input(input), master_address)) {}
+      ranks_(ranks_of(input.job.topology)) {}
 
 std::optional<Launch::Ranks> Launch::ranks_of(const topology::Topology& topology) {
   const auto* node = topology.as<topology::StaticNode>();

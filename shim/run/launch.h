@@ -38,6 +38,11 @@ class Launch : boost::noncopyable {
                                                  const std::optional<std::string>& master_address);
 
   const unsigned number;
+
+ private:
+  const std::optional<launchers::PythonSite> site_;  // the folder has it
+
+ public:
   launchers::TemporaryFolder folder;
   const std::string log_folder;  ///< the launcher's; empty: none
   launchers::LaunchPlan plan;
@@ -52,7 +57,6 @@ class Launch : boost::noncopyable {
   static std::optional<Ranks> ranks_of(const topology::Topology& topology);
 
   const std::optional<Ranks> ranks_;
-  std::optional<launchers::PythonSite> site_;
 };
 
 }  // namespace rankshim
