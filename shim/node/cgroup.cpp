@@ -66,10 +66,16 @@ constexpr Number no_limit = Number{1} << 60U;
 struct MemoryGroup {
   bool v2 = true;
   std::string root;
-  std::string folder;  // in which `file` is, or the root's
+  std::string folder;
+
+  /// The limit of this folder, or of one above it.
+  [[nodiscard]] std::optional<Number> limit(const Node& node, const std::string& of_folder) const {
+    const auto limit = number_in(node, of_folder + (v2 ? "/memory.max" : "/memory.limit_in_bytes"));
+    return limit && *limit < no_limit ? limit : std::nullopt;
+  }
 };
 
-/// nullopt if it is in none.
+/// Its folder is the root's where its own does not have the file; nullopt if it is in none.
 std::optional<MemoryGroup> find_memory_group(const Node& node, const char* file_of_v2,
                                              const char* file_of_v1) {
   auto group = find_cgroup(node, "memory");
@@ -110,11 +116,8 @@ MemoryReading read_memory(const Node& node) {
   const auto kills = number_in(node, events, "oom_kill ");
   reading.known = kills.has_value();
   reading.oom_kills = kills.value_or(0);
-  const char* const limits = v2 ? "/memory.max" : "/memory.limit_in_bytes";
-  reading.limit = smallest_limit(root, folder, [&](const std::string& one) {
-    const auto limit = number_in(node, one + limits);
-    return limit && *limit < no_limit ? limit : std::nullopt;
-  });
+  reading.limit =
+      smallest_limit(root, folder, [&](const std::string& one) { return group->limit(node, one); });
   reading.peak = number_in(node, folder + (v2 ? "/memory.peak" : "/memory.max_usage_in_bytes"));
   if (!kills) return reading;
   reading.events = events;
@@ -131,11 +134,10 @@ MemoryRoom memory_room(const Node& node) {
                   .left = kibibyte * number_in(node, "/proc/meminfo", "MemAvailable:").value_or(0)};
   const auto group = find_memory_group(node, "/memory.stat", "/memory.stat");
   if (!group) return room;
-  const bool v2 = group->v2;
+  const char* const usage = group->v2 ? "/memory.current" : "/memory.usage_in_bytes";
   const auto look_at = [&](const std::string& one) -> std::optional<Number> {
-    const auto limit = number_in(node, one + (v2 ? "/memory.max" : "/memory.limit_in_bytes"));
-    const auto used = number_in(node, one + (v2 ? "/memory.current" : "/memory.usage_in_bytes"));
-    if (!limit || *limit >= no_limit || !used) return std::nullopt;
+    const auto limit = group->limit(node, one), used = number_in(node, one + usage);
+    if (!limit || !used) return std::nullopt;
     const Number files = number_in(node, one + "/memory.stat", "inactive_file ").value_or(0);
     const Number needed = *used - std::min(files, *used);
     room.all = std::min(room.all, *limit);
