@@ -110,6 +110,11 @@ std::optional<Process> read_process(pid_t pid) {
   return process;
 }
 
+std::optional<Process> read_again(const Process& process) {
+  const std::optional<Process> now = read_process(process.pid);
+  return now && now->is(process) ? now : std::nullopt;
+}
+
 std::optional<std::vector<Process>> descendants(pid_t ancestor, const std::vector<Process>& except) {
   std::optional<std::vector<Process>> all = all_processes();
   if (!all) return std::nullopt;

@@ -73,9 +73,12 @@ struct Warm::State {
   std::string working_directory;                 ///< which rankshim leaves while a command runs
   rlimit open_files{};                           ///< before a link raises it
 
-  [[nodiscard]] log::Level level() const {
-    const bool asked = input.run.settings[Option::warm]->origin != Origin::fallback;
-    return asked ? log::Level::info : log::Level::debug;
+  [[nodiscard]] bool is_asked_for() const {
+    return input.run.settings[Option::warm]->origin != Origin::fallback;
+  }
+  /// What matters to who has asked for it.
+  void tell(std::string_view what) const {
+    log::logger().log(is_asked_for() ? log::Level::info : log::Level::debug, "{}", what);
   }
   std::shared_ptr<Prepared> start(const supervise::Command& command, std::string_view modules);
   awaitable<void> until_imported(std::shared_ptr<Prepared> process, unsigned of_round);
@@ -111,8 +114,8 @@ void Warm::State::wait_for_ends() const {
   constexpr std::chrono::milliseconds patience{100};
   const auto until = steady_clock::now() + patience;
   const auto runs = [](const Process& process) {
-    const auto now = read_process(process.pid);
-    return now && now->is(process) && now->alive();
+    const auto now = read_again(process);
+    return now && now->alive();
   };
   while (std::ranges::any_of(ending, runs) && steady_clock::now() < until) poll(nullptr, 0, 1);
 }
@@ -121,10 +124,7 @@ void Warm::State::wait_for_ends() const {
 void Warm::State::end() {
   ++round;
   changed.signal();
-  std::erase_if(ending, [](const Process& process) {
-    const auto now = read_process(process.pid);
-    return !now || !now->is(process);
-  });
+  std::erase_if(ending, [](const Process& process) { return !read_again(process); });
   for (const supervise::Command& command : commands)
     if (command.prepared) ending.push_back(command.prepared->process());
   const bool has_files = launch && !commands.empty() && !input.job.choice.log_dir.empty();
@@ -162,8 +162,7 @@ awaitable<void> Warm::State::prepare(std::shared_ptr<State> self, unsigned numbe
   // Without /proc, the command's processes cannot be told from these.
   if (!all_processes()) co_return;
   const auto has_room = [&] {
-    const bool asked = self->level() == log::Level::info;
-    return !beside_training || asked || has_clear_room(self->input.run.node);
+    return !beside_training || self->is_asked_for() || has_clear_room(self->input.run.node);
   };
   if (!has_room()) {
     log::debug("nothing is prepared for a restart: memory is short");
@@ -175,15 +174,13 @@ awaitable<void> Warm::State::prepare(std::shared_ptr<State> self, unsigned numbe
     const bool answers = co_await ask_gate(self, of_round);
     if (self->round != of_round) co_return;
     self->gate_answers = answers;
-    if (!answers)
-      log::logger().log(self->level(), "nothing is prepared: this Python does not import our part");
+    if (!answers) self->tell("nothing is prepared: this Python does not import our part");
   }
   if (!*self->gate_answers) co_return self->end();
   self->commands = self->launch->workers->workers_to_start(self->launch->command);
   if (self->commands.empty()) self->commands.push_back(self->launch->command);
   for (std::size_t at = 0; at < self->commands.size() && has_room(); ++at) {
-    const auto process =
-        self->start(self->commands[at], std::string(self->input.run.settings.text(Option::warm)));
+    const auto process = self->start(self->commands[at], self->input.run.settings.text(Option::warm));
     self->commands[at].prepared = process;
     if (!beside_training) continue;
     co_await self->until_imported(process, of_round);
@@ -217,10 +214,11 @@ Warm::Warm(const AttemptInput& input)
                        .probe = {},
                        .taken = {},
                        .ending = {}}) {
+  input.run.monitor.set_prepared([this] { return status(); });
+  if (!state_->wanted) return;
   getrlimit(RLIMIT_NOFILE, &state_->open_files);
   std::error_code unknown;
   state_->working_directory = std::filesystem::current_path(unknown);
-  input.run.monitor.set_prepared([this] { return status(); });
 }
 
 Warm::~Warm() {
@@ -244,8 +242,7 @@ void Warm::beside(const Launch& running, const std::optional<std::string>& maste
 
 void Warm::started() {
   for (const auto& process : state_->taken)
-    if (!process->may_go())
-      log::logger().log(state_->level(), "a prepared process is not used: {}", process->why());
+    if (!process->may_go()) state_->tell("a prepared process is not used: " + process->why());
 }
 
 std::unique_ptr<Launch> Warm::take(unsigned number, const std::optional<std::string>& master_address) {
@@ -256,12 +253,11 @@ std::unique_ptr<Launch> Warm::take(unsigned number, const std::optional<std::str
   state.taken.clear();
   if (late) {
     launch = std::move(state.launch);
-    for (const supervise::Command& command : state.commands)
-      if (command.prepared) state.taken.push_back(command.prepared);
     for (supervise::Command& command : state.commands) {
       command.environment.insert(command.environment.end(), late->begin(), late->end());
-      for (const std::string& entry : *late)
-        if (command.prepared) command.prepared->add(entry);
+      if (!command.prepared) continue;
+      for (const std::string& entry : *late) command.prepared->add(entry);
+      state.taken.push_back(command.prepared);
     }
     if (state.input.job.choice.launcher->starts_each_worker())
       launch->workers->set_prepared(std::move(state.commands));
@@ -269,8 +265,7 @@ std::unique_ptr<Launch> Warm::take(unsigned number, const std::optional<std::str
       launch->command.prepared = std::move(state.commands.front().prepared);
     state.commands.clear();
   } else if (!state.commands.empty()) {
-    log::logger().log(state.level(),
-                      "what was prepared is not what this attempt needs: it starts in the ordinary way");
+    state.tell("what was prepared is not what this attempt needs: it starts in the ordinary way");
   }
   state.end();
   return launch;

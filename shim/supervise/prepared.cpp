@@ -96,16 +96,15 @@ void Prepared::give_up(std::string why) {
 /// Its group with it: an import may have started a process.
 void Prepared::kill() {
   if (may_go_ || process_.start == 0) return;
-  const std::optional<Process> now = read_process(process_.pid);
-  if (now && now->is(process_)) kernel::send(-process_.pid, SIGKILL);
+  if (read_again(process_)) kernel::send(-process_.pid, SIGKILL);
 }
 
 void Prepared::add(std::string_view entry) { late_variables_.append(entry).push_back('\0'); }
 
 std::optional<pid_t> Prepared::go() {
   take_messages();
-  const std::optional<Process> now = read_process(process_.pid);
-  const bool runs = now && now->is(process_) && now->alive() && now->state != 'T' && now->state != 't';
+  const std::optional<Process> now = read_again(process_);
+  const bool runs = now && now->alive() && now->state != 'T' && now->state != 't';
   if (state_ == State::starting) {
     give_up("it was not at the gate yet");
   } else if (state_ != State::unusable && !runs) {
