@@ -24,7 +24,7 @@ struct Member {
   };
   State state = State::missing;
   std::optional<unsigned> rank;  ///< in this attempt or, where it may come back, in the last
-  unsigned failures = 0;         ///< in a row, of its own
+  unsigned failures = 0;         ///< how many of the job's failures in a row it has caused
 
   /// It does not come to the next meeting, unless as a new container.
   [[nodiscard]] bool is_gone() const { return state == State::lost || state == State::drained; }

@@ -25,11 +25,11 @@ constexpr auto file_calls =
     std::to_array<long>({SYS_read, SYS_readv, SYS_pread64, SYS_preadv, SYS_write, SYS_writev, SYS_pwrite64,
                          SYS_fsync, SYS_fdatasync, SYS_openat, SYS_statx, SYS_getdents64});
 
-/// What the threads of a process wait for that are in state D.
+/// What those threads of a process wait for that are in state D.
 struct Hanging {
   bool for_file = false;
-  bool otherwise =
-      false;  ///< they may hold a lock of the process's memory: in a driver's ioctl(2), in mmap(2)
+  /// They may hold a lock on the process's memory: in a driver's ioctl(2), in mmap(2).
+  bool otherwise = false;
 };
 
 Hanging hanging_threads(pid_t pid) {

@@ -20,8 +20,9 @@ namespace rankshim::supervise {
 /// and no worker before it may go: no signal is passed on to it, and nobody waits for its end.
 ///
 /// The two talk over a socket, one message for one fact. Python says "h" at the gate, "r" when it is ready,
-/// and "x" and a reason if a module that the user has named cannot be imported. rankshim says "g", with the
-/// variables that were not known before. Python ends itself without running the script if rankshim ends.
+/// and "x" and a reason if it cannot be used. rankshim says "g", with the variables that were not known
+/// before. If that crosses an "x", the process is the command already, and Python starts it anew. If rankshim
+/// ends, so does Python, without running the script.
 class Prepared : boost::noncopyable {
  public:
   enum class State : std::uint8_t {

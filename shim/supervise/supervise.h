@@ -34,7 +34,7 @@
 ///
 ///     running    the system refuses the command's start              → finished
 ///     running    the command, or the last of its workers, is reaped  → leftovers
-///     running    the grace period is over; a second INT; an order to kill   → killing
+///     running    its grace is over; a second INT; an order to kill   → killing
 ///     leftovers  nothing is left                                     → finished
 ///     leftovers  its grace is over; INT or QUIT                      → killing
 ///     killing    nothing is left                                     → finished
@@ -90,9 +90,9 @@ class Workers : public Observer {
   /// The commands that workers_to_start() has returned before the supervisor asks, and that were started
   /// early (prepared.h): they take the place of its answer.
   void set_prepared(std::vector<Command> commands) { prepared_ = std::move(commands); }
+  [[nodiscard]] std::vector<Command> take_prepared() { return std::exchange(prepared_, {}); }
   /// Whether what they were planned with can still be had, a while later.
   [[nodiscard]] virtual bool can_still_start() const { return true; }
-  [[nodiscard]] std::vector<Command> take_prepared() { return std::exchange(prepared_, {}); }
 
   /// The command is about to be started. A watch that begins here misses nothing.
   virtual void prepare(boost::asio::io_context& /*io*/) {}

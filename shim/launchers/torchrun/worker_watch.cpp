@@ -270,8 +270,8 @@ void WorkerWatch::add_worker(const Process& process) {
   wait_for_end(pid);
 }
 
-/// That its pidfd is ready is no sign: Asio may take the event of another descriptor, which was closed in the
-/// same moment, for this one's (loop.h, Timer).
+/// The event alone does not prove that the worker has ended: Asio may mistake the event of a descriptor that
+/// was closed at the same moment for this one's (loop.h, Timer).
 void WorkerWatch::wait_for_end(pid_t pid) {
   pidfds_.at(pid).async_wait(boost::asio::posix::stream_descriptor::wait_read,
                              [this, pid](const boost::system::error_code& error) {
