@@ -92,10 +92,10 @@ std::string Lookout::trained_alone() const {
 
 void Lookout::note_who_trains_alone(const std::vector<WorkerLook>& looks) {
   const auto has_group = [](const WorkerLook& look) { return !look.groups.empty(); };
-  const bool all_alone =
-      std::ranges::any_of(looks, has_group) && std::ranges::all_of(looks, [&](const WorkerLook& look) {
-        return !has_group(look) || look::is_alone_in_its_group(look);
-      });
+  // Nobody has answered, or has a group any more: that changes nothing.
+  if (std::ranges::none_of(looks, has_group)) return;
+  const bool all_alone = std::ranges::all_of(
+      looks, [&](const WorkerLook& look) { return !has_group(look) || look::is_alone_in_its_group(look); });
   if (nodes_ < 2 || std::exchange(trains_alone_, all_alone) || !all_alone) return;
   log::warn(
       "this node trains alone: the default process group of {} has 1 member, but the job has {} nodes; "
