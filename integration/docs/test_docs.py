@@ -7,13 +7,13 @@ import sys
 
 import pytest
 
-from lib.documents import DOCUMENTS, REPOSITORY, blocks
+from lib.documents import DOCUMENTS, REPOSITORY, blocks, scripts
 from lib.process import clean_environment, run
 from lib.requirements import cannot
 
-# What checks the blocks of each language: the file that takes all of them. A block of `shell` has to be named by a test.
+# What checks the blocks of each language: the file that takes all of them. A block of `shell`, or with a mark, is named by a test.
 CHECKED_BY = {
-    "console": "integration/docs/test_docs.py",
+    "console": "integration/docs/test_paste.py",
     "diff": "integration/examples/test_fragments.py",
     "dockerfile": "integration/container/test_dockerfiles.py",
     "python": "integration/docs/test_docs.py",
@@ -24,7 +24,7 @@ CHECKED_BY = {
     "toml": "integration/docs/test_docs.py",
     "yaml": "integration/examples/test_fragments.py",
 }
-# The commands of `sh` blocks, the demonstration and scripts of this repository, and what runs each of them: a file, and the words for it there.
+# Commands of this repository's own, and what runs each of them: a file, and the words for it there.
 RUN_BY = {
     ".venv/bin/python -m pytest integration/openmmlab": ("scripts/test", ".venv/bin/pytest integration "),
     "rankshim demo": ("integration/subcommands/test_demo.py", "shown_in_readme()"),
@@ -52,8 +52,19 @@ def test_every_block_has_a_language_whose_blocks_are_checked():
 
 def test_every_shell_block_is_run_by_a_test_that_names_it():
     tests = "\n".join(path.read_text() for path in (REPOSITORY / "integration").rglob("test_*.py"))
-    named = re.findall(r'\bshell\("([^"]+)", "([^"]+)"\)', tests)
-    assert sorted((block.document, block.heading) for block in blocks("shell")) == sorted(set(named))
+    named = re.findall(r'\bshell\("([^"]+\.md)", "([^"]+)"\)', tests)
+    assert sorted((block.document, block.heading) for block in scripts() if not own(block)) == sorted(set(named))
+
+
+def own(block):
+    """Whether a block has only commands of this repository's own, without what the page says of them."""
+    return block.language == "console" and {command.split(" #")[0].strip() for command in block.commands} <= set(RUN_BY)
+
+
+@pytest.mark.parametrize("command", RUN_BY)
+def test_what_runs_a_command_of_the_repository_names_it(command):
+    path, words = RUN_BY[command]
+    assert words in (REPOSITORY / path).read_text(), path
 
 
 def examples(block):
@@ -72,7 +83,10 @@ def examples(block):
         yield command, "".join(shown)
 
 
-@each("console")
+OLD = [block for block in blocks("console") if any(not line.startswith("$ ") for line in block.text.splitlines())]
+
+
+@pytest.mark.parametrize("block", [pytest.param(block, id=block.name) for block in OLD])
 def test_a_console_example_prints_what_the_document_shows(block, rankshim, tmp_path):
     if "unshare " in block.text and os.geteuid() != 0:
         cannot("needs root for PID namespaces")

@@ -1,4 +1,12 @@
-"""The documents of the repository, and the blocks of code in them."""
+"""The documents of the repository, and the blocks of code in them.
+
+A `console` block holds commands alone, each behind "$ ". What they print is the `text` block that follows it, with nothing but empty lines
+between the two. A comment in the page's source, directly above a block, says that no shell of the tests can take it, and why:
+
+    <!-- not run: cluster -->
+
+A `shell` block is a piece of a script, such as the lines of a batch job.
+"""
 
 import pathlib
 import re
@@ -8,21 +16,30 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 FOLDERS = ("docs", "examples", "install", "integration")
 DOCUMENTS = sorted([*REPOSITORY.glob("*.md"), *(path for folder in FOLDERS for path in REPOSITORY.glob(f"{folder}/**/*.md"))])
 FENCE = re.compile(r"\s*(```+|~~~+)\s*(.*?)\s*$")
+MARK = re.compile(r"<!-- not run: ([\w-]+) -->")
 
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: its document's path in the repository, the heading above it, its first line, its language, its text."""
+    """A fenced block: its document's path in the repository, the heading above it, its first line, its language, its text; the word of its
+    mark, or ""; and whether nothing is between it and the block before it."""
 
     document: str
     heading: str
     line: int
     language: str
     text: str
+    mark: str = ""
+    follows: bool = False
 
     @property
     def name(self):
         return f"{self.document}:{self.line}"
+
+    @property
+    def commands(self):
+        """The lines that a reader types."""
+        return [line[2:] for line in self.text.splitlines() if line.startswith("$ ")]
 
     def halves(self):
         """What the document shows as before and after the change, by these two words."""
@@ -33,14 +50,34 @@ class Block:
 
 def blocks(*languages):
     """All blocks in these languages, or all there are."""
-    return [block for path in DOCUMENTS for block in _blocks(path) if not languages or block.language in languages]
+    return [block for path in DOCUMENTS for block in of(path) if not languages or block.language in languages]
+
+
+def consoles(document):
+    """(block, what the document shows of its output) for each console block of a document."""
+    found = of(REPOSITORY / document)
+    for block, after in zip(found, [*found[1:], None]):
+        if block.language == "console":
+            yield block, after.text if after is not None and after.language == "text" and after.follows else ""
+
+
+def scripts():
+    """The blocks that some test has to name, because no shell of the tests can take them as they are."""
+    return [block for block in blocks("shell", "console") if block.language == "shell" or block.mark]
 
 
 def shell(document, heading):
-    """The one shell block below a heading of a document. A test that calls this has to run what it gets."""
-    found = [block for block in blocks("shell") if (block.document, block.heading) == (document, heading)]
-    assert len(found) == 1, f"{document}, {heading}: {len(found)} shell blocks"
-    return found[0]
+    """The script of the one such block below a heading of a document. A test that calls this has to run what it gets."""
+    found = [block for block in scripts() if (block.document, block.heading) == (document, heading)]
+    assert len(found) == 1, f"{document}, {heading}: {len(found)} blocks that no shell of the tests takes"
+    return found[0] if found[0].language == "shell" else Script(found[0].commands)
+
+
+class Script:
+    """The commands of a console block, as the text of a script."""
+
+    def __init__(self, commands):
+        self.text = "".join(f"{command}\n" for command in commands)
 
 
 def shape(line):
@@ -53,18 +90,23 @@ def shown(document):
     return {shape(line) for block in blocks("text") if block.document == document for line in block.text.splitlines()}
 
 
-def _blocks(path):
+def of(path):
+    """The blocks of a document, in its order."""
     document = str(path.relative_to(REPOSITORY))
-    heading, fence = "", None
+    found, heading, fence, mark, follows = [], "", None, "", False
     for number, line in enumerate(path.read_text().splitlines(), 1):
-        mark = FENCE.match(line)
-        if fence is None and mark:
-            fence, language, start, lines = mark[1], mark[2], number, []
-        elif fence is not None and mark and mark[1].startswith(fence) and not mark[2]:
-            yield Block(document, heading, start, language, "".join(f"{each}\n" for each in lines))
-            fence = None
+        edge = FENCE.match(line)
+        if fence is None and edge:
+            fence, language, start, lines = edge[1], edge[2], number, []
+        elif fence is not None and edge and edge[1].startswith(fence) and not edge[2]:
+            found.append(Block(document, heading, start, language, "".join(f"{each}\n" for each in lines), mark, follows))
+            fence, mark, follows = None, "", True
         elif fence is not None:
             lines.append(line)
-        elif line.startswith("#"):
-            heading = line.lstrip("#").strip()
+        elif line.strip():
+            marked = MARK.fullmatch(line.strip())
+            mark, follows = marked[1] if marked else "", False
+            if line.startswith("#"):
+                heading = line.lstrip("#").strip()
     assert fence is None, f"{document}:{start}: a block without an end"
+    return found
