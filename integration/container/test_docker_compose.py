@@ -1,4 +1,4 @@
-"""The block of install/README.md for compose, run as it is by the real docker compose, with podman as its engine.
+"""The block of docs/compose.md for an image without rankshim, run as it is by the real docker compose, with podman as its engine.
 
 The images are made here: rankshim's, and one of Debian's Python, whose script says which node it is. `docker` is docker compose
 for `docker compose`, and there is no other use of it.
@@ -69,7 +69,7 @@ def docker(engine, tmp_path):
 
 
 def test_the_first_service_brings_rankshim_and_the_others_are_two_nodes(docker, engine):
-    compose = docker(shell("install/README.md", "Docker compose").text)
+    compose = docker(shell("docs/compose.md", "Two containers on one machine").text)
     for rank in (0, 1):
         name = f"compose-node-{rank}-1"
 

@@ -47,8 +47,12 @@ def test_the_image_of_a_dockerfile_starts_a_script(engine, bases, tmp_path, text
     entrypoint = words[-1] if words else []
     if entrypoint and entrypoint[0] != "rankshim":
         return  # what a page shows as before has its own launcher
+    started = ["run", "--rm", "--log-driver=passthrough", "--network=none", "--env=RANKSHIM_LAUNCHER=none",
+               f"--volume={tmp_path}:/job:ro", *([] if "COPY train.py" in text else ["--workdir=/job"]), "localhost/shown"]
     added = [] if entrypoint[-1:] == ["train.py"] else ["train.py"] if entrypoint else ["rankshim", "--", "train.py"]
-    ran = engine.must("run", "--rm", "--log-driver=passthrough", "--network=none", "--env=RANKSHIM_LAUNCHER=none",
-                      f"--volume={tmp_path}:/job:ro", *([] if "COPY train.py" in text else ["--workdir=/job"]),
-                      "localhost/shown", *added, "train")
-    assert ran.splitlines()[-1] == "trained ['train']"
+    assert engine.must(*started, *added, "train").splitlines()[-1] == "trained ['train']"
+    if re.search(r'^CMD \["train.py"\]$', text, re.M):  # what docs/index.md says that it runs then
+        assert engine.must(*started).splitlines()[-1] == "trained []"
+        assert engine.must(*started, "bash", "-c", "echo a shell").splitlines() == ["a shell"]
+        assert engine.podman(*started, "doctor").stdout.startswith("ok       job ")
+        assert engine.must(*started, "explain", "train.py").splitlines()[0] == "platform     single-node"

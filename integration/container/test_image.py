@@ -26,7 +26,7 @@ def variables(values):
 def binary(engine, tmp_path_factory):
     """The binary out of the image, by the image's own `install` as the document shows it, on this machine."""
     folder = tmp_path_factory.mktemp("installed")
-    block = shell("docs/in-an-image.md", "By a Dockerfile").text
+    block = shell("docs/in-an-image.md", "Get the file alone").text
     done = engine.run("bash", "-ec", f'docker() {{ podman "$@"; }}; cd {folder}; {block}')
     assert done.code == 0, done.transcript()
     return folder / "rankshim"
@@ -79,6 +79,13 @@ def test_install_copies_the_binary_into_a_volume(binary):
     assert binary.stat().st_mode & 0o777 == 0o755
     done = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=20, env=clean_environment())
     assert (done.returncode, done.stdout.startswith("rankshim ")) == (0, True)
+
+
+def test_an_image_with_another_entrypoint_is_checked_as_the_document_shows(engine):
+    block = shell("docs/in-an-image.md", "Check the container").text.replace("IMAGE", USER_IMAGE)
+    done = engine.run("bash", "-ec", f'docker() {{ podman "$@"; }}; {block}')
+    assert done.stdout.startswith("ok       job              this node is the only one (single-node)\n"), done.transcript()
+    assert done.code == 78 and "problem  python" in done.stdout, "there is none in this image"
 
 
 def test_the_users_image_has_the_same_binary(engine, binary):

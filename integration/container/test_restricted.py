@@ -25,8 +25,8 @@ SCRIPT = " && ".join((
 
 @pytest.fixture
 def pod(tmp_path):
-    """The Pod of the first block of install/README.md in a hardened job."""
-    (block, *_) = [block for block in blocks("yaml") if block.document == "install/README.md"]
+    """The Pod of the first block of docs/in-an-image.md in a hardened job."""
+    (block, *_) = [block for block in blocks("yaml") if block.document == "docs/in-an-image.md"]
     spec = yaml.safe_load(block.text)
     template = yaml.safe_load((REPOSITORY / "install" / "kustomize" / "example" / "job.yaml").read_text())
     job = template["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]

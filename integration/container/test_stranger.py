@@ -1,4 +1,4 @@
-"""A stranger's image becomes a node of a job by the init container of install/README.md, and by nothing else."""
+"""A stranger's image becomes a node of a job by the init container of docs/in-an-image.md, and by nothing else."""
 
 import copy
 import re
@@ -10,7 +10,7 @@ from container import podman, stranger
 from container.conftest import SHIM_IMAGE
 from lib.results import results
 
-INSTALL = podman.REPOSITORY / "install" / "README.md"
+INSTALL = podman.REPOSITORY / "docs" / "in-an-image.md"
 WORKERS = podman.REPOSITORY / "integration" / "kubeflow" / "workers"
 MASTER = "stranger-master-0"
 PODS = (MASTER, "stranger-worker-0")
@@ -60,7 +60,7 @@ def pods(image, tmp_path):
 
 
 def with_init_container(pod):
-    """The Pod with what the first YAML of install/README.md shows."""
+    """The Pod with what the first YAML of docs/in-an-image.md shows."""
     shown = yaml.safe_load(re.search(r"^```yaml\n(.*?)^```", INSTALL.read_text(), re.M | re.S)[1])
     (installer,), (container,), (volume,) = shown["initContainers"], shown["containers"], shown["volumes"]
     installer |= {"image": SHIM_IMAGE, "imagePullPolicy": "Never"}

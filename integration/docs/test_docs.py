@@ -4,10 +4,11 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 
 import pytest
 
-from lib.documents import DOCUMENTS, REPOSITORY, blocks, scripts
+from lib.documents import DOCUMENTS, REPOSITORY, blocks, scripts, shell
 from lib.process import clean_environment, run
 from lib.requirements import cannot
 
@@ -125,6 +126,16 @@ def test_a_block_for_a_checkout_names_only_scripts_that_are_run(block):
         assert words in (REPOSITORY / path).read_text(), path
 
 
+def test_the_review_runs_from_a_checkout(rankshim):
+    """With what pip installs there, which the interpreter of the tests has."""
+    installs, starts = shell("docs/kubernetes.md", "From a checkout").text.splitlines()
+    needed = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]["review"]
+    assert installs == "pip install " + " ".join(word.split(">")[0] for word in needed)
+    command = starts.replace("python3", sys.executable).replace("dist/rankshim", rankshim)
+    done = subprocess.run(["bash", "-ec", command], cwd=REPOSITORY, env=clean_environment(), capture_output=True, text=True, timeout=60)
+    assert done.stdout.startswith("examples/indexed-job/job.yaml:10: Job mnist, 3 pods, indexed-job\n"), done.stderr
+
+
 @each("text")
 def test_a_block_of_text_has_no_command_that_no_test_runs(block):
     command = re.compile(r"[$#] |scripts/|(rankshim|torchrun|python3?|pip|docker|podman|kubectl|helm|srun|sbatch|mpirun) ")
@@ -135,10 +146,12 @@ def test_a_block_of_text_has_no_command_that_no_test_runs(block):
 
 @each("toml")
 def test_a_profile_or_a_launchers_file_has_no_mistake(block, shim, tmp_path):
-    path = tmp_path / "shown.toml"
+    is_launcher = block.text.startswith("starts = ")
+    kind = "launcher's file" if is_launcher else "profile"
+    path = tmp_path / ("shown.launcher.toml" if is_launcher else "shown.toml")
     path.write_text(block.text)
     done = shim("platforms", "check", str(path))
-    assert (done.code, done.stdout) == (0, f"{path} is a profile\n"), done.transcript()
+    assert (done.code, done.stdout) == (0, f"{path} is a {kind}\n"), done.transcript()
 
 
 @pytest.mark.torch

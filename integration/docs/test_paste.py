@@ -8,6 +8,7 @@ import fcntl
 import os
 import pathlib
 import pty
+import re
 import select
 import shutil
 import struct
@@ -31,6 +32,7 @@ NOT_RUN = {
     "torch": "needs a Python with torch, and takes as long as its import",
 }
 PROMPT = "\x1e"  # a character that nothing prints
+COLOURS = re.compile(r"\x1b\[[\d;]*m")
 LONGEST = 60  # seconds; a command of a page, on a machine that may be busy
 OLD = {block.document for block in blocks("console") if any(not line.startswith("$ ") for line in block.text.splitlines())}
 PAGES = sorted({block.document for block in blocks("console") if not block.mark} - OLD)
@@ -46,7 +48,7 @@ class Bash:
         modes[1] &= ~termios.OPOST
         modes[3] &= ~termios.ECHO
         termios.tcsetattr(line, termios.TCSANOW, modes)
-        environment = {"PATH": f"{folder}/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(folder), "TERM": "dumb", "NO_COLOR": "1",
+        environment = {"PATH": f"{folder}/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(folder), "TERM": "xterm",
                        "PS1": PROMPT, "PS2": PROMPT}
         self._bash = subprocess.Popen(["setsid", "--ctty", "bash", "--norc", "--noprofile", "--noediting", "-i"], cwd=folder,
                                       env=environment, stdin=line, stdout=line, stderr=line)
@@ -81,7 +83,7 @@ class Bash:
                 read += os.read(self._terminal, 65536).decode(errors="replace")
             except OSError:  # bash has ended, and with it the terminal
                 return None
-        return read.removesuffix(PROMPT)
+        return COLOURS.sub("", read.removesuffix(PROMPT))
 
 
 @pytest.fixture(scope="session")
@@ -115,8 +117,10 @@ def original(rankshim, tmp_path_factory):
 def tree(original):
     """The same, as it was; afterwards nothing that was there has changed."""
     yield original
-    assert git(original, "status", "--porcelain", "--untracked-files=no") == "", "a file of the tree has changed"
+    changed = git(original, "status", "--porcelain", "--untracked-files=no")
+    git(original, "reset", "--hard", "--quiet")
     git(original, "clean", "-ffdxq")
+    assert changed == "", "a file of the tree has changed"
 
 
 def git(folder, *words):
@@ -130,7 +134,7 @@ def test_the_commands_of_a_page_print_what_it_shows(document, tree):
     with Bash(tree) as bash:
         for block, shown in consoles(document):
             if not block.mark:
-                assert "".join(map(bash.type, block.commands)) == shown, block.name
+                assert "".join(map(bash.type, block.commands)).rstrip() == shown.rstrip(), block.name
 
 
 @pytest.mark.parametrize("document", PAGES)
@@ -140,7 +144,7 @@ def test_each_block_of_a_page_needs_no_variable_of_the_one_before(document, tree
     for block, shown in consoles(document):
         if not block.mark:
             with Bash(tree) as bash:
-                assert "".join(map(bash.type, block.commands)) == shown, block.name
+                assert "".join(map(bash.type, block.commands)).rstrip() == shown.rstrip(), block.name
 
 
 @pytest.mark.parametrize("document", [str(path.relative_to(REPOSITORY)) for path in DOCUMENTS if str(path.relative_to(REPOSITORY)) not in OLD])

@@ -11,6 +11,7 @@ import yaml
 
 from examples.test_install import TOOLS
 from examples.test_manifests import EXAMPLES, INSTALL
+from lib.documents import shell
 from lib.explain import explained, values
 from lib.mounts import over_tmp
 from lib.requirements import cannot
@@ -82,21 +83,42 @@ def test_skypilots_run_block_becomes_rankshim(shim, tmp_path):
     })
 
 
-@pytest.mark.parametrize("path", [EXAMPLES / "docker-compose", INSTALL / "compose"], ids=lambda path: path.name)
-def test_each_service_of_compose_is_a_node(shim, tmp_path, path):
-    services = yaml.safe_load((path / "compose.yaml").read_text())["services"]
+COMPOSED = {EXAMPLES / "docker-compose" / "compose.yaml": "node-0", INSTALL / "compose" / "compose.yaml": "node-0",
+            EXAMPLES / "docker-compose" / "two-machines.yaml": "gpu-a"}
+
+
+@pytest.mark.parametrize("path, master", [pytest.param(path, master, id=f"{path.parent.name}/{path.name}") for path, master in COMPOSED.items()])
+def test_each_service_of_compose_is_a_node(shim, tmp_path, path, master):
+    services = yaml.safe_load(path.read_text())["services"]
     nodes = [services[name] for name in sorted(services) if name.startswith("node-")]
-    assert {service["hostname"] for service in nodes} == {"node-0", "node-1"}
     (words,) = {(*service["entrypoint"], *service["command"]) for service in nodes}
-    check_nodes(shim, tmp_path, after_rankshim(words), "generic", 2, "node-0", lambda rank: nodes[rank]["environment"])
+    check_nodes(shim, tmp_path, after_rankshim(words), "generic", 2, master, lambda rank: nodes[rank]["environment"])
+    # A service is found by its name in a network of compose's own, and not at all on a machine's.
+    assert {service.get("network_mode", service.get("hostname")) for service in nodes} in ({"node-0", "node-1"}, {"host"})
 
 
-@pytest.mark.parametrize("path", [EXAMPLES / "docker-compose", INSTALL / "compose"], ids=lambda path: path.name)
+def test_the_command_for_each_of_two_machines_names_a_service_of_the_file(tmp_path):
+    """Its images and GPUs are a user's: docker compose reads the file, and starts nothing."""
+    if not COMPOSE.exists():
+        cannot(f"missing: {COMPOSE} (scripts/setup puts it there)")
+    (tmp_path / "docker").write_text(f'#!/bin/sh\n[ "$1" = compose ] && shift && exec "{COMPOSE}" "$@"\n')
+    (tmp_path / "docker").chmod(0o755)
+    command = shell("docs/compose.md", "Two machines").text
+    assert command.endswith(" up node-0\n")
+    for rank in range(2):
+        script = command.replace(" up node-0", f" config --no-interpolate node-{rank}")
+        done = subprocess.run(["bash", "-ec", script], env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, cwd=EXAMPLES.parent, capture_output=True,
+                              text=True)
+        assert done.returncode == 0, done.stderr
+        node = yaml.safe_load(done.stdout)["services"][f"node-{rank}"]
+        assert (node["network_mode"], node["environment"]["NODE_RANK"]) == ("host", str(rank))
+
+
+@pytest.mark.parametrize("path", COMPOSED, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_docker_compose_takes_the_file(path):
     if not COMPOSE.exists():
         cannot(f"missing: {COMPOSE} (scripts/setup puts it there)")
-    done = subprocess.run([COMPOSE, "--file", path / "compose.yaml", "config", "--quiet"], env={"PATH": "/usr/bin:/bin"},
-                          capture_output=True, text=True)
+    done = subprocess.run([COMPOSE, "--file", path, "config", "--quiet"], env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 

@@ -1,4 +1,4 @@
-"""The shell blocks of examples/ and install/ that need Kubernetes are run as they are.
+"""The shell blocks of the pages that need Kubernetes are run as they are.
 
 kubectl and Helm are the real ones. The API server (api_server.py) and Arena (the file arena) are stand-ins. The pods that the
 platform would make are real namespaces, in which PyTorch's real launchers run.
@@ -53,7 +53,7 @@ def cluster(tmp_path):
 
 
 def test_the_job_of_the_kustomize_example_is_built_and_applied(cluster):
-    printed = cluster(shell("install/README.md", "Kustomize").text)
+    printed = cluster(shell("docs/kubernetes.md", "Kustomize").text)
     *built, applied = printed.splitlines()
     assert applied == "pytorchjob.kubeflow.org/mnist created"
     (job,) = cluster.kept.values()
@@ -62,7 +62,7 @@ def test_the_job_of_the_kustomize_example_is_built_and_applied(cluster):
 
 
 def test_the_chart_of_the_helm_example_is_rendered(cluster):
-    printed = cluster(shell("install/README.md", "Helm").text)
+    printed = cluster(shell("docs/kubernetes.md", "Helm").text)
     job = yaml.safe_load(printed[printed.index("---\n"):])
     assert mistakes(job) == []
     for pod in pods(job):
@@ -70,18 +70,18 @@ def test_the_chart_of_the_helm_example_is_rendered(cluster):
 
 
 def test_the_policy_of_kyverno_is_applied(cluster):
-    assert cluster(shell("install/README.md", "Kyverno").text) == "clusterpolicy.kyverno.io/rankshim created\n"
+    assert cluster(shell("docs/kubernetes.md", "Kyverno").text) == "clusterpolicy.kyverno.io/rankshim created\n"
 
 
 def test_the_runtime_of_kubeflow_trainer_is_applied(cluster):
-    printed = cluster(shell("install/README.md", "Kubeflow Trainer v2").text)
+    printed = cluster(shell("docs/kubernetes.md", "Kubeflow Trainer v2").text)
     assert printed == "clustertrainingruntime.trainer.kubeflow.org/torch-rankshim created\n"
 
 
 def test_a_manifest_with_a_mistake_is_not_applied(cluster):
     policy = cluster.folder / "install" / "kyverno" / "policy.yaml"
     policy.write_text(policy.read_text().replace("rules:", "rulez:"))
-    assert "'rulez' was unexpected" in cluster(shell("install/README.md", "Kyverno").text, code=1)
+    assert "'rulez' was unexpected" in cluster(shell("docs/kubernetes.md", "Kyverno").text, code=1)
     assert cluster.kept == {}
 
 

@@ -129,8 +129,8 @@ def files():
 
 
 def shown():
-    """A Pod of the first block of install/README.md, in which a job's own container may do what a restricted one may."""
-    (block, *_) = [block for block in blocks("yaml") if block.document == "install/README.md"]
+    """A Pod of the first block of docs/in-an-image.md, in which a job's own container may do what a restricted one may."""
+    (block, *_) = [block for block in blocks("yaml") if block.document == "docs/in-an-image.md"]
     pod = copy.deepcopy(GOOD)
     spec = yaml.safe_load(block.text)
     spec["containers"][0] |= {"image": "registry.example/mnist:v1", **GOOD["spec"]["containers"][0]}

@@ -55,7 +55,7 @@ def documented(release):
     """A command of docs/in-an-image.md for this machine's package, by how it starts, to be run in the folder of the release:
     documented("pip install ")."""
     page = (REPOSITORY / "docs" / "in-an-image.md").read_text()
-    (text,) = re.findall(r"^## From a release\n(.*?)^## ", page, re.M | re.S)
+    (text,) = re.findall(r"^## From a package\n(.*?)^## ", page, re.M | re.S)
     version = next(release.glob("*-oci.tar")).name.removeprefix("rankshim-").removesuffix("-oci.tar")
     debians = subprocess.run(["dpkg", "--print-architecture"], check=True, capture_output=True, text=True).stdout.strip()
 

@@ -254,6 +254,8 @@ def master(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary)
     name = each.value("master").rstrip(".")
     if not name or workload.nodes < 2 or _is_address(name) or name == "localhost" or "*" in workload.services:
         return
+    if workload.kind == "compose" and each.pod.container.get("network_mode").value == "host":
+        return  # the machine resolves it
     namespace = workload.field.get("metadata", "namespace").text("default")
     host, _, rest = name.partition(".")
     parent = rest.partition(".")[0]
