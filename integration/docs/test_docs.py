@@ -28,7 +28,7 @@ CHECKED_BY = {
 # Commands of this repository's own, and what runs each of them: a file, and the words for it there.
 RUN_BY = {
     ".venv/bin/python -m pytest integration/openmmlab": ("scripts/test", ".venv/bin/pytest integration "),
-    "rankshim demo": ("integration/subcommands/test_demo.py", "shown_in_readme()"),
+    "rankshim demo": ("integration/subcommands/test_demo.py", "shown_in_the_guide()"),
     "scripts/bench": ("integration/scripts/test_scripts.py", 'script("bench"'),
     "scripts/build": ("scripts/test", "scripts/build"),
     "scripts/demo": ("integration/scripts/test_scripts.py", '["demo"'),

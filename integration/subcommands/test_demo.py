@@ -36,14 +36,14 @@ def test_one_command_trains_two_nodes_together_and_leaves_nothing(rankshim, torc
     assert found[0][3:5] == found[1][3:5] and float(found[0][3]) > 0
     assert done.stdout.count("rankshim: all 2 nodes are here") == 2
     assert list((tmp_path / "tmp").iterdir()) == []
-    # What node 1 waits for differs, and a test has a long folder and no name server (of which torch warns); all else is what README.md shows.
+    # What node 1 waits for differs, and a test has a long folder and no name server (of which torch warns); all else is what docs/index.md shows.
     usual = [line for line in done.stdout.splitlines() if not re.search(r"waiting for|File ?name too long|\[W\d", line)]
-    assert {line for line in shown_in_readme() if "waiting for" not in line} == set(map(without_numbers, usual))
+    assert {line for line in shown_in_the_guide() if "waiting for" not in line} == set(map(without_numbers, usual))
 
 
-def shown_in_readme():
-    """The lines of the demonstration in README.md."""
-    block = re.search(r"^rankshim demo\n```\n\n```text\n(.*?)^```", (REPOSITORY / "README.md").read_text(), re.M | re.S)[1]
+def shown_in_the_guide():
+    """The lines of the demonstration in docs/index.md."""
+    block = re.search(r"^\$ rankshim demo\n```\n\n```text\n(.*?)^```", (REPOSITORY / "docs/index.md").read_text(), re.M | re.S)[1]
     return set(map(without_numbers, block.splitlines()))
 
 
