@@ -32,6 +32,8 @@ namespace {
 /// When to look whether an attempt's start is over; at the last moment it is.
 constexpr std::array looks_at_start{5s, 10s, 20s, 40s, 60s};
 constexpr std::chrono::minutes to_import{10};  // on a cold file system
+/// Nodes that are all there meet in milliseconds: what was started meanwhile would only be in the way.
+constexpr std::chrono::milliseconds moment{100};
 
 /// What imports need must not be taken from a training.
 bool has_clear_room(const Node& node) {
@@ -88,6 +90,7 @@ struct Warm::State {
   static awaitable<bool> ask_gate(std::shared_ptr<State> self, unsigned of_round);
   static awaitable<void> prepare(std::shared_ptr<State> self, unsigned number,
                                  std::optional<std::string> master_address, bool beside_training);
+  static awaitable<void> prepare_in_meeting(std::shared_ptr<State> self, unsigned number);
   static awaitable<void> prepare_after_start(std::shared_ptr<State> self, unsigned number, std::string folder,
                                              std::weak_ptr<supervise::Workers> workers,
                                              std::optional<std::string> master_address);
@@ -188,6 +191,13 @@ awaitable<void> Warm::State::prepare(std::shared_ptr<State> self, unsigned numbe
   }
 }
 
+awaitable<void> Warm::State::prepare_in_meeting(std::shared_ptr<State> self, unsigned number) {
+  const unsigned of_round = self->round;
+  const auto begin = steady_clock::now() + moment;
+  while (self->round == of_round && steady_clock::now() < begin) co_await self->changed.wait(begin);
+  if (self->round == of_round && !self->launch) co_await prepare(self, number, std::nullopt, false);
+}
+
 awaitable<void> Warm::State::prepare_after_start(std::shared_ptr<State> self, unsigned number,
                                                  std::string folder,
                                                  std::weak_ptr<supervise::Workers> workers,
@@ -230,7 +240,7 @@ void Warm::before_meeting(unsigned number, bool waits) {
   const auto& [topology, choice] = state_->input.job;
   waits = waits || (topology.has_other_nodes() && (choice.links || choice.wait != wait::Until::none));
   if (!state_->wanted || !waits || state_->launch) return;
-  loop::spawn(state_->input.run.io, State::prepare(state_, number, std::nullopt, false));
+  loop::spawn(state_->input.run.io, State::prepare_in_meeting(state_, number));
 }
 
 void Warm::beside(const Launch& running, const std::optional<std::string>& master_address) {

@@ -23,9 +23,9 @@ class Warm {
   Warm(const Warm&) = delete;
   Warm& operator=(const Warm&) = delete;
 
-  /// The nodes are about to meet for this attempt: its processes are started at once, unless they are there.
-  /// `waits`: something is waited for besides the other nodes. Where nothing is, they would not be ready
-  /// sooner than by an ordinary start: nothing is done.
+  /// The nodes are about to meet for this attempt: unless they are there already, its processes are started
+  /// when that has taken a tenth of a second. `waits`: something is waited for besides the other nodes. Where
+  /// nothing is, they would not be ready sooner than by an ordinary start: nothing is done.
   void before_meeting(unsigned number, bool waits);
 
   /// An attempt runs, and after a failure the next one follows. Its processes are started one after another,
