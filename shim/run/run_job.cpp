@@ -112,18 +112,20 @@ class Watchers final : public supervise::Observer {
   using Judge = std::function<report::Verdict(const supervise::ExitRecord&, const report::Details&)>;
 
   Watchers(Monitor& monitor, WholeJob* whole, const ErrorFiles& errors, const supervise::Workers& launcher,
-           Lookout& lookout, Warm& warm, const Judge& judge)
+           Lookout& lookout, Warm& warm, std::unique_ptr<Launch>& previous, const Judge& judge)
       : monitor_(monitor),
         whole_(whole),
         errors_(errors),
         launcher_(launcher),
         lookout_(lookout),
         warm_(warm),
+        previous_(previous),
         judge_(judge) {}
   void started(const std::vector<pid_t>& processes, Clock::time_point /*when*/,
                const std::vector<std::string>& /*environment*/) override {
     monitor_.started(processes.front());
     warm_.started();
+    previous_.reset();
   }
   void worker_ended(const supervise::WorkerEnd& worker) override {
     if (worker.status_known && worker.status == 0) return;
@@ -152,6 +154,7 @@ class Watchers final : public supervise::Observer {
   const supervise::Workers& launcher_;
   Lookout& lookout_;
   Warm& warm_;
+  std::unique_ptr<Launch>& previous_;
   const Judge& judge_;
 };
 
@@ -267,6 +270,9 @@ struct Common {
   const SlurmStep step;
   Attempts attempts;
   Warm warm;
+  /// The attempt before, until the next one has started: on a busy disk, removing its folder takes longer
+  /// than all the rest.
+  std::unique_ptr<Launch> previous;
   wait::Reached reached;               // where the master is, if it was looked up
   std::optional<SharedMemory> memory;  // nothing: there is one attempt only
 };
@@ -307,7 +313,7 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
   const auto lookout =
       std::make_shared<Lookout>(run.io, folder.has_site ? folder.path : "", launcher,
                                 job.topology.is_alone() ? 0 : job.topology.nodes().value_or(0));
-  Watchers watchers(run.monitor, whole, error_files, *launcher, *lookout, all.warm, judge_end);
+  Watchers watchers(run.monitor, whole, error_files, *launcher, *lookout, all.warm, all.previous, judge_end);
   policy.observer = &watchers;
   if (whole != nullptr) whole->begin(launcher, lookout);
   std::optional<outcome::Culprit> hang;  // of a node that is not linked
@@ -357,6 +363,7 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
     all.attempts.next(steady_clock::now());
     log::warn("{}; next: {}", report::wording::sentence(verdict), all.attempts.progress());
     run.monitor.end_attempt(verdict, ending);
+    all.previous = std::move(launch);
     if (all.memory) free_shared_memory(*all.memory);
     co_await wait_for_accelerators(run);
     co_return std::nullopt;
@@ -426,6 +433,7 @@ awaitable<int> run_stages(const Run& run, const std::vector<std::string>& argume
              .step = SlurmStep(run.node.environment()),
              .attempts = Attempts(run.settings, *job),
              .warm = Warm(input),
+             .previous = {},
              .reached = {},
              .memory = {}};
   if (all.attempts.allowed()) all.memory.emplace();
