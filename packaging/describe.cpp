@@ -8,6 +8,7 @@
 namespace {
 
 using rankshim::Example;
+using rankshim::ExitCodeInfo;
 using rankshim::OptionInfo;
 using rankshim::Usage;
 
@@ -45,6 +46,11 @@ std::ostream& operator<<(std::ostream& out, const OptionInfo& option) {
              << option.has_variable << R"(, "key": )" << option.has_key << "}";
 }
 
+std::ostream& operator<<(std::ostream& out, const ExitCodeInfo& info) {
+  return out << R"({"code": )" << Quoted{info.code} << R"(, "meaning": )" << Quoted{info.meaning}
+             << R"(, "again": )" << Quoted{info.again} << "}";
+}
+
 void print_list(std::string_view name, const auto& list) {
   std::cout << Quoted{name} << ": [";
   std::string_view between = "\n";
@@ -63,7 +69,7 @@ int main() {
   print_list("texts", rankshim::text_options);
   print_list("options", rankshim::options);
   print_list("examples", rankshim::examples);
-  std::cout << R"("names": )" << Quoted{rankshim::names_text} << ",\n"
-            << R"("exit_codes": )" << Quoted{rankshim::exit_codes_text} << "}\n";
+  print_list("exit_codes", rankshim::exit_codes);
+  std::cout << R"("names": )" << Quoted{rankshim::names_text} << "}\n";
   return std::cout.flush() ? 0 : 1;
 }

@@ -78,7 +78,7 @@ class Architecture:
         page.parent.mkdir(parents=True)
         page.write_bytes(gzip.compress((self._texts / "rankshim.1").read_bytes(), mtime=0))
         documents = prefix / "share/doc/rankshim"
-        for path in ("LICENSE", "README.md", "CHANGELOG.md", "docs/configuration.md", "config/rankshim.toml"):
+        for path in ("LICENSE", "README.md", "CHANGELOG.md", "docs/settings.md", "config/rankshim.toml"):
             copy_to(ROOT / path, documents / pathlib.Path(path).name)
         for notice in (ROOT / "licenses").glob("*.txt"):
             if notice.name != GNU_ONLY:

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Writes the documentation of rankshim's options, from the tables that --help is made of (shim/settings/options.h).
 
-    packaging/reference.py FOLDER          the man page and the completions for bash, zsh and fish, into FOLDER
-    packaging/reference.py --docs [FILE]   docs/configuration.md, or the same into FILE (a test compares them)
+    packaging/reference.py FOLDER            the man page and the completions for bash, zsh and fish, into FOLDER
+    packaging/reference.py --docs [FOLDER]   the generated parts of the pages in docs/, or such pages into FOLDER (a test
+                                             compares them)
 """
 
 import json
@@ -16,6 +17,8 @@ import tempfile
 import textwrap
 import time
 
+import platforms_table
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FILES = ("FILE", "PATH", "DIR")
 TITLE = "a container's entrypoint that launches PyTorch on any platform"
@@ -23,11 +26,10 @@ TITLE = "a container's entrypoint that launches PyTorch on any platform"
 
 def main():
     if len(sys.argv) < 2:
-        sys.exit("usage: packaging/reference.py FOLDER | --docs [FILE]")
+        sys.exit("usage: packaging/reference.py FOLDER | --docs [FOLDER]")
     tables = read_tables()
     if sys.argv[1] == "--docs":
-        file = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else ROOT / "docs" / "configuration.md"
-        file.write_text(document(tables), encoding="utf-8")
+        write_documents(tables, pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else ROOT / "docs")
         return
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
@@ -103,11 +105,6 @@ def one_line(text):
     return " ".join(text.split())
 
 
-def exit_codes(tables):
-    text = one_line(tables["exit_codes"]).removeprefix("Exit codes: ")
-    return text[0].upper() + text[1:]
-
-
 # ---- the man page ----
 
 def man_page(tables):
@@ -140,11 +137,13 @@ def man_page(tables):
     lines.append(".SH EXAMPLES")
     for example in tables["examples"]:
         lines += [".TP", f".B {roff(example['command'])}", roff(example["help"])]
-    lines += [".SH EXIT STATUS", roff(exit_codes(tables)),
-              ".SH FILES",
+    lines.append(".SH EXIT STATUS")
+    for code in tables["exit_codes"]:
+        lines += [".TP", f".B {roff(code['code'])}", roff(code["meaning"])]
+    lines += [".SH FILES",
               ".TP", ".I /etc/rankshim.toml", roff("the configuration file; another one by --config"),
               ".TP", ".I /etc/rankshim.d/*.toml", "profiles of platforms, beside those that are built in",
-              ".SH SEE ALSO", roff("The configuration reference and a configuration file with all defaults lie beside "
+              ".SH SEE ALSO", roff("A page with the settings, and a configuration file with all defaults lie beside "
                                    "this page, in the folder doc/rankshim.")]
     return "\n".join(lines) + "\n"
 
@@ -281,27 +280,42 @@ def fish_text(text):
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-# ---- docs/configuration.md ----
+# ---- docs ----
 
-def document(tables):
-    lines = ["# Configuration reference", "",
-             "<!-- Written by packaging/reference.py --docs from shim/settings/option_table.h. -->", "",
-             *textwrap.wrap(one_line(tables["names"]).removesuffix(" Defaults are in brackets."), 120), "",
-             "Times are `90s`, `10m`, `2h` or `250ms`; a bare number is in seconds. On the command line",
-             "`--no-NAME` sets an option to false; variables and the file have `true`, `false`, `1` and `0`.",
-             "Lists are separated by commas; an option that takes a list may be given again and adds to it.",
-             "[config/rankshim.toml](../config/rankshim.toml) is a file with every key and its default."]
+def write_documents(tables, folder):
+    """Each page of docs/ that has a generated part, with that part as it has to be, into the folder."""
+    for page, name, part in (("settings.md", "options", options_part(tables)),
+                             ("signals-and-ends.md", "exit codes", exit_codes_part(tables)),
+                             ("platforms.md", "platforms", platforms_table.table())):
+        text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+        marked = re.compile(rf"(<!-- {name}: .*? -->\n).*(<!-- end of {name} -->\n)", re.S)
+        text, found = marked.subn(lambda marks, lines=part: f"{marks[1]}\n{lines}\n{marks[2]}", text)
+        if found != 1:
+            sys.exit(f"reference: docs/{page} has {found} parts with {name}, not one")
+        (folder / page).write_text(text, encoding="utf-8")
+
+
+def options_part(tables):
+    lines = []
     for heading, options in groups(tables):
-        lines += ["", f"## {heading}", "", "| option | default | meaning |", "|---|---|---|"]
+        lines += ["", f"### {heading}", "", "| option | default | meaning |", "|---|---|---|"]
         for option in options:
             argument = "" if is_boolean(option) else " " + option["argument"]
-            name = f"`--{option['name']}{argument}`"
             default = f"`{option['default']}`" if option["default"] else ""
             missing = [what for what, there in (("variable", option["variable"]), ("key", option["key"])) if not there]
             only = f" (no {' and no '.join(missing)})" if missing else ""
-            lines.append(" | ".join(("| " + cell(name), cell(default), cell(option["help"] + only))) + " |")
-    lines += ["", "## Exit codes", "", *textwrap.wrap(exit_codes(tables), 120)]
+            lines.append(row(f"`--{option['name']}{argument}`", default, option["help"] + only))
+    return "\n".join(lines[1:]) + "\n"
+
+
+def exit_codes_part(tables):
+    lines = ["| code | meaning | worth another try? |", "|---|---|---|"]
+    lines += [row(code["code"], code["meaning"], code["again"]) for code in tables["exit_codes"]]
     return "\n".join(lines) + "\n"
+
+
+def row(*cells):
+    return "| " + " | ".join(cell(text) for text in cells) + " |"
 
 
 def cell(text):

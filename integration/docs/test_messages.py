@@ -17,9 +17,10 @@ OTHERS = ("terminate called", "unrecognized arguments", "KeyError", "invalid lit
 
 
 def messages(section):
-    """The messages of the headings of the sections whose titles match, each as its fixed parts."""
+    """The messages of the sections whose titles match, in headings or in the first column of a table, each as its fixed parts."""
     for text in re.findall(rf"^## {section}\n(.*?)(?=^## |\Z)", PAGE, re.M | re.S):
-        for message in re.findall(r"`([^`]+)`", "\n".join(re.findall(r"^### .*$", text, re.M))):
+        places = re.findall(r"^### (.*)$|^\| (.*?) \|", text, re.M)
+        for message in re.findall(r"`([^`]+)`", "\n".join(map("".join, places))):
             yield message, [part.strip() for part in message.split("…") if len(part.strip()) >= SHORTEST]
 
 

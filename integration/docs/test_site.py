@@ -39,9 +39,3 @@ def test_the_picture_is_made_of_its_source():
     picture = (REPOSITORY / "docs" / "pictures" / "way.svg").read_text()
     drawn = " ".join(re.findall(r"<text[^>]*>([^<]*)</text>", picture)).replace("&#45;", "-")
     assert sorted(drawn.split()) == sorted(words)
-
-
-def test_the_table_of_platforms_is_made_of_the_profiles():
-    table = REPOSITORY / "docs" / "known-platforms.md"
-    made = subprocess.run([REPOSITORY / "scripts" / "platforms-table"], capture_output=True, text=True, check=True)
-    assert table.read_text() == made.stdout, "scripts/platforms-table >docs/known-platforms.md"

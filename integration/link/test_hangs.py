@@ -98,7 +98,7 @@ def test_of_groups_of_two_by_two_the_rank_that_nobody_waits_behind_is_named(star
     for name in REPORTS for level in (0, 3)
 ])
 def test_hangs_of_public_reports_come_out_right(start, tmp_path, torch, name, level):
-    """docs/hangs.md lists them."""
+    """lib/hangs.py has their sources."""
     report = REPORTS[name]
     options = ["--hang-timeout=5s"] if level else []
     nodes = run_script(start, tmp_path, START + report.script, ["1800" if level else "6", str(tmp_path)], *options)

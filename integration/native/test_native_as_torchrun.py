@@ -19,8 +19,8 @@ LAUNCHERS = ("torchrun", "native")
 MASTER = "job-master-0"
 OMP = {"OMP_NUM_THREADS": "1"}
 
-# What a worker finds in its environment under torchrun and under the native launcher, where that differs, as
-# docs/launchers.md describes it. All else must be equal.
+# What a worker finds in its environment under torchrun and under the native launcher, where that differs. All else
+# must be equal.
 DIFFERENCES = {
     # No agent hosts the store: the worker of rank 0 does.
     "TORCHELASTIC_USE_AGENT_STORE": ("True", None),

@@ -133,7 +133,7 @@ def expected(zsh):
     return {
         "bin/rankshim", "share/man/man1/rankshim.1.gz", "share/bash-completion/completions/rankshim",
         "share/fish/vendor_completions.d/rankshim.fish", f"{zsh}/_rankshim", "share/doc/rankshim/README.md",
-        "share/doc/rankshim/CHANGELOG.md", "share/doc/rankshim/configuration.md", "share/doc/rankshim/rankshim.toml",
+        "share/doc/rankshim/CHANGELOG.md", "share/doc/rankshim/settings.md", "share/doc/rankshim/rankshim.toml",
         *(f"share/doc/rankshim/licenses/{name}.txt" for name in notices()),
     }
 

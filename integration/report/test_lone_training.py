@@ -20,7 +20,7 @@ def test_a_lone_node_is_warned_of_and_ended_where_that_was_asked_for(start, tmp_
                   "sh", "-c", LONE, env=JOB)
     line = warned.wait_line(r"warning: this node trains alone: worker \d+ \(sh\) has WORLD_SIZE=2, but the job has 4$",
                             stream="stderr")
-    assert shape(line.text) in shown("docs/python.md")
+    assert shape(line.text) in shown("docs/frameworks.md")
     until(lambda: sleeps(warned.pid) > DAYS, "it looks no more, and sleeps")
 
     assert ended.wait() == 78

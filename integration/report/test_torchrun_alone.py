@@ -1,4 +1,4 @@
-"""What torchrun does without rankshim, as docs/comparison.md describes it: the control for the other tests of this folder."""
+"""What torchrun does without rankshim, as docs/how-it-works.md describes it: the control for the other tests of this folder."""
 
 import os
 import pathlib

@@ -65,7 +65,7 @@ class Long:
         self.reads = threading.Event()
         self.reads.set()
         # Without Python's fault handler, whose stack for signals has room for four at once: with it the stand-in, which
-        # handles 40 signals, is ended by SIGSEGV when five arrive together (docs/python.md).
+        # handles 40 signals, is ended by SIGSEGV when five arrive together (docs/signals-and-ends.md).
         environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(folder), "TMPDIR": str(folder / "tmp"),
                        "SOAK_SEED": str(seed), "PYTHONFAULTHANDLER": ""}
         self.process = subprocess.Popen(

@@ -327,7 +327,7 @@ def shared_memory(workload: Workload, each: Reviewed, cluster: Cluster, binary: 
 
 
 def restarts(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
-    """A restart policy that repeats what never heals, or that keeps a node from the next attempt (docs/whole-job.md)."""
+    """A restart policy that repeats what never heals, or that keeps a node from the next attempt (docs/restarts.md)."""
     field = workload.restart or Field(None, workload.field.file, workload.field.line)
     policy = field.text(workload.restart_default).lower()
     if each.pod.bypasses or workload.kind in ("Deployment", "StatefulSet", "RayCluster", "RayJob"):
@@ -415,7 +415,7 @@ PER_POD: tuple[Callable[[Workload, Reviewed, Cluster, Binary], Said], ...] = (
 
 
 def agree(workload: Workload, reviewed: list[Reviewed]) -> Said:
-    """What the nodes of one job would refuse when they meet: docs/whole-job.md, "They agree"."""
+    """What the nodes of one job would refuse when they meet: docs/restarts.md."""
     if workload.kind in ALIKE and workload.total > 1:
         yield from _alike(workload, reviewed)
     known = [each for each in reviewed if each.told().document and not (each.pod.bypasses and each.told() is each.answer)

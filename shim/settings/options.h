@@ -122,12 +122,26 @@ inline constexpr std::string_view names_text =
     "some-name in the configuration file. The command line overrides the variable,\n"
     "and the variable overrides the file. Defaults are in brackets.\n";
 
-/// The exit codes, for `--help`.
-inline constexpr std::string_view exit_codes_text =
-    "Exit codes: the command's own, or 128 + its signal; 64: wrong usage; 71: the\n"
-    "system refused a resource; 75: the master could not be reached in time; 76:\n"
-    "another node failed first; 78: the environment or the configuration is\n"
-    "incomplete or contradictory; 126: the command cannot be executed; 127: the\n"
-    "command was not found.\n";
+/// An exit code, for `--help` and the documents.
+struct ExitCodeInfo {
+  std::string_view code;
+  std::string_view meaning;
+  std::string_view again;  ///< whether another try may succeed
+};
+
+inline constexpr std::array exit_codes = {
+    ExitCodeInfo{"N", "the command's own; under torchrun, that of the first worker that failed",
+                 "depends on your script; 137 for the memory limit: no"},
+    ExitCodeInfo{"128+N",
+                 "signal N killed the command or stopped the job, even if every worker then exited 0", "yes"},
+    ExitCodeInfo{"64", "wrong usage", "no"},
+    ExitCodeInfo{"71", "the system refused a resource, or stdout cannot be written", "on another machine"},
+    ExitCodeInfo{"75", "the master or another node did not come in time", "yes"},
+    ExitCodeInfo{"76", "another node failed, was lost or was stopped first", "if that node's code is"},
+    ExitCodeInfo{"78", "the environment or the configuration is incomplete or contradictory", "no"},
+    ExitCodeInfo{"124", "a worker of this node hung while all others waited for it", "depends on the cause"},
+    ExitCodeInfo{"126", "the command cannot be executed", "no"},
+    ExitCodeInfo{"127", "the command, its interpreter or its loader was not found", "no"},
+};
 
 }  // namespace rankshim

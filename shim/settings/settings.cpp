@@ -375,7 +375,14 @@ std::string help_text(std::string_view topic) {
     out += head;
     wrap(out, head.size(), help);
   }
-  return out.append("\n").append(all ? exit_codes_text : "rankshim help all lists all options.\n");
+  if (!all) return out + "\nrankshim help all lists all options.\n";
+  out += "\nExit codes:\n";
+  for (const ExitCodeInfo& info : exit_codes) {
+    const std::string head = fmt::format("  {}", info.code);
+    out += head;
+    wrap(out, head.size(), info.meaning);
+  }
+  return out;
 }
 
 std::string_view short_help() {

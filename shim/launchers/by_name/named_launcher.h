@@ -37,7 +37,7 @@ struct DescribedFlag {
                                                          std::size_t from) const;
 };
 
-/// A launcher's file. Its keys are described in docs/launchers.md ("Writing a launcher's file").
+/// A launcher's file. Its keys are described in docs/frameworks.md.
 struct LauncherFile {
   std::string path;
   std::vector<std::string> starts;

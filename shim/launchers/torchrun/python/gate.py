@@ -1,4 +1,4 @@
-"""The gate, at which a prepared process waits until its command may run (docs/warm.md).
+"""The gate, at which a prepared process waits until its command may run (docs/restarts.md).
 
 rankshim starts the command early, with the number of a socket in RANKSHIM_GATE. sitecustomize.py then runs this file. It
 imports what the script imports first, waits for go and returns: Python itself runs the script. Without go it never runs.

@@ -1,22 +1,11 @@
-#!/usr/bin/env python3
-"""Prints docs/known-platforms.md from config/platforms: scripts/platforms-table >docs/known-platforms.md
-
-A test compares the two."""
+"""The table of platforms in docs/platforms.md, from config/platforms; packaging/reference.py --docs writes it there."""
 
 import pathlib
 import re
 import tomllib
 
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "config" / "platforms"
-HEAD = """# Known platforms
-
-Each row is a profile in `config/platforms`. `rankshim platforms NAME` prints it, with the source of every fact.
-[Platforms](platforms.md#which-one-is-chosen) says which profile is chosen when several fit. All of them are read since version 0.1.0.
-Profiles of platforms that no longer exist are in [examples/profiles](../examples/profiles/README.md).
-
-| platform | name | recognised by | nodes | rank | master | source |
-|---|---|---|---|---|---|---|
-"""
+SHOWN = 2  # of the conditions that speak for a platform
 # OWNER/REPOSITORY@VERSION:PATH in a profile's comment.
 SOURCE = re.compile(r"([A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+)@([A-Za-z0-9_.-]+):([A-Za-z0-9_./-]*[A-Za-z0-9_/-])")
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)")
@@ -27,8 +16,6 @@ NAMED = re.compile(r"only_if\(\$\{(\w+)\}, ([^,()]+), yes\)")
 
 def variables(value, lets):
     """The variables that an expression reads, in their order, and `host name` where it asks for that."""
-    if isinstance(value, dict):
-        value = value["same"]
     if isinstance(value, list):
         return unique(name for each in value for name in variables(each, lets))
     found = []
@@ -47,7 +34,7 @@ def unique(names):
 
 
 def signs(profile):
-    """Up to four of the conditions that speak for the platform; of a call its variables."""
+    """Some of the conditions that speak for the platform; of a call its variables."""
     conditions = list(profile.get("signs", []))
     for match in profile.get("match", []):
         conditions += match.get("all", [])
@@ -63,29 +50,22 @@ def signs(profile):
             found += variables(condition, lets)
     if not found and profile.get("opt_in"):
         return "`--platform` only"
-    return ", ".join(unique(found)[:4])
+    return ", ".join(unique(found)[:SHOWN])
 
 
 def row(path):
     text = path.read_text()
     profile = tomllib.loads(text)
-    lets, facts = profile.get("let", {}), profile.get("facts", {})
-    cells = [profile["title"], f"`{path.stem}`", signs(profile)]
-    for fact, of_processes in (("nnodes", "world_size"), ("node_rank", "rank"), ("master_addr", "master_addr")):
-        names = variables(facts.get(fact) or facts.get(of_processes, ""), lets)
-        cells.append(", ".join(names[:3]))
     comment = " ".join(line.lstrip("# ") for line in text.splitlines() if line.startswith("#"))
-    sources = [match.groups() for match in SOURCE.finditer(comment)]
-    links = [f"[{name}](https://github.com/{name}/blob/{version}/{path})" for name, version, path in sources]
-    cells.append(", ".join(unique(links)[:2]) or "documentation")
-    return "| " + " | ".join(cell.replace("|", "\\|") or "–" for cell in cells) + " |\n"
+    source = SOURCE.search(comment)
+    title = profile["title"]
+    if source:
+        title = f"[{title}](https://github.com/{source[1]}/blob/{source[2]}/{source[3]})"
+    return "| " + " | ".join(cell.replace("|", "\\|") or "–" for cell in (title, f"`{path.stem}`", signs(profile))) + " |\n"
 
 
-def main():
+def table():
     profiles = {path: tomllib.loads(path.read_text()) for path in FOLDER.glob("*.toml")}
-    rows = [row(path) for path, profile in profiles.items() if profile.get("kind") != "foreign"]
-    print(HEAD + "".join(sorted(rows, key=str.lower)), end="")
-
-
-if __name__ == "__main__":
-    main()
+    known = sorted((path for path, profile in profiles.items() if profile.get("kind") != "foreign"),
+                   key=lambda path: profiles[path]["title"].lower())
+    return "| platform | name | recognised by |\n|---|---|---|\n" + "".join(map(row, known))
