@@ -85,7 +85,7 @@ def test_an_image_with_another_entrypoint_is_checked_as_the_document_shows(engin
     block = shell("docs/in-an-image.md", "Check the container").text.replace("IMAGE", USER_IMAGE)
     done = engine.run("bash", "-ec", f'docker() {{ podman "$@"; }}; {block}')
     assert done.stdout.startswith("ok       job              this node is the only one (single-node)\n"), done.transcript()
-    assert done.code == 78 and "problem  python" in done.stdout, "there is none in this image"
+    assert done.code == 78 and "problem  torch" in done.stdout, "there is none in this image"
 
 
 def test_the_users_image_has_the_same_binary(engine, binary):
