@@ -1,6 +1,5 @@
 """Every block of code in the documents is run or checked, and every link leads somewhere."""
 
-import os
 import re
 import subprocess
 import sys
@@ -10,7 +9,6 @@ import pytest
 
 from lib.documents import DOCUMENTS, REPOSITORY, blocks, scripts, shell
 from lib.process import clean_environment, run
-from lib.requirements import cannot
 
 # What checks the blocks of each language: the file that takes all of them. A block of `shell`, or with a mark, is named by a test.
 CHECKED_BY = {
@@ -18,7 +16,6 @@ CHECKED_BY = {
     "diff": "integration/examples/test_fragments.py",
     "dockerfile": "integration/container/test_dockerfiles.py",
     "python": "integration/docs/test_docs.py",
-    "sh": "integration/docs/test_docs.py",
     "shell": "a test that calls lib.documents.shell(DOCUMENT, HEADING)",
     "text": "integration/docs/test_docs.py",
     "toml": "integration/docs/test_docs.py",
@@ -65,64 +62,6 @@ def own(block):
 def test_what_runs_a_command_of_the_repository_names_it(command):
     path, words = RUN_BY[command]
     assert words in (REPOSITORY / path).read_text(), path
-
-
-def examples(block):
-    """The commands of a console block ("$ " begins one, "> " goes on) with the output that the document shows."""
-    command, shown = None, []
-    for line in block.splitlines(keepends=True):
-        if line.startswith("$ "):
-            if command is not None:
-                yield command, "".join(shown)
-            command, shown = line[2:], []
-        elif line.startswith("> ") and not shown:
-            command += line[2:]
-        else:
-            shown.append(line)
-    if command is not None:
-        yield command, "".join(shown)
-
-
-OLD = [block for block in blocks("console") if any(not line.startswith("$ ") for line in block.text.splitlines())]
-
-
-@pytest.mark.parametrize("block", [pytest.param(block, id=block.name) for block in OLD])
-def test_a_console_example_prints_what_the_document_shows(block, rankshim, tmp_path):
-    if "unshare " in block.text and os.geteuid() != 0:
-        cannot("needs root for PID namespaces")
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "rankshim").symlink_to(rankshim)
-    (tmp_path / "bin" / "python3").symlink_to("/usr/bin/python3")
-    review = tmp_path / "bin" / "rankshim-review"  # as the wheel has it (integration/packages)
-    review.write_text(f"#!/bin/sh\nPYTHONPATH='{REPOSITORY}/review' exec '{sys.executable}' -m rankshim_review \"$@\"\n")
-    review.chmod(0o755)
-    (tmp_path / "train.py").touch()
-    (tmp_path / "run.sh").touch()
-    environment = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "HOME": str(tmp_path)}
-    found = list(examples(block.text))
-    assert found, "a console block without a command"
-    for command, shown in found:
-        done = subprocess.run(
-            ["bash", "-c", command],
-            env=environment,
-            cwd=tmp_path,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=30,
-            text=True,
-        )
-        assert done.stdout == shown, command
-
-
-@each("sh")
-def test_a_block_for_a_checkout_names_only_scripts_that_are_run(block):
-    commands = [line.split("#")[0].strip() for line in block.text.splitlines()]
-    assert any(commands)
-    for command in filter(None, commands):
-        assert command in RUN_BY, f"{command}: run it in a test and say where"
-        path, words = RUN_BY[command]
-        assert words in (REPOSITORY / path).read_text(), path
 
 
 def test_the_review_runs_from_a_checkout(rankshim):

@@ -6,6 +6,8 @@ import subprocess
 import sys
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+PAGES = re.findall(r"^ +- .*: (\S+\.md)$", (REPOSITORY / "mkdocs.yml").read_text(), re.M)
+MOST_PAGES, MOST_WORDS = 15, 24_500  # it is on its way to 14 and 20,000
 
 
 def build(config, site):
@@ -39,3 +41,13 @@ def test_the_picture_is_made_of_its_source():
     picture = (REPOSITORY / "docs" / "pictures" / "way.svg").read_text()
     drawn = " ".join(re.findall(r"<text[^>]*>([^<]*)</text>", picture)).replace("&#45;", "-")
     assert sorted(drawn.split()) == sorted(words)
+
+
+def test_the_guide_can_be_read_in_an_afternoon():
+    assert 10 < len(PAGES) <= MOST_PAGES
+    words = {page: len((REPOSITORY / "docs" / page).read_text().split()) for page in PAGES}
+    assert sum(words.values()) <= MOST_WORDS, words
+
+
+def test_each_page_of_the_guide_is_in_its_contents():
+    assert sorted(PAGES) == sorted(path.name for path in (REPOSITORY / "docs").glob("*.md"))
