@@ -114,6 +114,23 @@ def test_the_command_for_each_of_two_machines_names_a_service_of_the_file(tmp_pa
         assert (node["network_mode"], node["environment"]["NODE_RANK"]) == ("host", str(rank))
 
 
+def test_two_machines_on_their_own_networks_are_one_job(network, rankshim, tmp_path):
+    """A container with `network_mode: host` has its machine's network and name, as these processes have."""
+    (tmp_path / "rankshim").symlink_to(rankshim)
+    (tmp_path / "train.py").write_text("import os, sys\nprint('node %(NODE_RANK)s of %(NNODES)s at %(MASTER_ADDR)s' % os.environ, sys.argv[1:])\n")
+    services = yaml.safe_load((EXAMPLES / "docker-compose" / "two-machines.yaml").read_text())["services"]
+    machines, dns = [network.node("gpu-a"), network.node("gpu-b")], network.dns()
+    running = []
+    for rank, machine in reversed(list(enumerate(machines))):  # the second one first: it waits
+        service = services[f"node-{rank}"]
+        environment = {**service["environment"], "RANKSHIM_LAUNCHER": "native", "PATH": f"{tmp_path}:/usr/bin:/bin"}
+        running.append(machine.start([*service["entrypoint"], *service["command"]], environment, cwd=tmp_path))
+    dns.publish("gpu-a", machines[0])
+    for rank, process in enumerate(reversed(running)):
+        assert process.wait(60) == 0, process.transcript()
+        assert f"node {rank} of 2 at gpu-a ['--epochs', '10']" in process.stdout.splitlines()
+
+
 @pytest.mark.parametrize("path", COMPOSED, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_docker_compose_takes_the_file(path):
     if not COMPOSE.exists():
