@@ -7,7 +7,7 @@ import sys
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 PAGES = re.findall(r"^ +- .*: (\S+\.md)$", (REPOSITORY / "mkdocs.yml").read_text(), re.M)
-MOST_PAGES, MOST_WORDS = 15, 24_500  # it is on its way to 14 and 20,000
+MOST_PAGES, MOST_WORDS = 15, 21_500  # it is on its way to 14 and 20,000
 
 
 def build(config, site):
@@ -45,7 +45,8 @@ def test_the_picture_is_made_of_its_source():
 
 def test_the_guide_can_be_read_in_an_afternoon():
     assert 10 < len(PAGES) <= MOST_PAGES
-    words = {page: len((REPOSITORY / "docs" / page).read_text().split()) for page in PAGES}
+    # A word has a letter or a digit; a table's rules have none.
+    words = {page: len(re.findall(r"\S*\w\S*", (REPOSITORY / "docs" / page).read_text())) for page in PAGES}
     assert sum(words.values()) <= MOST_WORDS, words
 
 
