@@ -14,7 +14,9 @@
 
 #include "outcome/look.h"
 
-/// What the workers' own Python says of their collectives.
+/// What the workers' own Python says of their collectives. NCCL's own service for such questions, RAS
+/// (localhost:28028), is not asked: it counts the collectives that a rank has started, not those that have
+/// ended (NCCL, src/ras/client_support.cc), and answers after five seconds where a process is stopped.
 namespace rankshim::look {
 
 inline constexpr std::size_t longest_answer = std::size_t{128} << 10U;
