@@ -1,6 +1,7 @@
 """Before the launch: who is in the way of a job, and which node cannot take part, is named on all nodes; nobody else ends for it."""
 
 import os
+import pathlib
 import re
 import resource
 import sys
@@ -188,6 +189,21 @@ def test_a_node_to_which_the_system_refuses_the_start_after_the_meeting_ends_all
         refused = r"node 2 \(job-node-2\) failed: the system refused .*: (Too many open files|No file descriptors available)"  # of glibc, musl
         assert re.search(refused, last_line(node))
         assert node.report()["root_cause"]["exit_code"] == 71
+
+
+def test_a_node_that_lacks_memory_for_the_start_after_the_meeting_ends_all_by_its_name(start):
+    """It may have no further memory, and its command's environment needs more than what is free."""
+    others = [start(0, UP)]
+    failed = start(2, UP, **{f"LARGE_{number}": 100_000 * "x" for number in range(16)})
+    failed.wait_line("waiting for 1 of 3 nodes: rank 1", LONG)
+    size = int(re.search(r"VmSize:\s+(\d+) kB", pathlib.Path(f"/proc/{failed.init}/status").read_text())[1]) << 10
+    resource.prlimit(failed.init, resource.RLIMIT_AS, (size, size))
+    others.append(start(1, UP))
+    assert failed.wait(LONG) == 71, failed.transcript()
+    for node in others:
+        assert node.wait(LONG) == 76, node.transcript()
+        says = "node 2 (job-node-2) failed: the system refused a resource that starting the command needs: "
+        assert says in last_line(node), node.transcript()
 
 
 @pytest.mark.parametrize(("launcher", "says"), [("none", "/etc/passwd cannot be executed"), ("native", "exited with code 126")])
