@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 FOLDERS = ("docs", "examples", "install", "integration")
-DOCUMENTS = sorted([*REPOSITORY.glob("*.md"), *(path for folder in FOLDERS for path in REPOSITORY.glob(f"{folder}/**/*.md"))])
+DOCUMENTS = sorted([*REPOSITORY.glob("*.md"), *(path for folder in FOLDERS for path in REPOSITORY.glob(f"{folder}/**/*.md")
+                                                if ".pytest_cache" not in path.parts)])
 FENCE = re.compile(r"\s*(```+|~~~+)\s*(.*?)\s*$")
 MARK = re.compile(r"<!-- not run: ([\w-]+) -->")
 
