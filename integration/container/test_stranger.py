@@ -89,6 +89,7 @@ def trained(engine, play, pods):
     return found
 
 
+@pytest.mark.nightly  # 40 s of processor time
 def test_with_the_init_container_alone_a_strangers_image_trains_on_two_nodes(engine, play, pods):
     assert trained(engine, play, map(with_init_container, pods)) == [(0, "2"), (1, "2")]
 

@@ -322,7 +322,8 @@ def test_a_node_whose_network_recovers_late_hears_of_the_failure_and_does_not_bl
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("command", [pytest.param([], id="a script", marks=pytest.mark.nightly), pytest.param(["torchrun"], id="torchrun by its name")])
+@pytest.mark.nightly  # test_readme.py has a torchrun that rankshim starts
+@pytest.mark.parametrize("command", [pytest.param([], id="a script"), pytest.param(["torchrun"], id="torchrun by its name")])
 def test_with_torchrun_the_failure_of_a_worker_ends_the_others_with_its_exception(start, tmp_path, torch, command):
     script = tmp_path / "train.py"
     script.write_text("import os, signal, time\n"

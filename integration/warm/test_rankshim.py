@@ -62,6 +62,7 @@ def test_a_prepared_worker_is_the_one_that_would_be_started(job, tmp_path):
 
 
 @pytest.mark.torch
+@pytest.mark.nightly  # test_attempts.py has a restart from prepared workers
 def test_workers_that_were_prepared_train_and_end_as_they_would(job, torch, tmp_path):
     (tmp_path / "train.py").write_text(WORK)
     ends = []
