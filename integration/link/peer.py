@@ -14,7 +14,7 @@ import os
 import resource
 import sys
 
-GREETING = b"\x00\xce\xf7\x85\x3c\x07RSHM\x01"
+GREETING = b"\x00\xce\xf7\x85\x3c\x07RSHM\x02"
 
 
 def keyed(key, text):

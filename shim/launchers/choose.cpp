@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -104,6 +105,35 @@ Faults check_job_restarts(const plan::LaunchInput& input) {
   return {};
 }
 
+/// Where spares cannot take a node's place.
+Faults check_spares(LaunchChoice& choice, const plan::LaunchInput& input, bool is_torchrun) {
+  const auto& [topology, settings, command, node] = input;
+  const std::uint64_t spares = number_of_spares(settings);
+  if (spares == 0 || command.empty()) return {};
+  const auto refuse = [&](std::string_view why, std::string fix) {
+    return refused(settings, Option::spares, why, std::move(fix));
+  };
+  const auto* const place = topology.as<topology::StaticNode>();
+  if (place == nullptr)
+    return refuse("only nodes that have their numbers from the beginning can have spares",
+                  "leave --spares out, or set --nnodes and --node-rank on all nodes");
+  if (settings.get<RestartLimit>(Option::job_restarts)->most == 0)
+    return refuse("--job-restarts is not set, and whoever takes a node's place starts with all others",
+                  "set --job-restarts (RANKSHIM_JOB_RESTARTS), the same on all nodes");
+  if (place->nodes < spares + 2)
+    return refuse(fmt::format("{}, and at least 2 nodes must train",
+                              in_words(Fact::nnodes, *topology.facts[Fact::nnodes])),
+                  "the nodes that the platform gives are those that train and the spares");
+  if (!choice.launcher->launches() || is_torchrun)
+    return refuse("the command names its nodes itself, and would not know of another one",
+                  "give rankshim the script (rankshim -- train.py), or leave --spares out");
+  if (settings.text(Option::job_token_file).empty())
+    choice.warnings.emplace_back(
+        "with --spares nodes may come as long as the job runs, also a stranger: set --job-token-file on all "
+        "nodes");
+  return {};
+}
+
 /// For a role that does not train: adds a warning, or returns a fault if the command would (`can_train`).
 std::optional<Fault> check_idle_role(LaunchChoice& choice, const plan::LaunchInput& input, bool can_train) {
   const auto* idle = input.topology.as<topology::Idle>();
@@ -192,14 +222,20 @@ std::string find_missing(const LaunchChoice& choice, const plan::LaunchInput& in
 
 }  // namespace
 
+unsigned number_of_spares(const Settings& settings) {
+  return parse_number<unsigned>(settings.text(Option::spares)).value_or(0);
+}
+
 Outcome<LaunchChoice> choose_launch(const plan::LaunchInput& input,
                                     std::shared_ptr<const TorchrunCommand> torchrun) {
   LaunchChoice choice;
   const bool can_train = torchrun != nullptr || plan::is_script(input.command);
+  const bool is_torchrun = torchrun != nullptr;
   Faults faults = choose_launcher(choice, input, std::move(torchrun));
   if (auto fault = check_idle_role(choice, input, can_train)) faults.push_back(std::move(*fault));
   append(faults, choice.launcher->worker_faults(choice, input));
   append(faults, check_job_restarts(input));
+  append(faults, check_spares(choice, input, is_torchrun));
   if (!faults.empty()) return faults;
   if (plan::is_script(input.command)) choice.interpreter = plan::find_interpreter(input.settings, input.node);
   choice.wait = until_of(*choice.launcher, input);

@@ -20,7 +20,8 @@ std::shared_ptr<const Launcher> no_launcher() { return std::make_shared<Launcher
 
 Faults refused(const Settings& settings, Option option, std::string_view why, std::string fix) {
   const Value& value = *settings[option];
-  return {{option == Option::job_restarts ? ErrorCode::job_restarts : ErrorCode::launcher,
+  return {{option == Option::job_restarts || option == Option::spares ? ErrorCode::job_restarts
+                                                                      : ErrorCode::launcher,
            fmt::format("{}={}, but {}", value.detail, value.text, why),
            {value.detail},
            std::move(fix)}};

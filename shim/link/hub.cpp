@@ -65,6 +65,7 @@ class Hub final : public Link {
   void begin() { loop::spawn(io_, act(weak_from_this())); }
 
   [[nodiscard]] std::vector<Node> nodes() const override { return roster_.nodes(); }
+  [[nodiscard]] std::vector<Members::Tenure> history() const override { return roster_.members().history(); }
   [[nodiscard]] std::string waiting() const override {
     if (!launched()) return roster_.waiting().line;
     return parts() ? roster_.running() : "";
@@ -350,7 +351,17 @@ class Hub final : public Link {
     boost::system::error_code ignored;
     port_.close(ignored);
     tcp::acceptor store(io_);
-    if (!open_listener(store, options_.master.port, 0)) return roster_.launch(now());
+    if (!open_listener(store, options_.master.port, 0)) {
+      const Time launched = now();
+      roster_.launch(launched);
+      const auto history = roster_.members().history();
+      for (const Members::Tenure& before : history)
+        for (const Members::Tenure& tenure : history)
+          if (before.until == launched && tenure.since == launched && before.rank == tenure.rank)
+            log::warn("{} has rank {} from now on; {} was {}", node_name(tenure.index, tenure.host),
+                      tenure.rank, node_name(before.index, before.host), before.why);
+      return;
+    }
     roster_.end_meeting(no_link(fmt::format(
         "the master's port {} cannot be bound while connections of it are open", options_.master.port)));
   }

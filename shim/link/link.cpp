@@ -43,6 +43,11 @@ asio::awaitable<MeetingResult> Link::meet(Time deadline) {
   co_return *met_;
 }
 
+asio::awaitable<void> Link::stand_by() {
+  const auto self = shared_from_this();
+  while (!is_over()) co_await changed_.wait(Time::max());
+}
+
 asio::awaitable<void> Link::finish(Done done) {
   const auto self = shared_from_this();
   const auto cancellation = co_await asio::this_coro::cancellation_state;

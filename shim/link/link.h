@@ -110,6 +110,11 @@ class Link : public std::enable_shared_from_this<Link> {
   /// Reports that this node was stopped from outside, by this signal.
   void report_stop(int signal);
 
+  /// Whether this node was launched without a rank, to wait beside the job.
+  [[nodiscard]] bool is_spare() const { return launched() && !std::get<Go>(*met_).rank; }
+  /// A spare: waits until the job is over or starts again, which stop() says; finish() follows.
+  boost::asio::awaitable<void> stand_by();
+
   /// Reports that the command and its leftover processes have ended. A node that succeeded waits for the end
   /// of the others; any other node only until its last words are sent, and one that was stopped for a moment.
   /// If stop() says even then that all start again, node 0 has not heard of that. Cancelling it ends it at
@@ -127,6 +132,8 @@ class Link : public std::enable_shared_from_this<Link> {
   [[nodiscard]] Time launched_at() const { return launched_at_; }
   /// Node 0: all nodes, by rank. Others: an empty list.
   [[nodiscard]] virtual std::vector<Node> nodes() const { return {}; }
+  /// Node 0: the ranks that have had several nodes, and which.
+  [[nodiscard]] virtual std::vector<Members::Tenure> history() const { return {}; }
   /// Who or what this node waits for, in the meeting and after its command's end; empty: nothing, or it is
   /// not known.
   [[nodiscard]] virtual std::string waiting() const { return launched() && !parts_ ? "" : waiting_; }

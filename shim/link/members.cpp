@@ -53,6 +53,15 @@ std::optional<Assignment> Members::assign(const std::vector<bool>& is_here, bool
   return ranks;
 }
 
+/// Why another container has its rank now.
+std::string_view Members::why_replaced(const Tenure& last, unsigned index,
+                                       const std::vector<bool>& is_here) const {
+  const Member& member = members_[last.index];
+  if (last.index == index) return "started anew";
+  if (member.is_gone()) return word(member.state);
+  return word(is_here[last.index] ? Member::State::aside : Member::State::lost);
+}
+
 void Members::launched(const Assignment& ranks, const std::vector<bool>& is_here,
                        const std::vector<std::string>& hosts, Time now) {
   was_launched_ = true;
@@ -63,7 +72,7 @@ void Members::launched(const Assignment& ranks, const std::vector<bool>& is_here
     if (!is_first && last->index == index && last->host == hosts[index]) continue;
     if (!is_first) {
       last->until = now;
-      last->why = is_healthy(last->index) ? word(members_[last->index].state) : word(Member::State::aside);
+      last->why = why_replaced(*last, index, is_here);
     }
     tenures_.push_back({.rank = rank, .index = index, .host = hosts[index], .since = now, .why = {}});
   }

@@ -46,7 +46,7 @@ class Members {
     std::string host;
     Time since;
     std::optional<Time> until;  ///< another one has it since
-    std::string why;            ///< "lost"
+    std::string why;            ///< "lost", "stopped", "put aside" or "started anew"
   };
 
   /// Of `nodes`, `spares` wait.
@@ -80,6 +80,9 @@ class Members {
   [[nodiscard]] bool is_healthy(unsigned index) const {
     return index == 0 || members_[index].failures < most_failures;
   }
+
+  [[nodiscard]] std::string_view why_replaced(const Tenure& last, unsigned index,
+                                              const std::vector<bool>& is_here) const;
 
   std::vector<Member> members_;
   unsigned ranks_;

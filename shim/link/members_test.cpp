@@ -152,5 +152,19 @@ TEST_CASE("the history has all nodes of the ranks that have had several", "[link
   CHECK((history[1].rank == 1 && history[1].index == 3 && !history[1].until));
 }
 
+TEST_CASE("a rank's next node says why the one before has it no more", "[link]") {
+  MembersStory story;
+  story.launch();
+  story.hosts[2] = "another machine";
+  story.launch();
+  CHECK(story.members.history()[0].why == "started anew");
+  story.here[1] = false;  // it does not come in time
+  const auto ranks = story.assigned(false);
+  REQUIRE(ranks);
+  story.members.launched(*ranks, story.here, story.hosts, story.now);
+  CHECK(story.members.history()[0].why == "lost");
+  CHECK(story.members.all()[1].state == State::lost);
+}
+
 }  // namespace
 }  // namespace rankshim::link

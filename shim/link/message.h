@@ -28,9 +28,10 @@ struct Hello {
   std::string attempt;       ///< the platform's count of the job's attempts; empty if it has none
   unsigned restarts = 0;     ///< how often the job was started again in place, as far as this node knows
   std::string job_restarts;  ///< --job-restarts; empty if it is never started again
+  unsigned spares = 0;       ///< --spares: so many of the nodes wait
   std::string instance;
-  unsigned rank = 0;
-  unsigned nnodes = 0;
+  unsigned rank = 0;    ///< its number among all nodes; with spares another one may be its rank in the job
+  unsigned nnodes = 0;  ///< of all nodes, with the spares
   unsigned workers = 0;
   std::string launcher;
   std::string master;   ///< its name as this node was told
@@ -79,9 +80,11 @@ inline Refuse no_link(std::string why) { return {.sentence = std::move(why)}; }
 
 /// All are here and agree: launch.
 struct Go {
-  unsigned attempt = 0;  ///< how often the job was started again in place
-  unsigned offset = 0;   ///< the rank of this node's first worker
-  unsigned world = 0;    ///< the number of workers in the job
+  unsigned attempt = 0;          ///< how often the job was started again in place
+  std::optional<unsigned> rank;  ///< this node's in the job; nullopt: it waits beside the job as a spare
+  unsigned nodes = 0;            ///< that train
+  unsigned offset = 0;           ///< the rank of this node's first worker
+  unsigned world = 0;            ///< the number of workers in the job
 };
 
 /// How the meeting of the nodes ended.
@@ -174,7 +177,7 @@ std::optional<Message> from_text(std::string_view text);
 /// hub's place, a word that no other protocol says, and the version. Lines follow.
 inline constexpr std::string_view greeting(
     "\x00\xce\xf7\x85\x3c\x07"
-    "RSHM\x01",
+    "RSHM\x02",
     11);
 
 /// A message's text, and the tag that stands for it; no tag without a token.

@@ -58,7 +58,9 @@ TEST_CASE("a cause that only a newer rankshim knows is an end of some kind", "[l
 }
 
 TEST_CASE("a message is its type and its members", "[link]") {
-  CHECK(to_text(Go{0, 8, 64}) == R"(go {"attempt":0,"offset":8,"world":64})");
+  CHECK(to_text(Go{.rank = 1, .nodes = 8, .offset = 8, .world = 64}) ==
+        R"(go {"attempt":0,"rank":1,"nodes":8,"offset":8,"world":64})");
+  CHECK(to_text(Go{.nodes = 8, .world = 64}) == R"(go {"attempt":0,"nodes":8,"offset":0,"world":64})");
   CHECK(to_text(Culprit{.cause = Cause::exited, .code = 3}) ==
         R"(fail {"program":"","cause":"exited","code":3,"text":"","node":0,"host":"","frame":"","peer":"",)"
         R"("ranks":[],"victims":[]})");
@@ -96,6 +98,8 @@ TEST_CASE("what is no message is refused; unknown members are not", "[link]") {
       R"(go {"attempt":1000001})",
       R"(go {"world":2147483649})",
       R"(go {"offset":3,"world":2})",
+      R"(go {"rank":8,"nodes":8})",
+      R"(go {"nodes":65537})",
       R"(stop {"culprit":{"node":65536}})",
       R"(stop {"culprit":{"ranks":[{"first":2,"last":1}]}})",
       R"(stop {"culprit":{"victims":[{"first":0,"last":4294967295}]}})",
@@ -181,7 +185,7 @@ TEST_CASE("what is no peer is known by its first bytes", "[link]") {
       {"HTTP/1.1", StreamError::other},
       {"\0\xce\xf7\x85\x3c\7RSHX"s, StreamError::other},
       {"\0\xce\xf7\x85\x3c\7RS"s, StreamError::no},
-      {"\0\xce\xf7\x85\x3c\7RSHM\2"s, StreamError::version},
+      {"\0\xce\xf7\x85\x3c\7RSHM\1"s, StreamError::version},
       {std::string(greeting) + std::string(longest_line + 1, 'x'), StreamError::other},
       {std::string(greeting) + "ping {" + std::string(longest_text - 6, ' ') + "}\n", StreamError::other},
       {std::string(greeting) + std::string(longest_line, 'x'), StreamError::no},

@@ -173,7 +173,7 @@ class Peer final : public Link {
       }
       handle(heard->message);
       const auto is_done = [](const Message& said) { return std::holds_alternative<Done>(said); };
-      if (std::holds_alternative<End>(heard->message) && std::ranges::none_of(said_, is_done))
+      if (std::holds_alternative<End>(heard->message) && !is_spare() && std::ranges::none_of(said_, is_done))
         log::warn("node 0 has succeeded, and was stopped: the nodes are no longer linked");
       if (std::holds_alternative<Go>(heard->message)) loop::spawn(io_, ask(connection, interval, liveness));
     }

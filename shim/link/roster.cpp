@@ -56,16 +56,22 @@ std::string with_node_names(std::string_view text, const std::vector<Node>& node
 }
 
 std::string_view word(Node::State state) {
-  static constexpr std::array<std::string_view, 8> words = {"missing",       "here", "running", "failed",
-                                                            "asked to stop", "lost", "stopped", "done"};
+  static constexpr std::array<std::string_view, 9> words = {
+      "missing", "here", "running", "failed", "asked to stop", "lost", "stopped", "done", "spare"};
   return words[static_cast<std::size_t>(state)];
 }
 
 Roster::Roster(Hello own, Rules rules, Time now)
-    : rules_(std::move(rules)), nodes_(own.nnodes), last_arrival_(now) {
+    : rules_(std::move(rules)),
+      own_members_(own.nnodes, 0),
+      members_(rules_.members != nullptr ? *rules_.members : own_members_),
+      nodes_(own.nnodes),
+      last_arrival_(now),
+      is_here_(own.nnodes) {
   nodes_[0].hello = std::move(own);
   nodes_[0].connection = myself;
   nodes_[0].state = Node::State::here;
+  count(nodes_[0], now);
 }
 
 // ---- meeting ----
@@ -87,6 +93,7 @@ std::string Roster::fault_of(const Hello& hello) const {
       {"master port", std::to_string(hello.port), std::to_string(own.port), same("RANKSHIM_MASTER_PORT")},
       {"launcher", hello.launcher, own.launcher, same("RANKSHIM_LAUNCHER")},
       {"--job-restarts", hello.job_restarts, own.job_restarts, same("RANKSHIM_JOB_RESTARTS")},
+      {"--spares", std::to_string(hello.spares), std::to_string(own.spares), same("RANKSHIM_SPARES")},
       {"--nproc-per-node", std::to_string(hello.workers),
        std::to_string(rules_.equal_workers ? own.workers : hello.workers), same("RANKSHIM_NPROC_PER_NODE")},
   };
@@ -99,8 +106,10 @@ std::string Roster::fault_of(const Hello& hello) const {
     return fmt::format("{} has {} workers, and a node has at most {}; {}", name, hello.workers, most_workers,
                        same("RANKSHIM_NPROC_PER_NODE"));
   // A new container knows of no restart, but none can know of more than there may be.
-  const unsigned allowed =
+  // What follows a drained node that a spare replaces is not counted.
+  const unsigned counted =
       own.job_restarts.empty() ? 0 : parse_number<unsigned>(own.job_restarts).value_or(most_restarts);
+  const unsigned allowed = members_.has_spares() ? most_restarts : counted;
   if (hello.restarts > std::min(allowed, most_restarts))
     return fmt::format("{} says that the job was started again {} times, and at most {} are allowed; {}",
                        name, hello.restarts, std::min(allowed, most_restarts), same("RANKSHIM_JOB_RESTARTS"));
@@ -144,6 +153,8 @@ void Roster::arrived(ConnectionId id, const Hello& hello, Time now) {
   connect(node, id);
   node.hello = hello;
   node.state = Node::State::here;
+  if (members_.all()[hello.rank].is_gone()) members_.came_back(hello.rank);
+  count(node, now);
   if (!hindrance_.empty()) send(id, waiting());
 }
 
@@ -201,6 +212,9 @@ void Roster::disconnected(ConnectionId id, Time now, const Disconnect& how) {
     if (wrong.hello.rank == node->hello.rank) close(wrong.id);  // it can come again
   if (!met_) {
     node->state = Node::State::missing;
+    count(*node, now);
+  } else if (node->state == Node::State::spare) {
+    node->lost_at = now + node->time_to_return;
   } else if (node->state == Node::State::running && stop_) {
     node->state = Node::State::stopped;
   } else if (node->state == Node::State::running) {
@@ -228,9 +242,18 @@ void Roster::slept(std::chrono::milliseconds time) {
   if (time != std::chrono::milliseconds(0) || all_back) slept_ = time;
 }
 
-bool Roster::is_complete() const {
-  return !met_ && rejected_.empty() &&
-         std::ranges::count(nodes_, std::optional<ConnectionId>(), &Node::connection) == 0;
+/// Who gets which rank, if all may be launched with that.
+std::optional<Assignment> Roster::assignment(Time now) const {
+  if (met_ || !rejected_.empty() || here_ < members_.ranks()) return std::nullopt;
+  return members_.assign(is_here_, now < enough_at_ + rules_.spares);
+}
+
+/// The node has come or gone before the launch.
+void Roster::count(const Node& node, Time now) {
+  const bool is_here = node.connection && !members_.all()[index_of(node)].is_gone();
+  if (is_here != is_here_[index_of(node)]) is_here ? ++here_ : --here_;
+  is_here_[index_of(node)] = is_here;
+  enough_at_ = here_ >= members_.ranks() ? std::min(enough_at_, now) : Time::max();
 }
 
 /// When what is wrong ends the meeting: at once if nobody else can come, else if nobody has come for a while.
@@ -258,7 +281,7 @@ void Roster::end_meeting(const Refuse& verdict) {
 
 Waiting Roster::waiting() const {
   if (!hindrance_.empty()) return {hindrance_};
-  if (is_complete())
+  if (assignment(Time::min()))
     return {
         "all nodes are here; they start after a pause, because the last attempts ended soon after their "
         "start"};
@@ -270,8 +293,11 @@ std::string Roster::missing() const {
   std::vector<std::string> absent;
   for (const Node& node : nodes_)
     if (!node.connection) absent.push_back(std::to_string(&node - nodes_.data()));
-  return joined(not_empty({absent.empty() ? "" : "waiting for " + of_all(absent), went_away(), faults()}),
-                "; ");
+  const bool is_enough = members_.has_spares() && enough_at_ != Time::max();
+  const std::string who = absent.empty() ? "" : "waiting for " + of_all(absent);
+  return joined(
+      not_empty({who, is_enough ? "as many are here as train, and start soon" : "", went_away(), faults()}),
+      "; ");
 }
 
 /// The same when the time is over. A node that gave up a moment before is none that did not come.
@@ -302,7 +328,7 @@ std::string Roster::went_away() const {
 
 std::string Roster::running() const {
   const auto names = names_of(nodes_, [](const Node& node) {
-    return !node.done && (node.connection || node.state == Node::State::running);
+    return node.trains() && !node.done && (node.connection || node.state == Node::State::running);
   });
   if (names.empty()) return {};
   return fmt::format("waiting for {} of {} nodes, which still run: {}", names.size(), nodes_.size(),
@@ -321,33 +347,57 @@ std::string Roster::faults() const {
 // ---- running ----
 
 void Roster::launch(Time now) {
+  const Assignment ranks = *assignment(now);
   launched_ = now;
-  Go go;
+  std::vector<std::string> hosts;
+  Go go{.nodes = members_.ranks()};
   for (const Node& node : nodes_) {
-    go.attempt = std::max(go.attempt, node.hello.restarts);  // a new container knows of none
-    go.world += node.hello.workers;
+    hosts.push_back(node.hello.host);
+    if (node.connection)
+      go.attempt = std::max(go.attempt, node.hello.restarts);  // a new container knows of none
   }
+  members_.launched(ranks, is_here_, hosts, now);
+  for (const unsigned index : ranks) go.world += nodes_[index].hello.workers;
   met_ = go;
   next_report_ = Time::max();
   for (Node& node : nodes_) {
+    node.go = go;  // of a spare
+    if (node.connection) node.state = Node::State::spare;
+  }
+  for (go.rank = 0; *go.rank < ranks.size(); ++*go.rank) {
+    Node& node = nodes_[ranks[*go.rank]];
     node.state = Node::State::running;
     node.go = go;
-    send(*node.connection, go);
     go.offset += node.hello.workers;
   }
+  for (const Node& node : nodes_)
+    if (node.connection) send(*node.connection, node.go);
 }
 
-/// A new instance of a node has no place in this attempt, but it shows that one without a connection is lost.
-/// It comes again for the next attempt.
+/// A new instance of a node that trains has no place in this attempt, but it shows that one without a
+/// connection is lost. It comes again for the next attempt. One without a rank becomes a spare.
+void Roster::join_late(Node& node, ConnectionId id, const Hello& hello, Time now) {
+  const bool is_replaced = node.trains() && stop_;
+  if (node.trains()) {
+    node.started_anew = node.started_anew || (node.lost_at != Time::max() && !is_replaced);
+    if (node.started_anew) node.lost_at = std::min(node.lost_at, now);
+  }
+  if (node.trains() || node.connection || stop_ || hello.running) return close(id);
+  const Go go = node.go;
+  node = {.state = Node::State::spare, .hello = hello, .go = go};
+  connect(node, id);
+  members_.came_back(index_of(node));
+  send(id, node.go);
+  if (released_ || all_done()) send(id, End{});
+}
+
 void Roster::come_back(ConnectionId id, const Hello& hello, Time now) {
   Node* node = hello.rank < nodes_.size() ? &nodes_[hello.rank] : nullptr;
   if (node == nullptr || hello.instance != node->hello.instance) {
     if (!rules_.decide || !fault_of(hello).empty())
       return send(id, Refuse{exit_code::configuration,
                              "the job has started without " + node_name(hello.rank, hello.host)});
-    node->started_anew = node->started_anew || node->lost_at != Time::max();
-    if (node->started_anew) node->lost_at = std::min(node->lost_at, now);
-    return close(id);
+    return join_late(*node, id, hello, now);
   }
   connect(*node, id);
   node->lost_at = Time::max();
@@ -394,7 +444,7 @@ Look Roster::ask(bool full) {
 }
 
 void Roster::looked(Node& node, const Looked& looked) const {
-  if (looked.number != questions_ || looked.local_rank >= node.hello.workers) return;
+  if (looked.number != questions_ || !node.trains() || looked.local_rank >= node.hello.workers) return;
   outcome::WorkerLook worker = looked.worker;
   worker.rank = node.go.offset + looked.local_rank;
   const auto known = std::ranges::find(node.looks, worker.rank, &outcome::WorkerLook::rank);
@@ -410,8 +460,16 @@ void Roster::fail(Node& node, Culprit failure, Time now) {
   if (!met_) {
     node.state = stop.drained() ? Node::State::drained : Node::State::failed;
     node.failure = failure;
+    members_.gone(index_of(node), stop.drained() ? Member::State::drained : Member::State::lost);
+    count(node, now);
+    const auto is_gone = [](const Member& member) { return member.is_gone(); };
+    const auto left = std::ranges::count_if(members_.all(), std::not_fn(is_gone));
+    if (&node != nodes_.data() && left >= members_.ranks())  // the others do without it
+      return note_stranger(node.hello, in_words(failure));
     return end_meeting({.code = exit_code::peer, .sentence = in_words(failure), .culprit = failure});
   }
+  if (launched() && !node.trains())
+    return lose_spare(node, stop.drained() ? Node::State::drained : Node::State::lost);
   if (stop.drained()) return stop_node(node, stop);
   if (!launched()) return;
   const bool is_loss = is_victim(failure.cause);
@@ -435,10 +493,40 @@ void Roster::fail(Node& node, Culprit failure, Time now) {
 void Roster::stop_node(Node& node, const Stop& stop) {
   if (!launched()) return;
   if (node.state == Node::State::running) node.state = Node::State::drained;
+  members_.gone(index_of(node), Member::State::drained);
   if (!stop_ || !stop_->again) return stop_all(stop);
-  stop_->again = false;  // it takes no further part
-  stop_->note = in_words(stop.culprit);
+  reconsider(in_words(stop.culprit));
+}
+
+/// A node takes no further part, and why: whether there are spares enough for all that are gone.
+void Roster::reconsider(const std::string& why) {
+  if (!stop_ || !stop_->again || can_replace()) return;
+  stop_->again = false;
+  stop_->note = why;
   send_all(*stop_);
+}
+
+/// Whether the nodes that were stopped are no more than the spares that are here. Node 0 has none.
+bool Roster::can_replace() const {
+  std::size_t holes = 0, spares = 0;
+  for (const Node& node : nodes_) {
+    const bool is_gone = members_.all()[index_of(node)].is_gone();
+    if (node.trains() && is_gone) ++holes;
+    if (!node.trains() && !is_gone && node.connection) ++spares;
+  }
+  return members_.has_spares() && !members_.all().front().is_gone() && holes <= spares;
+}
+
+/// A spare was stopped, or is lost: that ends nobody.
+void Roster::lose_spare(Node& node, Node::State how) {
+  const bool is_drained = how == Node::State::drained;
+  node.state = how;
+  node.lost_at = Time::max();
+  node.back_by = {};
+  members_.gone(index_of(node), is_drained ? Member::State::drained : Member::State::lost);
+  if (stop_ && stop_->drained())
+    reconsider(
+        fmt::format("{}, a spare, {}", node_name(node.hello), is_drained ? "was stopped" : "was lost"));
 }
 
 /// Tells of all failures, once each node has ended. One without a connection has not: it may come back, or is
@@ -472,7 +560,10 @@ Stop Roster::all_failures(const std::optional<Culprit>& lost) const {
 void Roster::stop_all(Stop stop) {
   if (stop_) return;
   stop_ = std::move(stop);
+  if (stop_->failed() && !is_of_all(stop_->culprit) && stop_->culprit.node < nodes_.size())
+    members_.failed(stop_->culprit.node);
   if (rules_.decide) rules_.decide(*stop_);
+  if (rules_.decide && stop_->drained()) stop_->again = can_replace();
   send_all(*stop_);
 }
 
@@ -488,7 +579,8 @@ Time Roster::tick(Time now) {
     next_report_ = now + rules_.report;
     next = std::min(next, next_report_);
   };
-  if (is_complete()) {
+  if (!met_ && enough_at_ != Time::max()) is_due(enough_at_ + rules_.spares);
+  if (assignment(now)) {
     if (starts_at() > now && is_due(next_report_)) {
       report_again();
       send_all(waiting());
@@ -509,6 +601,9 @@ Time Roster::tick(Time now) {
     has_news_ = false;
     is_time ? send_all(waiting()) : send(myself, waiting());
   }
+  for (Node& node : nodes_)
+    if (node.state == Node::State::spare && node.lost_at != Time::max() && is_due(node.lost_at))
+      lose_spare(node, Node::State::lost);
   if (!launched() || stop_) return next;
   if (is_due(next_report_)) {
     report_again();
@@ -516,6 +611,7 @@ Time Roster::tick(Time now) {
   }
   const bool holds = held_until_ != Time::max();
   const bool is_lost = std::ranges::any_of(nodes_, [&](const Node& node) {
+    if (!node.trains()) return false;
     // While somebody has lost its peer, one without a connection is that peer.
     return node.lost_at != Time::max() && (holds || is_due(node.lost_at));
   });
@@ -552,7 +648,7 @@ Culprit Roster::located(Culprit culprit) const {
   const auto& ranks = culprit.ranks.empty() ? culprit.victims : culprit.ranks;
   const unsigned first = ranks.empty() ? 0 : ranks.front().first;
   const auto has_it = [first](const Node& node) {
-    return node.go.offset <= first && first < node.go.offset + node.hello.workers;
+    return node.trains() && node.go.offset <= first && first < node.go.offset + node.hello.workers;
   };
   if (const auto node = std::ranges::find_if(nodes_, has_it); node != nodes_.end()) {
     culprit.node = node->hello.rank;
@@ -564,10 +660,18 @@ Culprit Roster::located(Culprit culprit) const {
 /// What is known of the nodes, to find out who is to blame.
 outcome::Evidence Roster::evidence(Time now) const {
   outcome::Evidence evidence{.nodes = {}, .launched = launched_, .slept = slept_};
+  const bool all_lost = std::ranges::all_of(nodes_ | std::views::drop(1), [](const Node& node) {
+    return !node.trains() || node.lost_at != Time::max();
+  });
   for (const Node& node : nodes_) {
     outcome::NodeEvidence& known = evidence.nodes.emplace_back();
     known.host = node.hello.host;
     known.address = node.hello.seen;
+    if (!node.trains()) {  // it is nobody's peer, but it shows whether this node has a network
+      if (all_lost && !node.connection) known.lost = "its connection ended";
+      if (!known.lost.empty()) known.lost_since = now;
+      continue;
+    }
     known.failure = node.failure;
     known.failed = node.failed_at;
     const bool has_answered = asked_at_ != Time() && node.seen_at >= asked_at_;
@@ -614,9 +718,10 @@ void Roster::decide(Time now) {
   Culprit culprit = *judge(evidence);
   for (Node& node : nodes_) {
     const bool is_culprit = culprit.cause == Cause::node_lost && culprit.node == node.hello.rank;
-    if (node.lost_at > now && !is_culprit) continue;
+    if (!node.trains() || (node.lost_at > now && !is_culprit)) continue;
     node.state = Node::State::lost;
     node.back_by = {};
+    if (&node != nodes_.data()) members_.gone(index_of(node), Member::State::lost);
   }
   stop_all(rules_.gathers ? all_failures(culprit) : Stop{.culprit = std::move(culprit)});
 }
@@ -626,7 +731,8 @@ void Roster::decide(Time now) {
 void Roster::send_all(Message message, bool only_ended) {
   Outgoing outgoing{{}, std::move(message)};
   for (const Node& node : nodes_)
-    if (node.connection && (node.done || !only_ended)) outgoing.to.push_back(*node.connection);
+    if (node.connection && ((node.done && node.trains()) || !only_ended))
+      outgoing.to.push_back(*node.connection);
   for (const RejectedNode& wrong : rejected_) outgoing.to.push_back(wrong.id);
   outgoing_.push_back(std::move(outgoing));
 }

@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "link/members.h"
 #include "link/message.h"
 #include "outcome/judge.h"
 
@@ -33,6 +34,7 @@ struct Node {
     lost,     ///< its connection ended and it did not come back
     stopped,  ///< its command has ended because of another node
     done,     ///< its command has succeeded
+    spare,    ///< it waits beside the job
   };
 
   State state = State::missing;
@@ -55,6 +57,9 @@ struct Node {
   std::string silent;                           ///< as in Roster::Disconnect, when it last went away
   bool started_anew = false;                    ///< another instance of it has come since
   Time back_by;                                 ///< it may come back until then, to hear how the job ends
+
+  /// Whether it has a rank in this attempt.
+  [[nodiscard]] bool trains() const { return go.rank.has_value(); }
 };
 
 /// A word for reports and the status: "missing", "here", "running", …
@@ -100,6 +105,9 @@ struct Outgoing {
 /// |         | asked to stop; lost, when it stays without a connection; stopped, by Done after a  |
 /// |         | Stop, or when its connection ends then                                             |
 /// | others  | nothing: they are how it ended                                                     |
+///
+/// With spares (Members) a node that launch() gives no rank is a spare: its end ends nobody. While the job
+/// runs a node without a rank may come, as a further spare.
 class Roster {
  public:
   struct Rules {
@@ -121,6 +129,9 @@ class Roster {
     bool gathers = false;
     /// Decides what Stop::again says, once for each stop. Null: the job is never started again.
     std::function<void(Stop&)> decide;
+    /// Who has which rank, of a job with spares; it outlives the roster. Null: there are no spares.
+    Members* members = nullptr;
+    std::chrono::milliseconds spares{10'000};  ///< for all to come, once as many are here as train
     Time earliest;  ///< all launch no sooner than that: the pause before another attempt
 
     /// How long a node may be without a connection before the other side takes it for lost. `direct`: nothing
@@ -169,7 +180,7 @@ class Roster {
   Time tick(Time now);
 
   /// Whether launch() may be called: all are here and agree, and whose place was taken had time to come back.
-  [[nodiscard]] bool ready(Time now) const { return is_complete() && starts_at() <= now; }
+  [[nodiscard]] bool ready(Time now) const { return assignment(now) && starts_at() <= now; }
   /// Tells everybody to launch.
   void launch(Time now);
   /// Tells everybody that the job cannot start, or that it continues without a link.
@@ -187,7 +198,7 @@ class Roster {
   /// Whether each node that is connected, and whose command runs, has answered the last question.
   [[nodiscard]] bool has_answers() const {
     return std::ranges::all_of(nodes_, [this](const Node& node) {
-      return node.done || !node.connection || node.answered == questions_;
+      return node.done || !node.trains() || !node.connection || node.answered == questions_;
     });
   }
   /// Whether all nodes were asked to find out who is to blame: until that is decided nobody else asks.
@@ -206,6 +217,7 @@ class Roster {
 
   [[nodiscard]] Waiting waiting() const;
   [[nodiscard]] const std::vector<Node>& nodes() const { return nodes_; }
+  [[nodiscard]] const Members& members() const { return members_; }
   /// Whether every node was here at some time.
   [[nodiscard]] bool all_came() const {
     return std::ranges::find(nodes_, Node::State::missing, &Node::state) == nodes_.end();
@@ -232,10 +244,19 @@ class Roster {
   };
   [[nodiscard]] bool launched() const { return met_ && std::holds_alternative<Go>(*met_); }
   [[nodiscard]] bool all_done() const {
-    return std::ranges::all_of(nodes_, [](const Node& node) { return node.state == Node::State::done; });
+    return std::ranges::all_of(
+        nodes_, [](const Node& node) { return node.state == Node::State::done || !node.trains(); });
   }
   Node* node_of(ConnectionId id);
-  [[nodiscard]] bool is_complete() const;
+  [[nodiscard]] unsigned index_of(const Node& node) const {
+    return static_cast<unsigned>(&node - nodes_.data());
+  }
+  [[nodiscard]] std::optional<Assignment> assignment(Time now) const;
+  void count(const Node& node, Time now);
+  void join_late(Node& node, ConnectionId id, const Hello& hello, Time now);
+  [[nodiscard]] bool can_replace() const;
+  void lose_spare(Node& node, Node::State how);
+  void reconsider(const std::string& why);
   [[nodiscard]] Time starts_at() const {
     return hindrance_.empty() ? std::max(last_arrival_, rules_.earliest) : Time::max();
   }
@@ -268,6 +289,8 @@ class Roster {
   void send_all(Message message, bool only_ended = false);
 
   Rules rules_;
+  Members own_members_;
+  Members& members_;
   std::vector<Node> nodes_;
   std::vector<RejectedNode> rejected_;
   std::vector<std::pair<unsigned, std::string>> strangers_;  ///< the ranks of who were not let in, and why
@@ -284,6 +307,9 @@ class Roster {
   Time held_until_ = Time::max();  ///< the first that only lost its peer counts then, if no cause has come
   std::chrono::milliseconds slept_{0};
   Time last_arrival_;
+  std::vector<bool> is_here_;     ///< before the launch, by index
+  unsigned here_ = 0;             ///< how many are
+  Time enough_at_ = Time::max();  ///< since then as many are here as train
   Time next_report_ = Time::max();
   Time last_report_;
   bool has_news_ = false;  ///< for node 0's own log

@@ -268,12 +268,14 @@ bool only_a_code(const ExitReport& report) {
 
 std::vector<json::Object> nodes_json(const std::vector<link::Node>& nodes) {
   std::vector<json::Object> list;
-  unsigned next_rank = 0;
   for (const link::Node& node : nodes) {
-    const unsigned first_rank = std::exchange(next_rank, next_rank + node.hello.workers);
-    const auto node_rank = static_cast<std::int64_t>(list.size());
+    const auto index = static_cast<std::int64_t>(list.size());
+    const bool has_spares = node.hello.spares != 0 || nodes.front().hello.spares != 0;
     json::Object& object = list.emplace_back();
-    object.number("node_rank", node_rank).text("state", link::word(node.state));
+    if (has_spares) object.number("index", index);
+    if (!has_spares) object.number("node_rank", index);
+    if (has_spares && node.go.rank) object.number("node_rank", *node.go.rank);
+    object.text("state", link::word(node.state));
     if (node.state == link::Node::State::missing) continue;
     object.text("host", node.hello.host);
     if (!node.hello.pod.empty()) object.text("pod", node.hello.pod);
@@ -285,11 +287,22 @@ std::vector<json::Object> nodes_json(const std::vector<link::Node>& nodes) {
     std::vector<json::Object> ends;
     for (const link::WorkerReport& worker : done.workers)
       ends.emplace_back()
-          .number("rank", first_rank + worker.local_rank)
+          .number("rank", node.go.offset + worker.local_rank)
           .number("exit_code", worker.code.value_or(0))
           .text("time", moment(node.done_at - std::chrono::milliseconds(worker.age)));
     if (!ends.empty()) object.objects("worker_ends", ends);
     if (node.failure) object.text("failure", what_happened(*node.failure));
+  }
+  return list;
+}
+
+std::vector<json::Object> history_json(const std::vector<link::Members::Tenure>& history) {
+  std::vector<json::Object> list;
+  for (const link::Members::Tenure& tenure : history) {
+    json::Object& object = list.emplace_back();
+    object.number("node_rank", tenure.rank).number("index", tenure.index).text("host", tenure.host);
+    object.text("since", moment(tenure.since));
+    if (tenure.until) object.text("until", moment(*tenure.until)).text("why", tenure.why);
   }
   return list;
 }
@@ -329,6 +342,7 @@ std::string as_json(const ExitReport& report) {
   if (report.attempt != 0) object.number("attempt", report.attempt);
   if (!report.past_attempts.empty()) object.objects("past_attempts", past_attempts_json(report));
   if (!report.nodes.empty()) object.objects("nodes", nodes_json(report.nodes));
+  if (!report.history.empty()) object.objects("history", history_json(report.history));
   object.object("resources", resources_json());
   const MemoryReading& memory = report.details->memory;
   object.raw("memory", memory.known ? memory_json(memory).str() : "null");

@@ -47,13 +47,17 @@ struct ExitReport {
   std::string host;
   std::vector<Phase> phases;  ///< of the last attempt
   std::vector<PastAttempt> past_attempts;
-  unsigned attempt = 0;           ///< the number of the last one
-  std::vector<link::Node> nodes;  ///< of the whole job, by rank, where this node knows them
+  unsigned attempt = 0;                        ///< the number of the last one
+  std::vector<link::Node> nodes;               ///< of the whole job, by rank, where this node knows them
+  std::vector<link::Members::Tenure> history;  ///< of the ranks that have had several nodes
   std::chrono::steady_clock::time_point end = std::chrono::steady_clock::now();
 };
 
 /// All nodes of the whole job by rank, for the report and the status.
 std::vector<json::Object> nodes_json(const std::vector<link::Node>& nodes);
+
+/// The ranks that spares have taken, each with all its nodes in turn.
+std::vector<json::Object> history_json(const std::vector<link::Members::Tenure>& history);
 
 /// The report, version 1; docs/report.md describes its members.
 std::string as_json(const ExitReport& report);

@@ -74,8 +74,14 @@ void Attempts::begin(unsigned number, Time now) {
   began_ = now;
 }
 
-void Attempts::next(Time now) {
+void Attempts::next(Time now, bool is_free) {
   ++number_;
+  if (is_free) {
+    ++free_;
+    pause_ = next_pause_ = {};
+    earliest_ = now;
+    return;
+  }
   restarts_.push_back(now);
   pause_ = std::min(longest_pause_, next_pause_);
   next_pause_ = std::min<std::chrono::milliseconds>(
@@ -107,7 +113,8 @@ std::string Attempts::repeatable(const Stop& stop, Time now) const {
 std::string Attempts::why_not(const Stop& stop, Time now) const {
   const int code = stop.culprit.code;
   const auto counts = [&](Time restart) { return now - restart < *limit_.within; };
-  const auto used = limit_.within ? static_cast<unsigned>(std::ranges::count_if(restarts_, counts)) : number_;
+  const auto used =
+      limit_.within ? static_cast<unsigned>(std::ranges::count_if(restarts_, counts)) : number_ - free_;
   if (!of_the_job_) return used < limit_.most ? "" : "all restarts are used (--max-restarts)";
   const bool by_code = permanent_.has_code(code);
   if (by_code || permanent_.has_cause(stop.culprit.cause))
@@ -128,7 +135,7 @@ std::string Attempts::progress() const {
       limit_.within ? fmt::format(" (at most {} within {})", limit_.most, format_time(*limit_.within))
                     : fmt::format(" of {}", limit_.most);
   const bool waits = pause_ != std::chrono::milliseconds::zero();
-  return fmt::format("restart {}{}{}", number_, most,
+  return fmt::format("restart {}{}{}", number_ - free_, most,
                      waits ? fmt::format(", after a pause of {}", seconds(pause_)) : "");
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "launchers/launcher.h"
+#include "link/members.h"
 #include "link/message.h"
 #include "settings/settings.h"
 
@@ -34,8 +35,8 @@ class Attempts {
   void begin(unsigned number, Time now);
   /// Decides whether the job is started again after this stop: sets its `again`, or its `note`.
   void decide(link::Stop& stop, Time now);
-  /// The job is started again.
-  void next(Time now);
+  /// The job is started again. A drained node that a spare replaces (`is_free`) uses up no restart.
+  void next(Time now, bool is_free = false);
   /// When the next attempt may begin: at once after one that lasted for a minute, and after the first that
   /// did not. Each further one makes the pause twice as long, up to --restart-pause and half of
   /// --wait-timeout. Node 0's counts for the whole job.
@@ -43,6 +44,9 @@ class Attempts {
 
   /// "restart 2 of 3, after a pause of 2 s", for the attempt to come.
   [[nodiscard]] std::string progress() const;
+
+  /// Node 0 of a job with spares: who has which rank, over all attempts.
+  std::optional<link::Members> members;
 
  private:
   [[nodiscard]] std::string why_not(const link::Stop& stop, Time now) const;
@@ -55,6 +59,7 @@ class Attempts {
   std::chrono::milliseconds pause_{0};
   std::chrono::milliseconds next_pause_{0};  ///< after one more that ends soon
   unsigned number_ = 0;
+  unsigned free_ = 0;  ///< of these, without using up a restart
   Time began_;
   Time earliest_;
   std::vector<Time> restarts_;  ///< that this container has seen

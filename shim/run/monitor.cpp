@@ -36,6 +36,7 @@ constexpr milliseconds longest_between_memory_looks{10'000};
 // Of a status answer. The rest of it has less than 2 KiB.
 constexpr std::size_t longest_waiting_for = std::size_t{4} << 10U;
 constexpr std::size_t room_for_workers = std::size_t{16} << 10U;
+constexpr std::ptrdiff_t most_history = 30;  // of the ranks' nodes, the newest
 constexpr std::size_t room_for_nodes = std::size_t{32} << 10U;
 
 /// Adds what this node knows of its job to a status answer.
@@ -266,7 +267,10 @@ void Monitor::add_to(report::ExitReport& report) const {
   report.phases = phases_;
   report.past_attempts = past_attempts_;
   report.attempt = attempt_;
-  if (const auto link = link_.lock()) report.nodes = link->nodes();
+  if (const auto link = link_.lock()) {
+    report.nodes = link->nodes();
+    report.history = link->history();
+  }
 }
 
 std::string Monitor::status() const {
@@ -308,6 +312,10 @@ std::string Monitor::status() const {
       nodes.push_back({word(all[nodes.size()].state), std::move(node)});
   }
   if (!nodes.empty()) status::add_list(object, "nodes", nodes, room_for_nodes);
+  if (link == nullptr) return object.str() + "\n";
+  std::vector<link::Members::Tenure> history = link->history();
+  if (std::ssize(history) > most_history) history.erase(history.begin(), history.end() - most_history);
+  if (!history.empty()) object.objects("history", report::history_json(history));
   return object.str() + "\n";
 }
 

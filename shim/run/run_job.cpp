@@ -90,6 +90,7 @@ void prepare(Invocation& invocation) {
   settings[Option::launcher] = Setting{{"none", Origin::fallback, ""}, {}};
   settings[Option::job_restarts] = Setting{{"0", Origin::fallback, ""}, RestartLimit{}};
   settings[Option::link] = Setting{{"on", Origin::fallback, ""}, {}};
+  settings[Option::spares] = Setting{{"0", Origin::fallback, ""}, {}};
   for (const Option option : {Option::log_dir, Option::tee, Option::prefix, Option::post_stop})
     settings[option].reset();
 }
@@ -360,8 +361,10 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
       all.warm.drop();
       co_return co_await conclude(run, verdict, &job, &ending, details);
     }
-    all.attempts.next(steady_clock::now());
-    log::warn("{}; next: {}", report::wording::sentence(verdict), all.attempts.progress());
+    const bool is_replaced = whole != nullptr && whole->stop()->drained();
+    all.attempts.next(steady_clock::now(), is_replaced);
+    log::warn("{}; next: {}", report::wording::sentence(verdict),
+              is_replaced ? "a spare takes its place" : all.attempts.progress());
     run.monitor.end_attempt(verdict, ending);
     all.previous = std::move(launch);
     if (all.memory) free_shared_memory(*all.memory);
@@ -453,7 +456,10 @@ awaitable<int> run_stages(const Run& run, const std::vector<std::string>& argume
       run.monitor.termination_log().finish({});
       co_return exit_code::ok;
     }
-    code = co_await run_linked(run, *job, all, std::move(whole));
+    if (whole && whole->is_spare())
+      code = co_await wait_as_spare(run, *job, all.attempts, *whole);
+    else
+      code = co_await run_linked(run, *job, all, std::move(whole));
   }
   co_return *code;
 }

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "base/text.h"
+#include "launchers/choose.h"
 #include "loop/loop.h"
 #include "report/wording.h"
 #include "run/before_start.h"
@@ -56,6 +57,18 @@ Outcome<std::optional<link::Key>> job_token(const Run& run) {
   return std::get<link::Key>(read);
 }
 
+/// The node's place in this attempt: its rank and the number of nodes are those of the job, and a spare's are
+/// the platform's.
+void take_rank(topology::Topology& topology, topology::StaticNode& node, const link::Go& go) {
+  node.rank = go.rank.value_or(node.member->index);
+  node.nodes = go.rank ? go.nodes : node.member->nodes;
+  const auto set = [&](Fact fact, unsigned number) {
+    topology.facts[fact] = Value{std::to_string(number), Origin::derived, "the job's members (--spares)", {}};
+  };
+  set(Fact::node_rank, node.rank);
+  set(Fact::nnodes, node.nodes);
+}
+
 link::Options plan_link(const Run& run, const Job& job, const topology::StaticNode& node,
                         const std::optional<link::Key>& token, Attempts& attempts,
                         const wait::Reached& reached) {
@@ -68,8 +81,9 @@ link::Options plan_link(const Run& run, const Job& job, const topology::StaticNo
   options.self.attempt = job.topology.facts.text(Fact::attempt);
   options.self.restarts = attempts.number();
   if (attempts.of_the_job()) options.self.job_restarts = run.settings.text(Option::job_restarts);
-  options.self.rank = node.rank;
-  options.self.nnodes = node.nodes;
+  options.self.spares = launchers::number_of_spares(run.settings);
+  options.self.rank = node.member ? node.member->index : node.rank;
+  options.self.nnodes = node.member ? node.member->nodes : node.nodes;
   options.self.workers = node.workers;
   options.self.launcher = job.choice.launcher->name();
   options.self.host = run.node.host_name();
@@ -89,6 +103,10 @@ link::Options plan_link(const Run& run, const Job& job, const topology::StaticNo
   options.rules.earliest = attempts.earliest();
   if (attempts.of_the_job())
     options.rules.decide = [&attempts](link::Stop& stop) { attempts.decide(stop, steady_clock::now()); };
+  if (options.self.spares != 0 && options.self.rank == 0) {
+    if (!attempts.members) attempts.members.emplace(options.self.nnodes, options.self.spares);
+    options.rules.members = &*attempts.members;
+  }
   return options;
 }
 
@@ -125,6 +143,7 @@ awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attemp
                     to_line(faults->front()));
   const std::string_view must = run.preflight ? "preflight" : job.choice.link_demanded_by;
   topology::StaticNode& node = std::get<topology::StaticNode>(job.topology.part);
+  if (launchers::number_of_spares(run.settings) != 0 && !node.member) node.member = {node.rank, node.nodes};
   if (node.nodes > link::most_nodes)
     throw early_end(
         exit_code::configuration, Cause::configuration, ErrorCode::nodes_differ,
@@ -160,8 +179,14 @@ awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attemp
   if (const auto* go = std::get_if<link::Go>(&met)) {
     node.told = {go->offset, go->world};
     attempts.begin(go->attempt, steady_clock::now());
-    log::info("all {} nodes are here", node.nodes);
-    co_return std::make_unique<WholeJob>(std::move(link), node.rank, node.max_restarts != 0, run.preflight,
+    const unsigned index = node.member ? node.member->index : node.rank;
+    if (node.member) take_rank(job.topology, node, *go);
+    if (node.member)
+      log::info("{} of {} nodes train, and this one {}", go->nodes, node.member->nodes,
+                go->rank ? fmt::format("has rank {}", *go->rank) : "waits as a spare");
+    else
+      log::info("all {} nodes are here", node.nodes);
+    co_return std::make_unique<WholeJob>(std::move(link), index, node.max_restarts != 0, run.preflight,
                                          attempts.allowed());
   }
   const auto& refuse = std::get<link::Refuse>(met);
@@ -227,6 +252,31 @@ awaitable<bool> tell_early_end(const Run& run, const Job& job, const report::Ver
     log::warn("the other nodes are not told: {}", loop::reason(error));
   }
   co_return false;
+}
+
+awaitable<std::optional<int>> wait_as_spare(const Run& run, const Job& job, Attempts& attempts,
+                                            WholeJob& whole) {
+  using namespace boost::asio::experimental::awaitable_operators;
+  run.monitor.enter("spare", "a node whose place it takes");
+  const std::shared_ptr<link::Link> link = whole.shared_link();
+  const auto end = co_await (link->stand_by() || next_end(run));
+  if (const auto* signal = std::get_if<supervise::Signal>(&end)) {
+    run.signals.drop();
+    link->report_stop(signal->number);
+    co_await link->leave({.code = exit_code::signal_base + signal->number});
+    throw stopped_early(signal->number, "while it waited as a spare");
+  }
+  co_await (link->finish({}) || next_end(run));  // a signal is left to what comes next
+  const std::optional<link::Stop>& stop = link->stop();
+  report::Verdict verdict{.reason = "the job has succeeded while this node waited as a spare"};
+  if (stop) set_stopped_for(verdict, *stop);
+  if (!stop || !stop->again) {
+    if (stop && !stop->note.empty()) report::wording::add_not_restarted(verdict, stop->note);
+    co_return co_await conclude(run, verdict, &job, nullptr, {});
+  }
+  attempts.next(steady_clock::now(), stop->drained());
+  log::info("{}; all nodes meet again", in_words(stop->culprit));
+  co_return std::nullopt;
 }
 
 awaitable<std::unique_ptr<WholeJob>> join_job(const Run& run, Job& job, Attempts& attempts,

@@ -49,6 +49,8 @@ class WholeJob {
   /// from outside.
   void tell_end(const report::Verdict& verdict, std::optional<int> stop_signal = {});
 
+  /// This node waits beside the job: it has no rank in this attempt.
+  [[nodiscard]] bool is_spare() const { return link_->is_spare(); }
   [[nodiscard]] const link::Link& link() const { return *link_; }
   [[nodiscard]] const std::shared_ptr<link::Link>& shared_link() const { return link_; }
   /// The system has refused what this node needs to start its command: tells the others.
@@ -88,6 +90,11 @@ Outcome<link::Key> read_token(const std::string& path);
 /// nothing where the nodes are not linked. Returns whether a signal ended it that asks to stop.
 boost::asio::awaitable<bool> tell_early_end(const Run& run, const launchers::Job& job,
                                             const report::Verdict& verdict);
+
+/// A spare waits until it may get a rank, or the job is over. Returns the exit code once the end is reported;
+/// nothing if all nodes start again.
+boost::asio::awaitable<std::optional<int>> wait_as_spare(const Run& run, const launchers::Job& job,
+                                                         Attempts& attempts, WholeJob& whole);
 
 /// Waits for the master as chosen or, linked (--link), for all nodes; throws an EarlyEnd if somebody never
 /// came, the nodes do not agree, or a signal came. The topology then knows which node hosts the master. To be

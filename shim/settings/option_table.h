@@ -70,6 +70,10 @@ OPTION(job_token_file, "", "job-token-file", text, "FILE", "",
 OPTION(
     job_restarts, "", "job-restarts", restarts, "N[/TIME]", "0",
     "restart the whole job in place after a failure, at most N times; 3/1h: at most three times in an hour")
+OPTION(spares, "", "spares", count, "S", "0",
+       "with --job-restarts: of the nodes that the platform gives, S wait, and take the place of a node that "
+       "is lost "
+       "or drained")
 OPTION(permanent, "", "permanent", ends, "CODE[-CODE]|CAUSE,...", "2,64-78,126,127",
        "with --job-restarts: exit codes and causes that are not retried; CAUSE is oom, exception, signal, "
        "lost or hang")

@@ -43,6 +43,13 @@ struct StaticNode {
     unsigned world_size = 1;
   };
   std::optional<Ranks> told;
+  /// Where some of the platform's nodes are spares (--spares): this one's number among all, and how many
+  /// these are. `rank` and `nodes` are those of the job from the launch on.
+  struct Member {
+    unsigned index = 0;
+    unsigned nodes = 0;
+  };
+  std::optional<Member> member;
 
   [[nodiscard]] unsigned first_rank() const { return told ? told->first : rank * workers; }
   [[nodiscard]] unsigned world_size() const { return told ? told->world_size : nodes * workers; }

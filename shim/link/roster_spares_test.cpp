@@ -1,0 +1,222 @@
+#include "link/test_roster.h"
+
+/// A job of three nodes that train and two spares, as node 0 sees it.
+
+namespace rankshim::link {
+namespace {
+
+using namespace std::chrono_literals;
+using test::hello_of;
+using test::stopped;
+using test::Story;
+
+Hello hello_with_spares(unsigned index, const std::string& instance = "") {
+  Hello hello = hello_of(index, 5);
+  hello.spares = 2;
+  hello.job_restarts = "3";
+  if (!instance.empty()) hello.instance = instance;
+  return hello;
+}
+
+/// One attempt after the other, each with a roster of its own.
+struct SparesStory {
+  Members members{5, 2};
+  std::optional<Story> story;
+
+  SparesStory() { meet(); }
+  void meet() {
+    story.emplace(
+        hello_with_spares(0),
+        Roster::Rules{.decide = [](Stop& stop) { stop.again = !stop.drained(); }, .members = &members});
+  }
+  Story& now() { return *story; }
+  void come(const std::vector<unsigned>& indices) {
+    for (const unsigned index : indices) now().arrive(index, hello_with_spares(index));
+  }
+  void launch() {
+    REQUIRE(now().ready());
+    now().roster.launch(now().now);
+    now().collect();
+  }
+  void run(const std::vector<unsigned>& others) { meet(), come(others), launch(); }
+  std::optional<unsigned> rank(unsigned index) {
+    const auto* go = now().told<Go>(index);
+    return go == nullptr ? std::nullopt : go->rank;
+  }
+  bool starts_again() { return now().told<Stop>(0) != nullptr && now().told<Stop>(0)->again; }
+};
+
+TEST_CASE("all nodes meet, as many as needed train, and the rest wait", "[link]") {
+  SparesStory job;
+  job.come({1, 2, 3});
+  CHECK_FALSE(job.now().ready());
+  job.come({4});
+  job.launch();
+  for (const unsigned index : {0U, 1U, 2U}) {
+    CHECK(job.rank(index) == index);
+    CHECK(job.now().told<Go>(index)->nodes == 3);
+    CHECK(job.now().told<Go>(index)->world == 6);
+    CHECK(job.now().told<Go>(index)->offset == 2 * index);
+  }
+  for (const unsigned index : {3U, 4U}) {
+    REQUIRE(job.now().told<Go>(index));
+    CHECK_FALSE(job.rank(index));
+    CHECK(word(job.now().roster.nodes()[index].state) == "spare");
+  }
+}
+
+TEST_CASE("10 s after as many are here as train, they start without those that have not come", "[link]") {
+  SparesStory job;
+  job.come({2, 4});
+  job.now().pass(9s);
+  CHECK_FALSE(job.now().ready());
+  job.now().leave(4);
+  job.now().pass(60s);
+  CHECK_FALSE(job.now().ready());
+  job.come({4});
+  CHECK(job.now().roster.waiting().line ==
+        "waiting for 2 of 5 nodes: ranks 1, 3; as many are here as train, and start soon");
+  CHECK(job.now().roster.tick(job.now().now) <= job.now().now + 10s);
+  job.now().pass(10s);
+  job.launch();
+  CHECK(job.rank(4) == 1U);
+  CHECK(job.now().told<Go>(4)->offset == 2);
+}
+
+TEST_CASE("all end well although spares have said nothing, and they are told", "[link]") {
+  SparesStory job;
+  job.run({1, 2, 3, 4});
+  for (const unsigned index : {0U, 1U, 2U}) job.now().say(index, Done{0});
+  for (const unsigned index : {0U, 1U, 3U, 4U}) CHECK(job.now().told<End>(index));
+  CHECK(job.now().roster.running().empty());
+}
+
+TEST_CASE("the place of a lost node is a spare's in the next attempt", "[link]") {
+  SparesStory job;
+  job.run({1, 2, 3, 4});
+  job.now().leave(1, {.ended_by_other = true});
+  job.now().pass(10s);
+  CHECK(job.starts_again());
+  CHECK(job.now().told<Stop>(3)->again);
+  job.run({2, 3, 4});
+  CHECK(job.rank(3) == 1U);
+  CHECK(job.rank(2) == 2U);
+  CHECK_FALSE(job.rank(4));
+  CHECK(job.now().roster.nodes()[1].state == Node::State::missing);
+}
+
+TEST_CASE("a drained node is replaced, as long as there is a spare for each", "[link]") {
+  SparesStory job;
+  job.run({1, 2, 3, 4});
+  job.now().say(1, stopped);
+  CHECK(job.starts_again());
+  job.now().say(2, stopped);
+  CHECK(job.starts_again());
+  SECTION("a spare is stopped too") { job.now().say(4, stopped); }
+  SECTION("a spare is lost") {
+    job.now().leave(3, {.ended_by_other = true});
+    job.now().pass(10s);
+  }
+  SECTION("node 0 is stopped") { job.now().say(0, stopped); }
+  CHECK_FALSE(job.starts_again());
+  CHECK_FALSE(job.now().told<Stop>(2)->note.empty());
+}
+
+TEST_CASE("node 0 that is drained ends the job: there is no spare for it", "[link]") {
+  SparesStory job;
+  job.run({1, 2, 3, 4});
+  job.now().say(0, stopped);
+  REQUIRE(job.now().told<Stop>(1));
+  CHECK_FALSE(job.starts_again());
+}
+
+TEST_CASE("a spare that is lost or stopped ends nobody", "[link]") {
+  SparesStory job;
+  job.run({1, 2, 3, 4});
+  job.now().say(3, stopped);
+  job.now().say(3, Done{143});
+  job.now().leave(3);
+  job.now().leave(4, {.ended_by_other = true});
+  job.now().pass(60s);
+  CHECK_FALSE(job.now().told<Stop>(0));
+  CHECK(job.now().roster.nodes()[3].state == Node::State::drained);
+  CHECK(job.now().roster.nodes()[4].state == Node::State::lost);
+  CHECK_FALSE(job.now().roster.awaits_return(job.now().now));
+}
+
+TEST_CASE("who comes while the job runs waits as a spare, unless its place is not free", "[link]") {
+  SparesStory job;
+  job.run({1, 2, 3, 4});
+  job.now().leave(4, {.ended_by_other = true});
+  job.now().arrive(14, hello_with_spares(4, "anew"));
+  REQUIRE(job.now().told<Go>(14));
+  CHECK_FALSE(job.now().told<Go>(14)->rank);
+  job.now().arrive(13, hello_with_spares(3, "twice"));
+  CHECK(job.now().closed[13]);
+  job.now().arrive(12, hello_with_spares(2, "twice"));
+  CHECK(job.now().closed[12]);
+  job.now().pass(60s);
+  CHECK_FALSE(job.now().told<Stop>(0));
+  for (const unsigned index : {0U, 1U, 2U}) job.now().say(index, Done{0});
+  CHECK(job.now().told<End>(14));
+}
+
+TEST_CASE("a node that cannot take part is done without, as long as enough are left", "[link]") {
+  SparesStory job;
+  Hello wrong = hello_with_spares(1);
+  wrong.failure = Culprit{.cause = Cause::configuration, .code = 78};
+  job.come({2, 3, 4});
+  job.now().arrive(1, wrong);
+  job.launch();
+  CHECK(job.rank(3) == 1U);
+  SparesStory without;
+  for (const unsigned index : {1U, 2U, 3U}) {
+    Hello bad = hello_with_spares(index);
+    bad.failure = Culprit{.cause = Cause::configuration, .code = 78};
+    without.now().arrive(index, bad);
+  }
+  CHECK(without.now().refusal(0).find("node 3") != std::string::npos);
+}
+
+TEST_CASE("a node that fails twice in a row is replaced by a spare", "[link]") {
+  SparesStory job;
+  for (int failures = 0; failures < 2; ++failures) {
+    job.run({1, 2, 3, 4});
+    CHECK(job.rank(2) == 2U);
+    job.now().say(2, Culprit{.rank = 4, .code = 1});
+    CHECK(job.starts_again());
+  }
+  job.run({1, 2, 3, 4});
+  CHECK_FALSE(job.rank(2));
+  CHECK(job.rank(3) == 2U);
+  CHECK(job.members.history().front().why == "put aside");
+}
+
+TEST_CASE("a lost spare is not to blame, and a node 0 that loses all is", "[link]") {
+  for (const bool loses_all : {false, true}) {
+    SparesStory job;
+    job.run({1, 2, 3, 4});
+    for (const unsigned index : {3U, 4U}) job.now().leave(index);
+    job.now().pass(1s);
+    job.now().leave(1);
+    if (loses_all) job.now().leave(2);
+    job.now().pass(10s);
+    REQUIRE(job.now().told<Stop>(0));
+    CHECK(job.now().told<Stop>(0)->culprit.node == (loses_all ? 0 : 1));
+  }
+}
+
+TEST_CASE("no message of a spare counts as a worker's", "[link][attack]") {
+  SparesStory job;
+  job.run({1, 2, 3, 4});
+  const Look question = job.now().roster.ask(true);
+  job.now().say(3, Looked{.number = question.number, .worker = {.pid = 70}});
+  job.now().say(3, Culprit{.rank = 0, .code = 3});
+  job.now().say(4, Done{3});
+  job.now().pass(60s);
+  CHECK_FALSE(job.now().told<Stop>(0));
+  CHECK(job.now().roster.take_looks().empty());
+}
+
+}  // namespace
+}  // namespace rankshim::link
