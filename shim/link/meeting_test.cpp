@@ -506,7 +506,7 @@ TEST_CASE("strangers do not keep the nodes from meeting", "[link][attack]") {
   CHECK(add(std::string(greeting) + std::string(5000, 'x'))->is_closed());
   CHECK(add(std::string(greeting) + "hello {no json}\n")->is_closed());
   CHECK(add(std::string(greeting) + "stop {}\n")->is_closed());  // a stop from somebody without a hello
-  CHECK(add(std::string(greeting.substr(0, 10)) + "\2")->is_closed());
+  CHECK(add(std::string(greeting.substr(0, 10)) + "\1")->is_closed());
   CHECK(strangers.back()->received == greeting);
   Stranger* slow = add(greeting.substr(0, 8));  // says nothing more within its time
   CHECK(slow->is_closed());
