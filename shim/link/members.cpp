@@ -85,8 +85,8 @@ void Members::launched(const Assignment& ranks, const std::vector<bool>& is_here
       member.state = Member::State::active;
     } else if (is_here[index]) {
       member.state = is_healthy(index) ? Member::State::spare : Member::State::aside;
-    } else if (!member.is_gone() && member.state != Member::State::missing) {
-      member.state = Member::State::lost;  // it did not come in time
+    } else if (member.state == Member::State::active) {
+      member.state = Member::State::lost;  // it did not come in time; a spare may come a moment later
     }
   }
 }

@@ -63,6 +63,7 @@ TEST_CASE("a lost node's rank goes to the first spare at once, and all others ke
     story.launch();
     CHECK(story.members.all()[3].rank == 1U);
     CHECK(story.members.all()[1].state == how);
+    CHECK(story.members.all()[4].state == State::spare);
   }
 }
 

@@ -362,7 +362,11 @@ void Roster::launch(Time now) {
   next_report_ = Time::max();
   for (Node& node : nodes_) {
     node.go = go;  // of a spare
-    if (node.connection) node.state = Node::State::spare;
+    const Member::State member = members_.all()[index_of(node)].state;
+    const bool is_to_come =
+        !node.connection && (member == Member::State::spare || member == Member::State::aside);
+    if (node.connection || is_to_come) node.state = Node::State::spare;
+    if (is_to_come) node.lost_at = now + rules_.spares;
   }
   for (go.rank = 0; *go.rank < ranks.size(); ++*go.rank) {
     Node& node = nodes_[ranks[*go.rank]];
@@ -506,13 +510,14 @@ void Roster::reconsider(const std::string& why) {
   send_all(*stop_);
 }
 
-/// Whether the nodes that were stopped are no more than the spares that are here. Node 0 has none.
+/// Whether the nodes that were stopped are no more than the spares that are here or about to come. Node 0 has
+/// none.
 bool Roster::can_replace() const {
   std::size_t holes = 0, spares = 0;
   for (const Node& node : nodes_) {
     const bool is_gone = members_.all()[index_of(node)].is_gone();
     if (node.trains() && is_gone) ++holes;
-    if (!node.trains() && !is_gone && node.connection) ++spares;
+    if (node.state == Node::State::spare && !is_gone) ++spares;
   }
   return members_.has_spares() && !members_.all().front().is_gone() && holes <= spares;
 }
@@ -525,8 +530,8 @@ void Roster::lose_spare(Node& node, Node::State how) {
   node.back_by = {};
   members_.gone(index_of(node), is_drained ? Member::State::drained : Member::State::lost);
   if (stop_ && stop_->drained())
-    reconsider(
-        fmt::format("{}, a spare, {}", node_name(node.hello), is_drained ? "was stopped" : "was lost"));
+    reconsider(fmt::format("{}, a spare, {}", node_name(index_of(node), node.hello.host),
+                           is_drained ? "was stopped" : "was lost"));
 }
 
 /// Tells of all failures, once each node has ended. One without a connection has not: it may come back, or is

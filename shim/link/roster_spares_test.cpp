@@ -122,6 +122,35 @@ TEST_CASE("a drained node is replaced, as long as there is a spare for each", "[
   CHECK_FALSE(job.now().told<Stop>(2)->note.empty());
 }
 
+TEST_CASE("a spare that comes a moment after the launch can replace a node at once", "[link]") {
+  SparesStory job;
+  job.run({1, 2, 3, 4});
+  job.now().say(1, stopped);
+  job.run({2, 3});
+  CHECK(job.rank(3) == 1U);
+  CHECK(job.now().roster.nodes()[4].state == Node::State::spare);
+  SECTION("it is about to come") {
+    job.now().say(2, stopped);
+    CHECK(job.starts_again());
+    job.now().pass(10s);
+    CHECK_FALSE(job.starts_again());
+    CHECK(job.now().told<Stop>(0)->note == "node 4, a spare, was lost");
+  }
+  SECTION("it has come") {
+    job.come({4});
+    job.now().pass(60s);
+    job.now().say(2, stopped);
+    CHECK(job.starts_again());
+    job.run({3, 4});
+    CHECK(job.rank(4) == 2U);
+  }
+  SECTION("it did not come") {
+    job.now().pass(10s);
+    job.now().say(2, stopped);
+    CHECK_FALSE(job.starts_again());
+  }
+}
+
 TEST_CASE("node 0 that is drained ends the job: there is no spare for it", "[link]") {
   SparesStory job;
   job.run({1, 2, 3, 4});
