@@ -213,11 +213,9 @@ void Roster::disconnected(ConnectionId id, Time now, const Disconnect& how) {
   if (!met_) {
     node->state = Node::State::missing;
     count(*node, now);
-  } else if (node->state == Node::State::spare) {
-    node->lost_at = now + node->time_to_return;
   } else if (node->state == Node::State::running && stop_) {
     node->state = Node::State::stopped;
-  } else if (node->state == Node::State::running) {
+  } else if (node->state == Node::State::running || node->state == Node::State::spare) {
     node->lost_at = now + node->time_to_return;
   }
   const bool is_told = stop_ || released_ || all_done();

@@ -258,7 +258,7 @@ awaitable<std::optional<int>> wait_as_spare(const Run& run, const Job& job, Atte
                                             WholeJob& whole) {
   using namespace boost::asio::experimental::awaitable_operators;
   run.monitor.enter("spare", "a node whose place it takes");
-  const std::shared_ptr<link::Link> link = whole.shared_link();
+  const std::shared_ptr<link::Link>& link = whole.shared_link();
   const auto end = co_await (link->stand_by() || next_end(run));
   if (const auto* signal = std::get_if<supervise::Signal>(&end)) {
     run.signals.drop();
