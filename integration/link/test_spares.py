@@ -208,7 +208,7 @@ while True:
 @pytest.mark.torch
 @pytest.mark.nightly
 @pytest.mark.parametrize("launcher", ["native", "torchrun"])
-def test_workers_that_communicate_go_on_with_the_spare_in_the_lost_nodes_place(pods, tmp_path, torch, launcher):
+def test_workers_that_communicate_continue_with_the_spare_in_the_lost_nodes_place(pods, tmp_path, torch, launcher):
     pods.count = 4
     (tmp_path / "train.py").write_text(REDUCES)
     all = [pods.start(index, command=[str(tmp_path / "train.py")], RANKSHIM_LAUNCHER=launcher, OMP_NUM_THREADS="1") for index in range(4)]
