@@ -1,11 +1,17 @@
 """Of the nodes that the platform gives, some wait (--spares) and take the place of a node that is lost or drained."""
 
+import collections
 import json
+import pathlib
+import random
 import re
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
+
 from lib.events import until
 from lib.process import last_line, shell
 
@@ -22,6 +28,7 @@ def pods(network, rankshim, tmp_path):
     class Pods:
         def __init__(self):
             self.count, self.go, self.dns, self.nodes = 5, tmp_path / "go", network.dns(), {}
+            self.network, self.rankshim = network, rankshim
 
         def script(self):
             return shell(WAITS.format(go=self.go))
@@ -46,6 +53,10 @@ def pods(network, rankshim, tmp_path):
             for process in all[3:]:
                 process.wait_line("waits as a spare", 30)
             return all
+
+        def status(self, process):
+            argv = ["nsenter", "--pid", "--mount", f"--target={process.init}", rankshim, "status"]
+            return json.loads(subprocess.run(argv, capture_output=True, check=True).stdout)
 
         def end_well(self, processes):
             self.go.touch()
@@ -81,6 +92,12 @@ def test_the_place_of_a_node_that_is_killed_is_taken_by_a_spare_and_all_others_k
     assert ranks(all[2]) == [(2, 3, 2, 3, 0), (2, 3, 2, 3, 1)]
     index = all.index(spare)
     assert f"node {index} (job-node-{index}) has rank 1 from now on; node 1 (job-node-1) was lost" in all[0].stderr
+    status = pods.status(all[0])
+    states = [(node["index"], node.get("node_rank"), node["state"]) for node in status["nodes"]]
+    assert states == [(0, 0, "running"), (1, None, "missing"), (2, 2, "running")] + [
+        (one, 1, "running") if one == index else (one, None, "spare") for one in (3, 4)]
+    assert [(one["node_rank"], one["index"], one["host"], one.get("why")) for one in status["history"]] == [
+        (1, 1, "job-node-1", "lost"), (1, index, f"job-node-{index}", None)]
     pods.end_well([all[index] for index in (0, 2, 3, 4)])
     other = all[7 - index]
     assert not other.stdout
@@ -173,10 +190,164 @@ def test_a_hub_that_is_lost_is_waited_for_by_spares_too(pods):
     pods.end_well(all)
 
 
+def test_a_spare_that_dies_in_the_lost_nodes_place_is_replaced_by_the_next(pods):
+    all = pods.start_all()
+    all[1].signal(signal.SIGKILL)
+    spare = taken(all[3:], 1, 1)
+    spare.signal(signal.SIGKILL)
+    index = all.index(spare)
+    other = all[7 - index]
+    other.wait_line("UP 1 3 1 3 2", 30)
+    until(lambda: ranks(all[2])[-1] == (2, 3, 2, 3, 2), "node 2 runs again")
+    pods.end_well([all[0], all[2], other])
+    assert [one["index"] for one in all[0].report()["history"]] == [1, index, 7 - index]
+
+
+def test_a_node_that_is_lost_while_all_restart_is_replaced_too(pods, tmp_path):
+    saves = shell(f"trap 'echo SAVES; until [ -e {tmp_path}/saved ]; do sleep 0.02; done; exit 1' TERM; " + WAITS.format(go=pods.go))
+    all = [pods.start(index, command=saves if index == 2 else None) for index in range(5)]
+    for process in all[:3]:
+        process.wait_line("UP", 30)
+    all[1].signal(signal.SIGKILL)
+    all[2].wait_line("SAVES", 30)
+    all[2].signal(signal.SIGKILL)
+    (tmp_path / "saved").touch()
+    taken(all[3:], 1, 1), taken(all[3:], 2, 1)
+    pods.end_well([all[index] for index in (0, 3, 4)])
+
+
+def test_with_fewer_spares_than_lost_nodes_a_new_pod_gets_the_place(pods):
+    pods.count = 4
+    all = pods.start_all()
+    for index in (1, 2):
+        all[index].signal(signal.SIGKILL)
+        all[index].wait(20)
+    all[0].wait_line("waiting for .* of 4 nodes", 60)
+    all[2] = pods.start(2)
+    all[2].wait_line("UP 2 3 2 3 1", 60)
+    taken(all[3:], 1, 1)
+    pods.end_well([all[0], all[2], all[3]])
+
+
+def test_when_nobody_comes_a_spare_exits_with_75(pods):
+    for indices in ([4], [0, 4]):
+        all = [pods.start(index, RANKSHIM_WAIT_TIMEOUT="2s") for index in indices]
+        assert [process.wait(60) for process in all] == [75] * len(all), [process.transcript() for process in all]
+
+
+def test_with_a_token_late_spares_come_too_and_a_stranger_does_not(pods, tmp_path):
+    (tmp_path / "token").write_text("the secret of this job")
+    token = {"RANKSHIM_JOB_TOKEN_FILE": str(tmp_path / "token")}
+    all = [pods.start(index, **token) for index in range(4)]
+    for process in all[:3]:
+        process.wait_line("UP", 60)
+    stranger = pods.start(4, RANKSHIM_WAIT_TIMEOUT="2s")
+    assert stranger.wait(60) == 75, stranger.transcript()
+    late = pods.start(4, **token)
+    late.wait_line("waits as a spare", 30)
+    assert "set --job-token-file on all nodes" in stranger.stderr
+    assert "a stranger" not in late.stderr
+    pods.end_well([*all, late])
+
+
+# What a peer of the protocol's version 1 says first, and what it hears.
+OLD = r"""
+import socket, sys
+with socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=60) as peer:
+    peer.sendall(b"\x00\xce\xf7\x85\x3c\x07RSHM\x01hello {}\n")
+    print("HEARD", peer.recv(100).hex(), flush=True)
+"""
+
+
+def test_a_rankshim_of_an_older_protocol_is_named_and_not_misled(pods):
+    pods.count = 4
+    all = [pods.start(index) for index in (0, 1)]
+    until(lambda: all[0].listens(int(PORT)), "node 0 listens")
+    old = pods.nodes[1].start_beside([sys.executable, "-c", OLD, pods.nodes[0].address, PORT], name="old")
+    old.wait_line("HEARD 00cef7853c075253484d02$", 60)
+    for process in all:
+        process.wait_line(r"the rankshim at [0-9.]+ speaks another version of the link: use the same release on all nodes", 60)
+
+
+def test_a_check_runs_on_each_node_alone_and_one_that_fails_keeps_only_its_own_node_away(pods):
+    """`rankshim preflight` before the job, and --pre-start within it: the others do without a node whose check fails."""
+    pods.count = 4
+    check = "[ $(hostname) != job-node-1 ] || exit 9"
+    alone = {}
+    for index in (1, 2):
+        node = pods.nodes.setdefault(index, pods.network.node(f"job-node-{index}"))
+        environment = {"RANKSHIM_NODE_RANK": str(index), "RANKSHIM_NNODES": "4", "RANKSHIM_MASTER_ADDR": MASTER, "RANKSHIM_SPARES": "1",
+                       "RANKSHIM_JOB_RESTARTS": "2"}
+        alone[index] = node.run([pods.rankshim, "preflight", "--check", check], environment).code
+    assert alone == {1: 9, 2: 0}
+    all = [pods.start(index, "--pre-start", check) for index in range(4)]
+    assert all[1].wait(60) != 0, all[1].transcript()
+    for process in (all[0], all[2], all[3]):
+        process.wait_line("UP . 3 . 3 0", 60)
+    assert ranks(all[3]) == [(1, 3, 1, 3, 0)]
+    pods.end_well([all[0], all[2], all[3]])
+
+
+def private_memory(process):
+    """The kilobytes that only the node's rankshim has."""
+    rollup = pathlib.Path(f"/proc/{process.init}/smaps_rollup").read_text()
+    return sum(int(number) for number in re.findall(r"Private_\w+: *(\d+) kB", rollup))
+
+
+def held_by(process):
+    """How many descriptors a node's rankshim has, and on how many ports its network listens."""
+    descriptors = len(list(pathlib.Path(f"/proc/{process.init}/fd").iterdir()))
+    listening = [line for name in ("tcp", "tcp6") for line in pathlib.Path(f"/proc/{process.init}/net/{name}").read_text().splitlines()
+                 if line.split()[3] == "0A"]
+    return descriptors, len(listening)
+
+
+def places(processes):
+    """What each of the nodes was told when they last met: its rank, or "spare"; None: nothing yet."""
+    told = [re.findall(r"nodes train, and this one (?:has rank (\d+)|waits as a (spare))", process.stderr) for process in processes]
+    return [lines[-1][0] or lines[-1][1] if lines else None for lines in told]
+
+
+@pytest.mark.parametrize("kills", [12, pytest.param(200, marks=pytest.mark.nightly)])
+def test_whatever_nodes_are_killed_each_attempt_has_each_rank_once_and_nothing_grows(pods, kills):
+    """All but node 0 are killed at random moments, and their containers are started again at once."""
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    draw = random.Random(seed)
+    options = {"RANKSHIM_JOB_RESTARTS": "100000", "RANKSHIM_RESTART_PAUSE": "0"}
+    all, ended, held, memory = pods.start_all(**options), [], [], []
+
+    def settled():
+        """All five are there, and three of them run the same attempt."""
+        now = places(all)
+        last = {ranks(process)[-1][2:] for process, place in zip(all, now, strict=True) if place not in (None, "spare") and ranks(process)}
+        attempt = ranks(all[0])[-1][-1]
+        return sorted(map(str, now)) == ["0", "1", "2", "spare", "spare"] and last == {(rank, 3, attempt) for rank in range(3)}
+
+    for number in range(1, kills + 1):
+        time.sleep(draw.random() / 4)  # a random moment: also while they meet
+        index = draw.randrange(1, 5)
+        all[index].signal(signal.SIGKILL)
+        all[index].wait(30)
+        ended.append(all[index])
+        all[index] = pods.start(index, **options)
+        if number in (kills // 2, kills) or draw.random() < 0.5:
+            until(settled, f"all run again after kill {number}", LONG)
+        if number in (kills // 2, kills):
+            held.append(held_by(all[0]))
+            memory.append(private_memory(all[0]))
+    pods.end_well(all)
+    seen = collections.Counter((attempt, rank) for process in (*all, *ended) for _, _, rank, _, attempt in ranks(process))
+    assert set(seen.values()) == {1}, seen
+    assert held[0] == held[1]
+    assert memory[1] - memory[0] < 300, memory
+    print(f"{max(seen)[0]} attempts after {kills} kills; kB of node 0: {memory}; its descriptors and its listening ports: {held}")
+
+
 @pytest.mark.parametrize(("variables", "why"), [
     ({"RANKSHIM_JOB_RESTARTS": "0"}, "RANKSHIM_SPARES=2, but --job-restarts is not set"),
     ({"RANKSHIM_SPARES": "4"}, "and at least 2 nodes must train"),
-    ({"RANKSHIM_LAUNCHER": "none", "RANKSHIM_LINK": "on"}, "the command names its nodes itself"),
+    ({"RANKSHIM_LAUNCHER": "none", "RANKSHIM_LINK": "on"}, "a command that starts its workers itself knows its node"),
     ({"RANKSHIM_NNODES": "2:4", "RANKSHIM_NODE_RANK": "", "RANKSHIM_JOB_RESTARTS": "0"}, "only nodes that have their numbers"),
 ])
 def test_where_spares_cannot_be_they_are_refused(pods, variables, why):
@@ -192,30 +363,48 @@ def test_different_numbers_of_spares_are_refused(pods):
         assert re.search(r"has --spares 1, node 0 \(job-node-0\) has 2", last_line(process).replace('"', ""))
 
 
+# Each attempt ends well once the file `go` is there; until then the ranks add up their numbers.
 REDUCES = """
-import os, torch, torch.distributed as dist
+import os, sys, torch, torch.distributed as dist
 dist.init_process_group("gloo")
 attempt = int(os.environ["RANKSHIM_ATTEMPT"])
+said = False
 while True:
-    value = torch.ones(1) * (dist.get_rank() + 1)
+    value = torch.tensor([dist.get_rank() + 1.0, float(os.path.exists(sys.argv[1]))])
     dist.all_reduce(value)
-    print("SUM", attempt, int(value), flush=True)
-    if attempt == 1:
+    if not said:
+        print("SUM", attempt, int(value[0]), flush=True)
+        said = True
+    if value[1] == dist.get_world_size():
         break
 """
 
 
-@pytest.mark.torch
-@pytest.mark.nightly
-@pytest.mark.parametrize("launcher", ["native", "torchrun"])
-def test_workers_that_communicate_continue_with_the_spare_in_the_lost_nodes_place(pods, tmp_path, torch, launcher):
+def reduce(pods, tmp_path, launcher, how):
+    """Node 1 of three gets the signal `how`, and the spare takes its place."""
     pods.count = 4
     (tmp_path / "train.py").write_text(REDUCES)
-    all = [pods.start(index, command=[str(tmp_path / "train.py")], RANKSHIM_LAUNCHER=launcher, OMP_NUM_THREADS="1") for index in range(4)]
+    command = [str(tmp_path / "train.py"), str(pods.go)]
+    all = [pods.start(index, command=command, RANKSHIM_LAUNCHER=launcher, OMP_NUM_THREADS="1") for index in range(4)]
     for process in all[:3]:
         process.wait_line("SUM 0 6", LONG)
-    all[1].signal(signal.SIGKILL)
+    all[1].signal(how)
+    began = time.monotonic()
     for process in (all[0], all[2], all[3]):
         process.wait_line("SUM 1 6", LONG)
-    for process in (all[0], all[2], all[3]):
-        assert process.wait(LONG) == 0, process.transcript()
+    print(f"{launcher}, {how.name}: the first all_reduce after {time.monotonic() - began:.2f} s")
+    if how == signal.SIGTERM:
+        assert all[1].wait(LONG) == 143, all[1].transcript()
+    pods.end_well([all[0], all[2], all[3]])
+
+
+@pytest.mark.torch
+def test_workers_that_communicate_continue_with_the_spare_in_the_drained_nodes_place(pods, tmp_path, torch):
+    reduce(pods, tmp_path, "native", signal.SIGTERM)
+
+
+@pytest.mark.torch
+@pytest.mark.nightly
+@pytest.mark.parametrize(("launcher", "how"), [("native", signal.SIGKILL), ("torchrun", signal.SIGKILL), ("torchrun", signal.SIGTERM)])
+def test_so_it_is_under_torchrun_and_after_a_loss(pods, tmp_path, torch, launcher, how):
+    reduce(pods, tmp_path, launcher, how)

@@ -108,25 +108,28 @@ Faults check_job_restarts(const plan::LaunchInput& input) {
 /// Where spares cannot take a node's place.
 Faults check_spares(LaunchChoice& choice, const plan::LaunchInput& input, bool is_torchrun) {
   const auto& [topology, settings, command, node] = input;
-  const std::uint64_t spares = number_of_spares(settings);
+  const std::uint64_t spares{number_of_spares(settings)};
   if (spares == 0 || command.empty()) return {};
   const auto refuse = [&](std::string_view why, std::string fix) {
     return refused(settings, Option::spares, why, std::move(fix));
   };
   const auto* const place = topology.as<topology::StaticNode>();
+  const auto& nodes = topology.facts[Fact::nnodes];
   if (place == nullptr)
-    return refuse("only nodes that have their numbers from the beginning can have spares",
-                  "leave --spares out, or set --nnodes and --node-rank on all nodes");
+    return refuse((nodes ? in_words(Fact::nnodes, *nodes) + ", and " : std::string()) +
+                      "only nodes that have their numbers from the beginning can have spares",
+                  "leave --spares out, or set --nnodes to all nodes, with the spares, and --node-rank");
   if (settings.get<RestartLimit>(Option::job_restarts)->most == 0)
     return refuse("--job-restarts is not set, and whoever takes a node's place starts with all others",
                   "set --job-restarts (RANKSHIM_JOB_RESTARTS), the same on all nodes");
   if (place->nodes < spares + 2)
-    return refuse(fmt::format("{}, and at least 2 nodes must train",
-                              in_words(Fact::nnodes, *topology.facts[Fact::nnodes])),
-                  "the nodes that the platform gives are those that train and the spares");
+    return refuse(fmt::format("{}, and at least 2 nodes must train", in_words(Fact::nnodes, *nodes)),
+                  "set --nnodes to all nodes that the platform gives, with the spares");
   if (!choice.launcher->launches() || is_torchrun)
-    return refuse("the command names its nodes itself, and would not know of another one",
-                  "give rankshim the script (rankshim -- train.py), or leave --spares out");
+    return refuse(
+        "a command that starts its workers itself knows its node by the platform's number, and a "
+        "spare gets another one",
+        "give rankshim the script (rankshim -- train.py), or leave --spares out");
   if (settings.text(Option::job_token_file).empty())
     choice.warnings.emplace_back(
         "with --spares nodes may come as long as the job runs, also a stranger: set --job-token-file on all "
@@ -235,7 +238,7 @@ Outcome<LaunchChoice> choose_launch(const plan::LaunchInput& input,
   if (auto fault = check_idle_role(choice, input, can_train)) faults.push_back(std::move(*fault));
   append(faults, choice.launcher->worker_faults(choice, input));
   append(faults, check_job_restarts(input));
-  append(faults, check_spares(choice, input, is_torchrun));
+  if (faults.empty()) append(faults, check_spares(choice, input, is_torchrun));
   if (!faults.empty()) return faults;
   if (plan::is_script(input.command)) choice.interpreter = plan::find_interpreter(input.settings, input.node);
   choice.wait = until_of(*choice.launcher, input);

@@ -238,6 +238,11 @@ class Hub final : public Link {
     }
     if (connection.broken() == StreamError::store_client)
       roster_.store_client(connection.remote_address(), now());
+    if (connection.broken() == StreamError::version)
+      roster_.note_stranger({.rank = most_nodes},
+                            fmt::format("the rankshim at {} speaks another version of the link: use the same "
+                                        "release on all nodes",
+                                        connection.remote_address()));
     due_.signal();
   }
 

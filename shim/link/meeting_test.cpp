@@ -508,6 +508,8 @@ TEST_CASE("strangers do not keep the nodes from meeting", "[link][attack]") {
   CHECK(add(std::string(greeting) + "stop {}\n")->is_closed());  // a stop from somebody without a hello
   CHECK(add(std::string(greeting.substr(0, 10)) + "\1")->is_closed());
   CHECK(strangers.back()->received == greeting);
+  CHECK(job.links[0]->waiting().ends_with(
+      "speaks another version of the link: use the same release on all nodes"));
   Stranger* slow = add(greeting.substr(0, 8));  // says nothing more within its time
   CHECK(slow->is_closed());
   strangers.clear();

@@ -39,13 +39,13 @@ namespace rankshim::link {
 
 // What is on the wire.
 BOOST_DESCRIBE_STRUCT(Hello, (),
-                      (run, attempt, restarts, job_restarts, spares, instance, rank, nnodes, workers,
-                       launcher, master, port, address, host, pod, platform_node, version, running, failure,
-                       nonce))
+                      (run, attempt, restarts, uncounted, job_restarts, spares, instance, rank, nnodes,
+                       workers, launcher, master, port, address, host, pod, platform_node, version, running,
+                       failure, nonce))
 BOOST_DESCRIBE_STRUCT(Welcome, (), (instance, host, port, pings, seen, nonce))
 BOOST_DESCRIBE_STRUCT(Proof, (), ())
 BOOST_DESCRIBE_STRUCT(Waiting, (), (line, wrong))
-BOOST_DESCRIBE_STRUCT(Go, (), (attempt, rank, nodes, offset, world))
+BOOST_DESCRIBE_STRUCT(Go, (), (attempt, uncounted, rank, nodes, offset, world))
 BOOST_DESCRIBE_STRUCT(Refuse, (), (code, sentence, stranger, culprit))
 BOOST_DESCRIBE_STRUCT(Stop, (), (culprit, others, again, note))
 BOOST_DESCRIBE_STRUCT(WorkerReport, (), (local_rank, code, age, entered, ended))
@@ -126,8 +126,8 @@ constexpr bool settle(auto& /*has no such numbers*/) { return true; }
 void settle_code(int& code) { code = std::clamp(code, 0, 255); }
 bool settle(Welcome& welcome) { return welcome.port <= std::numeric_limits<std::uint16_t>::max(); }
 bool settle(Go& go) {
-  return go.attempt <= most_restarts && go.world <= most_ranks && go.offset <= go.world &&
-         go.nodes <= most_nodes && go.rank.value_or(0) < std::max(go.nodes, 1U);
+  return go.attempt <= most_restarts && go.uncounted <= go.attempt && go.world <= most_ranks &&
+         go.offset <= go.world && go.nodes <= most_nodes && (!go.rank || *go.rank < go.nodes);
 }
 bool settle(outcome::RankRange& range) {
   return range.first <= range.last && range.last < most_ranks && range.step > 0 && range.step < most_ranks;

@@ -24,9 +24,10 @@ using outcome::node_name;
 
 /// What a node says of itself. `instance` is a random number: it shows that the same node comes back.
 struct Hello {
-  std::string run;           ///< the run id
-  std::string attempt;       ///< the platform's count of the job's attempts; empty if it has none
-  unsigned restarts = 0;     ///< how often the job was started again in place, as far as this node knows
+  std::string run;         ///< the run id
+  std::string attempt;     ///< the platform's count of the job's attempts; empty if it has none
+  unsigned restarts = 0;   ///< how often the job was started again in place, as far as this node knows
+  unsigned uncounted = 0;  ///< of these, how often a spare has replaced a drained node: no restart is used up
   std::string job_restarts;  ///< --job-restarts; empty if it is never started again
   unsigned spares = 0;       ///< --spares: so many of the nodes wait
   std::string instance;
@@ -81,6 +82,7 @@ inline Refuse no_link(std::string why) { return {.sentence = std::move(why)}; }
 /// All are here and agree: launch.
 struct Go {
   unsigned attempt = 0;          ///< how often the job was started again in place
+  unsigned uncounted = 0;        ///< of these, how often a spare has replaced a drained node
   std::optional<unsigned> rank;  ///< this node's in the job; nullopt: it waits beside the job as a spare
   unsigned nodes = 0;            ///< that train
   unsigned offset = 0;           ///< the rank of this node's first worker

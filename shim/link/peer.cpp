@@ -97,7 +97,8 @@ class Peer final : public Link {
     } else if (const auto* refuse = heard ? std::get_if<Refuse>(&heard->message) : nullptr) {
       refused(*refuse, *connection);
     } else if (connection->broken() == StreamError::version) {
-      handle(no_link("the rankshim of node 0 speaks another version of the link"));
+      handle(no_link(
+          "the rankshim of node 0 speaks another version of the link: use the same release on all nodes"));
     } else {
       const StreamError broken = connection->broken();
       reason_ = "the port accepts and closes the connection";

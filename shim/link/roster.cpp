@@ -219,7 +219,9 @@ void Roster::disconnected(ConnectionId id, Time now, const Disconnect& how) {
     node->lost_at = now + node->time_to_return;
   }
   const bool is_told = stop_ || released_ || all_done();
-  if (launched() && !has_left(*node) && (!is_told || how.unheard)) node->back_by = now + node->time_to_return;
+  const bool is_part = node->trains() || node->state == Node::State::spare;
+  if (launched() && is_part && !has_left(*node) && (!is_told || how.unheard))
+    node->back_by = now + node->time_to_return;
   tell_gathered();
 }
 
@@ -351,9 +353,11 @@ void Roster::launch(Time now) {
   Go go{.nodes = members_.ranks()};
   for (const Node& node : nodes_) {
     hosts.push_back(node.hello.host);
-    if (node.connection)
-      go.attempt = std::max(go.attempt, node.hello.restarts);  // a new container knows of none
+    if (!node.connection) continue;
+    go.attempt = std::max(go.attempt, node.hello.restarts);  // a new container knows of none
+    go.uncounted = std::max(go.uncounted, node.hello.uncounted);
   }
+  go.uncounted = std::min(go.uncounted, go.attempt);
   members_.launched(ranks, is_here_, hosts, now);
   for (const unsigned index : ranks) go.world += nodes_[index].hello.workers;
   met_ = go;
@@ -404,6 +408,10 @@ void Roster::come_back(ConnectionId id, const Hello& hello, Time now) {
   connect(*node, id);
   node->lost_at = Time::max();
   node->started_anew = false;
+  if (!node->trains() && node->state == Node::State::lost) {
+    node->state = Node::State::spare;
+    members_.came_back(index_of(*node));
+  }
   send(id, node->go);           // the first one may have been lost with the connection
   if (stop_) send(id, *stop_);  // also for a node that was lost, as the others know
   if (released_ || all_done()) send(id, End{});
@@ -582,7 +590,7 @@ Time Roster::tick(Time now) {
     next_report_ = now + rules_.report;
     next = std::min(next, next_report_);
   };
-  if (!met_ && enough_at_ != Time::max()) is_due(enough_at_ + rules_.spares);
+  if (!met_ && members_.has_spares() && enough_at_ != Time::max()) is_due(enough_at_ + rules_.spares);
   if (assignment(now)) {
     if (starts_at() > now && is_due(next_report_)) {
       report_again();

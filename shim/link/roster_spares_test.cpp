@@ -235,6 +235,172 @@ TEST_CASE("a lost spare is not to blame, and a node 0 that loses all is", "[link
   }
 }
 
+TEST_CASE("a node that is lost while all meet again is done without, if there are enough", "[link]") {
+  SparesStory job;
+  job.run({1, 2, 3, 4});
+  job.now().leave(1, {.ended_by_other = true});
+  job.now().pass(10s);
+  job.meet();
+  SECTION("before anybody else has come") {
+    job.come({3, 4});
+    CHECK_FALSE(job.now().ready());
+    job.now().pass(9s);
+    CHECK_FALSE(job.now().ready());
+    job.now().pass(1s);
+    job.launch();
+    CHECK(job.rank(4) == 2U);
+  }
+  SECTION("after it has come") {
+    job.come({2, 3});
+    job.now().leave(2);
+    job.now().pass(60s);
+    CHECK_FALSE(job.now().ready());
+    job.come({4});
+    job.now().pass(10s);
+    job.launch();
+    CHECK(job.rank(4) == 2U);
+  }
+  SECTION("it was a spare") {
+    job.come({2, 3});
+    job.now().leave(3);
+    CHECK_FALSE(job.now().ready());
+    job.come({4});
+    job.launch();
+    CHECK(job.rank(4) == 1U);
+  }
+  CHECK(job.rank(3) == (job.rank(4) == 1U ? std::nullopt : std::optional(1U)));
+}
+
+TEST_CASE("a spare that has got a rank is a node like all others", "[link]") {
+  SparesStory job;
+  job.run({1, 2, 3, 4});
+  job.now().leave(1, {.ended_by_other = true});
+  job.now().pass(10s);
+  job.run({2, 3, 4});
+  REQUIRE(job.rank(3) == 1U);
+  job.now().leave(3, {.ended_by_other = true});
+  job.now().pass(10s);
+  REQUIRE(job.now().told<Stop>(2));
+  CHECK(job.now().told<Stop>(2)->culprit.node == 3);
+  CHECK(job.starts_again());
+  job.run({2, 4});
+  CHECK(job.rank(4) == 1U);
+  CHECK(job.rank(2) == 2U);
+  const auto history = job.members.history();
+  REQUIRE(history.size() == 3);
+  CHECK((history[0].index == 1 && history[1].index == 3 && history[2].index == 4));
+}
+
+TEST_CASE("with fewer spares than holes the others wait for a node to come", "[link]") {
+  SparesStory job;
+  job.run({1, 2, 3, 4});
+  for (const unsigned index : {1U, 2U}) job.now().leave(index, {.ended_by_other = true});
+  job.now().pass(10s);
+  job.meet();
+  job.come({3});
+  job.now().roster.give_up_at(job.now().now + 120s);
+  job.now().pass(60s);
+  CHECK_FALSE(job.now().ready());
+  SECTION("a lost node's new pod gets its own rank") {
+    job.now().arrive(2, hello_with_spares(2, "anew"));
+    job.now().pass(10s);
+    job.launch();
+    CHECK(job.rank(2) == 2U);
+    CHECK(job.rank(3) == 1U);
+  }
+  SECTION("nobody comes") {
+    job.now().pass(60s);
+    CHECK(job.now().refusal(3) == "3 of 5 nodes did not come in time: ranks 1, 2, 4");
+    CHECK(job.now().told<Refuse>(0)->code == exit_code::unreachable);
+  }
+}
+
+TEST_CASE("a lost spare that comes back can replace a node again", "[link]") {
+  SparesStory job;
+  job.run({1, 2, 3, 4});
+  for (const unsigned index : {3U, 4U}) job.now().leave(index);
+  job.now().pass(10s);
+  CHECK(job.now().roster.nodes()[4].state == Node::State::lost);
+  job.come({4});
+  CHECK(job.now().roster.nodes()[4].state == Node::State::spare);
+  job.now().say(1, stopped);
+  CHECK(job.starts_again());
+}
+
+TEST_CASE("node 0 does not wait at the end for a spare that was stopped", "[link]") {
+  SparesStory job;
+  job.run({1, 2, 3, 4});
+  job.now().say(3, stopped);
+  job.now().say(3, Done{143});
+  job.now().leave(3, {.ended_by_other = true});
+  CHECK_FALSE(job.now().roster.awaits_return(job.now().now));
+}
+
+TEST_CASE("who comes while the job runs is told why it is not let in", "[link][attack]") {
+  struct Case {
+    const char* name;
+    void (*change)(Hello&);
+    const char* refusal;
+  };
+  const Case cases[] = {
+      {"no node of this job", [](Hello& hello) { hello.rank = 5; },
+       "the job has started without node 5 (host-5)"},
+      {"another number of spares", [](Hello& hello) { hello.spares = 1; },
+       "the job has started without node 4 (host-4)"},
+      {"another job", [](Hello& hello) { hello.run = "another"; },
+       "the job has started without node 4 (host-4)"},
+      {"node 0 once more", [](Hello& hello) { hello.rank = 0; },
+       "the job has started without node 0 (host-0)"},
+      {"it says that it runs", [](Hello& hello) { hello.running = true; }, ""},
+      {"a node that trains", [](Hello& hello) { hello.rank = 2; }, ""},
+      {"the spare that is here", [](Hello& hello) { hello.rank = 3; }, ""},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.name);
+    SparesStory job;
+    job.run({1, 2, 3, 4});
+    job.now().leave(4, {.ended_by_other = true});
+    Hello hello = hello_with_spares(4, "anew");
+    c.change(hello);
+    hello.host = "host-" + std::to_string(hello.rank);
+    job.now().arrive(14, hello);
+    CHECK(job.now().closed[14]);
+    CHECK(job.now().refusal(14) == c.refusal);
+    CHECK_FALSE(job.now().told<Go>(14));
+    job.now().pass(60s);
+    CHECK_FALSE(job.now().told<Stop>(0));
+  }
+}
+
+TEST_CASE("a new pod that cannot take part is no spare", "[link]") {
+  SparesStory job;
+  job.run({1, 2, 3, 4});
+  for (const unsigned index : {3U, 4U}) job.now().leave(index, {.ended_by_other = true});
+  job.now().pass(10s);
+  Hello wrong = hello_with_spares(4, "anew");
+  wrong.failure = Culprit{.cause = Cause::configuration, .code = 78};
+  job.now().arrive(14, wrong);
+  job.now().say(14, *wrong.failure);
+  CHECK_FALSE(job.now().told<Stop>(0));
+  job.now().say(1, stopped);
+  CHECK_FALSE(job.starts_again());
+}
+
+TEST_CASE("how many restarts were not counted is what the nodes know that were there", "[link]") {
+  SparesStory job;
+  Hello hello = hello_with_spares(1);
+  hello.restarts = 4;
+  hello.uncounted = 3;
+  job.now().arrive(1, hello);
+  hello = hello_with_spares(2);
+  hello.uncounted = 4'294'967'295;
+  job.now().arrive(2, hello);
+  job.come({3, 4});
+  job.launch();
+  CHECK(job.now().told<Go>(0)->attempt == 4);
+  CHECK(job.now().told<Go>(0)->uncounted == 4);
+}
+
 TEST_CASE("no message of a spare counts as a worker's", "[link][attack]") {
   SparesStory job;
   job.run({1, 2, 3, 4});

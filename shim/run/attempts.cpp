@@ -69,15 +69,16 @@ Attempts::Attempts(const Settings& settings, const launchers::Job& job)
   if (!of_the_job_ && job.choice.launcher->starts_each_worker()) limit_.most = job.topology.max_restarts();
 }
 
-void Attempts::begin(unsigned number, Time now) {
+void Attempts::begin(unsigned number, unsigned uncounted, Time now) {
   number_ = number;
+  uncounted_ = uncounted;
   began_ = now;
 }
 
-void Attempts::next(Time now, bool is_free) {
+void Attempts::next(Time now, bool is_counted) {
   ++number_;
-  if (is_free) {
-    ++free_;
+  if (!is_counted) {
+    ++uncounted_;
     pause_ = next_pause_ = {};
     earliest_ = now;
     return;
@@ -114,7 +115,7 @@ std::string Attempts::why_not(const Stop& stop, Time now) const {
   const int code = stop.culprit.code;
   const auto counts = [&](Time restart) { return now - restart < *limit_.within; };
   const auto used =
-      limit_.within ? static_cast<unsigned>(std::ranges::count_if(restarts_, counts)) : number_ - free_;
+      limit_.within ? static_cast<unsigned>(std::ranges::count_if(restarts_, counts)) : counted();
   if (!of_the_job_) return used < limit_.most ? "" : "all restarts are used (--max-restarts)";
   const bool by_code = permanent_.has_code(code);
   if (by_code || permanent_.has_cause(stop.culprit.cause))
@@ -135,7 +136,7 @@ std::string Attempts::progress() const {
       limit_.within ? fmt::format(" (at most {} within {})", limit_.most, format_time(*limit_.within))
                     : fmt::format(" of {}", limit_.most);
   const bool waits = pause_ != std::chrono::milliseconds::zero();
-  return fmt::format("restart {}{}{}", number_ - free_, most,
+  return fmt::format("restart {}{}{}", counted(), most,
                      waits ? fmt::format(", after a pause of {}", seconds(pause_)) : "");
 }
 

@@ -24,19 +24,23 @@ class Attempts {
   [[nodiscard]] bool allowed() const { return limit_.most != 0; }
   /// Whether a failure of this attempt may be followed by another one.
   [[nodiscard]] bool may_go_on() const {
-    return allowed() && (limit_.within.has_value() || number_ < limit_.most);
+    return allowed() && (limit_.within.has_value() || counted() < limit_.most);
   }
   /// Whether --job-restarts allows it: all nodes have to be linked.
   [[nodiscard]] bool of_the_job() const { return of_the_job_; }
   /// This attempt's number, from 0.
   [[nodiscard]] unsigned number() const { return number_; }
 
-  /// The command is about to be started. `number` is node 0's: this container may be newer than the job.
-  void begin(unsigned number, Time now);
+  /// How many of the attempts before this one have used up no restart.
+  [[nodiscard]] unsigned uncounted() const { return uncounted_; }
+
+  /// The command is about to be started. `number` and `uncounted` are node 0's: this container may be newer
+  /// than the job.
+  void begin(unsigned number, unsigned uncounted, Time now);
   /// Decides whether the job is started again after this stop: sets its `again`, or its `note`.
   void decide(link::Stop& stop, Time now);
-  /// The job is started again. A drained node that a spare replaces (`is_free`) uses up no restart.
-  void next(Time now, bool is_free = false);
+  /// The job is started again. That a spare replaces a drained node uses up no restart (`is_counted`).
+  void next(Time now, bool is_counted = true);
   /// When the next attempt may begin: at once after one that lasted for a minute, and after the first that
   /// did not. Each further one makes the pause twice as long, up to --restart-pause and half of
   /// --wait-timeout. Node 0's counts for the whole job.
@@ -49,6 +53,7 @@ class Attempts {
   std::optional<link::Members> members;
 
  private:
+  [[nodiscard]] unsigned counted() const { return number_ - uncounted_; }
   [[nodiscard]] std::string why_not(const link::Stop& stop, Time now) const;
   [[nodiscard]] std::string repeatable(const link::Stop& stop, Time now) const;
 
@@ -59,7 +64,7 @@ class Attempts {
   std::chrono::milliseconds pause_{0};
   std::chrono::milliseconds next_pause_{0};  ///< after one more that ends soon
   unsigned number_ = 0;
-  unsigned free_ = 0;  ///< of these, without using up a restart
+  unsigned uncounted_ = 0;  ///< of these
   Time began_;
   Time earliest_;
   std::vector<Time> restarts_;  ///< that this container has seen

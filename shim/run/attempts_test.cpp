@@ -32,12 +32,37 @@ link::Stop failure(outcome::Cause cause, int code, std::string text = "boom", un
 TEST_CASE("a failure is followed by another attempt until the restarts are used") {
   Attempts job = attempts({"--job-restarts=2"});
   for (unsigned number = 0; number < 3; ++number) {
-    job.begin(number, start);
+    job.begin(number, 0, start);
     link::Stop stop = failure(outcome::Cause::exited, 3);
     job.decide(stop, start + seconds(number));
     CHECK(stop.again == (number < 2));
     CHECK(stop.note == (number < 2 ? "" : "2 of 2 restarts are used (--job-restarts)"));
     if (stop.again) job.next(start);
+  }
+}
+
+TEST_CASE(
+    "a drained node that a spare replaces uses up no restart, also for a node 0 that was started anew") {
+  Attempts job = attempts({"--job-restarts=1"});
+  job.begin(0, 0, start);
+  for (unsigned drained = 1; drained <= 3; ++drained) {
+    job.next(start, false);
+    CHECK(job.number() == drained);
+    CHECK(job.uncounted() == drained);
+    CHECK(job.earliest() == start);
+    CHECK(job.may_go_on());
+  }
+  Attempts anew = attempts({"--job-restarts=1"});
+  anew.begin(job.number(), job.uncounted(), start);
+  for (Attempts* one : {&job, &anew}) {
+    link::Stop stop = failure(outcome::Cause::exited, 3);
+    one->decide(stop, start);
+    CHECK(stop.again);
+    one->next(start);
+    CHECK(one->progress() == "restart 1 of 1");
+    CHECK_FALSE(one->may_go_on());
+    one->decide(stop = failure(outcome::Cause::exited, 3), start);
+    CHECK(stop.note == "1 of 1 restarts are used (--job-restarts)");
   }
 }
 
@@ -82,7 +107,7 @@ TEST_CASE("the same hang twice in a row is permanent, another one is not") {
   Attempts job = attempts({"--job-restarts=9"});
   unsigned number = 0;
   const auto hangs_at = [&](std::uint64_t collective, unsigned line) {
-    job.begin(number++, start);
+    job.begin(number++, 0, start);
     link::Stop stop = failure(outcome::Cause::hang, 0, "");
     stop.culprit.hang = outcome::Hang{
         .place = {.line = {"train.py", line, "step"}}, .group = "default_pg", .number = collective};
@@ -115,7 +140,7 @@ TEST_CASE("the same exception twice in a row, soon after the start, is permanent
   job.decide(first, start + seconds(1));
   REQUIRE(first.again);
   job.next(start + seconds(1));
-  job.begin(1, start + seconds(10));
+  job.begin(1, 0, start + seconds(10));
   link::Stop second = row.second;
   job.decide(second, start + seconds(10) + row.after);
   CHECK(second.again == row.again);
@@ -151,7 +176,7 @@ TEST_CASE("an exception is the same although its numbers, addresses and temporar
   second.culprit.frame = row.second_frame;
   job.decide(first, start + seconds(1));
   job.next(start + seconds(1));
-  job.begin(1, start + seconds(2));
+  job.begin(1, 0, start + seconds(2));
   job.decide(second, start + seconds(3));
   CHECK(second.again == row.again);
 }
@@ -174,7 +199,7 @@ TEST_CASE("attempts that end soon are followed by a growing pause, and long ones
   Attempts::Time now = start;
   for (std::size_t i = 0; i < row.lasted.size(); ++i) {
     CAPTURE(i);
-    job.begin(static_cast<unsigned>(i), now);
+    job.begin(static_cast<unsigned>(i), 0, now);
     now += seconds(row.lasted[i]);
     job.next(now);
     CHECK(job.earliest() - now == seconds(row.pauses[i]));

@@ -362,7 +362,7 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
       co_return co_await conclude(run, verdict, &job, &ending, details);
     }
     const bool is_replaced = whole != nullptr && whole->stop()->drained();
-    all.attempts.next(steady_clock::now(), is_replaced);
+    all.attempts.next(steady_clock::now(), !is_replaced);
     log::warn("{}; next: {}", report::wording::sentence(verdict),
               is_replaced ? "a spare takes its place" : all.attempts.progress());
     run.monitor.end_attempt(verdict, ending);

@@ -80,6 +80,7 @@ link::Options plan_link(const Run& run, const Job& job, const topology::StaticNo
   options.self.run = job.topology.facts.text(Fact::run_id);
   options.self.attempt = job.topology.facts.text(Fact::attempt);
   options.self.restarts = attempts.number();
+  options.self.uncounted = attempts.uncounted();
   if (attempts.of_the_job()) options.self.job_restarts = run.settings.text(Option::job_restarts);
   options.self.spares = launchers::number_of_spares(run.settings);
   options.self.rank = node.member ? node.member->index : node.rank;
@@ -178,7 +179,7 @@ awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attemp
   }
   if (const auto* go = std::get_if<link::Go>(&met)) {
     node.told = {go->offset, go->world};
-    attempts.begin(go->attempt, steady_clock::now());
+    attempts.begin(go->attempt, go->uncounted, steady_clock::now());
     const unsigned index = node.member ? node.member->index : node.rank;
     if (node.member) take_rank(job.topology, node, *go);
     if (node.member)
@@ -274,7 +275,7 @@ awaitable<std::optional<int>> wait_as_spare(const Run& run, const Job& job, Atte
     if (stop && !stop->note.empty()) report::wording::add_not_restarted(verdict, stop->note);
     co_return co_await conclude(run, verdict, &job, nullptr, {});
   }
-  attempts.next(steady_clock::now(), stop->drained());
+  attempts.next(steady_clock::now(), !stop->drained());
   log::info("{}; all nodes meet again", in_words(stop->culprit));
   co_return std::nullopt;
 }
@@ -292,7 +293,7 @@ awaitable<std::unique_ptr<WholeJob>> join_job(const Run& run, Job& job, Attempts
       throw stopped_early(signal.number, "before the next attempt");
     }
   }
-  attempts.begin(attempts.number(), steady_clock::now());
+  attempts.begin(attempts.number(), attempts.uncounted(), steady_clock::now());
   // The nodes of a job that is started again would all ask for the name at one moment: they seek node 0 where
   // it was first, and ask if it is not there.
   if (links && reached.addresses.empty())
