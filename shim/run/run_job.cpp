@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "base/text.h"
+#include "launchers/choose.h"
 #include "launchers/launcher.h"
 #include "launchers/temporary_folder.h"
 #include "loop/loop.h"
@@ -87,9 +88,13 @@ void prepare(Invocation& invocation) {
   if (invocation.subcommand != Subcommand::preflight) return;
   // The check is a program that runs once on each node, and once only, whatever the job's settings say.
   invocation.arguments = {"/bin/sh", "-c", std::string(settings.text(Option::check))};
+  // A new pod of a job with spares comes while the others train, and a node whose check fails is done without:
+  // there each node is checked by itself.
+  const bool is_alone = launchers::number_of_spares(settings) != 0;
   settings[Option::launcher] = Setting{{"none", Origin::fallback, ""}, {}};
   settings[Option::job_restarts] = Setting{{"0", Origin::fallback, ""}, RestartLimit{}};
-  settings[Option::link] = Setting{{"on", Origin::fallback, ""}, {}};
+  settings[Option::link] = Setting{{is_alone ? "off" : "on", Origin::fallback, ""}, {}};
+  if (is_alone) settings[Option::wait] = Setting{{"none", Origin::fallback, ""}, {}};
   settings[Option::spares] = Setting{{"0", Origin::fallback, ""}, {}};
   for (const Option option : {Option::log_dir, Option::tee, Option::prefix, Option::post_stop})
     settings[option].reset();
@@ -456,10 +461,12 @@ awaitable<int> run_stages(const Run& run, const std::vector<std::string>& argume
       run.monitor.termination_log().finish({});
       co_return exit_code::ok;
     }
-    if (whole && whole->is_spare())
+    if (whole && whole->is_spare()) {
+      all.warm.drop();
       code = co_await wait_as_spare(run, *job, all.attempts, *whole);
-    else
+    } else {
       code = co_await run_linked(run, *job, all, std::move(whole));
+    }
   }
   co_return *code;
 }
