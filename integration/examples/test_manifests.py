@@ -35,6 +35,10 @@ JOBS = {
     "modelarts-lite/job.yaml": ("modelarts", 6, "8", "llm-worker-0.llm"),
     "openmmlab/job.yaml": ("kubeflow-pytorchjob", 3, "1", "resnet-master-0"),
     "restart/job.yaml": ("indexed-job", 3, "1", "mnist-0.mnist.default.svc.cluster.local"),
+    "spares/indexed-job.yaml": ("indexed-job", 4, "1", "mnist-0.mnist.default.svc.cluster.local"),
+    "spares/jobset.yaml": ("jobset", 4, "1", "mnist-workers-0-0.mnist.default.svc.cluster.local"),
+    "spares/pytorchjob.yaml": ("kubeflow-pytorchjob", 4, "8", "mnist-master-0"),
+    "spares/volcano.yaml": ("volcano-pytorch", 4, "1", "mnist-master-0.mnist"),
     "volcano/pytorch.yaml": ("volcano-pytorch", 3, "1", "mnist-master-0.mnist"),
     "volcano/svc-env.yaml": ("volcano", 3, "1", "mnist-worker-0.mnist"),
 }

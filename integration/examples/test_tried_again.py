@@ -51,7 +51,8 @@ def job_set(document, code):
     spec = document["spec"]["template"]["spec"] if document["kind"] == "ClusterTrainingRuntime" else document["spec"]
     (replicated,) = spec["replicatedJobs"]
     action = job(replicated["template"]["spec"], code)
-    assert replicated["template"]["spec"]["backoffLimit"] == 0
+    if action != "FailJob" and replicated["template"]["spec"]["backoffLimit"] > 0:
+        return True  # only the pod is made anew
     reason = "PodFailurePolicy" if action == "FailJob" else "BackoffLimitExceeded"
     policy = spec["failurePolicy"]
     for rule in policy["rules"]:
@@ -64,7 +65,7 @@ def volcano_job(document, code):
     """volcano-sh/volcano@04d5965:pkg/controllers/job/job_controller_util.go applyPolicies: the first policy that fits."""
     for policy in document["spec"]["policies"]:
         if policy.get("event") == "PodFailed" or policy.get("exitCode") == code:
-            return policy["action"] == "RestartJob"
+            return policy["action"] in ("RestartJob", "RestartPod")
     return False
 
 

@@ -341,10 +341,91 @@ def restarts(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binar
         yield "warning", field, f"{by_itself[policy]} repeats {NEVER_HEAL} too, which never heal, without a limit: {better}"
     # A Job makes a pod in the place of one that failed.
     made_anew = workload.kind == "Job" and workload.field.get("spec", "backoffLimit").value != 0
+    made_anew = made_anew or _spares(each) > 0  # spares() says what else they need
     if (whole_number(attempts) or 0) > 0 and workload.nodes > 1 and policy in ("never", "no") and not made_anew:
         yield "warning", field, f"--job-restarts={attempts} starts the job again in the same containers, and with " \
             f"{field.text('Never')} one that is killed does not come back: " \
             "the others wait for it until --wait-timeout, and end with 75; OnFailure lets it join"
+
+
+def spares(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
+    """A policy of the platform by which a lost pod ends the job although a spare is there, or the job never ends
+    (docs/spares.md)."""
+    count = _spares(each)
+    if count and not each.pod.bypasses:
+        yield from SPARES.get(workload.kind, _no_policy)(workload, count)
+
+
+def _spares(each: Reviewed) -> int:
+    return whole_number(each.settings.get("spares", "0")) or 0
+
+
+def _no_policy(workload: Workload, count: int) -> Said:
+    yield from ()
+
+
+def _job_with_spares(workload: Workload, count: int) -> Said:
+    yield from _job_policies(workload.field.get("spec"), workload.nodes, count, "fails the job")
+
+
+def _jobset_with_spares(workload: Workload, count: int) -> Said:
+    for replicated in workload.field.get("spec", "replicatedJobs").entries():
+        yield from _job_policies(replicated.get("template", "spec"), workload.nodes, count, "starts all pods again")
+
+
+def _job_policies(spec: Field, nodes: int, count: int, what: str) -> Said:
+    limit, trained = spec.get("backoffLimit"), nodes - count
+    if limit.value == 0:
+        yield "warning", limit, f"backoffLimit: 0 {what} when one is lost, although --spares={count} has a node for it: set it above " \
+            "the number of losses that you expect"
+    rules = spec.get("successPolicy", "rules").entries()
+    counts = [rule.get("succeededCount") for rule in rules if rule.get("succeededCount") and not rule.get("succeededIndexes")]
+    if not counts:
+        field = spec.get("successPolicy")
+        yield "warning", field if field else spec, f"--spares={count}, and the job succeeds only when each of its {nodes} pods has: it " \
+            f"waits for a new one that is still pending; set successPolicy: {{rules: [{{succeededCount: {trained}}}]}}"
+    elif all(each.number(nodes) > trained for each in counts):
+        yield "warning", counts[0], f"succeededCount is {counts[0].text()}, and {trained} of the {nodes} pods train (--spares={count}): " \
+            f"the job waits for a new pod that is still pending; set it to {trained}"
+
+
+def _pytorchjob_with_spares(workload: Workload, count: int) -> Said:
+    replicas = workload.field.get("spec", "pytorchReplicaSpecs")
+    if "master" not in [key.lower() for key, _ in replicas.items()]:
+        yield "warning", replicas, f"--spares={count}, and without a Master replica the job succeeds only when each Worker has: it waits " \
+            "for a new one that is still pending"
+    for _, replica in replicas.items():
+        policy = replica.get("restartPolicy")
+        if policy.text("OnFailure") == "Never":
+            yield "warning", policy, f"restartPolicy: Never fails the job when a pod is lost, although --spares={count} has a node for " \
+                "it: ExitCode makes a new one"
+
+
+def _volcano_with_spares(workload: Workload, count: int) -> Said:
+    spec, trained = workload.field.get("spec"), workload.nodes - count
+    for name, what in (("minAvailable", "the job does not begin before the spares have a place, too"),
+                       ("minSuccess", "the job waits for a new pod that is still pending")):
+        field = spec.get(name)
+        if field.number(workload.total) > workload.total - count:
+            yield "warning", field if field else spec, f"{name} is {field.text(str(workload.total))}, and {trained} of the " \
+                f"{workload.nodes} nodes train (--spares={count}): {what}; set it to {workload.total - count}"
+    for policy in spec.get("policies").entries():
+        events = {policy.get("event").text(), *policy.get("events").words()}
+        action = policy.get("action").text()
+        if events & {"*", "PodEvicted", "PodFailed"} and action in ("RestartJob", "AbortJob", "TerminateJob", "RestartTask"):
+            yield "warning", policy, f"{action} ends all pods when one is lost, although --spares={count} has a node for it: RestartPod " \
+                "makes only that one anew"
+
+
+def _slurm_with_spares(workload: Workload, count: int) -> Said:
+    if not workload.keeps_others:
+        yield "warning", workload.field, f"--spares={count}, and Slurm ends the job when one of its nodes fails: set --no-kill for " \
+            "sbatch and srun, and --kill-on-bad-exit=0 for srun"
+
+
+SPARES: dict[str, Callable[[Workload, int], Said]] = {
+    "Job": _job_with_spares, "JobSet": _jobset_with_spares, "PyTorchJob": _pytorchjob_with_spares, "Volcano Job": _volcano_with_spares,
+    "Slurm job": _slurm_with_spares}
 
 
 def host_network(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
@@ -410,8 +491,8 @@ def unread(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary)
 
 
 PER_POD: tuple[Callable[[Workload, Reviewed, Cluster, Binary], Said], ...] = (
-    refused, unseen, alone, bypass, inside, apart, words, master, devices, grace, shared_memory, restarts, host_network, probe, unknown,
-    unread)
+    refused, unseen, alone, bypass, inside, apart, words, master, devices, grace, shared_memory, restarts, spares, host_network, probe,
+    unknown, unread)
 
 
 def agree(workload: Workload, reviewed: list[Reviewed]) -> Said:

@@ -58,6 +58,7 @@ class Workload:
     restart: Field | None = None  # the restart policy that decides
     restart_default: str = ""
     bounded: bool = False  # restarts have a limit
+    keeps_others: bool = False  # a node's failure leaves the others (Slurm's --no-kill)
     notes: list[tuple[Field, str]] = dataclasses.field(default_factory=list)
     faults: list[tuple[Field, str]] = dataclasses.field(default_factory=list)  # notes that are errors
 

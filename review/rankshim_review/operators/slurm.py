@@ -68,6 +68,7 @@ def workload(file: str, text: str) -> Workload:
     variables, nodes, tasks, per_node = environment(found.before if in_step else [])
     place, hosts = Field(None, file, found.line), variables["SLURM_JOB_NODELIST"]
     made = Workload("Slurm job", name, Field(None, file, first), total=nodes, nodes=nodes, services={"*"}, bounded=True)
+    made.keeps_others = _keeps_others(options) and (not in_step or _keeps_others(found.before))
     made.restart_default = "Never"  # a job is requeued by an administrator, or after a node's failure
     for index in shown(nodes) if in_step else [0]:
         own = {**variables, "SLURM_PROCID": str(index * per_node), "SLURM_NODEID": str(index)}
@@ -100,6 +101,11 @@ def _options(file: str, text: str) -> tuple[list[str], int]:
             except ValueError as error:
                 raise Mistake(file, number, f"this #SBATCH line cannot be read: {error}") from None
     return options, first
+
+
+def _keeps_others(options: list[str]) -> bool:
+    """--no-kill[=off], -k."""
+    return any(re.fullmatch("--no-kill|-k", word) for word in options)
 
 
 def _gpus(options: list[str], nodes: int, per_node: int) -> int:
