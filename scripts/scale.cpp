@@ -3,6 +3,10 @@
 ///
 ///     link_scale NODES [LATE]     LATE: milliseconds that the hub starts after the peers
 ///
+/// A node is lost, of a job of so many nodes besides its spares:
+///
+///     link_scale --spares NODES SPARES
+///
 /// A look at the workers of all nodes, eight on each, of which one hangs:
 ///
 ///     link_scale --look NODES
@@ -56,12 +60,15 @@ long private_memory() {
   return (resident - shared) * sysconf(_SC_PAGESIZE);
 }
 
+unsigned spares = 0;  // of the nodes
+
 Options options_of(unsigned rank, unsigned nodes, unsigned restarts = 0) {
   Options options = test::options_of(rank, nodes, port, "a-job-with-a-usual-name-worker-");
   options.self.restarts = restarts;
   options.self.pod = options.self.host;
   options.self.platform_node = "ip-10-0-12-" + std::to_string(rank) + ".eu-central-1.compute.internal";
   options.addresses = {"127.0.0.1"};
+  options.self.spares = spares;
   options.rules.decide = [](Stop& stop) { stop.again = true; };
   return options;
 }
@@ -70,7 +77,13 @@ Options options_of(unsigned rank, unsigned nodes, unsigned restarts = 0) {
 int run_hub(unsigned nodes, std::chrono::milliseconds late) {
   std::this_thread::sleep_for(late);
   asio::io_context io(1);
-  auto hub = Link::make(io, options_of(0, nodes));
+  Members members(nodes, spares);
+  const auto options = [&](unsigned restarts) {
+    Options of_hub = options_of(0, nodes, restarts);
+    if (spares != 0) of_hub.rules.members = &members;
+    return of_hub;
+  };
+  auto hub = Link::make(io, options(0));
   const long before = private_memory();
   bool over = false;
   asio::co_spawn(io, hub->meet(now() + longest),
@@ -82,7 +95,7 @@ int run_hub(unsigned nodes, std::chrono::milliseconds late) {
                    hub->on_stop([&](const Stop&) {
                      asio::co_spawn(io, hub->finish({.code = 143}), [&](const std::exception_ptr&) {
                        hub.reset();
-                       hub = Link::make(io, options_of(0, nodes, 1));
+                       hub = Link::make(io, options(1));
                        asio::co_spawn(io, hub->meet(now() + longest),
                                       [](const std::exception_ptr&, const MeetingResult&) {});
                      });
@@ -176,18 +189,25 @@ double milliseconds_since(Time begin) {
   return std::chrono::duration<double, std::milli>(now() - begin).count();
 }
 
-/// All peers but the last; that one is a bare socket, and comes when all others are there.
+/// All peers but the last of those that train; that one is a bare socket, and comes when all others are
+/// there.
 int run_peers(unsigned nodes, bool is_late) {
+  const unsigned last_rank = nodes - spares - 1;
   asio::io_context io(1);
   std::vector<std::shared_ptr<Link>> peers;
   unsigned launched = 0, told = 0, failed = 0;
-  for (unsigned rank = 1; rank + 1 < nodes; ++rank) {
-    peers.push_back(Link::make(io, options_of(rank, nodes)));
-    asio::co_spawn(io, peers.back()->meet(now() + longest),
+  const auto meet = [&](unsigned rank, unsigned restarts) {
+    peers[rank] = Link::make(io, options_of(rank, nodes, restarts));
+    asio::co_spawn(io, peers[rank]->meet(now() + longest),
                    [&](const std::exception_ptr& thrown, const MeetingResult& met) {
                      !thrown&& std::holds_alternative<Go>(met) ? ++launched : ++failed;
                    });
-  }
+  };
+  peers.resize(nodes);
+  std::vector<unsigned> others;
+  for (unsigned rank = 1; rank < nodes; ++rank)
+    if (rank != last_rank) others.push_back(rank);
+  for (const unsigned rank : others) meet(rank, 0);
   bool late = false;
   loop::Timer limit(io.get_executor(), now() + longest);
   limit.async_wait([&](boost::system::error_code error) { late = !error; });
@@ -209,8 +229,8 @@ int run_peers(unsigned nodes, bool is_late) {
   const Time arrival = now();
   tcp::socket socket(io);
   socket.connect({asio::ip::address_v4::loopback(), port});
-  Hello last = options_of(nodes - 1, nodes).self;
-  last.instance = "the last", last.port = port;
+  Hello last = options_of(last_rank, nodes).self;
+  last.instance = "the last", last.port = port, last.address = "127.0.0.1";
   const std::string hello = std::string(greeting) + to_text(last) + '\n';
   asio::write(socket, asio::buffer(hello));
   run([&] { return launched == nodes - 2; });
@@ -218,37 +238,33 @@ int run_peers(unsigned nodes, bool is_late) {
   asio::read_until(socket, asio::dynamic_buffer(answer), "\ngo ");
   std::printf("| link of %u nodes: from the last arrival to the last launch | %.1f ms |\n", nodes,
               milliseconds_since(arrival));
-  for (const auto& peer : peers) peer->on_stop([&](const Stop&) { ++told; });
-  const Time failure = now();
+  for (const unsigned rank : others) peers[rank]->on_stop([&](const Stop&) { ++told; });
+  const char* const event = spares != 0 ? "a node's end" : "a failure";
+  const std::string what = spares != 0 ? fmt::format("{} nodes and {} spares", nodes - spares, spares)
+                                       : fmt::format("{} nodes", nodes);
   const std::string fail = to_text(Culprit{.rank = 7,
                                            .cause = rankshim::outcome::Cause::signalled,
                                            .code = 137,
                                            .text = "was killed by SIGKILL"}) +
                            '\n';
-  asio::write(socket, asio::buffer(fail));
+  const Time failure = now();
+  spares != 0 ? socket.close() : void(asio::write(socket, asio::buffer(fail)));
   run([&] { return told == nodes - 2; });
-  std::printf("| link of %u nodes: from a failure to the last node that knows | %.1f ms |\n", nodes,
+  std::printf("| link of %s: from %s to the last node that knows | %.1f ms |\n", what.c_str(), event,
               milliseconds_since(failure));
-  // The commands end at once, and all meet again.
+  // The commands end at once, and all meet again, with the one that failed.
   const Time again = now();
   launched = 0;
-  peers.resize(nodes - 1);
-  asio::write(socket, asio::buffer(to_text(Done{137}) + '\n'));
-  const auto meet_again = [&](unsigned rank) {
-    peers[rank - 1] = Link::make(io, options_of(rank, nodes, 1));
-    asio::co_spawn(io, peers[rank - 1]->meet(now() + longest),
-                   [&](const std::exception_ptr& thrown, const MeetingResult& met) {
-                     !thrown&& std::holds_alternative<Go>(met) ? ++launched : ++failed;
-                   });
-  };
-  for (unsigned rank = 1; rank + 1 < nodes; ++rank)
-    asio::co_spawn(io, peers[rank - 1]->finish({.code = 143}),
-                   [&, rank](const std::exception_ptr&) { meet_again(rank); });
-  meet_again(nodes - 1);
-  run([&] { return launched == nodes - 1; });
-  std::printf(
-      "| link of %u nodes: from a failure that all know to the last launch of the next attempt | %.1f ms |\n",
-      nodes, milliseconds_since(again));
+  for (const unsigned rank : others)
+    asio::co_spawn(io, peers[rank]->finish({.code = 143}),
+                   [&, rank](const std::exception_ptr&) { meet(rank, 1); });
+  if (spares == 0) {
+    asio::write(socket, asio::buffer(to_text(Done{137}) + '\n'));
+    meet(last_rank, 1);
+  }
+  run([&] { return launched == nodes - (spares != 0 ? 2 : 1); });
+  std::printf("| link of %s: from %s that all know to the last launch of the next attempt | %.1f ms |\n",
+              what.c_str(), event, milliseconds_since(again));
   std::fflush(stdout);
   std::_Exit(0);  // without a farewell
 }
@@ -278,9 +294,14 @@ int main(int argc, char** argv) {
     return 0;
   }
   supervise::kernel::set_signal_mask(0, nullptr);  // block_early.cpp is a part of every program of ours
-  const bool looks = argc > 2 && argv[1] == std::string("--look");
-  const unsigned nodes = argc > 1 ? static_cast<unsigned>(std::atoi(argv[looks ? 2 : 1])) : 16;
-  const std::chrono::milliseconds late(argc > 2 && !looks ? std::atoi(argv[2]) : 0);
+  const auto is_asked = [&](const char* option, int words) {
+    return argc > words && argv[1] == std::string(option);
+  };
+  const auto number = [&](int at) { return static_cast<unsigned>(argc > at ? std::atoi(argv[at]) : 0); };
+  const bool looks = is_asked("--look", 2);
+  if (is_asked("--spares", 3)) spares = number(3);
+  const unsigned nodes = (argc > 1 ? number(looks || spares != 0 ? 2 : 1) : 16) + spares;
+  const std::chrono::milliseconds late(looks || spares != 0 ? 0 : number(2));
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
   log::configure("error");
