@@ -99,6 +99,8 @@ def test_the_place_of_a_node_that_is_killed_is_taken_by_a_spare_and_all_others_k
     assert [(one["node_rank"], one["index"], one["host"], one.get("why")) for one in status["history"]] == [
         (1, 1, "job-node-1", "lost"), (1, index, f"job-node-{index}", None)]
     pods.end_well([all[index] for index in (0, 2, 3, 4)])
+    node = spare.report()["node"]
+    assert (node["node_rank"], node["nnodes"], node["index"], node["members"]) == (1, "3", index, 5)
     other = all[7 - index]
     assert not other.stdout
     assert "the job has succeeded" in last_line(other)
@@ -361,6 +363,32 @@ def test_different_numbers_of_spares_are_refused(pods):
     for process in all:
         assert process.wait(30) == 78, process.transcript()
         assert re.search(r"has --spares 1, node 0 \(job-node-0\) has 2", last_line(process).replace('"', ""))
+
+
+# Says with which rank it was started, and with which it runs.
+TELLS = """
+import json
+import os
+started = dict(entry.split("=", 1) for entry in open("/proc/self/environ").read().split("\\0") if "=" in entry)
+print("UP", os.environ["NODE_RANK"], os.environ["NNODES"], os.environ["RANK"], os.environ["WORLD_SIZE"], os.environ["RANKSHIM_ATTEMPT"], flush=True)
+print("STARTED", started["RANK"], started["WORLD_SIZE"], "RANKSHIM_GATE" in started, flush=True)
+import sys, time
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.02)
+"""
+
+
+def test_a_spare_has_its_worker_ready_which_learns_its_rank_when_it_gets_one(pods, tmp_path):
+    pods.count = 4
+    (tmp_path / "train.py").write_text(TELLS)
+    all = [pods.start(index, "--warm=json", command=[str(tmp_path / "train.py"), str(pods.go)]) for index in range(4)]
+    for process in all[:3]:
+        process.wait_line("STARTED", 60)
+    until(lambda: pods.status(all[3]).get("prepared") == {"attempt": 1, "processes": 1, "ready": 1}, "the spare's worker is ready")
+    all[1].signal(signal.SIGKILL)
+    all[3].wait_line("STARTED 3 4 True", 60)
+    assert ranks(all[3]) == [(1, 3, 1, 3, 1)]
+    pods.end_well([all[0], all[2], all[3]])
 
 
 # Each attempt ends well once the file `go` is there; until then the ranks add up their numbers.

@@ -101,6 +101,7 @@ def _unordered(job: Job) -> list[list[Report]]:
 def _missing(reports: Sequence[Report]) -> tuple[int, list[int]]:
     """How many nodes have no report, and the first of them."""
     number = max((int(report.nnodes) for report in reports if report.nnodes.isdecimal() and len(report.nnodes) < 10), default=0)
+    number = max([number, *(report.members for report in reports)])
     there = {report.node_rank for report in reports}
     if None in there:
         return 0, []

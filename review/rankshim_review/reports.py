@@ -128,6 +128,17 @@ class WorkerEnd:
 
 
 @dataclass(frozen=True)
+class Tenure:
+    """A node had a rank for a while (--spares)."""
+
+    rank: int
+    node_rank: int
+    since: int
+    until: int | None  #: None: it has it still
+    why: str  #: another one has it since: "lost"
+
+
+@dataclass(frozen=True)
 class KnownNode:
     """What node 0 of linked nodes knows of a node."""
 
@@ -150,8 +161,9 @@ class Report:
     exit_code: int
     verdict: str
     host: str
-    node_rank: int | None
+    node_rank: int | None  #: in a job with spares the platform's number, by which all messages name a node
     nnodes: str
+    members: int  #: with the spares; 0: there are none
     run_id: str
     started: int
     ended: int
@@ -163,6 +175,7 @@ class Report:
     cause: Cause | None
     hang: Hang | None
     nodes: tuple[KnownNode, ...]
+    history: tuple[Tenure, ...]
 
     @property
     def name(self) -> str:
@@ -367,8 +380,9 @@ def _report(path: str, top: _Object) -> Report:
         exit_code=top.count("exit_code", most=255),
         verdict=top.text("verdict"),
         host=node.text("host"),
-        node_rank=node.count("node_rank", None),
+        node_rank=node.count("index", node.count("node_rank", None)),
         nnodes=node.text("nnodes", ""),
+        members=node.count("members", 0),
         run_id=node.text("run_id", ""),
         started=started,
         ended=ended,
@@ -381,6 +395,7 @@ def _report(path: str, top: _Object) -> Report:
         cause=_cause(top.object("root_cause"), ended) if top.value.get("root_cause") is not None else None,
         hang=_hang(top.object("hang")) if "hang" in top.value else None,
         nodes=tuple(_known_node(node, ended) for node in top.objects("nodes")),
+        history=tuple(_tenure(tenure, ended) for tenure in top.objects("history")),
     )
 
 
@@ -461,9 +476,20 @@ def _cause(root: _Object, ended: int) -> Cause:
     )
 
 
+def _tenure(tenure: _Object, ended: int) -> Tenure:
+    since, until = min(tenure.time("since"), ended), tenure.time("until", None)
+    return Tenure(
+        rank=tenure.count("node_rank"),
+        node_rank=tenure.count("index"),
+        since=since,
+        until=None if until is None else max(since, min(until, ended)),
+        why=tenure.text("why", ""),
+    )
+
+
 def _known_node(node: _Object, ended: int) -> KnownNode:
     return KnownNode(
-        node_rank=node.count("node_rank"),
+        node_rank=node.count("index") if "index" in node.value else node.count("node_rank"),
         state=node.text("state"),
         host=node.text("host", ""),
         exit_code=node.count("exit_code", None, most=255),

@@ -101,6 +101,7 @@ def lay_out(reports: Sequence[Report], first: Report | None, offsets: dict[str, 
     hub = report_of_node_0(reports)
     if hub:
         lanes += [_told_lane(node, hub) for node in hub.nodes if node.node_rank not in there]
+        lanes = [_with_ranks(lane, hub) for lane in lanes]
     lanes.sort(key=lambda lane: (lane.source.node_rank is None, lane.source.node_rank or 0, lane.source.host))
     return Timeline(lanes, _mark(lanes, first) if first else None,
                     min(report.started for report in reports), max(report.ended for report in reports))
@@ -127,6 +128,17 @@ def _lane(report: Report, offset: dict[str, float]) -> Lane:
         restarts = 0 if report.past_attempts else report.restarts  # each attempt has its own launcher
         rows.append(Row(worker.name, worker.how, is_cause, [_worker(worker, begin, restarts)]))
     return Lane(report, rows)
+
+
+def _with_ranks(lane: Lane, hub: Report) -> Lane:
+    """With the ranks that the node has had, where a spare has taken one."""
+    bars: list[Bar] = []
+    for tenure in sorted(hub.history, key=lambda tenure: tenure.since):
+        if tenure.node_rank == lane.source.node_rank:
+            begin = max(tenure.since, hub.started, bars[-1].end if bars else 0)
+            end = hub.ended if tenure.until is None else tenure.until
+            bars.append(Bar(f"rank {tenure.rank}", "told", begin, max(begin, end), {"until": tenure.why} if tenure.why else {}))
+    return Lane(lane.source, [*lane.rows, Row("ranks", "", False, bars)]) if bars else lane
 
 
 def _hang(report: Report, hang: Hang) -> Bar:

@@ -73,6 +73,9 @@ json::Object node_json(const ExitReport& report) {
   if (topology.facts.has(Fact::run_id)) node.text("run_id", topology.facts.text(Fact::run_id));
   if (topology.facts.has(Fact::nnodes)) node.text("nnodes", topology.facts.text(Fact::nnodes));
   if (const auto rank = topology.node_rank()) node.number("node_rank", *rank);
+  const auto* member = topology.as<topology::StaticNode>();
+  if (member != nullptr && member->member)
+    node.number("index", member->member->index).number("members", member->member->nodes);
   return node;
 }
 

@@ -1,8 +1,9 @@
 #include "run/launch.h"
 
 #include <algorithm>
-#include <functional>
-#include <iterator>
+#include <array>
+#include <span>
+#include <string_view>
 #include <utility>
 
 #include "base/text.h"
@@ -34,14 +35,43 @@ launchers::LaunchPlan make_plan(const AttemptInput& input, unsigned number,
        .attempt = number});
 }
 
-/// The entries that `now` has besides those of `before`; nullopt if one of these is missing.
-std::optional<std::vector<std::string>> added(const Environment& before, const Environment& now) {
-  const auto all_in = [](const std::vector<std::string>& entries) {
-    return [&entries](const std::string& entry) { return contains(entries, entry); };
+std::shared_ptr<supervise::Workers> make_workers(const AttemptInput& input, const std::string& log_folder,
+                                                 unsigned number) {
+  return input.job.choice.launcher->workers(
+      {input.run.io, input.job.topology, input.run.settings, input.run.node, log_folder, number});
+}
+
+/// Whether what this launcher starts can learn another place of the node before it runs. What it writes must
+/// not have gone to places that are named by ranks.
+bool can_move(const AttemptInput& input) {
+  const auto* node = input.job.topology.as<topology::StaticNode>();
+  const Settings& settings = input.run.settings;
+  return node != nullptr && node->member && input.job.choice.launcher->starts_each_worker() &&
+         input.job.choice.log_dir.empty() && !settings.flag(Option::prefix);
+}
+
+using Names = std::span<const std::string_view>;
+
+/// The entries that `now` has besides those of `before`; nullopt if another variable than `may_come` and
+/// `may_change` is new, or another than `may_change` has a new value or none.
+std::optional<std::vector<std::string>> changed(const std::vector<std::string>& before,
+                                                const std::vector<std::string>& now, Names may_come,
+                                                Names may_change) {
+  const auto is_one_of = [](const std::string& entry, Names names) {
+    return std::ranges::any_of(names, [&](std::string_view name) { return is_named(entry, name); });
   };
-  if (!std::ranges::all_of(before.entries(), all_in(now.entries()))) return std::nullopt;
   std::vector<std::string> more;
-  std::ranges::copy_if(now.entries(), std::back_inserter(more), std::not_fn(all_in(before.entries())));
+  for (const std::string& entry : now) {
+    if (contains(before, entry)) continue;
+    if (!is_one_of(entry, may_come) && !is_one_of(entry, may_change)) return std::nullopt;
+    more.push_back(entry);
+  }
+  const auto is_kept = [&](const std::string& entry) {
+    const std::string_view name = entry_name(entry);
+    const bool is_new = std::ranges::any_of(more, [&](const auto& other) { return is_named(other, name); });
+    return contains(now, entry) || (is_new && is_one_of(entry, may_change));
+  };
+  if (!std::ranges::all_of(before, is_kept)) return std::nullopt;
   return more;
 }
 
@@ -56,8 +86,7 @@ Launch::Launch(const AttemptInput& input, unsigned attempt, const std::optional<
       environment(plan.environment.apply(input.run.node.environment())),
       command{plan.argv, environment.entries()},
       ignored(input.job.choice.launcher->ignored_at_start(plan, input.job.choice, plan_input(input))),
-      workers(input.job.choice.launcher->workers(
-          {input.run.io, input.job.topology, input.run.settings, input.run.node, log_folder, number})),
+      workers(make_workers(input, log_folder, number)),
       ranks_(ranks_of(input.job.topology)) {}
 
 std::optional<Launch::Ranks> Launch::ranks_of(const topology::Topology& topology) {
@@ -65,23 +94,47 @@ std::optional<Launch::Ranks> Launch::ranks_of(const topology::Topology& topology
   return node == nullptr ? std::nullopt : std::optional(Ranks{node->first_rank(), node->world_size()});
 }
 
-std::optional<std::vector<std::string>> Launch::update(const AttemptInput& input,
-                                                       const std::optional<std::string>& master_address) {
+std::optional<std::vector<std::vector<std::string>>> Launch::update(
+    const AttemptInput& input, const std::optional<std::string>& master_address,
+    std::vector<supervise::Command>& commands) {
   // gloo and NCCL read it when the first process group is made.
-  constexpr std::string_view may_come_late = "GLOO_SOCKET_IFNAME";
+  static constexpr auto may_come = std::to_array<std::string_view>({"GLOO_SOCKET_IFNAME"});
+  // A script asks for its place when it runs; what --warm imports before does not.
+  static constexpr auto of_place = std::to_array<std::string_view>(
+      {"RANK", "WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "NODE_RANK",
+       "NNODES", "MASTER_ADDR", "MASTER_PORT"});
+  const auto ranks = ranks_of(input.job.topology);
+  const bool moves = ranks != ranks_;
   launchers::LaunchPlan now = make_plan(input, number, master_address, folder.own());
   Environment its_environment = now.environment.apply(input.run.node.environment());
-  auto more = added(environment, its_environment);
-  const bool is_same =
-      now.argv == plan.argv && more && ranks_of(input.job.topology) == ranks_ &&
-      std::ranges::all_of(*more, [&](const std::string& entry) { return is_named(entry, may_come_late); }) &&
-      launchers::plan_site(input.job.choice, plan_input(input), master_address) == site_ &&
-      workers->can_still_start();
-  if (!is_same) return std::nullopt;
+  if (now.argv != plan.argv || (moves && !can_move(input)) || !workers->can_still_start() ||
+      launchers::plan_site(input.job.choice, plan_input(input), master_address) != site_)
+    return std::nullopt;
+  const auto may_change = moves ? Names(of_place) : Names();
+  supervise::Command its_command = command;
+  its_command.environment = its_environment.entries();
+  const auto its_workers = moves ? make_workers(input, log_folder, number) : workers;
+  std::vector<supervise::Command> its_commands = commands;
+  std::vector<std::vector<std::string>> late;
+  if (moves) its_commands = its_workers->workers_to_start(its_command);
+  if (its_commands.size() != commands.size()) return std::nullopt;
+  const auto common = changed(environment.entries(), its_command.environment, may_come, may_change);
+  for (std::size_t at = 0; common && at < commands.size(); ++at) {
+    supervise::Command& its = its_commands[at];
+    if (!moves) its.environment.insert(its.environment.end(), common->begin(), common->end());
+    its.prepared = commands[at].prepared;
+    auto more = changed(commands[at].environment, its.environment, may_come, may_change);
+    if (!more || its.argv != commands[at].argv) return std::nullopt;
+    late.push_back(*std::move(more));
+  }
+  if (!common) return std::nullopt;
+  commands = std::move(its_commands);
+  workers = its_workers;
+  ranks_ = ranks;
   plan = std::move(now);
   environment = std::move(its_environment);
-  command.environment = environment.entries();
-  return more;
+  command.environment = std::move(its_command.environment);
+  return late;
 }
 
 }  // namespace rankshim

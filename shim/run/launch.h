@@ -31,11 +31,14 @@ class Launch : boost::noncopyable {
   /// is the attempt's, `master_address` the master's literal address, if it was looked up.
   Launch(const AttemptInput& input, unsigned number, const std::optional<std::string>& master_address);
 
-  /// Plans the same anew with the address that is known now, and takes what has changed, if that can be given
-  /// to processes that run already: variables that only torch's communication reads. Returns these; nullopt
-  /// if anything else differs, or if what was planned can no longer be had.
-  std::optional<std::vector<std::string>> update(const AttemptInput& input,
-                                                 const std::optional<std::string>& master_address);
+  /// Plans the same anew with what is known now: the master's address, and in a job with spares the node's
+  /// place. Takes what has changed, if that can be given to processes that run already: variables that only
+  /// torch's communication reads, and those of the place. `commands` are what they were started with, and
+  /// become what they are to be. Returns what each of them is to be told; nullopt if anything else differs,
+  /// or if what was planned can no longer be had.
+  std::optional<std::vector<std::vector<std::string>>> update(
+      const AttemptInput& input, const std::optional<std::string>& master_address,
+      std::vector<supervise::Command>& commands);
 
   const unsigned number;
 
@@ -56,7 +59,7 @@ class Launch : boost::noncopyable {
   using Ranks = std::pair<unsigned, unsigned>;
   static std::optional<Ranks> ranks_of(const topology::Topology& topology);
 
-  const std::optional<Ranks> ranks_;
+  std::optional<Ranks> ranks_;
 };
 
 }  // namespace rankshim

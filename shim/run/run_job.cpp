@@ -88,8 +88,8 @@ void prepare(Invocation& invocation) {
   if (invocation.subcommand != Subcommand::preflight) return;
   // The check is a program that runs once on each node, and once only, whatever the job's settings say.
   invocation.arguments = {"/bin/sh", "-c", std::string(settings.text(Option::check))};
-  // A new pod of a job with spares comes while the others train, and a node whose check fails is done without:
-  // there each node is checked by itself.
+  // A new pod of a job with spares comes while the others train, and a node whose check fails is done
+  // without: there each node is checked by itself.
   const bool is_alone = launchers::number_of_spares(settings) != 0;
   settings[Option::launcher] = Setting{{"none", Origin::fallback, ""}, {}};
   settings[Option::job_restarts] = Setting{{"0", Origin::fallback, ""}, RestartLimit{}};
@@ -462,8 +462,11 @@ awaitable<int> run_stages(const Run& run, const std::vector<std::string>& argume
       co_return exit_code::ok;
     }
     if (whole && whole->is_spare()) {
+      all.warm.beside_job(all.attempts.number() + 1);
+      auto verdict = co_await wait_as_spare(run, all.attempts, *whole);
+      if (!verdict) continue;
       all.warm.drop();
-      code = co_await wait_as_spare(run, *job, all.attempts, *whole);
+      code = co_await conclude(run, *verdict, &*job, nullptr, {});
     } else {
       code = co_await run_linked(run, *job, all, std::move(whole));
     }

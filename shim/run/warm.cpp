@@ -243,6 +243,12 @@ void Warm::before_meeting(unsigned number, bool waits) {
   loop::spawn(state_->input.run.io, State::prepare_in_meeting(state_, number));
 }
 
+void Warm::beside_job(unsigned number) {
+  if (!state_->wanted || (state_->launch && state_->launch->number == number)) return;
+  state_->end();
+  loop::spawn(state_->input.run.io, State::prepare(state_, number, std::nullopt, false));
+}
+
 void Warm::beside(const Launch& running, const std::optional<std::string>& master_address) {
   if (!state_->wanted) return;
   loop::spawn(state_->input.run.io,
@@ -259,15 +265,15 @@ std::unique_ptr<Launch> Warm::take(unsigned number, const std::optional<std::str
   State& state = *state_;
   std::unique_ptr<Launch> launch;
   const bool is_it = state.launch && state.launch->number == number && !state.commands.empty();
-  const auto late = is_it ? state.launch->update(state.input, master_address) : std::nullopt;
+  const auto late = is_it ? state.launch->update(state.input, master_address, state.commands) : std::nullopt;
   state.taken.clear();
   if (late) {
     launch = std::move(state.launch);
-    for (supervise::Command& command : state.commands) {
-      command.environment.insert(command.environment.end(), late->begin(), late->end());
-      if (!command.prepared) continue;
-      for (const std::string& entry : *late) command.prepared->add(entry);
-      state.taken.push_back(command.prepared);
+    for (std::size_t at = 0; at < late->size(); ++at) {
+      const std::shared_ptr<Prepared>& prepared = state.commands[at].prepared;
+      if (!prepared) continue;
+      for (const std::string& entry : (*late)[at]) prepared->add(entry);
+      state.taken.push_back(prepared);
     }
     if (state.input.job.choice.launcher->starts_each_worker())
       launch->workers->set_prepared(std::move(state.commands));

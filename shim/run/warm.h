@@ -33,6 +33,9 @@ class Warm {
   /// group, or a minute has passed. `master_address` is where this attempt has found the master.
   void beside(const Launch& running, const std::optional<std::string>& master_address);
 
+  /// This node waits as a spare: the same for the attempt in which it may take a node's place.
+  void beside_job(unsigned number);
+
   /// What was prepared for this attempt, to be started by supervise(); null if nothing was, or if it is not
   /// what this attempt needs.
   std::unique_ptr<Launch> take(unsigned number, const std::optional<std::string>& master_address);

@@ -178,7 +178,8 @@ awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attemp
     throw stopped_early(signal->number, "while waiting for the other nodes");
   }
   if (const auto* go = std::get_if<link::Go>(&met)) {
-    node.told = {go->offset, go->world};
+    node.told.reset();
+    if (go->rank) node.told = {go->offset, go->world};
     attempts.begin(go->attempt, go->uncounted, steady_clock::now());
     const unsigned index = node.member ? node.member->index : node.rank;
     if (node.member) take_rank(job.topology, node, *go);
@@ -255,8 +256,7 @@ awaitable<bool> tell_early_end(const Run& run, const Job& job, const report::Ver
   co_return false;
 }
 
-awaitable<std::optional<int>> wait_as_spare(const Run& run, const Job& job, Attempts& attempts,
-                                            WholeJob& whole) {
+awaitable<std::optional<report::Verdict>> wait_as_spare(const Run& run, Attempts& attempts, WholeJob& whole) {
   using namespace boost::asio::experimental::awaitable_operators;
   run.monitor.enter("spare", "a node whose place it takes");
   const std::shared_ptr<link::Link>& link = whole.shared_link();
@@ -273,7 +273,7 @@ awaitable<std::optional<int>> wait_as_spare(const Run& run, const Job& job, Atte
   if (stop) set_stopped_for(verdict, *stop);
   if (!stop || !stop->again) {
     if (stop && !stop->note.empty()) report::wording::add_not_restarted(verdict, stop->note);
-    co_return co_await conclude(run, verdict, &job, nullptr, {});
+    co_return verdict;
   }
   attempts.next(steady_clock::now(), !stop->drained());
   log::info("{}; all nodes meet again", in_words(stop->culprit));

@@ -91,10 +91,10 @@ Outcome<link::Key> read_token(const std::string& path);
 boost::asio::awaitable<bool> tell_early_end(const Run& run, const launchers::Job& job,
                                             const report::Verdict& verdict);
 
-/// A spare waits until it may get a rank, or the job is over. Returns the exit code once the end is reported;
-/// nothing if all nodes start again.
-boost::asio::awaitable<std::optional<int>> wait_as_spare(const Run& run, const launchers::Job& job,
-                                                         Attempts& attempts, WholeJob& whole);
+/// A spare waits until it may get a rank, or the job is over. Returns how this node ends; nothing if all
+/// nodes start again. Throws an EarlyEnd if it was stopped.
+boost::asio::awaitable<std::optional<report::Verdict>> wait_as_spare(const Run& run, Attempts& attempts,
+                                                                     WholeJob& whole);
 
 /// Waits for the master as chosen or, linked (--link), for all nodes; throws an EarlyEnd if somebody never
 /// came, the nodes do not agree, or a signal came. The topology then knows which node hosts the master. To be

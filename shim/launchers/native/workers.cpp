@@ -180,7 +180,9 @@ std::vector<Command> NativeWorkers::workers_to_start(const Command& command) {
   if (settings_.flag(Option::tee) || settings_.flag(Option::prefix))
     relay_ = std::make_unique<Relay>(io_, STDOUT_FILENO, STDERR_FILENO);
   const std::string& folder = record_.error_folder;
-  bool made = !folder.empty() && mkdir(folder.c_str(), 0700) == 0;
+  // It may be there: other workers were prepared for this attempt, before the node's place was known.
+  const auto make = [](const std::string& path) { return mkdir(path.c_str(), 0700) == 0 || errno == EEXIST; };
+  bool made = !folder.empty() && make(folder);
   Environment common(command.environment);
   common.set("MASTER_PORT", std::to_string(job_.master.port));
   std::vector<Command> commands;
@@ -188,7 +190,7 @@ std::vector<Command> NativeWorkers::workers_to_start(const Command& command) {
   log::Level level = log::Level::info;
   for (unsigned local_rank = 0; local_rank < job_.node.workers; ++local_rank) {
     std::string own = fmt::format("{}/{}", folder, local_rank);
-    made = made && mkdir(own.c_str(), 0700) == 0;
+    made = made && make(own);
     if (!made) own.clear();
     WorkerPlan plan = plan_worker(job_, local_rank, command.argv, common, node_, own);
     if (job_.binds) {
