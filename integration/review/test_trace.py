@@ -7,6 +7,7 @@ import json
 import re
 import signal
 import time
+from datetime import datetime
 
 import pytest
 from lib.process import clean_environment, run
@@ -126,6 +127,25 @@ def test_node_0_alone_shows_all_nodes_as_it_knows_them(capsys, linked):
     assert failed["ts"] == pytest.approx(meet["ts"] + meet["dur"], abs=2000), "linked nodes launch together"
     (mark,) = [event for event in events if event["ph"] == "i"]
     assert (mark["pid"], mark["ts"]) == (2, failed["ts"] + failed["dur"])
+
+
+def test_the_ranks_that_spares_have_taken_are_a_row_of_each_node(capsys, linked):
+    """In a job with spares a node is called by the platform's number, and the history says which rank it has had."""
+    report = content(linked[0])
+    begin, end = report["started"], report["ended"]
+    between = f"{datetime.fromisoformat(begin[:-1]) + (datetime.fromisoformat(end[:-1]) - datetime.fromisoformat(begin[:-1])) / 2}"
+    between = between.replace(" ", "T")[:23] + "Z"
+    nodes = [{**node, "index": index} for index, node in enumerate(report["nodes"])]
+    nodes[1] = {"index": 1, "state": "lost", "host": "lost"}
+    nodes[2]["node_rank"] = 1
+    history = [{"node_rank": 1, "index": 1, "host": "lost", "since": begin, "until": between, "why": "lost"},
+               {"node_rank": 1, "index": 2, "host": "spare", "since": between}]
+    events = traced(capsys, changed(linked[0], nodes=nodes, history=history, node={**report["node"], "index": 0, "members": 3}))
+    assert [name.split(" (")[0] for name in named(events, "process_name")] == ["node 0", "node 1", "node 2"]
+    assert ["ranks" in rows(events, process) for process in (1, 2, 3)] == [False, True, True]
+    (lost,), (spare,) = bars(events, 2, "ranks"), bars(events, 3, "ranks")
+    assert (lost["name"], lost["args"], spare["name"], spare["args"]) == ("rank 1", {"until": "lost"}, "rank 1", {})
+    assert lost["ts"] + lost["dur"] == spare["ts"]
 
 
 def test_the_clocks_of_linked_nodes_are_aligned(capsys, linked):
