@@ -59,8 +59,9 @@ TEST_CASE("a cause that only a newer rankshim knows is an end of some kind", "[l
 
 TEST_CASE("a message is its type and its members", "[link]") {
   CHECK(to_text(Go{.rank = 1, .nodes = 8, .offset = 8, .world = 64}) ==
-        R"(go {"attempt":0,"rank":1,"nodes":8,"offset":8,"world":64})");
-  CHECK(to_text(Go{.nodes = 8, .world = 64}) == R"(go {"attempt":0,"nodes":8,"offset":0,"world":64})");
+        R"(go {"attempt":0,"uncounted":0,"rank":1,"nodes":8,"offset":8,"world":64})");
+  CHECK(to_text(Go{.nodes = 8, .world = 64}) ==
+        R"(go {"attempt":0,"uncounted":0,"nodes":8,"offset":0,"world":64})");
   CHECK(to_text(Culprit{.cause = Cause::exited, .code = 3}) ==
         R"(fail {"program":"","cause":"exited","code":3,"text":"","node":0,"host":"","frame":"","peer":"",)"
         R"("ranks":[],"victims":[]})");
