@@ -350,7 +350,7 @@ def restarts(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binar
 
 def spares(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
     """A policy of the platform by which a lost pod ends the job although a spare is there, or the job never ends
-    (docs/spares.md)."""
+    (docs/restarts.md)."""
     count = _spares(each)
     if count and not each.pod.bypasses:
         yield from SPARES.get(workload.kind, _no_policy)(workload, count)
