@@ -36,9 +36,7 @@ def test_one_command_trains_two_nodes_together_and_leaves_nothing(rankshim, torc
     assert found[0][3:5] == found[1][3:5] and float(found[0][3]) > 0
     assert done.stdout.count("rankshim: all 2 nodes are here") == 2
     assert list((tmp_path / "tmp").iterdir()) == []
-    # What node 1 waits for differs, and a test has a long folder and no name server (of which torch warns); all else is what docs/index.md shows.
-    usual = [line for line in done.stdout.splitlines() if not re.search(r"waiting for|File ?name too long|\[W\d", line)]
-    assert {line for line in shown_in_the_guide() if "waiting for" not in line} == set(map(without_numbers, usual))
+    assert shown_in_the_guide() - {"…"} <= set(map(without_numbers, done.stdout.splitlines()))
 
 
 def shown_in_the_guide():
