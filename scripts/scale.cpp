@@ -68,6 +68,7 @@ Options options_of(unsigned rank, unsigned nodes, unsigned restarts = 0) {
   options.self.pod = options.self.host;
   options.self.platform_node = "ip-10-0-12-" + std::to_string(rank) + ".eu-central-1.compute.internal";
   options.addresses = {"127.0.0.1"};
+  options.self.job_restarts = "1";
   options.self.spares = spares;
   options.rules.decide = [](Stop& stop) { stop.again = true; };
   return options;
