@@ -80,7 +80,7 @@ def scenarios(tmp_path_factory):
         (["--grace=100ms", "--parent-death-signal=TERM", "--", "sh", "-c",
           "trap '' TERM; kill -USR1 $PPID; kill -TERM $PPID; while :; do sleep 0.05; done"], {}),
         ([*reports, f"--python={sys.executable}", "--", str(folder / "train.py")], python),
-        ([*job, "--master-addr=localhost", "--wait-timeout=1s", "--", "true"], {}),
+        ([*job, "--master-addr=127.0.0.1", "--wait-timeout=1s", "--", "true"], {}),
         ([*job, "--master-addr=no-such-master.invalid", "--wait-timeout=1s", "--", "true"], {}),
         (["--report=/dev/stdout", "--termination-log=/dev/fd/2", "--", "false"], {}),
         (["doctor", "--", "train.py"], {}),

@@ -42,7 +42,7 @@ RUNS = [
      ["--grace=100ms"], 137),
     ("exit 4", None, ["--report=/dev/full", "--termination-log=/dev/full"], 4),
     ("yes | head -c 300000 >&2; exit 6", None, ["--log-level=debug", "--warn-on-reap"], 6),
-    ("exit 0", None, ["--nnodes=2", "--node-rank=1", "--master-addr=localhost", "--master-port=1", "--wait=port",
+    ("exit 0", None, ["--nnodes=2", "--node-rank=1", "--master-addr=127.0.0.1", "--master-port=1", "--wait=port",
                       "--wait-timeout=100ms"], 75),
 ]
 

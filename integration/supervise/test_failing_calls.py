@@ -23,7 +23,7 @@ SCENES = {
     "a command that fails": ("exit 7", 7),
     "what it leaves behind": ("sleep 1000 & exit 7", 7, "--leftover-grace=0"),
     # It ends by itself with the code of a KILL, for the case that the KILL of the shell is what was refused.
-    "a wait for the master": ("exit 7", 7, "--nnodes=2", "--node-rank=1", "--master-addr=localhost", "--wait-timeout=10s"),
+    "a wait for the master": ("exit 7", 7, "--nnodes=2", "--node-rank=1", "--master-addr=127.0.0.1", "--wait-timeout=10s"),
     "a stop that it does not follow": ("trap '' TERM; sleep 1000 & kill -TERM $PPID; wait; wait; exit 137", 137,
                                        "--grace=20ms"),
 }

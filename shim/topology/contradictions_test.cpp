@@ -413,6 +413,38 @@ TEST_CASE("a fault names the process or the fact that it is about") {
   }
 }
 
+TEST_CASE("localhost as the master of a node above 0 is refused, whoever says it") {
+  struct Row {
+    std::vector<std::string> variables, options;
+    std::string says;
+  };
+  for (const auto& [variables, options, says] : std::vector<Row>{
+           {{"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=localhost"}, {}, "MASTER_ADDR=localhost on node 1"},
+           {{},
+            {"--nnodes=2", "--node-rank=1", "--master-addr=localhost"},
+            "--master-addr=localhost on node 1"},
+           {{"NNODES=2", "NODE_RANK=1", "RANKSHIM_MASTER_ADDR=LOCALHOST."},
+            {},
+            "RANKSHIM_MASTER_ADDR=LOCALHOST. on node 1"},
+           {{},
+            {"--nnodes=2:3", "--node-rank=1", "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:29400"},
+            "on node 1"}}) {
+    CAPTURE(says);
+    const auto outcome = resolve(FakeNode(variables), options);
+    REQUIRE(std::holds_alternative<Faults>(outcome));
+    CHECK_THAT(to_line(std::get<Faults>(outcome).front()),
+               Catch::Contains(says) && Catch::Contains("is this node itself, not the master"));
+  }
+  // An address is right where all nodes are on one machine, and who says it outright knows that.
+  const auto warnings = [](const std::vector<std::string>& variables,
+                           const std::vector<std::string>& options) {
+    return std::get<Topology>(resolve(FakeNode(variables), options)).warnings;
+  };
+  CHECK(warnings({"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=127.0.0.1"}, {}).size() == 1);
+  CHECK(warnings({"NNODES=2", "NODE_RANK=1"}, {"--master-addr=127.0.0.1"}).empty());
+  CHECK(warnings({"NNODES=2", "NODE_RANK=0"}, {"--master-addr=localhost"}).empty());
+}
+
 TEST_CASE("quotes of a variable that no platform here reads are no fault") {
   for (const char* entry :
        {"MAX_SIZE=\"1024\"", "GROUP_SIZE=\"128\"", "GPU_NUM=\"1\"", "DEVICE_ID=\"0\"", "NUM_PROCESSES=\"8\"",

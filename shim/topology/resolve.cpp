@@ -204,20 +204,20 @@ Added add_port(const Resolution& r, bool names_job) {
   return added;
 }
 
-/// A flag of torchrun that names this node as the master, although the platform gives it a rank above 0.
-/// A fault, or a warning if it may be right. Where the flags have the rank too, all nodes may be a trial on
-/// one machine.
+/// A flag of torchrun that names this node as the master, although its rank is above 0. A fault, or a warning
+/// if it may be right.
 Findings check_own_endpoint(const Resolution& r) {
   const Fact place = r.is_flag(Fact::rdzv_endpoint) ? Fact::rdzv_endpoint : Fact::master_addr;
-  const bool is_ranked = r.number(Fact::node_rank) != 0 && !r.is_flag(Fact::node_rank);
   const std::string_view host = r.text(Fact::master_addr);
-  if (!r.is_flag(place) || !is_ranked || !r.is_this_node(host)) return {};
+  if (!r.is_flag(place) || r.number(Fact::node_rank) == 0 || !r.is_this_node(host)) return {};
   const Phrase what = r.said(r.has(place) ? place : Fact::master_addr) +
                       fmt::format(" on node {} is this node itself", r.text(Fact::node_rank));
+  const std::string_view fix = r.is_flag(Fact::node_rank)
+                                   ? "set it to node 0's name or address"
+                                   : "take it out of the command, because rankshim fills in what is missing";
   if (is_localhost_name(host))
     return refusal(ErrorCode::own_address, what + ", not the master",
-                   "take it out of the command, because rankshim fills in what is missing; 127.0.0.1 for a "
-                   "trial with all nodes on one machine");
+                   fmt::format("{}; 127.0.0.1 for a trial with all nodes on one machine", fix));
   return {{}, {what.text + ", which is right only if all nodes are on it"}};
 }
 
@@ -230,11 +230,13 @@ Findings refuse_own_address(const Resolution& r) {
                  fmt::format("{}; 127.0.0.1 for a trial with all nodes on one machine", set_master_addr));
 }
 
-/// A loopback address of the master on a node that is not it.
+/// A loopback address of the master on a node that is not it. Who says 127.0.0.1 outright knows that all
+/// nodes are on one machine; "localhost" is what a script has by habit.
 Findings check_loopback(const Resolution& r, bool hosts_master) {
   const std::string_view host = r.text(Fact::master_addr);
-  if (hosts_master || !is_loopback(host) || r.is_users(Fact::master_addr)) return {};
+  if (hosts_master || !is_loopback(host)) return {};
   if (is_localhost_name(host)) return refuse_own_address(r);
+  if (r.is_users(Fact::master_addr)) return {};
   return {{},
           {r.said(Fact::master_addr).text +
            " is this machine itself, which is right only if all nodes are on it"}};

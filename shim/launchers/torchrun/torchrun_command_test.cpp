@@ -137,7 +137,7 @@ TEST_CASE("without a platform torchrun's flags are the topology") {
   CHECK_THAT(fault_of({}, {"torchrun", "--nnodes=$NNODES", "t.py"}), Catch::Contains("--nnodes='$NNODES'"));
 }
 
-TEST_CASE("a flag that names this node as the master is refused where the platform gives it another rank") {
+TEST_CASE("a flag that names this node as the master is refused on a node of another rank") {
   const Words node_1 = {"NNODES=3", "NODE_RANK=1"};
   struct Row {
     Words flags;
@@ -168,9 +168,16 @@ TEST_CASE("a flag that names this node as the master is refused where the platfo
           "torchrun --rdzv_endpoint=" + endpoint +
               " on node 1 is this node itself, which is right only if all nodes are on it");
   CHECK(warnings(node_1, "--rdzv_endpoint=job-0:29400").empty());
-  // Where the command line has the rank too, it is a trial on one machine.
-  CHECK_FALSE(topology_of({}, {"torchrun", "--nnodes=2", "--node_rank=1", "--master_addr=localhost", "t.py"})
-                  .is_alone());
+  // The command line may have the rank too.
+  const auto flags = [](const std::string& rank, const std::string& address) {
+    return Words{"torchrun", "--nnodes=2", "--node_rank=" + rank, "--master_addr=" + address, "t.py"};
+  };
+  CHECK_THAT(fault_of({}, flags("1", "localhost")),
+             Catch::StartsWith("torchrun --master_addr=localhost on node 1 is this node itself") &&
+                 Catch::Contains("set it to node 0's name or address"));
+  CHECK(topology_of({}, flags("1", "127.0.0.1")).warnings.size() == 1);
+  for (const char* address : {"localhost", "127.0.0.1"})
+    CHECK(topology_of({}, flags("0", address)).warnings.empty());
 }
 
 TEST_CASE("torchrun's flags may not contradict the platform or rankshim's options") {
