@@ -10,7 +10,7 @@ LONG = 120
 
 # All-reduces until something happens to rank 1. The group's timeout is short: torch's own is half an hour.
 TRAINS = """\
-import datetime, os, signal, sys, time, torch, torch.distributed as dist
+import atexit, datetime, os, signal, sys, time, torch, torch.distributed as dist
 
 rank, fault = int(os.environ["RANK"]), sys.argv[1]
 limit = datetime.timedelta(seconds=6)
@@ -41,6 +41,10 @@ for step in range(2):
             batch = torch.ones(7)
         if fault == "raises":
             raise ValueError("the loss is nan")
+    if step == 1 and fault == "leaves slowly" and rank == 3:
+        # The others lose it, and the worker beside it has ended before it.
+        atexit.register(lambda: (dist.destroy_process_group(), time.sleep(1000)))
+        raise ValueError("the loss is nan")
     if step == 1 and fault == "both raise" and rank != 0:
         raise ValueError(f"the loss of {rank} is nan")
     if step == 1 and fault == "is drained":
@@ -90,6 +94,20 @@ def test_two_last_lines_never_point_at_each_other(start, tmp_path, torch):
     assert codes == [76, 1], lines
     assert "node 1 (job-node-1) failed: rank 1 " in lines[0] and "ValueError: the loss is nan" in lines[0]
     assert "ValueError: the loss is nan" in lines[1] and "node 0" not in lines[1]
+
+
+@pytest.mark.torch
+@pytest.mark.nightly
+@pytest.mark.parametrize("launcher", ["native", "torchrun"])
+def test_a_victim_that_ends_before_its_culprit_of_the_same_node_does_not_hide_it(start, tmp_path, torch, launcher):
+    script = tmp_path / "train.py"
+    script.write_text(TRAINS)
+    two = {"RANKSHIM_NPROC_PER_NODE": "2", "RANKSHIM_LAUNCHER": launcher}
+    nodes = [start(rank, [str(script), "leaves slowly"], "--grace=3s", nodes=2, **two) for rank in range(2)]
+    codes = [node.wait(LONG) for node in nodes]
+    assert codes[0] == 76 and codes[1] not in (0, 76), [node.transcript() for node in nodes]
+    for node in nodes:
+        assert re.search(r"rank 3 .*ValueError: the loss is nan", last_line(node)), node.transcript()
 
 
 @pytest.mark.torch

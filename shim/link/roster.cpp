@@ -489,6 +489,8 @@ void Roster::fail(Node& node, Culprit failure, Time now) {
   const bool tells_why =  // the peer was lost
       node.failure && node.failure->cause == Cause::peer_lost && failure.cause == Cause::timed_out;
   if (tells_why) node.failure = failure;
+  const bool is_further = node.failure && is_victim(node.failure->cause) && !is_loss && !node.further;
+  if (is_further) node.further = failure;
   if (node.failure) return;
   node.failure = failure;
   node.failed_at = now;
@@ -685,6 +687,7 @@ outcome::Evidence Roster::evidence(Time now) const {
     }
     known.failure = node.failure;
     known.failed = node.failed_at;
+    known.further = node.further;
     const bool has_answered = asked_at_ != Time() && node.seen_at >= asked_at_;
     known.is_silent = asked_at_ != Time() && !has_answered && !node.done && &node != nodes_.data();
     if (node.lost_at != Time::max()) {

@@ -45,6 +45,7 @@ struct Node {
   std::optional<Culprit> failure;           ///< the first that it told, but rather a timeout than a lost peer
   std::map<unsigned, outcome::Hang> waits;  ///< where its victims waited, by rank
   Time failed_at;                           ///< when it told that
+  std::optional<Culprit> further;           ///< after a victim's: the first that no peer caused
   std::vector<WorkerReport> seen;           ///< how its workers were when it was asked last, …
   Time seen_at;                             ///< … by node 0's clock
   bool is_answering = false;                ///< further workers follow
@@ -123,8 +124,9 @@ class Roster {
                                                  ///< … and that long its store must answer in node 0's place
     /// For the cause to come, when a worker has lost its peer: what is there may still end, or save.
     std::chrono::milliseconds hold{5'000};
-    /// So long before that is over, all nodes are asked how their workers are.
-    std::chrono::milliseconds look{1'000};
+    /// So long before that is over, all nodes are asked how their workers are: a look at thousands of workers
+    /// takes its time, and one whose Python does not answer takes half a second.
+    std::chrono::milliseconds look{2'000};
     /// A failure ends no other node: all are told of the failures when each node has ended by itself.
     bool gathers = false;
     /// Decides what Stop::again says, once for each stop. Null: the job is never started again.

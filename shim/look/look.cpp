@@ -8,6 +8,7 @@
 #include "look/progress.h"
 #include "look/python_stack.h"
 #include "loop/loop.h"
+#include "node/process.h"
 
 namespace rankshim::look {
 
@@ -20,6 +21,11 @@ namespace {
 
 constexpr milliseconds wait_for_answers{500};
 constexpr milliseconds shortest_to_compare{1000};  // below that a few switches are no work
+
+bool is_alive(pid_t pid) {
+  const std::optional<Process> now = read_process(pid);
+  return now && now->alive();
+}
 
 /// How many collectives a worker has entered.
 std::uint64_t entered_by(const WorkerLook& look) {
@@ -59,7 +65,8 @@ awaitable<std::vector<WorkerLook>> Looker::look(std::vector<WorkerToSee> workers
         look.stack = std::move(stacks.threads.front().frames);
         look.holds_gil = stacks.threads.front().holds_gil;
       }
-      if (!stacks.unreadable.empty() && logged_.insert(stacks.unreadable).second)
+      const bool is_news = !stacks.unreadable.empty() && !stacks.runs_nothing && is_alive(worker.pid);
+      if (is_news && logged_.insert(stacks.unreadable).second)
         log::warn("cannot read the Python stack of rank {} (pid {}): {}", worker.rank, worker.pid,
                   stacks.unreadable);
     }

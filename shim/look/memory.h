@@ -24,6 +24,12 @@ class Implausible : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// NothingRuns is the reason of a process that runs no Python code: not yet, no more, or not just now.
+class NothingRuns : public Implausible {
+ public:
+  using Implausible::Implausible;
+};
+
 /// Reads memory in pages, keeps the last ones, and stops after a while, however the reader is led astray.
 /// Nothing that it returns is checked.
 class Memory {

@@ -34,6 +34,8 @@ PythonStacks stacks_of(pid_t pid, Threads threads) {
     auto& readable = std::get<Memory>(memory);
     const Python python = find_python(readable, parse_auxv(*auxv));
     return {.threads = read_stacks(readable, python, own_number(pid), threads)};
+  } catch (const NothingRuns& reason) {
+    return {.unreadable = reason.what(), .runs_nothing = true};
   } catch (const Implausible& implausible) {
     const std::optional<Process> now = read_process(pid);
     return {.unreadable = now && now->alive() ? implausible.what() : "it has ended"};

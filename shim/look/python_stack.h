@@ -24,6 +24,7 @@ struct PythonThread {
 struct PythonStacks {
   std::vector<PythonThread> threads;  ///< the main thread first, at most `most_threads`; empty if unreadable
   std::string unreadable;  ///< why there is nothing to see: "it is not CPython"; empty if there are threads
+  bool runs_nothing = false;  ///< then: it can be read, and runs no Python code just now
 };
 
 /// Deeper stacks lose their outermost calls.

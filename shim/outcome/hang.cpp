@@ -359,11 +359,23 @@ bool are_in_distributed(const JobLooks& job) {
   return std::ranges::all_of(looks, [](const WorkerLook* look) { return is_in_distributed(*look); });
 }
 
+/// Those that run, by whether they are in torch.distributed.
+struct Split {
+  Ranks inside, elsewhere;
+};
+Split split(const JobLooks& job) {
+  Split ranks;
+  for (const auto& [rank, look] : job.looks)
+    (is_in_distributed(*look) ? ranks.inside : ranks.elsewhere).insert(rank);
+  return ranks;
+}
+
 /// Nobody waits in a collective any more, and some have failed because they did.
 std::optional<Culprit> left_running(const JobLooks& job, const std::vector<Waiters>& waits) {
-  const Ranks running = job.running();
-  if (!waits.empty() || running.size() > job.waited_at.size() || are_in_distributed(job)) return std::nullopt;
-  return hang_of(HangKind::missing, job, running, job.victims());
+  auto [waiting, elsewhere] = split(job);
+  waiting.merge(job.victims());
+  if (!waits.empty() || elsewhere.empty() || elsewhere.size() > job.waited_at.size()) return std::nullopt;
+  return hang_of(HangKind::missing, job, elsewhere, waiting);
 }
 
 /// The functions in which torch waits for its store (torch/distributed/distributed_c10d.py, rendezvous.py).
@@ -378,8 +390,7 @@ bool waits_for_store(const WorkerLook& look) {
 
 /// Some wait in torch.distributed for what has no number, or does not tell it, and others are elsewhere.
 std::optional<Culprit> not_there(const JobLooks& job, const std::vector<Waiters>& waits) {
-  Ranks inside, elsewhere;
-  for (const auto& [rank, look] : job.looks) (is_in_distributed(*look) ? inside : elsewhere).insert(rank);
+  const auto [inside, elsewhere] = split(job);
   if (!waits.empty() || inside.empty() || elsewhere.empty()) return std::nullopt;
   return hang_of(HangKind::missing, job, elsewhere, inside);
 }

@@ -227,6 +227,12 @@ std::vector<Case> cases() {
        {},
        "node 0 hung: rank 1 is in train.py:26; ranks 0 and 2 waited until their timeout",
        {0, 2}},
+      {"of those that run one waits, and does not tell its numbers",
+       {without_groups(waiting(1, 4)), rank(2, 4, 20, 20, {line(26)})},
+       {},
+       "node 0 hung: rank 2 is in train.py:26; ranks 0-1 and 3 waited in all_reduce (train.py:37) until "
+       "their timeout",
+       {0, 3}},
       {"of those that run most wait themselves",
        {waiting(1, 4), rank(2, 4, 20, 20, {line(26)}), waiting(3, 4)},
        {},

@@ -43,9 +43,10 @@ std::optional<unsigned> node_at(const std::vector<NodeEvidence>& nodes, const st
   return static_cast<unsigned>(found - nodes.begin());
 }
 
-/// Whether a launcher killed it because another worker of its node had failed: until then it ran.
+/// Whether a launcher killed it because another worker of its node had failed: until then it ran, and had
+/// raised nothing.
 bool killed_by_launcher(const NodeEvidence& node, const WorkerEvidence& worker) {
-  return node.failure && node.failure->rank != worker.rank && worker.ended >= node.failed &&
+  return node.failure && !worker.waited && node.failure->rank != worker.rank && worker.ended >= node.failed &&
          (worker.code == exit_code::signal_base + SIGTERM || worker.code == exit_code::signal_base + SIGKILL);
 }
 
@@ -186,6 +187,12 @@ std::optional<Culprit> exited_early(const Evidence& evidence) {
   return culprit;
 }
 
+std::optional<Culprit> further_failure(const Evidence& evidence) {
+  for (const NodeEvidence* node : failed_nodes(evidence))
+    if (node->further) return node->further;
+  return std::nullopt;
+}
+
 std::optional<Culprit> silent_node(const Evidence& evidence) {
   auto silent = evidence.nodes |
                 std::views::filter([](const NodeEvidence& node) { return node.is_silent && !node.failure; });
@@ -199,6 +206,12 @@ std::optional<Culprit> silent_node(const Evidence& evidence) {
 }
 
 bool has_timed_out(const NodeEvidence* node) { return node->failure->cause == Cause::timed_out; }
+
+/// Whether it waits in a collective, by its numbers.
+bool is_inside(const WorkerLook& look) {
+  return std::ranges::any_of(look.groups,
+                             [](const GroupProgress& group) { return group.entered > group.ended; });
+}
 
 /// Who hangs by the looks at all that run, and at those that their launchers killed meanwhile. nullopt if
 /// one that runs could not be looked at, or if the looks do not show it.
@@ -214,6 +227,7 @@ std::optional<Culprit> seen_to_hang(const Evidence& evidence) {
       const Hang* wait = wait_of(node, worker);
       if (wait != nullptr && victims.contains(worker.rank)) victims[worker.rank] = wait->waits_at;
       if (!worker.look || wait != nullptr || worker.code == 0) continue;
+      if (victims.contains(worker.rank) && !is_inside(*worker.look)) continue;  // it was ending already
       looks.push_back(*worker.look);
       victims.erase(worker.rank);  // it was still inside
     }
@@ -232,9 +246,31 @@ std::optional<Culprit> seen_to_hang(const Evidence& evidence) {
   return found;
 }
 
+/// How many ended by ABRT: NCCL's watchdog does that to a worker that has waited in vain, and to one that has
+/// lost a peer.
+std::size_t count_aborted(const Evidence& evidence) {
+  return ranks_with(evidence,
+                    [](const NodeEvidence&, const WorkerEvidence& worker) {
+                      return worker.code == exit_code::signal_base + SIGABRT;
+                    })
+      .size();
+}
+
+/// Whether the aborted workers show that a hang was found rightly: a single one may have aborted for a fault
+/// of its own, and others that look so wait for it.
+bool is_shown_by(std::size_t aborted, const Culprit& found) {
+  std::size_t to_blame = 0;
+  for (const RankRange& range : found.ranks) to_blame += range.size();
+  return to_blame != 0 && to_blame < aborted;
+}
+
 std::optional<Culprit> still_running(const Evidence& evidence) {
-  if (std::ranges::none_of(failed_nodes(evidence), has_timed_out)) return std::nullopt;
-  if (auto found = seen_to_hang(evidence)) return found;
+  const bool have_timed_out = std::ranges::any_of(failed_nodes(evidence), has_timed_out);
+  const std::size_t aborted = count_aborted(evidence);
+  if (!have_timed_out && aborted == 0) return std::nullopt;
+  auto found = seen_to_hang(evidence);
+  if (found && (have_timed_out || is_shown_by(aborted, *found))) return found;
+  if (!have_timed_out) return std::nullopt;
   std::vector<unsigned> ranks = ranks_with(evidence, runs);
   const bool still = !ranks.empty();
   if (!still) {
@@ -322,11 +358,18 @@ std::optional<Culprit> first_victim(const Evidence& evidence) {
   return (own == failed.end() ? failed.front() : *own)->failure;
 }
 
-constexpr std::array<Row, 9> rows = {own_failure,  asleep,      cut_off,       lost_node,
-                                     exited_early, silent_node, still_running, in_different_collectives,
-                                     first_victim};
+constexpr std::array<Row, 10> rows = {own_failure, asleep,        cut_off,
+                                      lost_node,   exited_early,  further_failure,
+                                      silent_node, still_running, in_different_collectives,
+                                      first_victim};
 
 }  // namespace
+
+bool ended_by_itself(const Culprit& culprit) {
+  constexpr std::array stops = {SIGTERM, SIGKILL, SIGINT, SIGHUP, SIGQUIT};
+  const bool has_crashed = culprit.cause == Cause::signalled && !contains(stops, culprit.signal.value_or(0));
+  return has_crashed || culprit.cause == Cause::exception || culprit.cause == Cause::out_of_memory;
+}
 
 std::optional<Culprit> judge(const Evidence& evidence) {
   for (const Row row : rows)

@@ -12,6 +12,10 @@ namespace rankshim::outcome {
 
 using Time = std::chrono::steady_clock::time_point;
 
+/// Whether who ended so was not stopped by its launcher because another worker of its node had failed:
+/// programs answer a TERM by any exit code.
+bool ended_by_itself(const Culprit& culprit);
+
 /// What is known of a worker.
 struct WorkerEvidence {
   unsigned rank = 0;
@@ -27,9 +31,11 @@ struct NodeEvidence {
   std::string address;
   std::optional<Culprit> failure;  ///< the first that it reported, but rather a timeout than a lost peer
   Time failed;                     ///< when that was reported
-  std::string lost;                ///< "its connection ended"; empty: it is connected, or has ended well
-  Time lost_since;                 ///< if it is lost
-  bool is_silent = false;          ///< it was asked how its workers are, and did not answer
+  std::optional<Culprit>
+      further;             ///< of a node whose first failure is a victim's: the first that no peer caused
+  std::string lost;        ///< "its connection ended"; empty: it is connected, or has ended well
+  Time lost_since;         ///< if it is lost
+  bool is_silent = false;  ///< it was asked how its workers are, and did not answer
   std::vector<WorkerEvidence> workers;
 };
 
@@ -47,10 +53,14 @@ struct Evidence {
 /// - cut off: at least two other nodes, and the connections of all are gone. Node 0, as its network.
 /// - lost node: a node's connection is gone. The first such node.
 /// - exited early: ranks exited 0 before the first victim failed. These ranks.
+/// - further failure: a worker failed, and not because of a peer, after one of its own node that did: a
+/// victim
+///   may end before its culprit. The first such node's.
 /// - silent node: nodes do not answer, and no more of them than have failed. The first such node.
 /// - still running: ranks still run, or one ran until its launcher killed it, and a victim timed out. Where
 ///   all that run could be looked at, who hangs by outcome/hang.h; else these ranks, if no more of them than
-///   have failed.
+///   have failed. Only by a look, and fewer than these, where NCCL's watchdog may have aborted the victims:
+///   it does not say why.
 /// - in different collectives: all nodes have failed, one timed out, and the victims' tracebacks end in
 ///   different collectives. Those that are not in the most frequent one; if there is none, nobody. Who sends
 ///   or receives while others are in a collective is to blame; if all do, nobody.

@@ -37,6 +37,20 @@ struct Story {
     one.failed = at(second);
     return end(rank, second, 1);
   }
+  /// By NCCL's watchdog, or by itself.
+  Story& abort(unsigned node, int second) {
+    fail(node, second, Cause::peer_lost);
+    Culprit& failure = *evidence.nodes[node].failure;
+    failure.code = exit_code::signal_base + SIGABRT;
+    failure.signal = SIGABRT;
+    return end(*failure.rank, second, failure.code);
+  }
+  /// A worker of the node fails after that.
+  Story& fail_then(unsigned node, unsigned rank, int second, std::string text) {
+    evidence.nodes[node].further =
+        Culprit{.rank = rank, .cause = Cause::exception, .code = 1, .text = std::move(text), .node = node};
+    return end(rank, second, 1);
+  }
   Story& end(unsigned rank, int second, int code) {
     for (NodeEvidence& node : evidence.nodes)
       for (WorkerEvidence& worker : node.workers)
@@ -128,6 +142,16 @@ TEST_CASE("the culprit is named, never a victim") {
       {"of two failures the first",
        Story(3).fail(2, 5, Cause::exception, "b").fail(1, 4, Cause::out_of_memory, "a"), 1,
        Cause::out_of_memory, 1, "a"},
+      {"an exception after the end of a victim of the same node",
+       Story(2)
+           .add_worker(1, 2)
+           .fail(1, 5, Cause::peer_lost)
+           .fail_then(1, 2, 6, "ValueError: x")
+           .fail(0, 6, Cause::timed_out),
+       1, Cause::exception, 2, "ValueError: x"},
+      {"what a lost node causes elsewhere",
+       Story(3).add_worker(1, 3).lose(2).fail(1, 5, Cause::peer_lost).fail_then(1, 3, 6, "RuntimeError: odd"),
+       2, Cause::node_lost, std::nullopt, "its connection ended, and ranks 1 and 3 lost their peer"},
       {"a drained node and its consequences",
        Story(3)
            .fail(0, 4, Cause::peer_lost)
@@ -246,6 +270,17 @@ TEST_CASE("where the workers were looked at, their lines of code are told") {
        Story(3).fail(2, 60, Cause::timed_out).see(0, 3, 21, 20, 37).see(1, 3, 21, 20, 37),
        "the job hung: ranks 0-2 waited in all_reduce (train.py:37) (number 21 of default_pg), and no rank is "
        "missing: a GPU or the network stands still"},
+      {"NCCL's watchdog has aborted all but the one that hangs",
+       Story(3).abort(0, 60).abort(2, 60).see(1, 3, 20, 20, 26),
+       "node 1 (host-1) hung: rank 1 is in train.py:26; ranks 0 and 2 waited until their timeout"},
+      {"one aborts for a fault of its own, and another is slow",
+       Story(3).abort(0, 60).see(1, 3, 20, 20, 26).see(2, 3, 21, 20, 37),
+       "node 0 (host-0) lost a peer: rank 0 was killed by SIGABRT"},
+      {"two abort, and the others look so by waiting for them",
+       Story(4).abort(0, 60).abort(1, 60).see(2, 4, 21, 20, 37).see(3, 4, 21, 20, 37),
+       "node 0 (host-0) lost a peer: rank 0 was killed by SIGABRT"},
+      {"two abort, and one that runs could not be looked at", Story(3).abort(0, 60).abort(2, 60),
+       "node 0 (host-0) lost a peer: rank 0 was killed by SIGABRT"},
       {"one that runs could not be looked at",
        Story(4).fail(0, 60, Cause::timed_out).fail(3, 60, Cause::timed_out).see(1, 4, 20, 20, 26),
        "node 1 (host-1) hung: ranks 1-2 are still running; ranks 0 and 3 timed out waiting for them"},
@@ -257,6 +292,31 @@ TEST_CASE("where the workers were looked at, their lines of code are told") {
            .see(2, 3, 20, 20, 26)
            .end(2, 61, terminated),
        "node 0 (host-0) hung: rank 2 was in train.py:26; ranks 0-1 waited until their timeout"},
+      {"one was looked at when it had timed out itself, and was ending",
+       Story(2)
+           .add_worker(0, 2)
+           .add_worker(1, 3)
+           .fail(0, 60, Cause::timed_out)
+           .see(2, 4, 20, 20, 12)
+           .end(2, 60, 1)
+           .fail(1, 60, Cause::timed_out)
+           .see(3, 4, 20, 20, 26)
+           .end(3, 61, terminated),
+       "node 1 (host-1) hung: rank 3 was in train.py:26; ranks 0-2 waited until their timeout"},
+      {"one was killed when it had timed out itself, and was ending",
+       Story(1)
+           .add_worker(0, 1)
+           .add_worker(0, 2)
+           .fail(0, 60, Cause::timed_out)
+           .wait_in(0, "all_reduce", 38)
+           .see(2, 3, 21, 20, 38)
+           .end(2, 61, terminated)
+           .worker_waited(2, "all_reduce", 38)
+           .see(1, 3, 20, 20, 26)
+           .end(1, 61, terminated),
+       "node 0 (host-0) hung: rank 1 was in train.py:26; ranks 0 and 2 waited in all_reduce (train.py:38) "
+       "until "
+       "their timeout of 30 min"},
       {"a rank that exited 0 early",
        Story(3)
            .end(1, 312, 0)

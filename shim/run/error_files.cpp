@@ -44,6 +44,11 @@ outcome::Culprit ErrorFiles::failure_of(const supervise::WorkerEnd& worker, cons
   return report::cause_of(worker, "kernel", details).culprit;
 }
 
+bool ErrorFiles::is_victims(unsigned local_rank, const std::string& folder) const {
+  if (folder.empty() || local_rank >= job_.topology.workers()) return false;
+  return launchers::is_error_of_lost_peer(read(error_file_of(folder, local_rank)).message);
+}
+
 report::Details ErrorFiles::gather(const supervise::ExitRecord& ending, bool is_unused) const {
   report::Details details;
   details.host = run_.node.host_name();

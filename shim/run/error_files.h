@@ -28,6 +28,9 @@ class ErrorFiles {
   /// launcher's for the errors of its workers.
   [[nodiscard]] outcome::Culprit failure_of(const supervise::WorkerEnd& worker,
                                             const std::string& folder) const;
+  /// Whether a worker's exception, which it has just written there, is that of one that lost its peer or
+  /// waited for it in vain.
+  [[nodiscard]] bool is_victims(unsigned local_rank, const std::string& folder) const;
 
  private:
   [[nodiscard]] launchers::PythonError read(const std::string& path) const;

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "loop/loop.h"
+#include "node/process.h"
 #include "outcome/hang.h"
 #include "supervise/exit_record.h"
 
@@ -21,6 +22,11 @@ using outcome::WorkerLook;
 using std::chrono::steady_clock;
 
 namespace {
+
+bool is_running(pid_t pid) {
+  const std::optional<Process> process = read_process(pid);
+  return process && process->alive();
+}
 
 void add(JobSight& job, const link::WorkerReport& worker, unsigned rank) {
   if (worker.code == 0) job.succeeded.push_back(rank);
@@ -160,8 +166,11 @@ awaitable<std::map<unsigned, WorkerLook>> Lookout::look_at(std::vector<supervise
   std::vector<WorkerLook> looks = co_await looker_.look(std::move(wanted), full);
   note_who_trains_alone(looks);
   std::map<unsigned, WorkerLook> by_local_rank;
-  for (std::size_t i = 0; i < std::min(looks.size(), workers.size()); ++i)
+  for (std::size_t i = 0; i < std::min(looks.size(), workers.size()); ++i) {
+    const bool is_empty = looks[i].stack.empty() && looks[i].groups.empty();
+    if (full && is_empty && !is_running(workers[i].pid)) continue;  // it was ending: that shows nothing
     by_local_rank[workers[i].local_rank] = std::move(looks[i]);
+  }
   co_return by_local_rank;
 }
 

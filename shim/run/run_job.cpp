@@ -18,6 +18,7 @@
 #include "launchers/choose.h"
 #include "launchers/launcher.h"
 #include "launchers/temporary_folder.h"
+#include "look/raised.h"
 #include "loop/loop.h"
 #include "node/process.h"
 #include "node/shared_memory.h"
@@ -138,7 +139,7 @@ class Watchers final : public supervise::Observer {
     monitor_.ended(worker.pid, worker.started);
     const outcome::Culprit failure = errors_.failure_of(worker, launcher_.record().error_folder);
     if (is_victim(failure.cause)) lookout_.worker_suffered();
-    if (whole_ != nullptr && whole_->counts(worker)) whole_->worker_failed(failure);
+    if (whole_ != nullptr && whole_->counts(worker, failure)) whole_->worker_failed(failure);
   }
   void stop_passed_on(const outcome::StopRequest& stop, std::optional<milliseconds> /*grace*/) override {
     if (stop.by == outcome::StopRequest::By::signal) warm_.drop();
@@ -321,6 +322,12 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
                                 job.topology.is_alone() ? 0 : job.topology.nodes().value_or(0));
   Watchers watchers(run.monitor, whole, error_files, *launcher, *lookout, all.warm, all.previous, judge_end);
   policy.observer = &watchers;
+  std::optional<look::Raised> raised;
+  if (job.choice.launcher->launches() && folder.has_site)
+    raised.emplace(run.io, folder.path, [&error_files, &launcher, lookout](unsigned local_rank) {
+      if (launcher && error_files.is_victims(local_rank, launcher->record().error_folder))
+        lookout->worker_suffered();
+    });
   if (whole != nullptr) whole->begin(launcher, lookout);
   std::optional<outcome::Culprit> hang;  // of a node that is not linked
   std::vector<outcome::WorkerLook> hang_looks;
@@ -354,6 +361,7 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
     co_await write_last_output(run, *launcher);
     run.monitor.set_look(nullptr, nullptr);
     hang_watch.reset();
+    raised.reset();
     launcher.reset();
     report::Details details = error_files.gather(ending, launch->folder.remove_if_unused());
     details.looks = lookout->last_seen();

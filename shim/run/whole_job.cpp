@@ -18,6 +18,7 @@
 #include "base/text.h"
 #include "launchers/choose.h"
 #include "loop/loop.h"
+#include "outcome/judge.h"
 #include "report/wording.h"
 #include "run/before_start.h"
 
@@ -318,8 +319,14 @@ void WholeJob::begin(const std::shared_ptr<supervise::Workers>& launcher,
   link_->on_look([lookout](bool full) { return lookout->look(full); });
 }
 
+bool WholeJob::counts(const supervise::WorkerEnd& worker, const Culprit& failure) const {
+  if (restarts_ || told_stop_ || stop_ || !worker.status_known || worker.status == 0) return false;
+  return !told_failure_ || (!told_cause_ && (is_victim(failure.cause) || ended_by_itself(failure)));
+}
+
 void WholeJob::worker_failed(const Culprit& failure) {
   told_failure_ = true;
+  told_cause_ = !is_victim(failure.cause);
   link_->report_failure(failure);
 }
 

@@ -37,10 +37,9 @@ class WholeJob {
   /// All nodes are here. This launcher gets what the others cause from now on, as long as it is there.
   /// `lookout` sees its workers for node 0.
   void begin(const std::shared_ptr<supervise::Workers>& launcher, const std::shared_ptr<Lookout>& lookout);
-  /// Whether the others are to be told of this end, by worker_failed().
-  [[nodiscard]] bool counts(const supervise::WorkerEnd& worker) const {
-    return !restarts_ && !told_failure_ && !told_stop_ && !stop_ && worker.status_known && worker.status != 0;
-  }
+  /// Whether the others are to be told of this end, by worker_failed(): of the first failure here and, as
+  /// long as only victims have failed, of each further one that is not the launcher's stop of the others.
+  [[nodiscard]] bool counts(const supervise::WorkerEnd& worker, const outcome::Culprit& failure) const;
   /// A worker of this node has failed: its end counts().
   void worker_failed(const outcome::Culprit& failure);
   /// This node's command was stopped.
@@ -78,6 +77,7 @@ class WholeJob {
   const bool tried_again_;
   std::optional<link::Stop> stop_;
   bool told_failure_ = false;
+  bool told_cause_ = false;  ///< a failure that no peer caused
   bool told_stop_ = false;
 };
 

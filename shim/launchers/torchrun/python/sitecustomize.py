@@ -285,6 +285,21 @@ def write_error(path, message, stack):
         write_json(path, {"message": {"message": message, "extraInfo": extra}})
 
 
+def say_raised():
+    """Tells rankshim that this worker has written down its exception: whoever it has waited for still runs, and the launcher
+    kills that soon after the end of this process (shim/look/raised.h)."""
+    import socket
+
+    place = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    folder = os.open(FOLDER, os.O_RDONLY)
+    try:
+        place.setblocking(False)
+        place.sendto(os.environ["LOCAL_RANK"].encode(), "/proc/self/fd/%d/raised" % folder)
+    finally:
+        os.close(folder)
+        place.close()
+
+
 def keep_exit():
     """Returns two lists, which from now on have the text of a sys.exit("TEXT"), and where sys.exit(CODE) was called."""
     from _thread import get_ident
@@ -365,6 +380,7 @@ def record(path):
         except Exception:
             words = "<unprintable>"
         write_error(path, "%s: %s" % (kind.__name__, words), "".join(traceback.format_exception(kind, value, trace)))
+        say_raised()
 
     excepthook = before_excepthook(tell)
 

@@ -1,0 +1,68 @@
+#include "look/raised.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "loop/loop.h"
+
+namespace rankshim::look {
+namespace {
+
+constexpr const char* file_name = "raised";  // sitecustomize.py has it too
+
+/// Binds the socket in the folder, whose own name may be longer than an address.
+bool bind_in(int socket, const std::string& folder) {
+  const UniqueFd open_folder(open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  fmt::format("/proc/self/fd/{}/{}", open_folder.number(), file_name)
+      .copy(address.sun_path, sizeof address.sun_path - 1);
+  return open_folder.number() >= 0 &&
+         bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+}
+
+}  // namespace
+
+Raised::Raised(boost::asio::io_context& io, const std::string& folder, std::function<void(unsigned)> told)
+    : told_(std::move(told)), socket_(io) {
+  if (folder.empty()) return;
+  const int descriptor = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (descriptor < 0 || loop::assign_fd(socket_, descriptor) != 0 || !bind_in(descriptor, folder)) return;
+  path_ = fmt::format("{}/{}", folder, file_name);
+  listen();
+}
+
+Raised::~Raised() {
+  if (!path_.empty()) unlink(path_.c_str());
+}
+
+void Raised::listen() {
+  socket_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                     [this](const boost::system::error_code& error) {
+                       if (error) return;  // this object is gone
+                       receive();
+                       listen();
+                     });
+}
+
+void Raised::receive() {
+  constexpr int most_at_once = 64;  // a worker says it once
+  std::array<char, 16> text{};
+  for (int count = 0; count < most_at_once; ++count) {
+    const ssize_t got = recv(socket_.native_handle(), text.data(), text.size(), MSG_DONTWAIT);
+    if (got < 0) return;
+    const auto local_rank = parse_number<unsigned>({text.data(), static_cast<std::size_t>(got)});
+    if (local_rank) told_(*local_rank);
+  }
+}
+
+}  // namespace rankshim::look
