@@ -102,13 +102,29 @@ std::optional<std::uint32_t> timeout_in(std::string_view exception) {
   return std::nullopt;
 }
 
-/// Adds the collective that NCCL's watchdog names: "WorkNCCL(SeqNum=26, OpType=ALLREDUCE, NumelIn=1, …"
+/// The function by which a script calls what torch's C++ names so
+/// (pytorch:torch/csrc/distributed/c10d/ProcessGroup.cpp, opTypeToString()).
+std::string function_of(std::string_view type) {
+  constexpr auto functions = std::to_array<std::pair<std::string_view, std::string_view>>({
+      {"ALLREDUCE", "all_reduce"},
+      {"ALLGATHER", "all_gather"},
+      {"_ALLGATHER_BASE", "all_gather_into_tensor"},
+      {"_REDUCE_SCATTER_BASE", "reduce_scatter_tensor"},
+      {"ALLTOALL", "all_to_all"},
+      {"ALLTOALL_BASE", "all_to_all_single"},
+  });
+  const auto found = std::ranges::find(functions, type, [](const auto& one) { return one.first; });
+  return found != functions.end() ? std::string(found->second) : lower_case(printable(type));
+}
+
+/// Adds the collective that NCCL's watchdog names: "WorkNCCL(SeqNum=26, OpType=ALLREDUCE, NumelIn=1, …",
+/// before torch 1.11 "WorkNCCL(OpType=ALLREDUCE, …"
 /// (pytorch:torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, operator<< of WorkNCCL).
 void add_collective(outcome::Hang& hang, std::string_view exception) {
-  if (split_next(exception, "WorkNCCL(SeqNum="); exception.empty()) return;
-  hang.number = first_number<std::uint64_t>(exception).value_or(0);
-  split_next(exception, "OpType=");
-  hang.operation = printable(split_next(exception, ","));
+  if (split_next(exception, "WorkNCCL("); exception.empty()) return;
+  const std::string_view work = split_next(exception, ")");  // of "Timeout(ms)"
+  hang.number = first_number<std::uint64_t>(text_after(work, "SeqNum=", ", ")).value_or(0);
+  hang.operation = function_of(text_after(work, "OpType=", ", "));
 }
 
 /// Where a victim waited, by its traceback.
@@ -177,22 +193,30 @@ std::optional<RootCause> failure_of(supervise::WorkerEnd worker, const Details& 
   return root.error == nullptr || code == 0 ? std::nullopt : std::optional(root);
 }
 
-/// The first worker of the last set that failed by itself. Workers that the agent then ended, that a stop
-/// ended or that ended because their agent was gone are not considered.
+/// The first worker of the last set that failed by itself: a victim only if no other has, for it may end
+/// before its culprit. Workers that the agent then ended, that a stop ended or that ended because their agent
+/// was gone are not considered.
 std::optional<RootCause> failed_worker(const ExitRecord& record, const Details& details) {
   if (record.kind == ExitRecord::Kind::exited && record.number == 0) return std::nullopt;
   if (record.workers.ends.empty() && !record.stop && details.told_by_torchrun)
     return cause_of(*details.told_by_torchrun, "torchrun", details);  // the kernel shows no ends
   const bool launcher_first = launcher_failed(record, details);
+  std::optional<RootCause> victim;
+  bool has_succeeded = false;  // some worker, before that: its end may have caused more than lost connections
   for (const supervise::WorkerEnd& worker : record.workers.ends) {
     if (record.stop && worker.when >= record.stop->when) break;
     if (record.ended_at && worker.when > *record.ended_at) break;
     std::optional<RootCause> root = failure_of(worker, details);
+    has_succeeded = has_succeeded || (!victim && worker.status_known && worker.status == 0);
     if (!root || (launcher_first && ended_by_launcher(*root))) continue;
     root->when = worker.when;
-    return root;
+    if (is_victim(root->culprit.cause)) {
+      if (!victim) victim = std::move(root);
+    } else if (!victim || (!has_succeeded && ended_by_itself(root->culprit))) {
+      return root;
+    }
   }
-  return std::nullopt;
+  return victim;
 }
 
 /// The command itself, with no worker to name, as the cause of its end; nullopt if it succeeded or was
@@ -304,6 +328,7 @@ void judge_failure(Verdict& verdict, const ExitRecord& record, const Details& de
   if (verdict.culprit && verdict.culprit->cause == Cause::hang) {
     verdict.code = exit_code::hang;
     verdict.cause = Cause::hang;
+    verdict.error_code = error_code_of(*verdict.culprit);
   }
   if (root.who == "launcher" && !record.workers.ends.empty() && launcher_failed(record, details))
     verdict.notes.emplace_back("it stopped its workers itself");

@@ -7,6 +7,7 @@
 
 #include "launchers/native/native_launcher.h"
 #include "launchers/torchrun/torchrun_launcher.h"
+#include "report/exit_report.h"
 #include "report/wording.h"
 
 using namespace rankshim;
@@ -607,7 +608,7 @@ TEST_CASE("on a lone node the worker that the others waited for is named, not it
       0, "RuntimeError: [../gloo/transport/tcp/unbound_buffer.cc:1] Timed out waiting 20000ms for recv");
   const Verdict hung = judge(torchrun({worker(0, exited(1), 5s), worker(1, SIGTERM, 6s)}),
                              chosen<TorchrunLauncher>(), train, timed_out);
-  CHECK(wording::message(hung) == "rank 9 was still running; rank 8 timed out waiting for it");
+  CHECK(wording::message(hung) == "rank 9 was still running; rank 8 timed out waiting for it [R42]");
   CHECK(hung.code == 124);
   CHECK(word_of_exit_map(hung.cause) == "hang");
   const Details closed = with_error(
@@ -619,4 +620,83 @@ TEST_CASE("on a lone node the worker that the others waited for is named, not it
   CHECK(early.code == 1);
   CHECK(word_of_exit_map(early.cause) != "peer");
   for (const Verdict& verdict : {hung, early}) CHECK_FALSE(is_victim(verdict.root->culprit.cause));
+}
+
+TEST_CASE("the cause of a node is its own failure also where a victim of it has ended before", "[verdict]") {
+  const std::optional<supervise::NodeNumbers> two_nodes{{.node_rank = 1, .nodes = 2}};
+  Details details = with_error(
+      0, "RuntimeError: [../gloo/transport/tcp/pair.cc:1] Connection closed by peer [127.0.0.1]:1");
+  details.workers[1].message = "ValueError: boom";
+  const std::vector<WorkerEnd> ends = {worker(0, exited(1), 5s), worker(1, SIGTERM, 6s)};
+  for (const auto& numbers : {std::optional<supervise::NodeNumbers>(), two_nodes}) {
+    const Verdict verdict = judge(torchrun(ends), chosen<TorchrunLauncher>(), train, details, numbers);
+    CHECK(verdict.root->culprit.rank == 9U);
+    CHECK(verdict.cause == Cause::exception);
+    CHECK(verdict.code == 143);
+  }
+  // What ends when it is stopped tells nothing.
+  details.workers.erase(1);
+  for (const int status : {SIGTERM, SIGKILL, exited(3)}) {
+    const std::vector<WorkerEnd> stopped = {worker(0, exited(1), 5s), worker(1, status, 6s)};
+    CHECK(
+        judge(torchrun(stopped), chosen<TorchrunLauncher>(), train, details, two_nodes).root->culprit.rank ==
+        8U);
+  }
+}
+
+TEST_CASE("what NCCL's watchdog says of a collective is in the report, by each version of torch",
+          "[verdict]") {
+  struct Row {
+    std::string text;  ///< as public reports have it
+    std::string number, operation, seconds, words;
+  };
+  const std::string at_line = "\nException raised from checkTimeout at ../ProcessGroupNCCL.cpp:525";
+  for (const auto& [text, number, operation, seconds, words] : {
+           // 1.8 to 1.10, with the shape or without
+           Row{"RuntimeError: [Rank 0] Watchdog caught collective operation timeout: "
+               "WorkNCCL(OpType=BROADCAST, "
+               "TensorShape=[1, 2], Timeout(ms)=1800000) ran for 1800995 milliseconds before timing out.",
+               "", "broadcast", "1800", "broadcast (train.py:7) until its timeout of 30 min"},
+           Row{"RuntimeError: [Rank 0] Watchdog caught collective operation timeout: "
+               "WorkNCCL(OpType=ALLREDUCE, "
+               "Timeout(ms)=1800000) ran for 1800995 milliseconds before timing out.",
+               "", "all_reduce", "1800", "all_reduce (train.py:7) until its timeout of 30 min"},
+           // 1.11 to 2.0
+           Row{"RuntimeError: [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=96120, "
+               "OpType=ALLREDUCE, Timeout(ms)=1800000) ran for 25624887 milliseconds before timing out.",
+               "96120", "all_reduce", "1800", "all_reduce (train.py:7) until its timeout of 30 min"},
+           // 2.1 and later
+           Row{"DistBackendError: [Rank 0] Watchdog caught collective operation timeout: "
+               "WorkNCCL(SeqNum=880, "
+               "OpType=_ALLGATHER_BASE, NumelIn=19008, NumelOut=152064, Timeout(ms)=600000) ran for 600020 "
+               "milliseconds before timing out." +
+                   at_line,
+               "880", "all_gather_into_tensor", "600",
+               "all_gather_into_tensor (train.py:7) until its timeout of 10 min"},
+           Row{"DistBackendError: [PG ID 0 PG GUID 0(default_pg) Rank 0] Process group watchdog thread "
+               "terminated "
+               "with exception: [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7753, "
+               "OpType=_REDUCE_SCATTER_BASE, NumelIn=544997376, NumelOut=68124672, Timeout(ms)=600000) ran "
+               "for "
+               "600061 milliseconds before timing out." +
+                   at_line,
+               "7753", "reduce_scatter_tensor", "600",
+               "reduce_scatter_tensor (train.py:7) until its timeout of 10 min"},
+       }) {
+    CAPTURE(text);
+    Details details = with_error(0, text);
+    details.workers[0].traceback = "  File \"/app/train.py\", line 7, in <module>\n";
+    details.looks[1] = {.rank = 9, .state = 'S', .stack = {{"/app/train.py", 5, "load"}}};
+    const Verdict verdict = judge(torchrun({worker(0, exited(1), 5s), worker(1, SIGTERM, 6s)}),
+                                  chosen<TorchrunLauncher>(), train, details);
+    CHECK(wording::message(verdict) ==
+          "rank 9 was in load (train.py:5); rank 8 waited in " + words + " [R42]");
+    const std::string json = as_json({.verdict = &verdict, .exit_code = verdict.code, .details = &details});
+    const auto field = [&](std::string_view path) { return json::field(json, path).value_or(""); };
+    CHECK(field("hang.number") == number);
+    CHECK(field("hang.operation") == operation);
+    CHECK(field("hang.seconds").starts_with(seconds));
+    CHECK(field("hang.waits_at.line") == "7");
+    CHECK(field("hang.place.line") == "5");
+  }
 }
