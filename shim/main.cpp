@@ -69,7 +69,7 @@ int main(int argc, char** argv) {
     case demo:
       return cli::start_demo(settings, node);
     case status:
-      return cli::print_status(settings, node);
+      return cli::print_status(invocation, node);
     case help:
       return cli::print(help_text(invocation.arguments.empty() ? "" : invocation.arguments[0]));
     case version:

@@ -1,4 +1,4 @@
-"""docs/trace.md: its commands are run on the reports of real jobs, and print what the page shows."""
+"""The time line in docs/report.md: its commands are run on the reports of real jobs, and print what the page shows."""
 
 import json
 import re
@@ -47,7 +47,7 @@ def run_block(block, folder):
 
 
 def test_the_page_for_a_browser_is_one_file(folder):
-    done = run_block(shell("docs/trace.md", "A page for a browser"), folder)
+    done = run_block(shell("docs/report.md", "The time line"), folder)
     assert (done.returncode, done.stderr) == (0, "")
     page = (folder / "job.html").read_text()
     assert page.startswith("<!doctype html>") and "<svg" in page and "<script" not in page and "http" not in page.replace("http-equiv", "")
@@ -55,15 +55,15 @@ def test_the_page_for_a_browser_is_one_file(folder):
 
 
 def test_the_trace_is_json_with_a_process_for_each_node(folder):
-    done = run_block(shell("docs/trace.md", "A trace for Perfetto"), folder)
+    done = run_block(shell("docs/report.md", "Perfetto"), folder)
     assert (done.returncode, done.stderr) == (0, "")
     events = json.loads((folder / "job.json").read_text())["traceEvents"]
     assert len([event for event in events if event["name"] == "process_name"]) == 2
 
 
 def test_collect_prints_what_the_page_shows(folder):
-    done = run_block(shell("docs/trace.md", "Which node failed first"), folder)
-    (shown,) = [block.text for block in blocks("text") if block.document == "docs/trace.md"]
+    done = run_block(shell("docs/report.md", "Who failed first"), folder)
+    (shown,) = [block.text for block in blocks("text") if (block.document, block.heading) == ("docs/report.md", "Who failed first")]
     assert shape(done.stdout) == shape(shown)
     assert (done.returncode, done.stderr) == (1, "")
 

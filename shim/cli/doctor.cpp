@@ -411,14 +411,16 @@ ContainerState look_around(const Invocation& invocation, const Node& node) {
   container.clock_is_synchronised = state < 0 || (clock.status & STA_UNSYNC) == 0;
   container.now = time(nullptr);
   container.python = ask_python(node, invocation.settings);
-  const std::string report(invocation.settings.text(Option::report));
-  const std::string folder = report.substr(0, report.rfind('/') + 1);
-  if (!report.empty() && !report.starts_with("/dev/") && !takes_files(folder.empty() ? "." : folder))
-    container.job.push_back(
-        {Severity::problem, "report",
-         fmt::format(
-             "{} cannot be written: its folder is missing, full or not writable for this user; correct {}",
-             report, invocation.settings[Option::report]->detail)});
+  for (const Option option : {Option::report, Option::metrics_file}) {
+    const std::string file(invocation.settings.text(option));
+    const std::string folder = file.substr(0, file.rfind('/') + 1);
+    if (!file.empty() && !file.starts_with("/dev/") && !takes_files(folder.empty() ? "." : folder))
+      container.job.push_back(
+          {Severity::problem, std::string(info(option).name),
+           fmt::format(
+               "{} cannot be written: its folder is missing, full or not writable for this user; correct {}",
+               file, invocation.settings[option]->detail)});
+  }
   container.holders = holders_of_accelerators(false);
   return container;
 }

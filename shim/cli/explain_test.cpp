@@ -30,7 +30,7 @@ TEST_CASE("a user's own profile cannot control the terminal that lists or shows 
   REQUIRE(std::holds_alternative<platform::Profile>(read));
   const platform::Profile profile = std::get<platform::Profile>(read);
   CHECK(explain::profile_list({&profile, 1}) == "own\\x1b[2J  A\\x1b]0;t\\x07\\nB\n");
-  CHECK(explain::profile_text(document) ==
+  CHECK(explain::safe_lines(document) ==
         "title = \"A\\u001b]0;t\\u0007\\nB\" # \\xc2\\x9b\nsigns = [\"A\"]\n[facts]\nnnodes = \"${A}\"\n");
   topology::Topology topology;
   topology.platform = platform::PlatformId("own\x1b[2J");

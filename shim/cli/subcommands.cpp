@@ -256,7 +256,7 @@ std::string profile_list(std::span<const platform::Profile> profiles) {
   return out;
 }
 
-std::string profile_text(std::string_view document) {
+std::string safe_lines(std::string_view document) {
   std::string out;
   while (!document.empty()) {
     std::string_view line = next_line(document);
@@ -363,7 +363,7 @@ int print_platforms(const Invocation& invocation, const Node& node) {
   const platform::Profile* profile = platform::find(set.profiles, arguments[0]);
   if (profile == nullptr)
     return report({platform::unknown_platform(set.profiles, arguments[0])}, invocation, exit_code::usage);
-  return print(explain::profile_text(profile->document));
+  return print(explain::safe_lines(profile->document));
 }
 
 /// The lines of an answer about stacks.
@@ -374,22 +374,45 @@ std::string lines_of(const std::string& answer) {
   return text;
 }
 
-int print_status(const Settings& settings, const Node& node) {
+/// An answer as --format wants it.
+std::string in_format(const std::string& answer, std::string_view format, status::Question question) {
+  using enum status::Question;
+  if (question == metrics) return explain::safe_lines(json::field(answer, "metrics").value_or(""));
+  if (format == "json") return answer + "\n";
+  return question == stacks ? lines_of(answer) : json::as_lines(answer);
+}
+
+/// Whether the instance is what `status WANTED` asks for.
+bool is_wanted(std::string_view wanted, const std::string& answer) {
+  if (wanted == "live") return !answer.empty();
+  return wanted == "ready" ? status::is_ready(answer) : status::is_well(answer);
+}
+
+int print_status(const Invocation& invocation, const Node& node) {
+  const Settings& settings = invocation.settings;
+  const std::string_view wanted =
+      invocation.arguments.empty() ? "" : std::string_view(invocation.arguments[0]);
+  const std::string_view format = settings.text(Option::format);
   const auto& stacks = settings[Option::stacks];
-  const bool wants_stacks = stacks && stacks->origin == Origin::option && settings.flag(Option::stacks);
+  auto question = status::Question::status;
+  if (stacks && stacks->origin == Origin::option && settings.flag(Option::stacks))
+    question = status::Question::stacks;
+  if (question == status::Question::stacks && (!wanted.empty() || format == "openmetrics")) {
+    log::error("--stacks asks another question than {}; leave one of them out{}",
+               wanted.empty() ? "--format openmetrics" : "status " + std::string(wanted),
+               reference(ErrorCode::command_line));
+    return exit_code::usage;
+  }
+  if (format == "openmetrics") question = status::Question::metrics;
   const std::string answer =
-      status::ask(status::socket_folders(settings.text(Option::run_dir), node.environment()),
-                  wants_stacks ? status::Question::stacks : status::Question::status);
-  const bool json = settings.text(Option::format) == "json";
+      status::ask(status::socket_folders(settings.text(Option::run_dir), node.environment()), question);
   if (answer.empty())
     log::error(
         "no rankshim of this container or job answers; check that one is running, and that it has the same "
         "--run-dir; it answers only root and its own user");
-  else if (print(json           ? answer + "\n"
-                 : wants_stacks ? lines_of(answer)
-                                : json::as_lines(answer)) != exit_code::ok)
+  else if (print(in_format(answer, format, question)) != exit_code::ok)
     return exit_code::system;
-  return status::is_well(answer) ? exit_code::ok : exit_code::not_well;
+  return is_wanted(wanted, answer) ? exit_code::ok : exit_code::not_well;
 }
 
 int install_binary(const std::string& folder) {

@@ -39,8 +39,9 @@ int print_environment(const Invocation& invocation, const Node& node);
 /// Prints the list of profiles or one profile in full, or checks a file.
 int print_platforms(const Invocation& invocation, const Node& node);
 
-/// Fails if no instance answers, and if it has failed.
-int print_status(const Settings& settings, const Node& node);
+/// Fails if no instance answers. `live` asks for no more; otherwise it fails if the instance has failed, and
+/// with `ready` if its command does not run.
+int print_status(const Invocation& invocation, const Node& node);
 
 /// Copies this binary into a folder.
 int install_binary(const std::string& folder);
@@ -86,8 +87,8 @@ Outcome<std::string> environment_file(const plan::EnvironmentChange& change);
 /// One line per profile. A user's profile may have control characters in its name and title: escaped.
 std::string profile_list(std::span<const platform::Profile> profiles);
 
-/// A profile's document, escaped likewise.
-std::string profile_text(std::string_view document);
+/// A document from elsewhere, escaped likewise, line by line.
+std::string safe_lines(std::string_view document);
 
 }  // namespace rankshim::explain
 

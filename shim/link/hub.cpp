@@ -321,6 +321,7 @@ class Hub final : public Link {
       return is_late;
     });
     changed_.signal();
+    if (news_) news_();
     return std::min(next, close_silent());
   }
 

@@ -130,6 +130,8 @@ class Link : public std::enable_shared_from_this<Link> {
   [[nodiscard]] const std::optional<Stop>& stop() const { return stop_; }
   /// When this node was told to launch; node 0 tells itself before it tells the others.
   [[nodiscard]] Time launched_at() const { return launched_at_; }
+  /// `news` is called on the event loop when nodes() may have changed; it must not throw.
+  void on_news(std::function<void()> news) { news_ = std::move(news); }
   /// Node 0: all nodes, by rank. Others: an empty list.
   [[nodiscard]] virtual std::vector<Node> nodes() const { return {}; }
   /// Node 0: the ranks that have had several nodes, and which.
@@ -164,6 +166,7 @@ class Link : public std::enable_shared_from_this<Link> {
   std::optional<Stop> stop_;
   /// All have ended well, or this node has ended otherwise and said so, or there is no way back to node 0.
   bool is_over_ = false;
+  std::function<void()> news_;
 
  private:
   virtual void send(const Message& message) = 0;

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "outcome/hang.h"
 #include "report/files.h"
+#include "report/snapshot.h"
 #include "report/wording.h"
 #include "supervise/signals.h"
 
@@ -385,6 +386,15 @@ int conclude_rejected(const Rejected& rejected, const Node& node) {
   if (const std::string path(settings.text(Option::report)); !path.empty())
     replace_file(path, as_json(report));
   TerminationLog(std::string(settings.text(Option::termination_log))).finish(termination_message(report));
+  if (rejected.invocation.subcommand == Subcommand::run)
+    MetricsFile(std::string(settings.text(Option::metrics_file)))
+        .write(
+            as_metrics({.phase = "ended",
+                        .since = report.end,
+                        .host = report.host,
+                        .last_exit = LastExit{code, verdict.cause},
+                        .calendar = system_clock::now().time_since_epoch() -
+                                    duration_cast<system_clock::duration>(report.end.time_since_epoch())}));
   return code;
 }
 

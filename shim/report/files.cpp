@@ -1,10 +1,14 @@
 #include "report/files.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -128,6 +132,34 @@ int write_to(int kept, const std::string& path, std::string_view text) {
   return error;
 }
 
+/// Whether who writes there may wait for a server that is dead (statfs(2)).
+bool is_on_network(const std::string& folder) {
+  constexpr auto networks = std::to_array<std::uint32_t>({
+      NFS_SUPER_MAGIC,
+      SMB_SUPER_MAGIC,
+      CIFS_SUPER_MAGIC,
+      SMB2_SUPER_MAGIC,
+      CEPH_SUPER_MAGIC,
+      AFS_SUPER_MAGIC,
+      FUSE_SUPER_MAGIC,
+      0x0BD00BD0,  // Lustre (lustre_user.h, LL_SUPER_MAGIC)
+      0x47504653,  // GPFS
+      0x19830326,  // BeeGFS (FhgfsOpsSuper.h, BEEGFS_MAGIC)
+  });
+  struct statfs status{};
+  return statfs(folder.c_str(), &status) == 0 &&
+         std::ranges::find(networks, static_cast<std::uint32_t>(status.f_type)) != networks.end();
+}
+
+/// Why a metrics file cannot be there; empty if it can.
+std::string why_no_metrics(const std::string& path) {
+  const std::string folder = path.substr(0, path.rfind('/') + 1);
+  if (is_on_network(folder.empty() ? "." : folder)) return "its folder is on a network's file system";
+  struct stat status{};
+  if (lstat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode) || S_ISLNK(status.st_mode)) return "";
+  return "there is something that is not a file";
+}
+
 std::string why(int error) {
   return error == ELOOP ? "a symbolic link is not followed" : std::strerror(error);
 }
@@ -154,6 +186,20 @@ std::string new_file(const std::string& folder, std::string_view text) {
   log::warn("the report for the hook cannot be written to {} ({}); set TMPDIR", folder, std::strerror(error));
   if (file >= 0) unlink(path.c_str());
   return {};
+}
+
+void MetricsFile::write(std::string_view text) {
+  if (path_.empty() || text == written_) return;
+  std::string refused = why_no_metrics(path_);
+  if (refused.empty())
+    if (const int error = replace(path_, text); error != 0) refused = std::strerror(error);
+  if (refused.empty()) {
+    written_ = text;
+  } else if (refused != told_) {
+    log::warn("the metrics cannot be written to {} ({}); set --metrics-file (RANKSHIM_METRICS_FILE)", path_,
+              refused);
+    told_ = refused;
+  }
 }
 
 TerminationLog::TerminationLog(std::string path) : path_(std::move(path)), make_(path_ != kubelets_path) {

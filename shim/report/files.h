@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 
 /// Writes reports into files. A failure is a warning: nothing secondary ends the job.
 namespace rankshim::report {
@@ -15,6 +16,26 @@ bool replace_file(const std::string& path, std::string_view text);
 /// Writes the text into a new file in that folder and returns its path. Logs a warning and returns an empty
 /// path if this fails.
 std::string new_file(const std::string& folder, std::string_view text);
+
+/// MetricsFile is a file for the textfile collector of node_exporter. It is replaced as a whole, like a
+/// report, and becomes nothing else: a pipe, a device or a folder in its place is left as it is, and a
+/// symbolic link is replaced. A folder on a network's file system is not used, because a dead server would
+/// stop rankshim.
+class MetricsFile {
+ public:
+  explicit MetricsFile(std::string path) : path_(std::move(path)) {}
+
+  [[nodiscard]] bool is_wanted() const { return !path_.empty(); }
+
+  /// Does nothing if this text was the last that was written. Logs a warning if this fails, unless it last
+  /// failed in the same way.
+  void write(std::string_view text);
+
+ private:
+  const std::string path_;
+  std::string written_;
+  std::string told_;
+};
 
 /// Kubernetes' termination message: the file that the kubelet shows in the pod's status after the container
 /// has ended, at most 4096 bytes (Kubernetes documentation, "Determine the Reason for Pod Failure"). It is a

@@ -71,6 +71,7 @@ awaitable<int> conclude(const Run& run, report::Verdict verdict, const launchers
   const Settings& settings = run.settings;
   const int code = report::exit_code_of(verdict, settings);
   if (code != verdict.code) report::wording::add_exit_map(verdict, code);
+  run.monitor.set_exit(code, verdict.cause);
   log::context().exit_code = code;
   log::context().cause = word_of_exit_map(verdict.cause);
   const std::string path(settings.text(Option::report));

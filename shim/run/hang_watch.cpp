@@ -23,13 +23,6 @@ namespace {
 constexpr std::chrono::minutes worth_a_wake_up{1};  // what is to be known sooner is asked for at once
 constexpr std::size_t most_lines = 40;
 
-/// Tells the clock what was seen, and the user if the job goes on. Returns when that was.
-StallClock::Time take_in(StallClock& clock, const JobSight& sight) {
-  const auto now = steady_clock::now();
-  if (const auto stood = clock.saw(sight.running, now)) log::info("{}", report::wording::resumed(*stood));
-  return now;
-}
-
 void print_stacks(const std::vector<outcome::WorkerLook>& looks) {
   for (const std::string& line : outcome::in_lines(outcome::group_stacks(looks), most_lines))
     log::info("{}", line);
@@ -40,15 +33,35 @@ void print_stacks(const std::vector<outcome::WorkerLook>& looks) {
 struct HangWatch::State {
   StallClock clock;
   Job job;
+  std::function<void()> changed;
+  std::string notice;
   bool gently = false;
   loop::Event woken;
   bool over = false;
+
+  void set_notice(std::string text) {
+    notice = std::move(text);
+    changed();
+  }
+
+  /// Tells the clock what was seen, and the user if the job goes on. Returns when that was.
+  StallClock::Time take_in(const JobSight& sight) {
+    const auto now = steady_clock::now();
+    if (const auto stood = clock.saw(sight.running, now)) {
+      log::info("{}", report::wording::resumed(*stood));
+      set_notice("");
+    }
+    return now;
+  }
 };
 
-HangWatch::HangWatch(boost::asio::io_context& io, StallClock::Rules rules, Job job)
+HangWatch::HangWatch(boost::asio::io_context& io, StallClock::Rules rules, Job job,
+                     std::function<void()> changed)
     : state_(
           new State{.clock = StallClock(rules, steady_clock::now()),
                     .job = std::move(job),
+                    .changed = std::move(changed),
+                    .notice = {},
                     .gently = rules.timeout == milliseconds::zero() || rules.timeout / 5 >= worth_a_wake_up,
                     .woken = loop::Event(io.get_executor())}) {
   if (state_->clock.is_on()) loop::spawn(io, watch(state_));
@@ -61,13 +74,15 @@ HangWatch::~HangWatch() {
 
 std::vector<unsigned> HangWatch::stragglers() const { return state_->clock.stragglers(); }
 
+const std::string& HangWatch::notice() const { return state_->notice; }
+
 awaitable<void> HangWatch::watch(std::shared_ptr<State> state) {
   while (!state->over) {
     co_await state->woken.wait(state->clock.next());
     if (state->over) co_return;
     const JobSight sight = co_await state->job.look(false, state->gently);
     if (state->over) co_return;
-    const auto now = take_in(state->clock, sight);
+    const auto now = state->take_in(sight);
     if (state->clock.notices(now) || state->clock.ends(now, false)) co_await examine(state);
   }
 }
@@ -77,7 +92,7 @@ awaitable<void> HangWatch::examine(std::shared_ptr<State> state) {
   StallClock& clock = state->clock;
   JobSight sight = co_await state->job.look(true, false);
   if (state->over) co_return;
-  const auto now = take_in(clock, sight);  // it may have gone on meanwhile
+  const auto now = state->take_in(sight);  // it may have gone on meanwhile
   std::optional<Culprit> culprit = outcome::find_hang(sight.looks, sight.succeeded);
   if (!culprit || clock.stalled(now) == milliseconds::zero()) co_return;
   culprit->hang->stalled = static_cast<std::uint32_t>(clock.stalled(now).count());
@@ -88,7 +103,8 @@ awaitable<void> HangWatch::examine(std::shared_ptr<State> state) {
     state->job.end(*culprit, std::move(sight.looks));
   } else if (clock.notices(now)) {
     clock.noticed();
-    log::warn("{}", report::wording::notice(*culprit));
+    state->set_notice(report::wording::notice(*culprit));
+    log::warn("{}", state->notice);
     print_stacks(sight.looks);
   }
 }

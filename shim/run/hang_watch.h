@@ -4,6 +4,7 @@
 #include <boost/asio/io_context.hpp>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "outcome/look.h"
@@ -28,13 +29,16 @@ class HangWatch {
     std::function<void(const outcome::Culprit&, std::vector<outcome::WorkerLook>)> end;
   };
 
-  HangWatch(boost::asio::io_context& io, StallClock::Rules rules, Job job);
+  /// `changed` is called when notice() has changed.
+  HangWatch(boost::asio::io_context& io, StallClock::Rules rules, Job job, std::function<void()> changed);
   ~HangWatch();
   HangWatch(const HangWatch&) = delete;
   HangWatch& operator=(const HangWatch&) = delete;
 
   /// The ranks that are slow, as far as that is known.
   [[nodiscard]] std::vector<unsigned> stragglers() const;
+  /// The last notice, until the job continues; empty: there is none.
+  [[nodiscard]] const std::string& notice() const;
 
  private:
   struct State;

@@ -33,21 +33,7 @@ constexpr milliseconds short_run{100};
 constexpr milliseconds between_memory_looks{100};
 constexpr milliseconds longest_between_memory_looks{10'000};
 
-// Of a status answer. The rest of it has less than 2 KiB.
-constexpr std::size_t longest_waiting_for = std::size_t{4} << 10U;
-constexpr std::size_t room_for_workers = std::size_t{16} << 10U;
-constexpr std::ptrdiff_t most_history = 30;  // of the ranks' nodes, the newest
-constexpr std::size_t room_for_nodes = std::size_t{32} << 10U;
-
-/// Adds what this node knows of its job to a status answer.
-void add_job(json::Object& answer, const topology::Topology& topology) {
-  constexpr std::size_t longest = 300;  // a host's name has at most 253 characters
-  answer.text("platform", cut(topology.platform.name(), longest));
-  if (topology.facts.has(Fact::nnodes))
-    answer.text("nnodes", cut(topology.facts.text(Fact::nnodes), longest));
-  if (const auto rank = topology.node_rank()) answer.number("node_rank", *rank);
-  if (const topology::Master* master = topology.master()) answer.text("master", cut(master->text(), longest));
-}
+constexpr std::chrono::seconds between_metrics{1};
 
 /// The text that a kubelet shows if rankshim was killed before it could write more.
 std::string killed_meanwhile(const std::string& what) {
@@ -77,17 +63,51 @@ Monitor::Monitor(boost::asio::io_context& io, const Settings& settings, const No
       timer_(io.get_executor()),
       memory_events_(io),
       memory_timer_(io.get_executor()),
-      socket_(io, status::Question::status, [this](const status::Socket::Reply& reply) { reply(status()); }),
-      stacks_socket_(io, status::Question::stacks, [this](const status::Socket::Reply& reply) {
-        look_ ? look_(reply)
-              : reply(json::Object().flag("failed", failed_).texts("lines", {"no worker is running"}).str());
+      metrics_file_(std::string(settings.text(Option::metrics_file))),
+      metrics_timer_(io.get_executor()),
+      socket_(io, status::Question::status,
+              [this](const status::Socket::Reply& reply) { reply(report::status_json(snapshot())); }),
+      stacks_socket_(
+          io, status::Question::stacks,
+          [this](const status::Socket::Reply& reply) {
+            view_.look
+                ? view_.look(reply)
+                : reply(
+                      json::Object().flag("failed", failed_).texts("lines", {"no worker is running"}).str());
+          }),
+      metrics_socket_(io, status::Question::metrics, [this](const status::Socket::Reply& reply) {
+        const report::Snapshot now = snapshot();
+        reply(json::Object()
+                  .text("phase", now.phase)
+                  .flag("failed", now.failed)
+                  .text("metrics", report::as_metrics(now))
+                  .str());
       }) {}
 
 void Monitor::enter(std::string_view phase, std::string waiting_for, link::Time when) {
+  end_phase(when);
   phases_.push_back({phase, when});
+  calendar_ = system_clock::now().time_since_epoch() -
+              std::chrono::duration_cast<system_clock::duration>(steady_clock::now().time_since_epoch());
   waiting_for_ = std::move(waiting_for);
   if (!waiting_for_.empty()) begin();
   log::context().phase = phase;
+  changed();
+}
+
+/// The phase that lasts. A launcher's start is over with its first worker.
+report::Phase Monitor::phase() const {
+  report::Phase last = phases_.back();
+  const auto launcher = last.name == "launch" ? launcher_.lock() : nullptr;
+  if (launcher == nullptr || launcher->record().states.empty()) return last;
+  return {"run", std::max(last.begin, launcher->record().first_at.value_or(last.begin))};
+}
+
+void Monitor::end_phase(link::Time when) {
+  if (phases_.empty()) return;
+  const report::Phase last = phase();
+  spent_[phases_.back().name] += last.begin - phases_.back().begin;
+  spent_[last.name] += std::max(when - last.begin, link::Time::duration(0));
 }
 
 void Monitor::set_job(const launchers::Job& job) {
@@ -97,6 +117,42 @@ void Monitor::set_job(const launchers::Job& job) {
   known.nnodes = job.topology.nodes();
   known.platform = job.topology.platform.name();
   known.run_id = job.topology.facts.text(Fact::run_id);
+  changed();
+}
+
+void Monitor::set_link(const std::shared_ptr<link::Link>& link) {
+  link_ = link;
+  if (metrics_file_.is_wanted()) link->on_news([this] { changed(); });
+}
+
+void Monitor::set_exit(int code, outcome::Cause cause) {
+  last_exit_ = {code, cause};
+  if (const auto link = link_.lock()) last_nodes_ = link->nodes();
+  changed();
+}
+
+void Monitor::finish() try {
+  if (!metrics_file_.is_wanted()) return;
+  metrics_timer_.cancel();
+  end_phase(steady_clock::now());
+  phases_.push_back({"ended", steady_clock::now()});
+  metrics_file_.write(report::as_metrics(snapshot()));
+} catch (const std::exception& error) {
+  loop::go_on_after(error);
+}
+
+void Monitor::changed() try {
+  if (!metrics_file_.is_wanted() || metrics_are_due_) return;
+  metrics_timer_.expires_at(std::max(steady_clock::now(), metrics_at_ + between_metrics));
+  metrics_timer_.async_wait([this](const boost::system::error_code& error) {
+    metrics_are_due_ = false;
+    if (error) return;
+    metrics_at_ = steady_clock::now();
+    metrics_file_.write(report::as_metrics(snapshot()));
+  });
+  metrics_are_due_ = true;
+} catch (const std::exception& error) {
+  loop::go_on_after(error);
 }
 
 void Monitor::begin() {
@@ -122,6 +178,7 @@ void Monitor::open_socket() {
   const auto where = status::socket_folders(settings_.text(Option::run_dir), node_.environment());
   socket_.open(where);
   stacks_socket_.open(where);
+  metrics_socket_.open(where);
 }
 
 void Monitor::held() {
@@ -229,6 +286,7 @@ void Monitor::started(pid_t command) {
   command_ = command;
   if (memory_before_) on_command();  // the moment passed while rankshim waited
   begin();
+  changed();
 }
 
 void Monitor::begin_attempt(unsigned number, bool is_last,
@@ -241,9 +299,13 @@ void Monitor::begin_attempt(unsigned number, bool is_last,
   if (memory_before_) memory_before_ = read_memory(node_);  // kills count from here
   oom_kills_ = {};
   oom_.clear();
+  changed();
 }
 
 void Monitor::end_attempt(const report::Verdict& verdict, const supervise::ExitRecord& ending) {
+  end_phase(steady_clock::now());
+  last_exit_ = {verdict.code, verdict.cause};
+  ++restarts_[report::culprit_of(verdict).cause];
   report::remember(past_attempts_, {.number = attempt_,
                                     .code = verdict.code,
                                     .sentence = report::wording::sentence(verdict),
@@ -273,50 +335,29 @@ void Monitor::add_to(report::ExitReport& report) const {
   }
 }
 
-std::string Monitor::status() const {
-  const report::Phase& phase = phases_.back();
+report::Snapshot Monitor::snapshot() const {
+  const report::Phase lasting = phase();
   const auto launcher = launcher_.lock();
-  const supervise::WorkerRecord record = launcher != nullptr ? launcher->record() : supervise::WorkerRecord{};
-  const bool launched = phase.name == "launch" && !record.states.empty();
-  const auto begin = launched ? record.first_at.value_or(phase.begin) : phase.begin;
-  const auto past = std::chrono::duration_cast<milliseconds>(steady_clock::now() - begin);
-  json::Object object;
-  object.number("version", 1).text("phase", launched ? "run" : phase.name).flag("failed", failed_);
-  object.text("since", json::moment(system_clock::now() - past)).seconds("seconds", past);
   const auto link = link_.lock();
   const std::string missing = link != nullptr ? link->waiting() : "";
-  const std::string& waiting_for = missing.empty() ? waiting_for_ : missing;
-  if (!waiting_for.empty()) object.text("waiting_for", cut(waiting_for, longest_waiting_for));
-  object.number("pid", getpid());
-  if (command_ != 0) object.number("command_pid", command_);
-  if (attempt_ != 0) object.number("attempt", attempt_);
-  if (job_ != nullptr) add_job(object, job_->topology);
-  if (const json::Object prepared = prepared_ ? prepared_() : json::Object(); !prepared.empty())
-    object.object("prepared", prepared);
-  if (const std::string slow = slow_ ? slow_() : ""; !slow.empty()) object.text("slow", slow);
-  std::vector<status::Element> workers;
-  if (record.followed) {
-    object.number("restarts", record.attempts == 0 ? 0 : record.attempts - 1);
-    for (const supervise::WorkerState& worker : record.states) {
-      auto& [state, one] = workers.emplace_back(worker.ended ? "ended" : "running");
-      one.number("local_rank", worker.local_rank);
-      if (worker.rank) one.number("rank", *worker.rank);
-      one.number("pid", worker.pid).text("state", state);
-    }
-  }
-  status::add_list(object, "workers", workers, room_for_workers);
-  std::vector<status::Element> nodes;
-  if (link != nullptr) {
-    const std::vector<link::Node> all = link->nodes();
-    for (json::Object& node : report::nodes_json(all))
-      nodes.push_back({word(all[nodes.size()].state), std::move(node)});
-  }
-  if (!nodes.empty()) status::add_list(object, "nodes", nodes, room_for_nodes);
-  if (link == nullptr) return object.str() + "\n";
-  std::vector<link::Members::Tenure> history = link->history();
-  if (std::ssize(history) > most_history) history.erase(history.begin(), history.end() - most_history);
-  if (!history.empty()) object.objects("history", report::history_json(history));
-  return object.str() + "\n";
+  return {.phase = lasting.name,
+          .since = lasting.begin,
+          .failed = failed_,
+          .waiting_for = missing.empty() ? waiting_for_ : missing,
+          .command = command_,
+          .attempt = attempt_,
+          .topology = job_ != nullptr ? &job_->topology : nullptr,
+          .host = node_.host_name(),
+          .prepared = prepared_ ? prepared_() : std::nullopt,
+          .slow = view_.slow ? view_.slow() : "",
+          .hang = view_.hang ? view_.hang() : "",
+          .workers = launcher != nullptr ? launcher->record() : supervise::WorkerRecord{},
+          .nodes = link != nullptr ? link->nodes() : last_nodes_,
+          .history = link != nullptr ? link->history() : std::vector<link::Members::Tenure>(),
+          .spent = spent_,
+          .restarts = restarts_,
+          .last_exit = last_exit_,
+          .calendar = calendar_};
 }
 
 }  // namespace rankshim

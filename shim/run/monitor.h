@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/json.h"
 #include "launchers/launcher.h"
 #include "link/link.h"
 #include "loop/loop.h"
@@ -20,6 +19,7 @@
 #include "node/oom_kills.h"
 #include "report/exit_report.h"
 #include "report/files.h"
+#include "report/snapshot.h"
 #include "run/status.h"
 #include "settings/settings.h"
 #include "supervise/supervise.h"
@@ -27,9 +27,9 @@
 namespace rankshim {
 
 /// Follows a run from its start to its end: the phases, the memory cgroup's counters, the provisional line in
-/// the termination log, and the answers to `rankshim status`. It does nothing of this at first, so that a
-/// command that ends quickly costs nothing. If there is something to wait for, it begins a moment after the
-/// waiting has begun, otherwise a moment after the command's start.
+/// the termination log, the metrics file, and the answers to `rankshim status`. It does nothing of this at
+/// first, so that a command that ends quickly costs nothing. If there is something to wait for, it begins a
+/// moment after the waiting has begun, otherwise a moment after the command's start.
 class Monitor {
  public:
   Monitor(boost::asio::io_context& io, const Settings& settings, const Node& node);
@@ -54,21 +54,34 @@ class Monitor {
   void stopping(int signal);
   void command_ended();
   /// Answers include the other nodes as long as the link lives.
-  void set_link(const std::shared_ptr<link::Link>& link) { link_ = link; }
+  void set_link(const std::shared_ptr<link::Link>& link);
   /// This attempt's command is about to be started, by this launcher: answers include its workers as long as
   /// it lives. `is_last`: no other one can follow.
   void begin_attempt(unsigned number, bool is_last, const std::shared_ptr<supervise::Workers>& launcher);
-  /// `rankshim status --stacks` is answered by `look`, and `slow` says which ranks are slow; until the next
-  /// call, with null.
-  void set_look(std::function<void(status::Socket::Reply)> look, std::function<std::string()> slow) {
-    look_ = std::move(look);
-    slow_ = std::move(slow);
+  /// How an attempt is seen while it runs.
+  struct View {
+    std::function<void(status::Socket::Reply)> look;  ///< answers `rankshim status --stacks`
+    std::function<std::string()> slow;                ///< as in report::Snapshot
+    std::function<std::string()> hang;                ///< as in report::Snapshot
+  };
+  /// Until the next call, with an empty one.
+  void set_view(View view) {
+    view_ = std::move(view);
+    changed();
   }
-  /// `prepared` says what is prepared for an attempt to come (warm.h), an empty object if nothing is; until
-  /// the next call, with null.
-  void set_prepared(std::function<json::Object()> prepared) { prepared_ = std::move(prepared); }
+  /// `prepared` says what is prepared for an attempt to come (warm.h); until the next call, with null.
+  void set_prepared(std::function<std::optional<report::PreparedAttempt>()> prepared) {
+    prepared_ = std::move(prepared);
+  }
+  /// What the metrics show may have changed: writes them, at most once a second.
+  void changed();
   /// The attempt has ended so, and another one follows.
   void end_attempt(const report::Verdict& verdict, const supervise::ExitRecord& ending);
+
+  /// The run ends like that; hooks may follow, and the container may be kept.
+  void set_exit(int code, outcome::Cause cause);
+  /// Nothing follows: writes the metrics for the last time.
+  void finish();
 
   /// Adds what happened to the report: the phases, the attempts, and on node 0 of linked nodes all nodes.
   void add_to(report::ExitReport& report) const;
@@ -82,7 +95,9 @@ class Monitor {
   [[nodiscard]] const std::map<pid_t, OomEvidence>& oom() const { return oom_; }
 
  private:
-  [[nodiscard]] std::string status() const;
+  [[nodiscard]] report::Snapshot snapshot() const;
+  [[nodiscard]] report::Phase phase() const;
+  void end_phase(link::Time when);
   void look_around();
   void open_socket();
   void on_command();
@@ -105,6 +120,7 @@ class Monitor {
   pid_t command_ = 0;
   std::weak_ptr<const supervise::Workers> launcher_;
   std::weak_ptr<const link::Link> link_;
+  std::vector<link::Node> last_nodes_;  // once the run ends
 
   report::TerminationLog termination_log_;
   std::optional<MemoryReading> memory_before_;
@@ -115,11 +131,21 @@ class Monitor {
   bool has_told_of_limit_ = false;
   OomKills oom_kills_;
   std::map<pid_t, OomEvidence> oom_;
-  std::function<void(status::Socket::Reply)> look_;
-  std::function<std::string()> slow_;
-  std::function<json::Object()> prepared_;
+  View view_;
+  std::function<std::optional<report::PreparedAttempt>()> prepared_;
+
+  report::MetricsFile metrics_file_;
+  loop::Timer metrics_timer_;
+  link::Time metrics_at_;  // when they were written last
+  bool metrics_are_due_ = false;
+  std::map<std::string_view, link::Time::duration> spent_;
+  std::map<outcome::Cause, unsigned> restarts_;
+  std::optional<report::LastExit> last_exit_;
+  std::chrono::system_clock::duration calendar_{0};  // when the phase began
+
   status::Socket socket_;
   status::Socket stacks_socket_;
+  status::Socket metrics_socket_;
 };
 
 }  // namespace rankshim

@@ -81,11 +81,13 @@ void prepare(Invocation& invocation) {
   Settings& settings = invocation.settings;
   // While the command runs, rankshim's working directory is another one.
   std::error_code unknown;
-  for (const Option option : {Option::report, Option::termination_log, Option::run_dir, Option::hang_dumps}) {
+  for (const Option option :
+       {Option::report, Option::termination_log, Option::run_dir, Option::hang_dumps, Option::metrics_file}) {
     auto& path = settings[option];
     if (!path || path->text.empty() || path->text == "none") continue;
     if (const auto full = absolute(std::filesystem::path(path->text), unknown); !unknown) path->text = full;
   }
+  if (invocation.subcommand != Subcommand::run) settings[Option::metrics_file].reset();
   if (invocation.subcommand != Subcommand::preflight) return;
   // The check is a program that runs once on each node, and once only, whatever the job's settings say.
   invocation.arguments = {"/bin/sh", "-c", std::string(settings.text(Option::check))};
@@ -134,7 +136,9 @@ class Watchers final : public supervise::Observer {
     warm_.started();
     previous_.reset();
   }
+  void workers_seen() override { monitor_.changed(); }
   void worker_ended(const supervise::WorkerEnd& worker) override {
+    monitor_.changed();
     if (worker.status_known && worker.status == 0) return;
     monitor_.ended(worker.pid, worker.started);
     const outcome::Culprit failure = errors_.failure_of(worker, launcher_.record().error_folder);
@@ -345,13 +349,14 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
         std::make_unique<HangWatch>(run.io,
                                     StallClock::Rules{.notice = *run.settings.time(Option::hang_notice),
                                                       .timeout = *run.settings.time(Option::hang_timeout)},
-                                    to_watch);
+                                    to_watch, [&run] { run.monitor.changed(); });
   run.monitor.begin_attempt(all.attempts.number(), !all.attempts.allowed(), launcher);
-  run.monitor.set_look(
-      [&run, to_watch](status::Socket::Reply reply) {
-        loop::spawn(run.io, answer_stacks(to_watch, std::move(reply)));
-      },
-      [&] { return hang_watch ? slow_ranks(*hang_watch) : std::string(); });
+  run.monitor.set_view({.look =
+                            [&run, to_watch](status::Socket::Reply reply) {
+                              loop::spawn(run.io, answer_stacks(to_watch, std::move(reply)));
+                            },
+                        .slow = [&] { return hang_watch ? slow_ranks(*hang_watch) : std::string(); },
+                        .hang = [&] { return hang_watch ? hang_watch->notice() : std::string(); }});
   supervise::ExitRecord ending;
   std::optional<int> code;  // of the command, once it has ended: it is true whatever fails after that
   try {
@@ -359,7 +364,7 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
     ending = co_await supervise::supervise(run.io, run.signals, launch->command, policy);
     code = supervise::exit_code_of(ending);
     co_await write_last_output(run, *launcher);
-    run.monitor.set_look(nullptr, nullptr);
+    run.monitor.set_view({});
     hang_watch.reset();
     raised.reset();
     launcher.reset();
@@ -384,7 +389,7 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
     co_await wait_for_accelerators(run);
     co_return std::nullopt;
   } catch (const std::exception& error) {
-    run.monitor.set_look(nullptr, nullptr);
+    run.monitor.set_view({});
     if (!code) throw;
     log::error("{}; only the exit code is reported", loop::reason(error));
   }
@@ -489,7 +494,9 @@ awaitable<int> run_whole(const Run& run, const std::vector<std::string>& argumen
   bool meets = false;
   EarlyEnd end;
   try {
-    co_return co_await run_stages(run, arguments, job, meets);
+    const int code = co_await run_stages(run, arguments, job, meets);
+    run.monitor.finish();
+    co_return code;
   } catch (EarlyEnd& thrown) {
     end = std::move(thrown);
   } catch (const boost::system::system_error& error) {
@@ -502,7 +509,9 @@ awaitable<int> run_whole(const Run& run, const std::vector<std::string>& argumen
     if (const auto known = job ? job : resolve_for_others(run, arguments))
       stopped = co_await tell_early_end(run, *known, end.verdict);
   }
-  co_return co_await conclude(run, end.verdict, job ? &*job : nullptr, nullptr, {}, stopped);
+  const int code = co_await conclude(run, end.verdict, job ? &*job : nullptr, nullptr, {}, stopped);
+  run.monitor.finish();
+  co_return code;
 }
 
 /// The node's own last line is its caller's to write.

@@ -7,12 +7,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <limits>
-#include <map>
 #include <optional>
 #include <system_error>
 
@@ -50,7 +50,10 @@ ino_t pid_namespace() {
 }
 
 /// How the name of a socket ends.
-std::string_view ending_of(Question question) { return question == Question::status ? ".sock" : ".stacks"; }
+std::string_view ending_of(Question question) {
+  constexpr std::array<std::string_view, 3> endings = {".sock", ".stacks", ".metrics"};
+  return endings[static_cast<std::size_t>(question)];
+}
 
 /// "rankshim-4026531836-": several containers may share a folder.
 std::string beginning_in_namespace() { return fmt::format("{}{}-", beginning, pid_namespace()); }
@@ -162,32 +165,6 @@ std::vector<Instance> instances_for_us(const std::vector<std::string>& folders, 
 
 }  // namespace
 
-void add_list(json::Object& answer, std::string_view name, const std::vector<Element>& all,
-              std::size_t most) {
-  std::map<std::string_view, std::int64_t> by_state;
-  for (const Element& element : all) ++by_state[element.state];
-  std::vector<const Element*> chosen(all.size());
-  std::ranges::transform(all, chosen.begin(), [](const Element& element) { return &element; });
-  std::ranges::sort(chosen, {}, [&](const Element* element) {
-    return std::pair(by_state[element->state], element);  // those of one count in the order of the list
-  });
-  std::size_t size = 0;
-  std::erase_if(chosen, [&](const Element* element) {
-    const std::size_t with_it = size + element->object.str().size() + 1;
-    if (with_it > most) return true;
-    size = with_it;
-    return false;
-  });
-  std::ranges::sort(chosen);
-  std::vector<json::Object> objects(chosen.size());
-  std::ranges::transform(chosen, objects.begin(), [](const Element* element) { return element->object; });
-  answer.objects(name, objects);
-  if (objects.size() == all.size()) return;
-  json::Object counts;
-  for (const auto& [state, count] : by_state) counts.number(state, count);
-  answer.object(std::string(name) + "_by_state", counts);
-}
-
 std::vector<std::string> socket_folders(std::string_view run_dir, const Environment& environment) {
   if (!run_dir.empty()) return {std::string(run_dir)};
   return {"/run", "/dev/shm", std::string(environment.get("TMPDIR").value_or("/tmp"))};
@@ -269,5 +246,7 @@ std::string ask(const std::vector<std::string>& folders, Question question) {
 }
 
 bool is_well(std::string_view answer) { return json::field(answer, "failed") == "false"; }
+
+bool is_ready(std::string_view answer) { return is_well(answer) && json::field(answer, "phase") == "run"; }
 
 }  // namespace rankshim::status

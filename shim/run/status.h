@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/json.h"
 #include "node/environment.h"
 
 /// `rankshim status`: a Unix socket that shows what this container's instance is doing.
@@ -21,17 +20,6 @@ namespace rankshim::status {
 /// The longest answer that a client takes.
 inline constexpr std::size_t longest_answer = std::size_t{64} << 10U;
 
-/// An element of a list in an answer.
-struct Element {
-  std::string_view state;
-  json::Object object;
-};
-
-/// Adds a list to an answer, in which it takes about `most` bytes at most. Where that is too little for all
-/// elements, those stay whose state the fewest others have, and NAME_by_state has the number of all in each
-/// state.
-void add_list(json::Object& answer, std::string_view name, const std::vector<Element>& all, std::size_t most);
-
 /// The folders where the socket may be: only `run_dir`, or if that is empty, /run, /dev/shm and $TMPDIR, in
 /// this order.
 std::vector<std::string> socket_folders(std::string_view run_dir, const Environment& environment);
@@ -39,7 +27,8 @@ std::vector<std::string> socket_folders(std::string_view run_dir, const Environm
 /// What can be asked: each question has a socket of its own.
 enum class Question : std::uint8_t {
   status,
-  stacks,  ///< what the workers do
+  stacks,   ///< what the workers do
+  metrics,  ///< the status as metrics
 };
 
 /// The instance's side: a client that is root or of the same user gets the text when it connects, and is
@@ -56,8 +45,8 @@ class Socket {
   Socket(const Socket&) = delete;
   Socket& operator=(const Socket&) = delete;
 
-  /// Listens at `rankshim-NAMESPACE-PID.sock` (for stacks `.stacks`) in the first of these folders where that
-  /// is possible; logs a warning if it is in none. Does nothing if it listens already.
+  /// Listens at `rankshim-NAMESPACE-PID.sock` (else `.stacks`, `.metrics`) in the first of these folders
+  /// where that is possible; logs a warning if it is in none. Does nothing if it listens already.
   void open(const std::vector<std::string>& folders);
 
  private:
@@ -81,5 +70,8 @@ std::string ask(const std::vector<std::string>& folders, Question question = Que
 
 /// Whether that answer is one of an instance that has not failed.
 bool is_well(std::string_view answer);
+
+/// Whether that status is one of a job in which all nodes have met, and the workers of this one run.
+bool is_ready(std::string_view answer);
 
 }  // namespace rankshim::status

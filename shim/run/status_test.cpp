@@ -18,43 +18,11 @@ TEST_CASE("an instance is well that has not failed") {
   CHECK_FALSE(is_well(""));
 }
 
-std::string answer_with(const std::vector<Element>& all, std::size_t most) {
-  json::Object answer;
-  add_list(answer, "nodes", all, most);
-  return answer.str();
-}
-
-Element node(unsigned rank, std::string_view state) {
-  Element element{state, {}};
-  element.object.number("node_rank", rank).text("state", state);
-  return element;
-}
-
-TEST_CASE("a list in an answer that has room for all is whole") {
-  CHECK(answer_with({}, 100) == R"({"nodes":[]})");
-  CHECK(answer_with({node(0, "running"), node(1, "failed")}, 100) ==
-        R"({"nodes":[{"node_rank":0,"state":"running"},{"node_rank":1,"state":"failed"}]})");
-}
-
-TEST_CASE("of a list that is too long those stay that differ from most", "[attack]") {
-  constexpr std::size_t most = std::size_t{32} << 10U;
-  std::vector<Element> all;
-  for (unsigned rank = 0; rank < 4096; ++rank)
-    all.push_back(node(rank, rank == 3000 ? "failed" : rank % 1024 == 1000 ? "stopped" : "running"));
-  const std::string answer = answer_with(all, most);
-  CHECK(answer.size() < most + 100);
-  CHECK(answer.starts_with(R"({"nodes":[{"node_rank":0,"state":"running"},)"));
-  CHECK(answer.find(R"({"node_rank":1000,"state":"stopped"},{"node_rank":2024,"state":"stopped"},)"
-                    R"({"node_rank":3000,"state":"failed"},{"node_rank":3048,"state":"stopped"},)") !=
-        std::string::npos);
-  CHECK(answer.ends_with(R"("nodes_by_state":{"failed":1,"running":4091,"stopped":4}})"));
-}
-
-TEST_CASE("an element that is longer than a list may be leaves room for the others", "[attack]") {
-  Element long_one = node(0, "running");
-  long_one.object.text("failure", std::string(200, 'x'));
-  CHECK(answer_with({long_one, node(1, "running")}, 100) ==
-        R"({"nodes":[{"node_rank":1,"state":"running"}],"nodes_by_state":{"running":2}})");
+TEST_CASE("an instance is ready while its command runs, and not while it waits, starts or winds down") {
+  CHECK(is_ready(R"({"version":1,"phase":"run","failed":false})"));
+  for (const std::string phase : {"resolve", "wait", "meet", "launch", "wind-down", "restart", "held"})
+    CHECK_FALSE(is_ready(R"({"version":1,"phase":")" + phase + R"(","failed":false})"));
+  CHECK_FALSE(is_ready(""));
 }
 
 }  // namespace

@@ -101,7 +101,10 @@ std::shared_ptr<Prepared> Warm::State::start(const supervise::Command& command, 
   early.working_directory = working_directory;
   const supervise::Spawn::Start how{.detached = input.job.choice.launcher->starts_each_worker(),
                                     .ignored = launch->ignored};
-  return Prepared::start(input.run.io, early, how, modules, [this] { changed.signal(); });
+  return Prepared::start(input.run.io, early, how, modules, [this] {
+    changed.signal();
+    input.run.monitor.changed();
+  });
 }
 
 awaitable<void> Warm::State::until_imported(std::shared_ptr<Prepared> process, unsigned of_round) {
@@ -132,6 +135,7 @@ void Warm::State::end() {
     if (command.prepared) ending.push_back(command.prepared->process());
   const bool has_files = launch && !commands.empty() && !input.job.choice.log_dir.empty();
   commands.clear();
+  input.run.monitor.changed();
   probe.reset();
   if (launch) wait_for_ends();
   std::error_code ignored;  // what is left there is empty
@@ -300,16 +304,15 @@ std::vector<Process> Warm::processes() const {
   return all;
 }
 
-json::Object Warm::status() const {
-  json::Object object;
-  if (state_->commands.empty()) return object;
+std::optional<report::PreparedAttempt> Warm::status() const {
+  if (state_->commands.empty()) return std::nullopt;
   const auto is_ready = [](const supervise::Command& command) {
     return command.prepared && command.prepared->state() == Prepared::State::ready;
   };
-  object.number("attempt", state_->launch->number);
-  object.number("processes", std::ssize(state_->commands));
-  object.number("ready", std::ranges::count_if(state_->commands, is_ready));
-  return object;
+  return report::PreparedAttempt{
+      .number = state_->launch->number,
+      .processes = state_->commands.size(),
+      .ready = static_cast<std::size_t>(std::ranges::count_if(state_->commands, is_ready))};
 }
 
 }  // namespace rankshim

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "base/json.h"
 #include "node/process.h"
+#include "report/snapshot.h"
 #include "run/launch.h"
 
 namespace rankshim {
@@ -51,7 +51,7 @@ class Warm {
   [[nodiscard]] std::vector<Process> processes() const;
 
  private:
-  [[nodiscard]] json::Object status() const;
+  [[nodiscard]] std::optional<report::PreparedAttempt> status() const;
 
   struct State;
   std::shared_ptr<State> state_;

@@ -123,6 +123,8 @@ OPTION(hold_on_failure, "", "hold-on-failure", time, "TIME", "",
 OPTION(report, "Reports", "report", file, "FILE", "", "write a JSON report of how the command ended to FILE")
 OPTION(termination_log, "", "termination-log", text, "PATH|none", "/dev/termination-log",
        "write why the command failed to PATH, for kubectl describe; the default file is used if it exists")
+OPTION(metrics_file, "", "metrics-file", file, "FILE", "",
+       "write what the run does to FILE, for the textfile collector of node_exporter, at each change of state")
 OPTION(run_dir, "", "run-dir", text, "DIR", "",
        "folder for the socket of rankshim status; default: /run, /dev/shm or TMPDIR")
 
@@ -143,6 +145,6 @@ OPTION(log_time, "", "log-time", boolean, "", "false",
 OPTION(config, "", "config", text, "FILE", "/etc/rankshim.toml",
        "configuration file; the default file need not exist", true, false)
 OPTION(format, "", "format", text, "text|json|sh|dotenv", "",
-       "explain, doctor: text or json; env: sh, json or dotenv; status: text or json, default text on a "
-       "terminal",
+       "explain, doctor: text or json; env: sh, json or dotenv; status: text, json or openmetrics, "
+       "default text on a terminal",
        false, false)

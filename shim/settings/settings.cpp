@@ -257,7 +257,7 @@ class Reader {
     const auto is = [&](auto... these) { return ((invocation_.subcommand == these) || ...); };
     using enum Subcommand;
     const bool checks_file = is(platforms) && first == "check";
-    const std::size_t most = checks_file ? 2 : is(platforms, install, help) ? 1 : 0;
+    const std::size_t most = checks_file ? 2 : is(platforms, install, help, status) ? 1 : 0;
     if (is(run, explain, doctor)) {
       if (first.starts_with("--") && find(options, first.substr(2, first.substr(2).find('='))) != nullptr)
         misuse(fmt::format("the command begins with {}, which is an option of rankshim", first),
@@ -275,6 +275,9 @@ class Reader {
       misuse("preflight needs a check", "rankshim preflight --check 'nvidia-smi'");
     if (checks_file && arguments.size() == 1)
       misuse("platforms check needs one file", "rankshim platforms check FILE");
+    if (is(status) && !first.empty() && first != "live" && first != "ready")
+      misuse(fmt::format("status has no question {}", in_quotes(first)),
+             "ask rankshim status, rankshim status live or rankshim status ready");
     if (is(install) && first.empty()) misuse("install needs one folder", "rankshim install DIR");
     if (is(help) && !first.empty() && first != all_topics && find(usages, first) == nullptr &&
         about_code(first).empty())

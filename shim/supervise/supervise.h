@@ -57,6 +57,8 @@ class Observer : boost::noncopyable {
   /// number, or those of the workers that were started instead: fewer than planned if the system refused one.
   virtual void started(const std::vector<pid_t>& /*processes*/, Clock::time_point /*when*/,
                        const std::vector<std::string>& /*environment*/) {}
+  /// Workers are seen that were not before. This comes from the launcher.
+  virtual void workers_seen() {}
   /// A worker has ended, as soon as the kernel shows it. This comes from the launcher.
   virtual void worker_ended(const WorkerEnd& /*worker*/) {}
   /// The first stop signal was passed on to the command. Processes that are left after `grace` are killed.
@@ -156,6 +158,10 @@ class Workers : public Observer {
   }
 
  protected:
+  /// Notifies the observer of further workers.
+  void tell_seen() const {
+    if (observer_ != nullptr) observer_->workers_seen();
+  }
   /// Notifies the observer that a worker has ended.
   void tell_end(const WorkerEnd& worker) const {
     if (observer_ != nullptr) observer_->worker_ended(worker);

@@ -32,8 +32,9 @@ constexpr milliseconds time_of_execve{5};               // if a process is in th
 void Agent::prepare(boost::asio::io_context& io) {
   Program::prepare(io);
   if (plan_.log_folder.empty()) return;
-  watch_.emplace(io, plan_.log_folder, plan_.workers, record_,
-                 [this](const supervise::WorkerEnd* ended) { on_worker_change(ended); });
+  watch_.emplace(
+      io, plan_.log_folder, plan_.workers, record_,
+      [this](const supervise::WorkerEnd* ended) { on_worker_change(ended); }, [this] { tell_seen(); });
 }
 
 void Agent::started(const std::vector<pid_t>& processes, Clock::time_point when,

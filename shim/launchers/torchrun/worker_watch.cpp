@@ -80,12 +80,14 @@ bool has_ended(boost::asio::posix::stream_descriptor& pidfd) {
 }  // namespace
 
 WorkerWatch::WorkerWatch(boost::asio::io_context& io, std::string log_folder, unsigned workers,
-                         WorkerRecord& record, std::function<void(const WorkerEnd*)> changed)
+                         WorkerRecord& record, std::function<void(const WorkerEnd*)> changed,
+                         std::function<void()> seen)
     : io_(io),
       log_folder_(std::move(log_folder)),
       expected_(workers),
       record_(record),
       changed_(std::move(changed)),
+      seen_(std::move(seen)),
       inotify_(io),
       timer_(io.get_executor()) {
   record_.followed = true;
@@ -237,8 +239,10 @@ void WorkerWatch::look_for_workers() {
   if (!inotify_.is_open()) return;
   ++looks_;
   const pid_t agent = find_agent(command_).pid;
+  const std::size_t before = record_.states.size();
   for (const Process& process : descendants(agent).value_or(std::vector<Process>{}))
     if (process.parent == agent && !known_.contains(process.pid)) add_worker(process);
+  if (record_.states.size() != before) seen_();
   if (record_.states.size() < expected_) return look_soon();
   gap_ = first_gap;  // for the next set
 }

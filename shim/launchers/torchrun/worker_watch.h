@@ -30,9 +30,10 @@ class WorkerWatch {
   /// Before the command runs, so that nothing that it does is missed. `log_folder` is its --log_dir, which
   /// exists. `workers` is how many one attempt starts on this node. `record` gets what is known of the
   /// workers of the last set. `changed` is called when a worker has ended, with its end, and when a further
-  /// set begins, with null.
+  /// set begins, with null. `seen` is called when workers were found.
   WorkerWatch(boost::asio::io_context& io, std::string log_folder, unsigned workers,
-              supervise::WorkerRecord& record, std::function<void(const supervise::WorkerEnd*)> changed);
+              supervise::WorkerRecord& record, std::function<void(const supervise::WorkerEnd*)> changed,
+              std::function<void()> seen);
 
   /// The command runs now: the agent, or a program that starts it.
   void follow(pid_t command) { command_ = command; }
@@ -73,6 +74,7 @@ class WorkerWatch {
   const unsigned expected_;
   supervise::WorkerRecord& record_;
   const std::function<void(const supervise::WorkerEnd*)> changed_;
+  const std::function<void()> seen_;
   boost::asio::posix::stream_descriptor inotify_;  // open as long as the agent runs
   std::map<int, std::string> folders_;             // by inotify's watch descriptor
   loop::Timer timer_;

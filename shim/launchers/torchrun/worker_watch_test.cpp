@@ -117,7 +117,9 @@ struct Watched {
   Folder folder;
   boost::asio::io_context io;
   WorkerRecord record;
-  WorkerWatch watch{io, folder.path, 2, record, [](const WorkerEnd*) {}};
+  std::size_t told = 0;  ///< how many workers there were when they were told last
+  WorkerWatch watch{
+      io, folder.path, 2, record, [](const WorkerEnd*) {}, [this] { told = record.states.size(); }};
   Agent agent{folder.path};
 };
 
@@ -161,6 +163,7 @@ TEST_CASE_METHOD(Watched, "workers that start long after their folder was made a
   agent.step("fork(folder, 0, 1)");
   run_until(io, [&] { return record.states.size() == 2; });
   CHECK(watch.looks() < looks + 30);
+  CHECK(told == 2);
 }
 
 TEST_CASE_METHOD(Watched,
