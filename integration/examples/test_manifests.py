@@ -32,6 +32,7 @@ JOBS = {
     "kubeflow-v2/trainjob.yaml": ("kubeflow-trainjob", 3, "8", "mnist-node-0-0.mnist"),
     "kueue/job.yaml": ("kubeflow-pytorchjob", 3, "8", "mnist-master-0"),
     "leaderworkerset/lws.yaml": ("leaderworkerset", 3, "1", "mnist-0.mnist.default"),
+    "metrics/job.yaml": ("indexed-job", 3, "1", "mnist-0.mnist.default.svc.cluster.local"),
     "modelarts-lite/job.yaml": ("modelarts", 6, "8", "llm-worker-0.llm"),
     "openmmlab/job.yaml": ("kubeflow-pytorchjob", 3, "1", "resnet-master-0"),
     "restart/job.yaml": ("indexed-job", 3, "1", "mnist-0.mnist.default.svc.cluster.local"),

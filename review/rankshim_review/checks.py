@@ -464,6 +464,12 @@ def probe(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) 
         elif "grep" in text and kind != "livenessProbe":
             yield "warning", field, f"{kind} waits for a phase: a pod that waits for the others is then not ready, and a Service " \
                 "that publishes only ready pods never publishes the master's name; `rankshim status` alone is right"
+        elif "ready" in words and kind != "livenessProbe" and workload.nodes > 1 and not _publishes_before_ready(workload, cluster):
+            yield "warning", field, f"{kind} waits until all nodes have met, and no Service here has publishNotReadyAddresses: true: a pod " \
+                "that waits is not ready, and the master's name is never published; `rankshim status` alone is right"
+        elif kind == "livenessProbe" and "live" not in words and each.settings.get("hold-on-failure"):
+            yield "warning", field, f"{kind} kills the container that --hold-on-failure={each.settings['hold-on-failure']} keeps, because " \
+                "`rankshim status` fails after a failure; `rankshim status live` is right"
         elif each.settings.get("run-dir", "/run").rstrip("/") not in ("/run", "/dev/shm", each.pod.environment.get("TMPDIR", "/tmp")) \
                 and "run-dir" not in text:  # where `status` looks by itself
             yield "warning", field, f"{kind}: rankshim has --run-dir={each.settings['run-dir']}, and `status` has not: it asks nobody"
@@ -475,6 +481,13 @@ def probe(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) 
                 continue
             if done.returncode == 64:
                 yield "warning", field, f"{kind} always fails: {done.stderr.strip().splitlines()[0].partition('error: ')[2]}"
+
+
+def _publishes_before_ready(workload: Workload, cluster: Cluster) -> bool:
+    """Whether pods get their names before they are ready, as far as the files say it."""
+    if workload.kind in ("JobSet", "LeaderWorkerSet"):  # their controllers do that by default
+        return workload.field.get("spec", "network", "publishNotReadyAddresses").value is not False
+    return any(service.get("spec", "publishNotReadyAddresses").flag() for service in cluster.of_kind("Service"))
 
 
 def unknown(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
