@@ -127,7 +127,8 @@ def _picture(body: ElementTree.Element, timeline: Timeline, lanes: list[tuple[in
             middle = f"{y + tall / 2 + 4:g}"
             label = row.name if index else lane.source.name
             _text(svg, label, LEFT - 10, middle, style, LEFT - 16 - (14 if index else 0), anchor="end")
-            _text(svg, row.end, WIDTH - RIGHT + 10, middle, style, RIGHT - 12)
+            if row.end:
+                _text(svg, row.end, WIDTH - RIGHT + 10, middle, style, RIGHT - 12)
             _add(svg, "line", {"class": "rule"}, x1=str(LEFT), x2=str(LEFT + PLOT), y1=f"{y + tall - 1.5:g}", y2=f"{y + tall - 1.5:g}")
             for bar in row.bars:
                 if not (bar.begin < bar.end and begin < bar.end and bar.begin < begin + span):
