@@ -7,7 +7,7 @@ import sys
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 PAGES = re.findall(r"^ +- .*: (\S+\.md)$", (REPOSITORY / "mkdocs.yml").read_text(), re.M)
-MOST_PAGES, MOST_WORDS = 15, 22_000  # it is on its way to 14 and 20,000
+MOST_PAGES, MOST_WORDS = 14, 20_000
 
 
 def build(config, site):
