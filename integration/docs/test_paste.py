@@ -28,7 +28,7 @@ NOT_RUN = {
     "checkout": "installs packages, compiles, or takes minutes",
     "cluster": "needs an API server, Helm, Slurm, Arena or Ray",
     "docker": "needs Docker or podman, and images",
-    "release": "needs a release of this version",
+    "reports": "needs the reports of a job that has ended",
     "torch": "needs a Python with torch, and takes as long as its import",
 }
 PROMPT = "\x1e"  # a character that nothing prints
