@@ -11,7 +11,7 @@ using namespace for_test;
 
 const Words four_nodes = {"--nnodes=4", "--node-rank=1", "--master-addr=job-0"};
 
-Words with(Words options, const Words& more) {
+Words line_with(Words options, const Words& more) {
   options.insert(options.end(), more.begin(), more.end());
   return options;
 }
@@ -23,8 +23,8 @@ TEST_CASE("spares are refused in one line where a node's place cannot be taken",
     Words environment;
     const char* why;
   };
-  const Words again = with(four_nodes, {"--job-restarts=3", "--spares=1"});
-  const Words once = with(four_nodes, {"--spares=1"});
+  const Words again = line_with(four_nodes, {"--job-restarts=3", "--spares=1"});
+  const Words once = line_with(four_nodes, {"--spares=1"});
   constexpr const char* by_itself = "a command that starts its workers itself knows its node by";
   constexpr const char* no_number = "only nodes that have their numbers from the beginning can have spares";
   const Words mpi = {"PATH=/usr/bin",
@@ -34,18 +34,18 @@ TEST_CASE("spares are refused in one line where a node's place cannot be taken",
                      "OMPI_COMM_WORLD_LOCAL_SIZE=2",
                      "MASTER_ADDR=job-0"};
   const Case cases[] = {
-      {"no restarts", with(once, {"train.py"}), {}, "--spares=1, but --job-restarts is not set"},
+      {"no restarts", line_with(once, {"train.py"}), {}, "--spares=1, but --job-restarts is not set"},
       {"all wait but one",
-       with(four_nodes, {"--job-restarts=3", "--spares=3", "train.py"}),
+       line_with(four_nodes, {"--job-restarts=3", "--spares=3", "train.py"}),
        {},
        "--spares=3, but --nnodes=4, and at least 2 nodes must train"},
       {"more than there are",
-       with(four_nodes, {"--job-restarts=3", "--spares=4294967295", "train.py"}),
+       line_with(four_nodes, {"--job-restarts=3", "--spares=4294967295", "train.py"}),
        {},
        "and at least 2 nodes must train"},
       {"one node", {"--nnodes=1", "--job-restarts=3", "--spares=1", "train.py"}, {}, no_number},
-      {"no link", with(again, {"--link=off", "train.py"}), {}, "--link is off"},
-      {"torch's own restarts", with(again, {"--max-restarts=1", "train.py"}), {}, "max_restarts is 1"},
+      {"no link", line_with(again, {"--link=off", "train.py"}), {}, "--link is off"},
+      {"torch's own restarts", line_with(again, {"--max-restarts=1", "train.py"}), {}, "max_restarts is 1"},
       {"elastic", {"--nnodes=2:4", "--master-addr=job-0", "--spares=1", "train.py"}, {}, no_number},
       {"elastic and restarts",
        {"--nnodes=2:4", "--master-addr=job-0", "--job-restarts=3", "--spares=1", "train.py"},
@@ -56,11 +56,11 @@ TEST_CASE("spares are refused in one line where a node's place cannot be taken",
        {"--job-restarts=3", "--spares=1", "train.py"},
        mpi,
        "has started one process per accelerator"},
-      {"a program", with(again, {"bash", "run.sh"}), {}, by_itself},
-      {"a program by --launcher none", with(again, {"--launcher=none", "train.py"}), {}, by_itself},
-      {"torchrun", with(again, {"torchrun", "train.py"}), {}, by_itself},
-      {"DeepSpeed", with(again, {"deepspeed", "train.py"}), {}, by_itself},
-      {"accelerate", with(again, {"accelerate", "launch", "train.py"}), {}, by_itself},
+      {"a program", line_with(again, {"bash", "run.sh"}), {}, by_itself},
+      {"a program by --launcher none", line_with(again, {"--launcher=none", "train.py"}), {}, by_itself},
+      {"torchrun", line_with(again, {"torchrun", "train.py"}), {}, by_itself},
+      {"DeepSpeed", line_with(again, {"deepspeed", "train.py"}), {}, by_itself},
+      {"accelerate", line_with(again, {"accelerate", "launch", "train.py"}), {}, by_itself},
   };
   for (const Case& c : cases) {
     CAPTURE(c.name);
@@ -76,7 +76,8 @@ TEST_CASE("spares are refused in one line where a node's place cannot be taken",
 TEST_CASE("with spares and without a token a warning says who may come", "[launchers]") {
   const auto warns = [](const Words& more) {
     const FakeNode node({"PATH=/usr/bin"});
-    const auto warnings = planned(node, with(with(four_nodes, {"--job-restarts=3"}), more)).warnings;
+    const auto warnings =
+        planned(node, line_with(line_with(four_nodes, {"--job-restarts=3"}), more)).warnings;
     return std::ranges::any_of(warnings, [](const std::string& warning) {
       return warning.starts_with("with --spares nodes may come as long as the job runs");
     });

@@ -50,14 +50,14 @@ bool can_move(const AttemptInput& input) {
          input.job.choice.log_dir.empty() && !settings.flag(Option::prefix);
 }
 
-using Names = std::span<const std::string_view>;
+using VariableNames = std::span<const std::string_view>;
 
 /// The entries that `now` has besides those of `before`; nullopt if another variable than `may_come` and
 /// `may_change` is new, or another than `may_change` has a new value or none.
 std::optional<std::vector<std::string>> changed(const std::vector<std::string>& before,
-                                                const std::vector<std::string>& now, Names may_come,
-                                                Names may_change) {
-  const auto is_one_of = [](const std::string& entry, Names names) {
+                                                const std::vector<std::string>& now, VariableNames may_come,
+                                                VariableNames may_change) {
+  const auto is_one_of = [](const std::string& entry, VariableNames names) {
     return std::ranges::any_of(names, [&](std::string_view name) { return is_named(entry, name); });
   };
   std::vector<std::string> more;
@@ -110,7 +110,7 @@ std::optional<std::vector<std::vector<std::string>>> Launch::update(
   if (now.argv != plan.argv || (moves && !can_move(input)) || !workers->can_still_start() ||
       launchers::plan_site(input.job.choice, plan_input(input), master_address) != site_)
     return std::nullopt;
-  const auto may_change = moves ? Names(of_place) : Names();
+  const auto may_change = moves ? VariableNames(of_place) : VariableNames();
   supervise::Command its_command = command;
   its_command.environment = its_environment.entries();
   const auto its_workers = moves ? make_workers(input, log_folder, number) : workers;
