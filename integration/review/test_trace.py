@@ -7,7 +7,7 @@ import json
 import re
 import signal
 import time
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pytest
 from lib.process import clean_environment, run
@@ -144,8 +144,33 @@ def test_the_ranks_that_spares_have_taken_are_a_row_of_each_node(capsys, linked)
     assert [name.split(" (")[0] for name in named(events, "process_name")] == ["node 0", "node 1", "node 2"]
     assert ["ranks" in rows(events, process) for process in (1, 2, 3)] == [False, True, True]
     (lost,), (spare,) = bars(events, 2, "ranks"), bars(events, 3, "ranks")
-    assert (lost["name"], lost["args"], spare["name"], spare["args"]) == ("rank 1", {"until": "lost"}, "rank 1", {})
+    assert (lost["name"], lost["args"], spare["name"], spare["args"]) == ("node rank 1", {"until": "lost"}, "node rank 1", {})
     assert lost["ts"] + lost["dur"] == spare["ts"]
+
+
+def test_a_node_that_was_lost_before_the_last_meeting_is_called_by_its_host(capsys, linked):
+    report = content(linked[0])
+    nodes = [{**node, "index": index} for index, node in enumerate(report["nodes"])]
+    nodes[1] = {"index": 1, "state": "missing"}
+    history = [{"node_rank": 1, "index": 1, "host": "e", "since": report["started"], "until": report["ended"], "why": "lost"}]
+    events = traced(capsys, changed(linked[0], nodes=nodes, history=history, node={**report["node"], "index": 0, "members": 3}))
+    assert named(events, "process_name")["node 1 (e)"] == 2
+    (label,) = [event["args"]["labels"] for event in events if event["name"] == "process_labels" and event["pid"] == 2]
+    assert label == "lost"
+
+
+def test_a_spare_is_aligned_by_its_launch_and_not_by_its_first_meeting(capsys, linked):
+    """It has met before it waited, and a report has the time of both meetings as one."""
+    report = content(linked[1])
+    phases = {}
+    for name, seconds in report["phases"].items():
+        if name == "launch":
+            phases["spare"] = 50
+        phases[name] = seconds
+    began = f"{datetime.fromisoformat(report['started'][:-1]) - timedelta(seconds=50)}".replace(" ", "T")[:23] + "Z"
+    events = traced(capsys, linked[0], changed(linked[1], phases=phases, started=began), linked[2])
+    launches = [bar["ts"] for process in (1, 2) for bar in bars(events, process, "phases") if bar["name"] == "run"]
+    assert len(launches) == 2 and abs(launches[0] - launches[1]) < SECOND
 
 
 def test_the_clocks_of_linked_nodes_are_aligned(capsys, linked):

@@ -465,11 +465,11 @@ def probe(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) 
             yield "warning", field, f"{kind} waits for a phase: a pod that waits for the others is then not ready, and a Service " \
                 "that publishes only ready pods never publishes the master's name; `rankshim status` alone is right"
         elif "ready" in words and kind != "livenessProbe" and workload.nodes > 1 and not _publishes_before_ready(workload, cluster):
-            yield "warning", field, f"{kind} waits until all nodes have met, and no Service here has publishNotReadyAddresses: true: a pod " \
-                "that waits is not ready, and the master's name is never published; `rankshim status` alone is right"
+            yield "warning", field, f"{kind} waits until all nodes have met, and no Service here has publishNotReadyAddresses: true: a " \
+                "pod that waits is not ready, and the master's name is never published; `rankshim status` alone is right"
         elif kind == "livenessProbe" and "live" not in words and each.settings.get("hold-on-failure"):
-            yield "warning", field, f"{kind} kills the container that --hold-on-failure={each.settings['hold-on-failure']} keeps, because " \
-                "`rankshim status` fails after a failure; `rankshim status live` is right"
+            yield "warning", field, f"{kind} kills the container that --hold-on-failure={each.settings['hold-on-failure']} keeps, " \
+                "because `rankshim status` fails after a failure; `rankshim status live` is right"
         elif each.settings.get("run-dir", "/run").rstrip("/") not in ("/run", "/dev/shm", each.pod.environment.get("TMPDIR", "/tmp")) \
                 and "run-dir" not in text:  # where `status` looks by itself
             yield "warning", field, f"{kind}: rankshim has --run-dir={each.settings['run-dir']}, and `status` has not: it asks nobody"

@@ -22,11 +22,12 @@ def align(reports: Sequence[Report]) -> tuple[list[Report], str, dict[str, dict[
         return list(reports), "Each node's times are by its own clock: there is no report of node 0 of linked nodes.", {}
     aligned, offsets = [], {}
     for report in reports:
-        go, own = report.phase("meet"), hub.phase("meet")
-        if report is hub or go is None or own is None or report.launched_at is None:
+        go, own = report.launched_at, hub.launched_at  # not the end of "meet": a spare has met before it waited
+        is_linked = report.phase("meet") is not None and hub.phase("meet") is not None
+        if report is hub or go is None or own is None or not is_linked:
             aligned.append(report)
             continue
-        offset = go.end - own.end
+        offset = go - own
         told = report.cause is not None and report.cause.who == "node"
         known, heard = hub.interrupted_at, report.interrupted_at
         if told and known is not None and heard is not None:  # the order to stop was sent when node 0 knew, at the earliest

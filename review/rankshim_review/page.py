@@ -139,7 +139,7 @@ def _picture(body: ElementTree.Element, timeline: Timeline, lanes: list[tuple[in
                 _add(group, "rect", {"class": bar.kind}, x=f"{left:.1f}", y=f"{y + 1:g}", width=f"{max(right - left, 1):.1f}",
                      height=f"{tall - 4:g}", rx="2")
                 wide = right - left - 10
-                if (not index or row.name in ("attempts", "collectives")) and wide > min(len(bar.name), SHORT) * LETTER:
+                if (not index or row.name in ("attempts", "collectives", "ranks")) and wide > min(len(bar.name), SHORT) * LETTER:
                     _text(group, bar.name, left + 5, f"{y + tall / 2 + 2.5:g}", f"on {bar.kind}", wide)
             if marked and timeline.first:
                 _mark(svg, timeline.first.text, place(timeline.first.time), y, tall, height)

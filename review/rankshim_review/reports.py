@@ -133,6 +133,7 @@ class Tenure:
 
     rank: int
     node_rank: int
+    host: str
     since: int
     until: int | None  #: None: it has it still
     why: str  #: another one has it since: "lost"
@@ -481,6 +482,7 @@ def _tenure(tenure: _Object, ended: int) -> Tenure:
     return Tenure(
         rank=tenure.count("node_rank"),
         node_rank=tenure.count("index"),
+        host=tenure.text("host", ""),
         since=since,
         until=None if until is None else max(since, min(until, ended)),
         why=tenure.text("why", ""),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from . import page
@@ -133,12 +133,17 @@ def _lane(report: Report, offset: dict[str, float]) -> Lane:
 def _with_ranks(lane: Lane, hub: Report) -> Lane:
     """With the ranks that the node has had, where a spare has taken one."""
     bars: list[Bar] = []
-    for tenure in sorted(hub.history, key=lambda tenure: tenure.since):
-        if tenure.node_rank == lane.source.node_rank:
-            begin = max(tenure.since, hub.started, bars[-1].end if bars else 0)
-            end = hub.ended if tenure.until is None else tenure.until
-            bars.append(Bar(f"rank {tenure.rank}", "told", begin, max(begin, end), {"until": tenure.why} if tenure.why else {}))
-    return Lane(lane.source, [*lane.rows, Row("ranks", "", False, bars)]) if bars else lane
+    tenures = sorted((tenure for tenure in hub.history if tenure.node_rank == lane.source.node_rank), key=lambda tenure: tenure.since)
+    if not tenures:
+        return lane
+    for tenure in tenures:
+        begin = max(tenure.since, hub.started, bars[-1].end if bars else 0)
+        end = hub.ended if tenure.until is None else tenure.until
+        bars.append(Bar(f"node rank {tenure.rank}", "told", begin, max(begin, end), {"until": tenure.why} if tenure.why else {}))
+    source, (phases, *others) = lane.source, lane.rows
+    if isinstance(source, KnownNode) and source.state == "missing":  # in the last meeting: it had gone before
+        source, phases = replace(source, host=tenures[-1].host), replace(phases, end=tenures[-1].why or source.state)
+    return Lane(source, [phases, *others, Row("ranks", "", False, bars)])
 
 
 def _hang(report: Report, hang: Hang) -> Bar:
