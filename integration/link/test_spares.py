@@ -17,6 +17,7 @@ from lib.process import last_line, shell
 
 MASTER, PORT = "job-node-0", "29500"
 LONG = 120
+IMPORTS = 300  # torch, on all nodes and twice, on a busy machine
 # Says who it is, and runs until the file `go` is there, which ends all well.
 WAITS = "echo UP $NODE_RANK $NNODES $RANK $WORLD_SIZE $RANKSHIM_ATTEMPT; until [ -e {go} ]; do sleep 0.02; done"
 
@@ -420,14 +421,14 @@ def reduce(pods, tmp_path, launcher, how):
     command = [str(tmp_path / "train.py"), str(pods.go)]
     all = [pods.start(index, command=command, RANKSHIM_LAUNCHER=launcher, OMP_NUM_THREADS="1") for index in range(4)]
     for process in all[:3]:
-        process.wait_line("SUM 0 6", LONG)
+        process.wait_line("SUM 0 6", IMPORTS)
     all[1].signal(how)
     began = time.monotonic()
     for process in (all[0], all[2], all[3]):
-        process.wait_line("SUM 1 6", LONG)
+        process.wait_line("SUM 1 6", IMPORTS)
     print(f"{launcher}, {how.name}: the first all_reduce after {time.monotonic() - began:.2f} s")
     if how == signal.SIGTERM:
-        assert all[1].wait(LONG) == 143, all[1].transcript()
+        assert all[1].wait(IMPORTS) == 143, all[1].transcript()
     pods.end_well([all[0], all[2], all[3]])
 
 
