@@ -4,7 +4,6 @@
 #include <array>
 #include <cstddef>
 #include <iterator>
-#include <ranges>
 
 namespace rankshim::link {
 
@@ -65,23 +64,23 @@ std::string_view Members::why_replaced(const Tenure& last, unsigned index,
 void Members::launched(const Assignment& ranks, const std::vector<bool>& is_here,
                        const std::vector<std::string>& hosts, Time now) {
   was_launched_ = true;
+  std::vector<std::optional<std::size_t>> last(ranks_);  // of each rank's tenures
+  for (std::size_t at = 0; at < tenures_.size(); ++at) last[tenures_[at].rank] = at;
   for (unsigned rank = 0; rank < ranks.size(); ++rank) {
     const unsigned index = ranks[rank];
-    const auto last = std::ranges::find(tenures_ | std::views::reverse, rank, &Tenure::rank);
-    const bool is_first = last == std::ranges::rend(tenures_);
-    if (!is_first && last->index == index && last->host == hosts[index]) continue;
-    if (!is_first) {
-      last->until = now;
-      last->why = why_replaced(*last, index, is_here);
+    if (last[rank]) {
+      Tenure& before = tenures_[*last[rank]];
+      if (before.index == index && before.host == hosts[index]) continue;
+      before.until = now;
+      before.why = why_replaced(before, index, is_here);
     }
     tenures_.push_back({.rank = rank, .index = index, .host = hosts[index], .since = now, .why = {}});
   }
+  for (Member& member : members_) member.rank.reset();
+  for (unsigned rank = 0; rank < ranks.size(); ++rank) members_[ranks[rank]].rank = rank;
   for (unsigned index = 0; index < members_.size(); ++index) {
     Member& member = members_[index];
-    const auto place = std::ranges::find(ranks, index);
-    member.rank.reset();
-    if (place != ranks.end()) {
-      member.rank = static_cast<unsigned>(place - ranks.begin());
+    if (member.rank) {
       member.state = Member::State::active;
     } else if (is_here[index]) {
       member.state = is_healthy(index) ? Member::State::spare : Member::State::aside;
@@ -107,11 +106,12 @@ void Members::failed(unsigned index) {
 
 std::vector<Members::Tenure> Members::history() const {
   std::vector<Tenure> all;
-  for (unsigned rank = 0; rank < ranks_; ++rank) {
-    const auto of_rank = [rank](const Tenure& tenure) { return tenure.rank == rank; };
-    if (std::ranges::count_if(tenures_, of_rank) > 1)
-      std::ranges::copy_if(tenures_, std::back_inserter(all), of_rank);
-  }
+  std::vector<std::size_t> nodes(ranks_);  // that each rank has had
+  for (const Tenure& tenure : tenures_) ++nodes[tenure.rank];
+  for (unsigned rank = 0; rank < ranks_; ++rank)
+    if (nodes[rank] > 1)
+      std::ranges::copy_if(tenures_, std::back_inserter(all),
+                           [rank](const Tenure& tenure) { return tenure.rank == rank; });
   return all;
 }
 
