@@ -24,7 +24,6 @@ def options(service):
     ]
 
 
-@pytest.mark.nightly  # test_docker_compose.py has the same, as a user starts it
 @pytest.mark.parametrize("folder", ["examples/docker-compose", "install/compose"])
 def test_the_services_of_a_compose_file_are_the_nodes_of_one_job(engine, start, folder):
     services = yaml.safe_load((REPOSITORY / folder / "compose.yaml").read_text())["services"]

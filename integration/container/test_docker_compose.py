@@ -68,6 +68,7 @@ def docker(engine, tmp_path):
         process.kill()
 
 
+@pytest.mark.nightly  # test_compose.py has the same without docker, in a tenth of the time
 def test_the_first_service_brings_rankshim_and_the_others_are_two_nodes(docker, engine):
     compose = docker(shell("docs/compose.md", "Two containers on one machine").text)
     for rank in (0, 1):
