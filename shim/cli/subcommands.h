@@ -64,8 +64,9 @@ void redact(launchers::Job& job, launchers::LaunchPlan& plan, report::Redactor& 
 /// For a reader: each fact with its source, what is waited for, the environment, and a command line to copy.
 std::string as_text(const launchers::Job& job, const launchers::LaunchPlan& plan, const Settings& settings);
 
-/// For programs; the form is a contract. Facts are {"value", "source"}, and all values are strings. `wait.for` is
-/// "nodes" (all of them must come), "port" (the host's must answer), "name" (it must resolve) or "nothing".
+/// For programs; the form is a contract. Facts are {"value", "source"}, and all values are strings.
+/// `wait.for` is "nodes" (all of them must come), "port" (the host's must answer), "name" (it must resolve)
+/// or "nothing".
 std::string as_json(const launchers::Job& job, const launchers::LaunchPlan& plan, const Settings& settings);
 
 /// {"errors": [{"code", "what", "names", "fix"}]}

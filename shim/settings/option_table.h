@@ -124,7 +124,7 @@ OPTION(report, "Reports", "report", file, "FILE", "", "write a JSON report of ho
 OPTION(termination_log, "", "termination-log", text, "PATH|none", "/dev/termination-log",
        "write why the command failed to PATH, for kubectl describe; the default file is used if it exists")
 OPTION(metrics_file, "", "metrics-file", file, "FILE", "",
-       "write what the run does to FILE, for the textfile collector of node_exporter, at each change of state")
+       "keep the run's state in FILE as metrics, for the textfile collector of node_exporter")
 OPTION(run_dir, "", "run-dir", text, "DIR", "",
        "folder for the socket of rankshim status; default: /run, /dev/shm or TMPDIR")
 
