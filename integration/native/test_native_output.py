@@ -140,8 +140,8 @@ def test_nothing_is_done_while_nothing_is_written(rankshim, tmp_path):
 @pytest.mark.parametrize("failure, words, expected", [
     ("inotify_init1:error=EMFILE", ("--tee",), "does not come here"),
     ("pipe2:error=EMFILE:when=1..4", (), "cannot put"),
-    # The first three are the loop's own and the signals'.
-    ("epoll_ctl:error=ENOSPC:when=4", (), "cannot put"),
+    # The first five are the loop's own, the signals', and those of the socket on which exceptions are told.
+    ("epoll_ctl:error=ENOSPC:when=6", (), "cannot put"),
     ("?dup2,?dup3:error=EMFILE", (), "warning: a worker writes to the stdout or stderr of rankshim: "),
 ])
 def test_a_call_that_is_refused_costs_the_prefix_and_not_the_job(rankshim, tmp_path, failure, words, expected):
