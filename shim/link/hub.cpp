@@ -360,12 +360,13 @@ class Hub final : public Link {
     if (!open_listener(store, options_.master.port, 0)) {
       const Time launched = now();
       roster_.launch(launched);
-      const auto history = roster_.members().history();
-      for (const Members::Tenure& before : history)
-        for (const Members::Tenure& tenure : history)
-          if (before.until == launched && tenure.since == launched && before.rank == tenure.rank)
-            log::warn("{} has rank {} from now on; {} was {}", node_name(tenure.index, tenure.host),
-                      tenure.rank, node_name(before.index, before.host), before.why);
+      const auto history = roster_.members().history();  // each rank's nodes follow each other
+      for (std::size_t at = 1; at < history.size(); ++at) {
+        const Members::Tenure &before = history[at - 1], &tenure = history[at];
+        if (tenure.since == launched && tenure.rank == before.rank)
+          log::warn("{} has rank {} from now on; {} was {}", node_name(tenure.index, tenure.host),
+                    tenure.rank, node_name(before.index, before.host), before.why);
+      }
       return;
     }
     roster_.end_meeting(no_link(fmt::format(

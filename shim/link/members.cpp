@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <iterator>
+#include <utility>
 
 namespace rankshim::link {
 
@@ -105,13 +106,12 @@ void Members::failed(unsigned index) {
 }
 
 std::vector<Members::Tenure> Members::history() const {
-  std::vector<Tenure> all;
   std::vector<std::size_t> nodes(ranks_);  // that each rank has had
   for (const Tenure& tenure : tenures_) ++nodes[tenure.rank];
-  for (unsigned rank = 0; rank < ranks_; ++rank)
-    if (nodes[rank] > 1)
-      std::ranges::copy_if(tenures_, std::back_inserter(all),
-                           [rank](const Tenure& tenure) { return tenure.rank == rank; });
+  std::vector<Tenure> all;
+  std::ranges::copy_if(tenures_, std::back_inserter(all),
+                       [&](const Tenure& tenure) { return nodes[tenure.rank] > 1; });
+  std::ranges::sort(all, {}, [](const Tenure& tenure) { return std::pair(tenure.rank, tenure.since); });
   return all;
 }
 

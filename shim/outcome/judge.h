@@ -31,11 +31,10 @@ struct NodeEvidence {
   std::string address;
   std::optional<Culprit> failure;  ///< the first that it reported, but rather a timeout than a lost peer
   Time failed;                     ///< when that was reported
-  std::optional<Culprit>
-      further;             ///< of a node whose first failure is a victim's: the first that no peer caused
-  std::string lost;        ///< "its connection ended"; empty: it is connected, or has ended well
-  Time lost_since;         ///< if it is lost
-  bool is_silent = false;  ///< it was asked how its workers are, and did not answer
+  std::optional<Culprit> further;  ///< after a victim's: the first that no peer caused
+  std::string lost;                ///< "its connection ended"; empty: it is connected, or has ended well
+  Time lost_since;                 ///< if it is lost
+  bool is_silent = false;          ///< it was asked how its workers are, and did not answer
   std::vector<WorkerEvidence> workers;
 };
 
@@ -53,9 +52,8 @@ struct Evidence {
 /// - cut off: at least two other nodes, and the connections of all are gone. Node 0, as its network.
 /// - lost node: a node's connection is gone. The first such node.
 /// - exited early: ranks exited 0 before the first victim failed. These ranks.
-/// - further failure: a worker failed, and not because of a peer, after one of its own node that did: a
-/// victim
-///   may end before its culprit. The first such node's.
+/// - further failure: after a victim on the same node, a worker failed that lost no peer: a victim may end
+///   before its culprit. The first such node's.
 /// - silent node: nodes do not answer, and no more of them than have failed. The first such node.
 /// - still running: ranks still run, or one ran until its launcher killed it, and a victim timed out. Where
 ///   all that run could be looked at, who hangs by outcome/hang.h; else these ranks, if no more of them than
