@@ -62,7 +62,7 @@ def with_containers(slurm, network, rankshim, tmp_path):
 
 def test_a_container_of_pyxis_and_one_of_apptainer_start_the_rankshim_that_all_nodes_have(with_containers):
     environment = {"PATH": f"{HERE}/bin:{PATH}", "RANKSHIM_LAUNCHER": "none"}  # torchrun adds nothing here but seconds
-    block = shell("docs/slurm.md", "Containers that have no rankshim").text
+    block = shell("docs/slurm.md", "Containers without rankshim").text
     found = results(with_containers.batch(block, "--ntasks-per-node=1", environment=environment))
     assert found == ["RESULT 0 of 2"] * 2 + ["RESULT 1 of 2"] * 2
     # Without the mount a container has no rankshim.
@@ -84,7 +84,7 @@ def test_the_batch_scripts_for_containers_start_every_node(with_containers):
 def test_a_task_prolog_lets_every_task_find_rankshim(slurm, network, rankshim, tmp_path):
     """The block is run as root of a machine with a folder /etc of its own, and its line is for this Slurm."""
     inside = 'mkdir -p "$0/etc/slurm" && mount --bind "$0/etc" /etc && eval "$1" && cat /etc/slurm/slurm.conf'
-    block = shell("docs/slurm.md", "Put it on every node").text
+    block = shell("docs/slurm.md", "Install it on every node").text
     done = subprocess.run(["unshare", "--mount", "sh", "-ec", inside, tmp_path, block], cwd=REPOSITORY, capture_output=True,
                           text=True)
     if "unshare failed" in done.stderr or "permission denied" in done.stderr:
