@@ -22,11 +22,12 @@ std::vector<RankRange> ranges_of(const Ranks& ranks) { return to_ranges({ranks.b
 
 // ---- places ----
 
-/// Whether a file is of Python itself, of torch, or of what came with the two.
+/// Whether a file is of Python itself, of torch, or of what came with the two. rankshim's part in a worker
+/// writes its exception down when the user's code is left (launchers/torchrun/python/sitecustomize.py).
 bool is_of_python(const Frame& frame) {
   constexpr auto signs = std::to_array<std::string_view>({"/lib/python3", "/lib64/python3", "/torch/"});
   const std::string_view file = frame.file;
-  if (file.starts_with("<frozen")) return true;
+  if (file.starts_with("<frozen") || file.ends_with("/sitecustomize.py")) return true;
   const std::size_t packages = file.rfind("-packages/");  // site-packages, dist-packages
   if (packages != file.npos) return file.find("/torch/", packages) != file.npos;
   return std::ranges::any_of(signs, [file](std::string_view sign) { return file.find(sign) != file.npos; });
@@ -79,13 +80,19 @@ struct JobLooks {
     const auto ranks = looks | std::views::keys;
     return {ranks.begin(), ranks.end()};
   }
-  /// Of the first of these that runs, or else of the first victim.
+  /// Of the first of these that is in the user's code, or else of the first victim, or of the first that
+  /// runs.
   [[nodiscard]] Place place(const Ranks& ranks) const {
-    for (const unsigned rank : ranks)
-      if (const auto found = looks.find(rank); found != looks.end()) return place_of(*found->second);
+    const WorkerLook* runs = nullptr;
+    for (const unsigned rank : ranks) {
+      const auto found = looks.find(rank);
+      if (found == looks.end()) continue;
+      if (users_frame(found->second->stack) != found->second->stack.end()) return place_of(*found->second);
+      if (runs == nullptr) runs = found->second;
+    }
     for (const unsigned rank : ranks)
       if (const auto found = waited_at.find(rank); found != waited_at.end()) return found->second;
-    return {};
+    return runs == nullptr ? Place() : place_of(*runs);
   }
 };
 

@@ -107,6 +107,14 @@ std::vector<Case> cases() {
        {},
        "node 0 hung: rank 1 is in train.py:26; ranks 0 and 2 waited in all_reduce (train.py:37) until their "
        "timeout"},
+      {"a rank that waited writes its exception down, of which only its numbers are known",
+       {rank(0, 3, 21, 20,
+             {{"/usr/lib/python3.11/json/encoder.py", 200, "encode"},
+              {"/tmp/rankshim_x/sitecustomize.py", 300, "write_json"}}),
+        rank(1, 3, 20, 20, {line(26)}), waiting(2)},
+       {},
+       "node 0 hung: rank 1 is in train.py:26; ranks 0 and 2 waited in all_reduce (train.py:37) until their "
+       "timeout"},
       {"B: a data loader hangs",
        {waiting(0), loads, waiting(2)},
        {},

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <ranges>
 
 #include "base/fault.h"
 #include "base/text.h"
@@ -265,11 +266,23 @@ CommandEnd command_end(const ExitRecord& record, std::string name) {
   return command;
 }
 
-/// Who is to blame among the workers of a lone node, if one of them has only lost another.
+/// The workers of what the command has started, whose ends are not known: those that had failed when all were
+/// looked at, and those that their launcher ended then.
+void add_seen_workers(outcome::NodeEvidence& node, const Details& details) {
+  for (const auto& [local_rank, look] : details.looks) {
+    const bool suffered = contains(details.suffered, local_rank) || look.rank == node.failure->rank;
+    node.workers.push_back({.rank = look.rank,
+                            .code = suffered ? node.failure->code : exit_code::signal_base + SIGTERM,
+                            .ended = node.failed,
+                            .look = look});
+  }
+}
+
+/// Who is to blame among the workers of this node, if one of them has only lost another.
 std::optional<Culprit> judge_workers(const ExitRecord& record, const RootCause& root,
                                      const Details& details) {
   outcome::NodeEvidence node{.failure = root.culprit, .failed = root.when.value_or(record.started_at)};
-  node.failure->rank = root.culprit.rank.value_or(*root.local_rank);
+  if (!node.failure->rank) node.failure->rank = root.local_rank;
   const auto look_at = [&](unsigned local_rank) {
     const auto found = details.looks.find(local_rank);
     return found == details.looks.end() ? std::nullopt : std::optional(found->second);
@@ -289,10 +302,16 @@ std::optional<Culprit> judge_workers(const ExitRecord& record, const RootCause& 
     if (!worker.ended)
       node.workers.push_back(
           {.rank = worker.rank.value_or(worker.local_rank), .look = look_at(worker.local_rank)});
+  if (node.workers.empty()) add_seen_workers(node, details);
   const auto launched = record.workers.first_at.value_or(record.started_at);
   const auto culprit = outcome::judge({.nodes = {std::move(node)}, .launched = launched});
   const bool is_found = culprit && !is_victim(culprit->cause);
   return is_found ? culprit : std::nullopt;
+}
+
+/// Whether these workers alone show it: others may wait on nodes of which this one knows nothing.
+bool is_sure_without_others(const Culprit& culprit) {
+  return culprit.hang && (culprit.hang->kind == outcome::HangKind::stopped || !culprit.hang->group.empty());
 }
 
 /// What failed first on this node; nullopt if nothing did.
@@ -307,8 +326,9 @@ std::optional<RootCause> find_root(const ExitRecord& record, const launchers::La
 }
 
 /// Something failed here. A worker that lost a peer is a victim only where there is one: on another node, or
-/// beside it.
-void judge_failure(Verdict& verdict, const ExitRecord& record, const Details& details, bool strict) {
+/// beside it. Linked nodes are judged together.
+void judge_failure(Verdict& verdict, const ExitRecord& record, const Details& details, bool links,
+                   bool strict) {
   RootCause& root = *verdict.root;
   const bool is_own_worker = root.local_rank && !root.is_inner;
   // torchrun could not start its workers again, because the node that hosts the rendezvous is gone.
@@ -317,11 +337,16 @@ void judge_failure(Verdict& verdict, const ExitRecord& record, const Details& de
     set_cause(root, Cause::peer_lost, details);
     verdict.notes.emplace_back("the node that hosts the rendezvous is gone");
   }
-  if (!verdict.of_several && is_victim(root.culprit.cause)) {
-    verdict.culprit = is_own_worker ? judge_workers(record, root, details) : std::nullopt;
-    set_cause(root, own_cause(root), details);  // "peer" means another node
-  }
   const bool hides = root.is_inner && verdict.code == 0;
+  if (is_victim(root.culprit.cause) && root.who != "launcher" && !hides && !links)
+    verdict.culprit = judge_workers(record, root, details);
+  if (verdict.culprit && verdict.of_several) {
+    verdict.culprit->node = root.culprit.node;
+    verdict.culprit->host = root.culprit.host;
+    if (!is_sure_without_others(*verdict.culprit)) verdict.culprit.reset();
+  }
+  if (!verdict.of_several && is_victim(root.culprit.cause))
+    set_cause(root, own_cause(root), details);  // "peer" means another node
   if (hides && strict) wording::add_strict(verdict);
   if (is_own_worker || (hides && strict)) verdict.code = root.culprit.code;
   if (verdict.code != 0) verdict.cause = root.culprit.cause;
@@ -413,7 +438,7 @@ Verdict judge(const ExitRecord& record, const launchers::LaunchChoice& choice,
   if (verdict.root) {
     verdict.root->culprit.node = numbers ? numbers->node_rank : 0;
     verdict.root->culprit.host = details.host;
-    judge_failure(verdict, record, details, strict);
+    judge_failure(verdict, record, details, choice.links, strict);
   } else if (record.stop) {
     judge_stop(verdict, record, launcher.launches());
   }

@@ -36,6 +36,7 @@ struct Details {
   std::map<pid_t, OomEvidence> oom;  ///< of the ends, by process
   std::string trained_alone;         ///< as in the verdict, by what the workers' Python says
   std::map<unsigned, outcome::WorkerLook> looks;  ///< by local rank: what workers did when another one failed
+  std::vector<unsigned> suffered;  ///< the local ranks of those that had failed by then, the first first
   std::vector<outcome::WorkerLook>
       hang_looks;                        ///< at all workers, for which --hang-timeout has ended the job
   std::optional<outcome::Culprit> hang;  ///< of a node alone: why --hang-timeout has ended its command

@@ -622,6 +622,51 @@ TEST_CASE("on a lone node the worker that the others waited for is named, not it
   for (const Verdict& verdict : {hung, early}) CHECK_FALSE(is_victim(verdict.root->culprit.cause));
 }
 
+TEST_CASE("a worker that hung is named also where the command has started the torchrun, or is not linked",
+          "[verdict]") {
+  const auto look = [](unsigned rank, std::uint64_t entered, unsigned line) {
+    return outcome::WorkerLook{.rank = rank,
+                               .state = 'S',
+                               .stack = {{"/app/train.py", line, "step"}},
+                               .groups = {{.name = "0",
+                                           .description = "default_pg",
+                                           .members = {{8, 10}},
+                                           .entered = entered,
+                                           .ended = 20,
+                                           .operation = "all_reduce"}}};
+  };
+  ExitRecord record;
+  record.number = 1;
+  record.ran = 10s;
+  Details details;
+  details.host = "b";
+  details.told_by_torchrun = WorkerEnd{.pid = 71, .local_rank = 0, .rank = 8, .status = exited(1)};
+  details.agent = {
+      "RuntimeError: [../gloo/transport/tcp/unbound_buffer.cc:1] Timed out waiting 20000ms for recv",
+      "  File \"/app/train.py\", line 7, in <module>\n"};
+  details.looks = {{0, look(8, 21, 300)}, {1, look(9, 20, 5)}, {2, look(10, 21, 7)}};
+  details.suffered = {0, 2};
+  LaunchPlan plan;
+  plan.argv = {"bash", "run.sh"};
+  const std::string words =
+      "rank 9 was in step (train.py:5); ranks 8 and 10 waited in all_reduce (train.py:7) until their timeout "
+      "of 20.0 s "
+      "[R42]";
+  const Verdict alone = judge(record, {}, plan, details);
+  CHECK(wording::message(alone) == words);
+  CHECK(alone.code == 124);
+  const std::optional<supervise::NodeNumbers> numbers{{.node_rank = 1, .nodes = 2}};
+  CHECK(wording::message(judge(record, {}, plan, details, numbers)) == "node 1 (b) hung: " + words);
+  // Linked nodes know more than one alone, and this one only if its workers' numbers show it.
+  launchers::LaunchChoice linked;
+  linked.links = true;
+  CHECK_FALSE(judge(record, linked, plan, details, numbers).culprit);
+  for (auto& [local_rank, seen] : details.looks) seen.groups.clear();
+  CHECK_FALSE(judge(record, {}, plan, details, numbers).culprit);
+  record.number = 0;
+  CHECK_FALSE(judge(record, {}, plan, details).culprit);  // the command hides it
+}
+
 TEST_CASE("the cause of a node is its own failure also where a victim of it has ended before", "[verdict]") {
   const std::optional<supervise::NodeNumbers> two_nodes{{.node_rank = 1, .nodes = 2}};
   Details details = with_error(

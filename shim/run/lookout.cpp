@@ -49,11 +49,15 @@ std::vector<link::WorkerReport> ends_of(const std::vector<supervise::WorkerEnd>&
 
 /// The first victim's look counts: when the others have failed as well, the launcher is ending the rest. A
 /// launcher that starts its workers again has others then.
-void Lookout::worker_suffered() {
+void Lookout::worker_suffered(unsigned local_rank) {
   const auto launcher = launcher_.lock();
   if (launcher == nullptr) return;
   std::vector<supervise::WorkerState> unseen = launcher->running_workers();
-  std::erase_if(unseen, [this](const supervise::WorkerState& worker) { return seen_.contains(worker.pid); });
+  const bool had_seen = std::erase_if(unseen, [this](const supervise::WorkerState& worker) {
+                          return seen_.contains(worker.pid);
+                        }) != 0;
+  if (!had_seen && !unseen.empty()) suffered_.clear();
+  add_once(local_rank, suffered_);
   if (unseen.empty()) return;
   for (const supervise::WorkerState& worker : unseen) seen_.insert(worker.pid);
   loop::spawn(io_, look_before_stop(shared_from_this(), Hold(launcher), std::move(unseen)));

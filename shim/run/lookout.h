@@ -37,10 +37,10 @@ class Lookout : public std::enable_shared_from_this<Lookout> {
           const std::shared_ptr<supervise::Workers>& launcher, unsigned nodes)
       : io_(io), looker_(io, folder), launcher_(launcher), nodes_(nodes) {}
 
-  /// A worker has lost its peer, or waited for it in vain: whoever still runs may be the reason, and its
+  /// This worker has lost its peer, or waited for it in vain: whoever still runs may be the reason, and its
   /// launcher kills it in a moment. It is looked at now, and rankshim itself stops nobody before that is
   /// over.
-  void worker_suffered();
+  void worker_suffered(unsigned local_rank);
 
   /// How the workers are, and how far those are that run; `full`: also what they do, and what those did that
   /// worker_suffered() found alive.
@@ -53,6 +53,8 @@ class Lookout : public std::enable_shared_from_this<Lookout> {
   /// its default group, which no variable shows (`file://`, world_size=1 in the script). Empty: not so.
   [[nodiscard]] std::string trained_alone() const;
 
+  /// The local ranks of those that suffered, of the last set of workers, the first first.
+  [[nodiscard]] const std::vector<unsigned>& suffered() const { return suffered_; }
   /// What worker_suffered() found, by local rank.
   [[nodiscard]] const std::map<unsigned, outcome::WorkerLook>& last_seen() const { return last_seen_; }
 
@@ -82,6 +84,7 @@ class Lookout : public std::enable_shared_from_this<Lookout> {
   const unsigned nodes_;
   bool trains_alone_ = false;
   std::set<pid_t> seen_;  ///< at whom worker_suffered() has looked
+  std::vector<unsigned> suffered_;
   std::map<unsigned, outcome::WorkerLook> last_seen_;
 };
 

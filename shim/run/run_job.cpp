@@ -142,7 +142,7 @@ class Watchers final : public supervise::Observer {
     if (worker.status_known && worker.status == 0) return;
     monitor_.ended(worker.pid, worker.started);
     const outcome::Culprit failure = errors_.failure_of(worker, launcher_.record().error_folder);
-    if (is_victim(failure.cause)) lookout_.worker_suffered();
+    if (is_victim(failure.cause)) lookout_.worker_suffered(worker.local_rank);
     if (whole_ != nullptr && whole_->counts(worker, failure)) whole_->worker_failed(failure);
   }
   void stop_passed_on(const outcome::StopRequest& stop, std::optional<milliseconds> /*grace*/) override {
@@ -327,10 +327,13 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
   Watchers watchers(run.monitor, whole, error_files, *launcher, *lookout, all.warm, all.previous, judge_end);
   policy.observer = &watchers;
   std::optional<look::Raised> raised;
-  if (job.choice.launcher->launches() && folder.has_site)
-    raised.emplace(run.io, folder.path, [&error_files, &launcher, lookout](unsigned local_rank) {
-      if (launcher && error_files.is_victims(local_rank, launcher->record().error_folder))
-        lookout->worker_suffered();
+  // Where the workers of a program write their exceptions is not known, and a look harms nobody.
+  const bool has_files = job.choice.launcher->launches();
+  if (folder.has_site)
+    raised.emplace(run.io, folder.path, [=, &error_files, &launcher](unsigned local_rank) {
+      if (!launcher) return;
+      if (!has_files || error_files.is_victims(local_rank, launcher->record().error_folder))
+        lookout->worker_suffered(local_rank);
     });
   if (whole != nullptr) whole->begin(launcher, lookout);
   std::optional<outcome::Culprit> hang;  // of a node that is not linked
@@ -370,6 +373,7 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
     launcher.reset();
     report::Details details = error_files.gather(ending, launch->folder.remove_if_unused());
     details.looks = lookout->last_seen();
+    details.suffered = lookout->suffered();
     details.trained_alone = lookout->trained_alone();
     details.hang = std::move(hang);
     details.hang_looks = std::move(hang_looks);
