@@ -65,6 +65,9 @@ constexpr auto signs = std::to_array<Sign>({
     // torch/csrc/distributed/c10d/socket.cpp, TCPStore.cpp: a peer that does not answer, or never comes
     {"The client socket has timed out after", "while trying to connect to"},
     {"wait timeout after ", "ms, keys: "},
+    {"waiting for clients. ", " clients joined"},
+    // torch/distributed/distributed_c10d.py, _store_based_barrier()
+    {"Timed out initializing process group in store based barrier", ""},
     // torch/csrc/distributed/c10d/ProcessGroupGloo.cpp, monitoredBarrier(): rank 0, and the others
     {" failed to pass monitoredBarrier in ", ""},
     {" successfully reached monitoredBarrier, but received errors while waiting", ""},

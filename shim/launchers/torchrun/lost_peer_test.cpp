@@ -34,6 +34,9 @@ TEST_CASE("a backend's error about a lost worker is distinguished from its other
            "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:144] timed out connecting: SO_ERROR: No "
            "route to host, remote=[172.17.0.1]:4711",
            "DistStoreError: wait timeout after 300000ms, keys: /default_pg/0//worker_count",
+           "DistStoreError: Timed out after 601 seconds waiting for clients. 2/3 clients joined.",
+           "RuntimeError: Timed out initializing process group in store based barrier on rank: 0, for key: "
+           "store_based_barrier_key:1 (world_size=4, worker_count=1, timeout=0:30:00)",
            "DistNetworkError: Failed to recv, got 0 bytes. Connection was likely closed. Did the remote "
            "server shutdown "
            "or crash?",
