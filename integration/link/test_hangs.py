@@ -108,6 +108,28 @@ def test_hangs_of_public_reports_come_out_right(start, tmp_path, torch, name, le
         assert re.search(report.says if level or not report.ends else report.ends, last_line(node)), node.transcript()
 
 
+SLEEPS = START + """
+steps()
+if rank == 1:
+    time.sleep(1000)
+steps()
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(("options", "code", "says"), [
+    (["--exit-map=hang=42", "--job-restarts=2", "--permanent=hang"], 42,
+     r"; not restarted: hang is permanent \(--permanent\); --exit-map makes the exit code 42 \[R42\]$"),
+    pytest.param(["--job-restarts=2"], 124, r"; not restarted: it has hung twice in a row at the same lines and the same collective \[R42\]$",
+                 marks=pytest.mark.nightly),
+], ids=["permanent", "tried again"])
+def test_a_hang_has_an_exit_code_and_a_restart_of_its_own(start, tmp_path, torch, options, code, says):
+    nodes = run_script(start, tmp_path, SLEEPS, ["1800", str(tmp_path)], "--hang-timeout=5s", *options, nodes=2)
+    assert [node.wait(LONG) for node in nodes] == [76, code], [node.transcript() for node in nodes]
+    assert re.search(says, last_line(nodes[1])), nodes[1].transcript()
+    assert nodes[0].stderr.count("next: restart") == options.count("--job-restarts=2") - options.count("--permanent=hang")
+
+
 EVALUATES = """\
 import os, time, torch, torch.distributed as dist
 
