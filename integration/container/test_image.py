@@ -26,7 +26,7 @@ def variables(values):
 def binary(engine, tmp_path_factory):
     """The binary out of the image, by the image's own `install` as the document shows it, on this machine."""
     folder = tmp_path_factory.mktemp("installed")
-    block = shell("docs/in-an-image.md", "Get the file alone").text
+    block = shell("docs/in-an-image.md", "Get the binary alone").text
     done = engine.run("bash", "-ec", f'docker() {{ podman "$@"; }}; cd {folder}; {block}')
     assert done.code == 0, done.transcript()
     return folder / "rankshim"
