@@ -23,6 +23,8 @@ using std::chrono::steady_clock;
 
 namespace {
 
+constexpr std::chrono::seconds time_to_exit{10};  // of a worker that has raised
+
 bool is_running(pid_t pid) {
   const std::optional<Process> process = read_process(pid);
   return process && process->alive();
@@ -67,6 +69,31 @@ awaitable<void> Lookout::look_before_stop(std::shared_ptr<Lookout> self, Hold /*
                                           std::vector<supervise::WorkerState> workers) {
   for (auto& [local_rank, look] : co_await self->look_at(std::move(workers), true))
     self->last_seen_[local_rank] = std::move(look);
+}
+
+void Lookout::worker_raised(unsigned local_rank) {
+  const auto launcher = launcher_.lock();
+  if (launcher == nullptr) return;
+  const auto running = launcher->running_workers();
+  const auto worker = std::ranges::find(running, local_rank, &supervise::WorkerState::local_rank);
+  if (worker == running.end() || raised_.contains(worker->pid)) return;
+  loop::Timer& timer = raised_.try_emplace(worker->pid, io_.get_executor()).first->second;
+  timer.expires_after(time_to_exit);
+  timer.async_wait([this, one = *worker](const boost::system::error_code& error) {
+    if (!error) loop::spawn(io_, warn_of_it(shared_from_this(), one));
+  });
+}
+
+awaitable<void> Lookout::warn_of_it(std::shared_ptr<Lookout> self, supervise::WorkerState worker) {
+  const auto launcher = self->launcher_.lock();
+  if (launcher == nullptr) co_return;
+  const auto running = launcher->running_workers();
+  if (std::ranges::find(running, worker.pid, &supervise::WorkerState::pid) == running.end()) co_return;
+  const auto looks = co_await self->looker_.look(
+      {{.rank = worker.rank.value_or(worker.local_rank), .pid = worker.pid}}, true);
+  if (is_running(worker.pid))
+    log::warn("rank {} raised an exception {} s ago and has not exited: it is {}", looks.front().rank,
+              time_to_exit.count(), in_words(outcome::place_of(looks.front())));
 }
 
 /// Once the command has ended there is nobody left, but what those did that its launcher killed is still

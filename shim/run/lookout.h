@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "link/link.h"
 #include "look/look.h"
+#include "loop/loop.h"
 #include "outcome/look.h"
 #include "run/stall_clock.h"
 #include "supervise/supervise.h"
@@ -53,6 +54,10 @@ class Lookout : public std::enable_shared_from_this<Lookout> {
   /// its default group, which no variable shows (`file://`, world_size=1 in the script). Empty: not so.
   [[nodiscard]] std::string trained_alone() const;
 
+  /// An exception has ended this worker's script. If the process is still there a while later, that is a
+  /// warning: a thread or a handler at its exit keeps it, and no launcher sees that it has failed.
+  void worker_raised(unsigned local_rank);
+
   /// The local ranks of those that suffered, of the last set of workers, the first first.
   [[nodiscard]] const std::vector<unsigned>& suffered() const { return suffered_; }
   /// What worker_suffered() found, by local rank.
@@ -73,6 +78,8 @@ class Lookout : public std::enable_shared_from_this<Lookout> {
   };
   static boost::asio::awaitable<void> look_before_stop(std::shared_ptr<Lookout> self, Hold hold,
                                                        std::vector<supervise::WorkerState> workers);
+  static boost::asio::awaitable<void> warn_of_it(std::shared_ptr<Lookout> self,
+                                                 supervise::WorkerState worker);
 
   void note_who_trains_alone(const std::vector<outcome::WorkerLook>& looks);
   boost::asio::awaitable<std::map<unsigned, outcome::WorkerLook>> look_at(
@@ -85,6 +92,7 @@ class Lookout : public std::enable_shared_from_this<Lookout> {
   bool trains_alone_ = false;
   std::set<pid_t> seen_;  ///< at whom worker_suffered() has looked
   std::vector<unsigned> suffered_;
+  std::map<pid_t, loop::Timer> raised_;  ///< until they must have exited
   std::map<unsigned, outcome::WorkerLook> last_seen_;
 };
 

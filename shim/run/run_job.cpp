@@ -332,6 +332,7 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
   if (folder.has_site)
     raised.emplace(run.io, folder.path, [=, &error_files, &launcher](unsigned local_rank) {
       if (!launcher) return;
+      lookout->worker_raised(local_rank);
       if (!has_files || error_files.is_victims(local_rank, launcher->record().error_folder))
         lookout->worker_suffered(local_rank);
     });
