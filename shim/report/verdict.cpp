@@ -131,7 +131,7 @@ void add_collective(outcome::Hang& hang, std::string_view exception) {
 /// Where a victim waited, by its traceback.
 std::optional<outcome::Hang> wait_of(const RootCause& root) {
   if (root.error == nullptr) return std::nullopt;
-  const auto stack = outcome::frames_of_traceback(root.error->traceback);
+  const auto stack = outcome::frames_of_traceback(launchers::traceback_of_loss(root.error->traceback));
   if (stack.empty()) return std::nullopt;
   outcome::Hang hang;
   hang.waits_at = outcome::place_of({.stack = stack});

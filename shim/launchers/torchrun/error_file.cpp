@@ -159,6 +159,15 @@ bool is_error_of_lost_peer(std::string_view exception) {
          std::ranges::any_of(signs, [&](const Sign& sign) { return has(sign.text) && has(sign.and_text); });
 }
 
+std::string_view traceback_of_loss(std::string_view traceback) {
+  for (std::string_view rest = traceback; !rest.empty();) {
+    const std::string_view line = next_line(rest);
+    if (!line.starts_with(' ') && is_error_of_lost_peer(line))
+      return traceback.substr(0, traceback.size() - rest.size());
+  }
+  return traceback;
+}
+
 bool is_error_of_timeout(std::string_view exception) {
   // "Timed out waiting", "has timed out after", "Watchdog caught collective operation timeout", …
   constexpr auto texts =

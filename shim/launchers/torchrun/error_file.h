@@ -28,6 +28,10 @@ PythonError read_error_file(const Node& node, const std::string& path);
 /// loader) does not count.
 bool is_error_of_lost_peer(std::string_view exception);
 
+/// The traceback up to the first of the exceptions that follow each other which is such an error: who handles
+/// it may enter another collective, as to save. All of it if there is none.
+std::string_view traceback_of_loss(std::string_view traceback);
+
 /// Whether such an error says that the worker waited for its peers in vain, which may live.
 bool is_error_of_timeout(std::string_view exception);
 

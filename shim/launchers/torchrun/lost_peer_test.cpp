@@ -1,6 +1,7 @@
 #include "launchers/torchrun/error_file.h"
 
 #include <catch2/catch.hpp>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -73,6 +74,22 @@ TEST_CASE("a backend's error about a lost worker is distinguished from its other
     CAPTURE(own);
     CHECK_FALSE(is_error_of_lost_peer(own));
   }
+}
+
+TEST_CASE("where a worker lost its peer is known although it has raised again while it handled that") {
+  const std::string_view own =
+      "Traceback (most recent call last):\n  File \"a.py\", line 1, in <module>\nValueError: boom\n\nDuring "
+      "handling of the above exception, another exception occurred:\n\n";
+  const std::string_view lost =
+      "Traceback (most recent call last):\n  File \"a.py\", line 7, in <module>\nRuntimeError: "
+      "[../gloo/transport/tcp/unbound_buffer.cc:1] Timed out waiting 6000ms for recv\n";
+  const std::string_view saves =
+      "\nDuring handling of the above exception, another exception occurred:\n\nTraceback (most recent call "
+      "last):\n  File \"a.py\", line 9, in save\nRuntimeError: Application timeout caused pair closure\n";
+  const auto joined = [](auto... parts) { return (std::string(parts) + ...); };
+  CHECK(traceback_of_loss(joined(lost, saves)) == lost);
+  CHECK(traceback_of_loss(joined(own, lost)) == joined(own, lost));
+  CHECK(traceback_of_loss(own) == own);
 }
 
 TEST_CASE(
