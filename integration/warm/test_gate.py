@@ -296,12 +296,34 @@ def test_a_script_that_is_a_pipe_is_read_only_by_python(start, tmp_path):
         assert (process.wait(), process.stdout) == (0, "ran\n")
 
 
-def test_a_script_that_is_edited_while_it_waits_is_the_new_one(start):
-    start.write(train="import json\nprint('old')\n")
-    with start.prepared("train.py") as process:
+EDITED = {
+    "the script": (["train.py"], "auto", "train"),
+    "a module": (["-m", "pkg.mod"], "auto", "pkg__mod"),
+    "its package": (["-m", "pkg.mod"], "auto", "pkg____init__"),
+    "the script's own module": (["train.py"], "auto,own", "own"),
+}
+
+
+@pytest.mark.parametrize("case", EDITED)
+def test_what_is_edited_while_it_waits_is_the_new_text(start, case):
+    argv, names, edited = EDITED[case]
+    text = {name: f"import json\nimport own\nprint('{name}', 'old')\n" for name in ("train", "pkg____init__", "pkg__mod")}
+    start.write(own="print('own', 'old')\n", **text)
+    with start.prepared(*argv, names=names) as process:
         assert process.is_ready()
-        start.write(train="print('new')\n")
-        assert (process.go(), process.stdout) == (0, "new\n")
+        start.write(**{edited: f"print('{edited}', 'edited')\n"})
+        code = process.go()
+    with start.plain(*argv) as plain:
+        assert (plain.wait(), plain.stdout, plain.stderr) == (code, process.stdout, process.stderr)
+    assert code == 0 and f"{edited} edited" in plain.stdout
+
+
+def test_a_new_text_finds_nothing_imported(start, tmp_path):
+    env = fake(start, tmp_path, "import os\nprint(os.environ.get('BEFORE'), flush=True)\n")
+    with start.prepared("train.py", env=env) as process:
+        assert process.is_ready() and process.stdout == "None\n"
+        start.write(train="import os\nos.environ['BEFORE'] = '1'\nimport torch\n" + RAN)
+        assert (process.go(), process.stdout, process.stderr) == (0, "None\n1\nran\n", "")
 
 
 def test_a_script_that_is_gone_after_it_was_read_ends_as_python_says(start):

@@ -35,6 +35,7 @@ class Gate(object):
         number, _, names = value.partition(" ")
         self.socket = int(number)
         self.names = names.split(",") if names else []
+        self.texts = {}  # what was read or run for the command before go: {file: its text_of()}
         os.set_inheritable(self.socket, False)
         os.set_blocking(self.socket, True)
 
@@ -57,7 +58,10 @@ class Gate(object):
             os.write(self.socket, b"r")
         except OSError:
             pass  # rankshim may have said go and closed its end
-        for entry in self.wait_for_go():
+        late = self.wait_for_go()
+        if any(text_of(file) != text for file, text in self.texts.items()):
+            self.start_anew(late)  # it was edited: another text may need other imports
+        for entry in late:
             variable, _, value = entry.partition(b"=")
             os.environb[variable] = value
         Gate.here = None
@@ -77,18 +81,25 @@ class Gate(object):
         # It is imported but for us; a thread that imports it would wait for go.
         sys.modules["site"].__spec__._initializing = False
         with ScriptsPath(kind, name) as path:
+            files = files_of_command(kind, name)
+            self.texts = {file: text_of(file) for _, file in files}
             if AUTO in self.names:
                 with Guard(path):
-                    import_leading(kind, name, path)
+                    import_leading(files, path)
             for module in self.names:
                 if module != AUTO:
-                    self.import_named(module)
+                    self.import_named(module, path)
 
-    def import_named(self, module):
+    def import_named(self, module, path):
+        before = set(sys.modules)
         try:
             import_module(module)
         except BaseException as error:
             end("%s: %s" % (type(error).__name__, words_of(error)))
+        for name in set(sys.modules) - before:
+            file = getattr(sys.modules[name], "__file__", None)
+            if file and path.has(name.partition(".")[0]):  # the user's own code
+                self.texts[file] = text_of(file)
 
     def wait_for_go(self):
         """The variables that come with go. Without it this process ends."""
@@ -112,11 +123,17 @@ class Gate(object):
             os.write(self.socket, b"x " + text.encode("utf-8"))
         except OSError:
             pass
-        late = self.wait_for_go()
+        self.start_anew(self.wait_for_go())
+
+    def start_anew(self, late):
+        """Python begins again, as an ordinary start: it is the command. `late`: of wait_for_go()."""
         program = "/proc/self/exe"
-        if os.path.realpath(sys.executable) == os.path.realpath(program):
-            program = sys.executable  # its name is what ps shows
-        os.execve(program, self.words, dict(entry.split(b"=", 1) for entry in self.environment + late if b"=" in entry))
+        try:
+            if os.path.realpath(sys.executable) == os.path.realpath(program):
+                program = sys.executable  # its name is what ps shows
+            os.execve(program, self.words, dict(entry.split(b"=", 1) for entry in self.environment + late if b"=" in entry))
+        except BaseException:
+            os._exit(71)  # EX_OSERR
 
 
 def end(why=""):
@@ -133,6 +150,15 @@ def end(why=""):
 def parts_of(file):
     with open(file, "rb") as parts:
         return parts.read().split(b"\0")[:-1]
+
+
+def text_of(file):
+    """What changes when the file is edited or replaced; None where it is none."""
+    try:
+        now = os.stat(file) if os.path.isfile(file) else None
+    except OSError:
+        return None
+    return now and (now.st_mtime_ns, now.st_size, now.st_ino, now.st_dev)
 
 
 def path_finder():
@@ -243,24 +269,26 @@ def is_standard(name):
 
 # ---- the script's leading imports ----
 
-def import_leading(kind, name, path):
-    """Runs the imports at the head of what Python will run, in their order, until something else comes. A failure ends
-    this process: a part of the module may have run."""
+def files_of_command(kind, name):
+    """The files that Python will run, in their order, each as (module, file)."""
+    if kind == "file":
+        as_main = os.path.join(os.getcwd(), name) if sys.version_info >= (3, 9) else name  # __file__, in warnings
+        return [("__main__", as_main)]
+    return files_of(name) if kind == "m" else []
+
+
+def import_leading(files, path):
+    """Runs the imports at the head of these files, in their order, until something else comes. A failure ends this process:
+    a part of the module may have run."""
 
     def may_import(module):
         top = module.partition(".")[0]
         return not path.has(top) and (top in KNOWN or is_standard(top))
 
-    files = []
-    if kind == "file":
-        as_main = os.path.join(os.getcwd(), name) if sys.version_info >= (3, 9) else name  # __file__, in warnings
-        files = [("__main__", as_main)]
-    elif kind == "m":
-        files = files_of(name)
-        package = files[-1][0].rpartition(".")[0] if files else ""
-        if package and may_import(package):  # torch.distributed.run
-            import_module(package)
-            del files[:-1]
+    package = files[-1][0].rpartition(".")[0] if files else ""
+    if package and may_import(package):  # torch.distributed.run
+        import_module(package)
+        files = files[-1:]
     all(import_head(module, file, may_import) for module, file in files)
 
 
