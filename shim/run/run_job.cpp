@@ -379,6 +379,9 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
     details.hang = std::move(hang);
     details.hang_looks = std::move(hang_looks);
     report::Verdict verdict = judge_end(ending, details);
+    // The others may take their time to end, and then all meet.
+    if (verdict.code != 0 && all.attempts.may_go_on() && !ending.stopped_from_outside())
+      all.warm.before_meeting(all.attempts.number() + 1, false);
     if (whole != nullptr) co_await whole->finish(run, verdict, ending);
     if (!is_tried_again(all.attempts, whole, verdict, ending)) {
       all.warm.drop();
