@@ -21,10 +21,10 @@ OWN_FOLDER = re.compile(r"rankshim-job-master-0-\w{6}")
 def job(pods, rankshim, shim, tmp_path):
     """job(WARM, OPTION…) runs train.py on two nodes; the second comes when the first has prepared its workers."""
 
-    def start(rank, *options, **env):
+    def start(rank, *options, before=(), **env):
         (tmp_path / f"run{rank}").mkdir(exist_ok=True)
         env = {"NNODES": "2", "NODE_RANK": str(rank), "MASTER_ADDR": "job-master-0", "TELL_FILE": str(tmp_path / "told"), **env}
-        argv = [rankshim, "--launcher=native", f"--run-dir={tmp_path}/run{rank}", *options]
+        argv = [*before, rankshim, "--launcher=native", f"--run-dir={tmp_path}/run{rank}", *options]
         return pods[rank].start(argv, env, cwd=tmp_path)
 
     def prepared():
@@ -139,6 +139,28 @@ def test_a_python_that_does_not_load_us_is_never_started_early(noted, tmp_path, 
     (tmp_path / "train.py").write_text("import os\nprint('worker', os.getpid(), flush=True)\n")
     told = "nothing is prepared: this Python does not import our part"
     noted("auto", f"--python={python}", until_true=lambda node: told in node.stderr)
+
+
+def test_without_our_part_in_python_nothing_is_prepared(noted):
+    told = "nothing is prepared: --no-record keeps our part out of Python"
+    early, _, _ = noted("auto", "--no-record", until_true=lambda node: told in node.stderr)
+    assert early is None
+
+
+GPU = """
+mkdir -p {0}; mount -t tmpfs none {0}; cp -a /dev/null /dev/urandom {0}; touch {0}/nvidia0; mount --bind {0} /dev
+exec "$@"
+"""
+
+
+def test_one_whose_imports_open_an_accelerator_is_not_used(noted, tmp_path):
+    """Its memory there would be missing in the attempt that trains."""
+    torch = tmp_path / "packages" / "torch.py"
+    torch.write_text(torch.read_text() + "gpu = open('/dev/nvidia0')\n")
+    before = ["sh", "-ec", GPU.format(tmp_path / "dev"), "sh"]
+    early, worker, node = noted(until_true=lambda node: prepared_process(node) is None and (tmp_path / "imported.0").exists(), before=before)
+    assert early not in (None, worker)
+    assert "a prepared process is not used: an import has opened /dev/nvidia0" in node.stderr
 
 
 def test_a_stop_while_a_worker_is_prepared_is_the_end_at_once(job, tmp_path):

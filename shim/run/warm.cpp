@@ -181,7 +181,10 @@ awaitable<void> Warm::State::prepare(std::shared_ptr<State> self, unsigned numbe
     const bool answers = co_await ask_gate(self, of_round);
     if (self->round != of_round) co_return;
     self->gate_answers = answers;
-    if (!answers) self->tell("nothing is prepared: this Python does not import our part");
+    if (!answers)
+      self->tell(self->input.run.settings.flag(Option::record)
+                     ? "nothing is prepared: this Python does not import our part"
+                     : "nothing is prepared: --no-record keeps our part out of Python");
   }
   if (!*self->gate_answers) co_return self->end();
   self->commands = self->launch->workers->workers_to_start(self->launch->command);
