@@ -4,14 +4,18 @@ Start.prepared() stands in for rankshim: it speaks rankshim's side of the gate (
 the files that the binary under test writes.
 """
 
+import contextlib
+import json
 import os
 import re
 import socket
 import sys
+import textwrap
+import time
 
 import pytest
 
-from lib.events import PATIENCE
+from lib.events import PATIENCE, until
 from lib.process import Process, clean_environment, run
 from lib.pythons import pythons
 
@@ -109,3 +113,59 @@ def start(modules, tmp_path):
 @pytest.fixture(params=sorted(pythons()))
 def python(request):
     return pythons()[request.param]
+
+
+# ---- two nodes ----
+
+SCRIPT = """\
+    import json
+    import os
+    import sys
+    names = sorted(name for name in os.environ if name.startswith("RANKSHIM"))
+    os.write(1, f"RAN {os.environ['RANK']} {os.getpid()} {os.getppid()} {sys.argv[1:]} {names}\\n".encode())
+    """
+
+
+@pytest.fixture
+def script(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(textwrap.dedent(SCRIPT))
+    return path
+
+
+@pytest.fixture
+def node(rankshim, tmp_path):
+    """node(RANK, COMMAND, OPTION...): one of two nodes, all on this machine."""
+
+    with contextlib.ExitStack() as stack:
+
+        def start(rank, command, *options, launcher="native", nproc=1, folder=tmp_path, before=(), **variables):
+            """`folder`: of this job, and its working directory. `before`: a command that starts rankshim."""
+            (folder / str(rank)).mkdir(parents=True)
+            process = stack.enter_context(Process(
+                [*before, rankshim, "--nnodes=2", f"--node-rank={rank}", f"--nproc-per-node={nproc}", "--master-addr=127.0.0.1",
+                 f"--launcher={launcher}", f"--run-id={folder}", f"--run-dir={folder}/{rank}",
+                 f"--report={folder}/report-{rank}.json", *options, "--", *command], clean_environment(variables), cwd=folder))
+            process.status = lambda: ask(rankshim, f"{folder}/{rank}")
+            process.report = lambda: json.loads((folder / f"report-{rank}.json").read_text())
+            return process
+
+        yield start
+
+
+def ask(rankshim, folder):
+    asked = Process([rankshim, "status", f"--run-dir={folder}"], clean_environment())
+    return json.loads(asked.stdout) if asked.wait(30) == 0 else {}
+
+
+def is_ready(process, attempt=0):
+    """Until all that is prepared is ready."""
+    def look():
+        time.sleep(0.1)  # each question is a line of this test's log
+        prepared = process.status().get("prepared", {})
+        return prepared.get("attempt") == attempt and prepared["ready"] == prepared["processes"] and prepared
+    return until(look, "a prepared process")
+
+
+def ran(process):
+    return [line.split() for line in process.stdout.splitlines() if line.startswith("RAN")]

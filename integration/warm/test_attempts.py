@@ -4,62 +4,11 @@ import json
 import os
 import signal
 import textwrap
-import time
 
 import pytest
 from lib.events import until
 from lib.process import Process, children, clean_environment, descendants, last_line
-
-SCRIPT = """\
-    import json
-    import os
-    import sys
-    names = sorted(name for name in os.environ if name.startswith("RANKSHIM"))
-    os.write(1, f"RAN {os.environ['RANK']} {os.getpid()} {os.getppid()} {sys.argv[1:]} {names}\\n".encode())
-    """
-
-
-@pytest.fixture
-def script(tmp_path):
-    path = tmp_path / "train.py"
-    path.write_text(textwrap.dedent(SCRIPT))
-    return path
-
-
-@pytest.fixture
-def node(rankshim, tmp_path):
-    """node(RANK, COMMAND, OPTION...): one of two nodes, all on this machine."""
-
-    def start(rank, command, *options, launcher="native", nproc=1, **variables):
-        (tmp_path / str(rank)).mkdir()
-        process = Process(
-            [rankshim, "--nnodes=2", f"--node-rank={rank}", f"--nproc-per-node={nproc}", "--master-addr=127.0.0.1",
-             f"--launcher={launcher}", f"--run-id={tmp_path}", f"--run-dir={tmp_path}/{rank}",
-             f"--report={tmp_path}/report-{rank}.json", *options, "--", *command], clean_environment(variables))
-        process.status = lambda: ask(rankshim, f"{tmp_path}/{rank}")
-        process.report = lambda: json.loads((tmp_path / f"report-{rank}.json").read_text())
-        return process
-
-    return start
-
-
-def ask(rankshim, folder):
-    asked = Process([rankshim, "status", f"--run-dir={folder}"], clean_environment())
-    return json.loads(asked.stdout) if asked.wait(30) == 0 else {}
-
-
-def is_ready(process, attempt=0):
-    """Until all that is prepared is ready."""
-    def look():
-        time.sleep(0.1)  # each question is a line of this test's log
-        prepared = process.status().get("prepared", {})
-        return prepared.get("attempt") == attempt and prepared["ready"] == prepared["processes"] and prepared
-    return until(look, "a prepared process")
-
-
-def ran(process):
-    return [line.split() for line in process.stdout.splitlines() if line.startswith("RAN")]
-
+from warm.conftest import ask, is_ready, ran
 
 @pytest.mark.parametrize("launcher", ["native", "torchrun"])
 def test_what_waits_for_the_other_node_is_what_runs_then(node, script, torch, launcher):
@@ -95,6 +44,14 @@ def test_an_end_while_the_nodes_meet_ends_it_and_the_script_never_runs(node, scr
     assert not first.stdout
 
 
+def test_a_node_that_waits_for_nothing_starts_its_workers_plainly(rankshim, tmp_path):
+    look = "import os\nprint('GATE', 'RANKSHIM_GATE' in open('/proc/self/environ').read(), flush=True)\n"
+    (tmp_path / "train.py").write_text(look)
+    argv = [rankshim, "--launcher=native", "--nproc-per-node=2", "--warm=auto", "--", "train.py"]
+    with Process(argv, clean_environment(), cwd=tmp_path) as process:
+        assert (process.wait(), process.stdout) == (0, "GATE False\n" * 2)
+
+
 def test_an_interpreter_that_does_not_import_our_part_runs_nothing_before_its_time(node, script, tmp_path):
     """A wrapper with -I, which no option of rankshim shows."""
     wrapper = tmp_path / "python3"
@@ -112,6 +69,8 @@ TRAINING = """\
     import os
     import torch
     import torch.distributed as dist
+    import signal
+    signal.signal(signal.SIGUSR1, lambda *_: os.write(1, b"USR1\\n"))
     dist.init_process_group("gloo")
     number = torch.ones(1)
     dist.all_reduce(number)
@@ -124,7 +83,7 @@ TRAINING = """\
     """
 
 
-def test_the_next_attempt_is_prepared_beside_one_that_trains(rankshim, tmp_path, torch):
+def test_the_next_attempt_is_prepared_beside_one_that_trains(rankshim, shim, tmp_path, torch):
     script = tmp_path / "train.py"
     script.write_text(textwrap.dedent(TRAINING))
     (tmp_path / "run").mkdir()
@@ -137,6 +96,11 @@ def test_the_next_attempt_is_prepared_beside_one_that_trains(rankshim, tmp_path,
     workers = {int(pid) for _, _, pid, *_ in ran(run)}
     prepared = set(children(run.pid)) - workers
     assert len(prepared) == 2 and {one["pid"] for one in run.status()["workers"]} == workers
+    run.signal(signal.SIGUSR1)
+    until(lambda: run.stdout.count("USR1") == 2, "both workers have the signal")
+    assert is_ready(run, attempt=1)["ready"] == 2
+    stacks = shim("status", "--stacks", "--format=json", f"--run-dir={tmp_path}/run").stdout
+    assert f"{script}:" in stacks and "gate.py" not in stacks
     (tmp_path / "go").touch()
     assert run.wait(60) == 0, run.transcript()
     assert {int(pid) for _, _, pid, attempt, _ in ran(run) if attempt == "1"} == prepared
