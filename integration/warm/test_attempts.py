@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import tempfile
 import textwrap
 
 import pytest
@@ -83,14 +84,20 @@ TRAINING = """\
     """
 
 
-def test_the_next_attempt_is_prepared_beside_one_that_trains(rankshim, shim, tmp_path, torch):
+@pytest.fixture
+def short_folder():
+    """The names of rankshim's sockets must fit into an address."""
+    with tempfile.TemporaryDirectory(prefix="warm-") as folder:
+        yield folder
+
+
+def test_the_next_attempt_is_prepared_beside_one_that_trains(rankshim, shim, tmp_path, short_folder, torch):
     script = tmp_path / "train.py"
     script.write_text(textwrap.dedent(TRAINING))
-    (tmp_path / "run").mkdir()
     run = Process([rankshim, "--launcher=native", "--nproc-per-node=2", "--job-restarts=1", "--warm=auto",
-                   f"--run-dir={tmp_path}/run", f"--report={tmp_path}/report.json", "--", "train.py"],
+                   f"--run-dir={short_folder}", f"--report={tmp_path}/report.json", "--", "train.py"],
                   clean_environment(), cwd=tmp_path)
-    run.status = lambda: ask(rankshim, f"{tmp_path}/run")
+    run.status = lambda: ask(rankshim, f"{short_folder}")
     run.wait_line("RAN", 60)
     assert is_ready(run, attempt=1) == {"attempt": 1, "processes": 2, "ready": 2}
     workers = {int(pid) for _, _, pid, *_ in ran(run)}
@@ -99,7 +106,7 @@ def test_the_next_attempt_is_prepared_beside_one_that_trains(rankshim, shim, tmp
     run.signal(signal.SIGUSR1)
     until(lambda: run.stdout.count("USR1") == 2, "both workers have the signal")
     assert is_ready(run, attempt=1)["ready"] == 2
-    stacks = shim("status", "--stacks", "--format=json", f"--run-dir={tmp_path}/run").stdout
+    stacks = shim("status", "--stacks", "--format=json", f"--run-dir={short_folder}").stdout
     assert f"{script}:" in stacks and "gate.py" not in stacks
     (tmp_path / "go").touch()
     assert run.wait(60) == 0, run.transcript()

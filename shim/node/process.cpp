@@ -41,7 +41,8 @@ std::string living_thread(pid_t pid, std::string_view stat) {
   return {};
 }
 
-/// Whether the process has begun to end, or will because of a KILL that it has not taken yet.
+}  // namespace
+
 bool is_dying(pid_t pid) {
   constexpr unsigned exiting = 4;  // PF_EXITING of linux:include/linux/sched.h
   const std::string thread = living_thread(pid, read_proc(pid, "stat").value_or(""));
@@ -54,8 +55,6 @@ bool is_dying(pid_t pid) {
     return (std::strtoull(pending.c_str(), nullptr, 16) & kill) != 0;
   });
 }
-
-}  // namespace
 
 std::vector<pid_t> running_processes() {
   std::vector<pid_t> running;

@@ -43,6 +43,10 @@ std::optional<std::vector<Process>> all_processes();
 /// the descendants of those; nullopt if /proc does not show them.
 std::optional<std::vector<Process>> descendants(pid_t ancestor, const std::vector<Process>& except = {});
 
+/// Whether the process has begun to end, or will because of a KILL that it has not taken yet; so it is where
+/// /proc does not show it.
+bool is_dying(pid_t pid);
+
 /// The processes that run and on which no KILL is on its way, sorted by number; none if /proc does not show
 /// them.
 std::vector<pid_t> running_processes();

@@ -104,7 +104,8 @@ void Prepared::add(std::string_view entry) { late_variables_.append(entry).push_
 std::optional<pid_t> Prepared::go() {
   take_messages();
   const std::optional<Process> now = read_again(process_);
-  const bool runs = now && now->alive() && now->state != 'T' && now->state != 't';
+  const bool runs =
+      now && now->alive() && now->state != 'T' && now->state != 't' && !is_dying(process_.pid);
   if (state_ == State::starting) {
     give_up("it was not at the gate yet");
   } else if (state_ != State::unusable && !runs) {
