@@ -173,7 +173,7 @@ for number in range(26):
         if "out of memory" not in str(error):
             raise
 """,
-        r"rank 1 exited 0 .*its loop was shorter than theirs"),
+        r"rank 1 exited 0 .*it ran fewer iterations"),
     "metric on rank 0": Report(
         ("https://github.com/Lightning-AI/pytorch-lightning/issues/4529", "https://github.com/Lightning-AI/torchmetrics/pull/2719"),
         "a metric is computed on rank 0 only, and gathers from all ranks; the others are in the barrier after it",
@@ -392,6 +392,6 @@ if rank < 2:
         dist.all_reduce(x, group=group)
 steps()
 """,
-        r"ranks 0-1 waited .*for each other in a circle",
+        r"ranks 0-1 waited .*for each other in a cycle",
         ends=r"circle|[Tt]imed out"),
 }

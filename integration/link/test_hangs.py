@@ -56,7 +56,7 @@ def test_when_torchs_timeout_fires_the_rank_that_hangs_is_named_with_its_line(st
 ENDS = [
     *((fault, rf"node {culprit} \(job-node-{culprit}\) hung: {says}", "R42") for fault, says, culprit in FAULTS),
     ("broadcasts", r"the ranks' collectives do not match \(number \d+ of default_pg\): rank 1 is in broadcast \(train.py:\d+\), and ranks 0 and 2 in all_reduce \(train.py:\d+\)", "R43"),
-    ("waits in a circle", r"the job hung: ranks 0-1 waited for \S+ s for each other in a circle, so the order of their collectives differs", "R43"),
+    ("waits in a circle", r"the job hung: ranks 0-1 waited for \S+ s for each other in a cycle, so the order of their collectives differs", "R43"),
 ]
 
 
@@ -149,12 +149,12 @@ def test_a_long_evaluation_is_a_warning_and_a_line_when_the_job_goes_on(start, t
     script, goes_on = tmp_path / "train.py", tmp_path / "goes_on"
     script.write_text(EVALUATES)
     nodes = [start(rank, [str(script)], "--hang-notice=4s", GOES_ON=str(goes_on)) for rank in range(3)]
-    notice = nodes[0].wait_line("no collective has ended for", LONG)
+    notice = nodes[0].wait_line("no collective has completed for", LONG)
     assert re.search(r"ranks 1-2 wait in all_reduce \(train.py:\d+\) for rank 0 on node 0 \(job-node-0\).*train.py:\d+", notice.text), notice.text
     goes_on.touch()
     nodes[0].wait_line("collectives continue after", LONG)
     assert [node.wait(LONG) for node in nodes] == [0, 0, 0], [node.transcript() for node in nodes]
-    assert nodes[0].stderr.count("no collective has ended for") <= 2  # after 4 s, and after 8
+    assert nodes[0].stderr.count("no collective has completed for") <= 2  # after 4 s, and after 8
     assert all("no collective" not in node.stderr for node in nodes[1:])
 
 
@@ -236,9 +236,9 @@ def run_busy(start, tmp_path, *words, options):
 def test_a_rank_that_works_for_longer_than_the_timeout_is_a_notice_and_no_end(start, tmp_path, torch, what, does):
     """A rank that works has four times the timeout."""
     nodes = run_busy(start, tmp_path, "steps", what, options=["--hang-notice=4s", "--hang-timeout=8s"])
-    notice = nodes[0].wait_line("no collective has ended for", LONG)
+    notice = nodes[0].wait_line("no collective has completed for", LONG)
     # The second notice comes after twice the time, which is the timeout.
-    nodes[0].wait_line("no collective has ended for", LONG, since=nodes[0].lines.index(notice) + 1)
+    nodes[0].wait_line("no collective has completed for", LONG, since=nodes[0].lines.index(notice) + 1)
     says = rf"ranks 1-2 wait in all_reduce \(train.py:\d+\) for rank 0 on node 0 \(job-node-0\), which is in {what} \(.* and {does}"
     assert re.search(says, nodes[0].stderr), nodes[0].transcript()
     for name in (what, "over"):
@@ -252,13 +252,13 @@ def test_a_rank_that_works_for_longer_than_the_timeout_is_a_notice_and_no_end(st
 def test_five_minutes_of_evaluation_are_one_notice_and_a_line_when_the_job_goes_on(start, tmp_path, torch):
     # It is known after a minute that the numbers move.
     nodes = run_busy(start, tmp_path, *(["steps"] * 20), "evaluate", options=["--hang-notice=3m", "--hang-timeout=4m"])
-    nodes[0].wait_line("no collective has ended for 3 min", 300)
+    nodes[0].wait_line("no collective has completed for 3 min", 300)
     time.sleep(120)
     for name in ("evaluate", "over"):
         (tmp_path / name).touch()
     assert re.search(r"collectives continue after 5 min", nodes[0].wait_line("collectives continue after", LONG).text)
     assert [node.wait(LONG) for node in nodes] == [0, 0, 0], [node.transcript() for node in nodes]
-    assert nodes[0].stderr.count("no collective has ended for") == 1
+    assert nodes[0].stderr.count("no collective has completed for") == 1
 
 
 @pytest.mark.nightly
@@ -304,7 +304,7 @@ def test_a_debugger_that_holds_a_rank_is_named_as_such(start, tmp_path, torch):
     worker = [pid for pid, command in nodes[1].tree().items() if "train.py" in command][-1]
     time.sleep(10)  # several looks have seen that the numbers move
     assert libc.ptrace(seize, worker, None, None) == 0 and libc.ptrace(interrupt, worker, None, None) == 0
-    notice = nodes[0].wait_line("no collective has ended for", LONG)
+    notice = nodes[0].wait_line("no collective has completed for", LONG)
     says = r"for rank 1 on node 1 \(job-node-1\), which is stopped by a signal or a debugger, in train.py:\d+"
     assert re.search(says, notice.text), notice.text
     os.waitpid(worker, 0x40000000)  # __WALL

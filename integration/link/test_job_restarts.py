@@ -109,7 +109,7 @@ def test_a_container_that_is_started_anew_shows_at_once_that_the_one_before_is_l
     for rank, node in enumerate(nodes):
         assert node.wait(LONG) == 0, node.transcript()
         assert f"UP {rank} 1\n" in node.stdout
-    assert "node 2 (job-node-2) was lost: its connection ended, and it was started anew" in nodes[1].stderr
+    assert "node 2 (job-node-2) was lost: its connection ended, and it was restarted" in nodes[1].stderr
 
 
 def test_node_0_may_come_back_in_another_place(start, cluster, network):

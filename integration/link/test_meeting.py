@@ -48,7 +48,7 @@ def test_a_node_with_another_run_id_is_named_when_the_time_is_over(start, cluste
         assert says in last_line(node)
         assert not node.stdout
         if rank != 2:
-            assert "1 of 3 nodes did not come in time: rank 2; " in last_line(node)
+            assert "1 of 3 nodes did not join in time: rank 2; " in last_line(node)
 
 
 @pytest.mark.parametrize("stale", ["another job's node 0", "an older attempt's node 0"])

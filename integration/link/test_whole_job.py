@@ -73,7 +73,7 @@ def test_a_node_that_never_comes_is_named_on_every_node(start):
     nodes = [start(rank, WAITS, RANKSHIM_WAIT_TIMEOUT=PATIENCE[rank]) for rank in (0, 1)]
     for node in nodes:
         assert node.wait(90) == 75, node.transcript()
-        assert "1 of 3 nodes did not come in time: rank 2; waited " in last_line(node)
+        assert "1 of 3 nodes did not join in time: rank 2; waited " in last_line(node)
         assert f" at job-node-0:29500; this node has RANKSHIM_NNODES=3, RANKSHIM_NODE_RANK={nodes.index(node)}, RANKSHIM_MASTER_PORT=29500;" in last_line(node)
         assert not node.stdout
 
@@ -298,7 +298,7 @@ def test_another_node_whose_rankshim_is_stopped_is_lost_and_says_itself_that_it_
     nodes[1].signal(signal.SIGSTOP)
     for node in nodes[:1] + nodes[2:]:
         assert node.wait(60) == 76, node.transcript()
-        assert "node 1 (job-node-1) was lost: its rankshim has not answered for 3 s, and it did not come back within 10 s" in last_line(node)
+        assert "node 1 (job-node-1) was lost: its rankshim has not answered for 3 s, and it did not reconnect within 10 s" in last_line(node)
     nodes[1].signal(signal.SIGCONT)
     assert nodes[1].wait(60) == 76, nodes[1].transcript()
     assert re.search(r"node 1 \(job-node-1\) was lost: its rankshim did not run for [\d.]+ s, ", last_line(nodes[1]))

@@ -197,7 +197,7 @@ def test_torchruns_master_waits_for_the_node_that_is_refused(network, rankshim, 
     master, worker = (node.start(words(workload, pod), {**pod.environment, **environment}, cwd=tmp_path)
                       for workload, pod, node in pods(network, case("compose-torchrun"), True))
     assert worker.wait() == 78
-    assert master.wait() == 75 and "1 of 2 nodes did not come in time" in master.stderr
+    assert master.wait() == 75 and "1 of 2 nodes did not join in time" in master.stderr
 
 
 def test_the_api_server_refuses_a_template_that_is_not_filled_in(rankshim):

@@ -86,7 +86,7 @@ void Members::launched(const Assignment& ranks, const std::vector<bool>& is_here
     } else if (is_here[index]) {
       member.state = is_healthy(index) ? Member::State::spare : Member::State::aside;
     } else if (member.state == Member::State::active) {
-      member.state = Member::State::lost;  // it did not come in time; a spare may come a moment later
+      member.state = Member::State::lost;  // it did not join in time; a spare may come a moment later
     }
   }
 }

@@ -129,7 +129,7 @@ class Peer final : public Link {
   std::string fault_of(const Connection& connection, const Welcome& welcome) {
     if (welcome.instance == options_.self.instance) return "it is this node itself";
     const bool is_new = launched() && welcome.instance != welcome_->instance;
-    return is_new ? node_name(0, welcome.host, connection.remote_address()) + " was started anew" : "";
+    return is_new ? node_name(0, welcome.host, connection.remote_address()) + " was restarted" : "";
   }
 
   void welcomed(const std::shared_ptr<Connection>& connection, const Welcome& welcome) {

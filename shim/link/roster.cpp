@@ -308,7 +308,7 @@ std::string Roster::never_came() const {
       ranks.push_back(std::to_string(&node - nodes_.data()));
   std::string left = went_away();
   if (ranks.empty() && !left.empty()) left = "not all nodes came at the same time: " + left;
-  return joined(not_empty({ranks.empty() ? "" : of_all(ranks, " did not come in time"), left, faults()}),
+  return joined(not_empty({ranks.empty() ? "" : of_all(ranks, " did not join in time"), left, faults()}),
                 "; ");
 }
 
@@ -695,9 +695,9 @@ outcome::Evidence Roster::evidence(Time now) const {
       known.lost_since = node.lost_at - node.time_to_return;
     }
     if (node.started_anew)
-      known.lost += ", and it was started anew";
+      known.lost += ", and it was restarted";
     else if (node.lost_at <= now)
-      known.lost += fmt::format(", and it did not come back within {} s", node.time_to_return.count() / 1000);
+      known.lost += fmt::format(", and it did not reconnect within {} s", node.time_to_return.count() / 1000);
     std::vector<WorkerReport> workers;
     if (node.done)
       workers = node.done->workers;

@@ -86,9 +86,8 @@ TEST_CASE("no number of a node's workers is believed beyond what node 0 knows", 
   story.pass(1s);
   REQUIRE(story.told<Stop>(0));  // not before the launch, which is 5 s before the victim's end
   CHECK(words(*story.told<Stop>(0)) ==
-        "node 2 (host-2) ended early: rank 5 exited 0 after 0.0 s while rank 2 still waited for it: its loop "
-        "was "
-        "shorter than theirs");
+        "node 2 (host-2) ended early: rank 5 exited 0 after 0.0 s while rank 2 still waited for it: it ran "
+        "fewer iterations");
 }
 
 TEST_CASE("a node that comes back says its end again, and its time is that of the first", "[link]") {
@@ -129,7 +128,7 @@ TEST_CASE("where failures are gathered, a node that was killed is named when its
     const char* sentence;
   };
   const std::string lost =
-      "node 1 (host-1) was lost: its connection ended, and it did not come back within 10 s";
+      "node 1 (host-1) was lost: its connection ended, and it did not reconnect within 10 s";
   const Case cases[] = {
       {"another fails", 2, false, "; node 2 (host-2) failed: exited with code 6"},
       {"node 0 fails", 0, false, "; node 0 (host-0) failed: exited with code 6"},
@@ -246,7 +245,7 @@ TEST_CASE("a node that ended well before a worker lost its peer is to blame, and
     REQUIRE(story.told<Stop>(id));
     CHECK(words(*story.told<Stop>(id)) ==
           "node 2 (host-2) ended early: ranks 4-5 exited 0 after 5 min 12 s while rank 2 still waited for "
-          "them: their loops were shorter than theirs");
+          "them: they ran fewer iterations");
   }
 }
 
@@ -367,7 +366,7 @@ TEST_CASE("a node whose rankshim does not answer is lost, and the line says so",
   story.pass(10s);
   REQUIRE(story.told<Stop>(1));
   CHECK(words(*story.told<Stop>(1)) ==
-        "node 2 (host-2) was lost: its rankshim has not answered for 30 s, and it did not come back within "
+        "node 2 (host-2) was lost: its rankshim has not answered for 30 s, and it did not reconnect within "
         "10 s");
 }
 
@@ -450,7 +449,7 @@ TEST_CASE("a node without a connection is lost after 10 s, which ends all", "[li
   story.pass(200ms);
   REQUIRE(story.told<Stop>(2));
   CHECK(words(*story.told<Stop>(2)) ==
-        "node 1 (host-1) was lost: its connection ended, and it did not come back within 10 s");
+        "node 1 (host-1) was lost: its connection ended, and it did not reconnect within 10 s");
 }
 
 TEST_CASE("a node whose own kernel has ended a direct connection is lost after 2 s", "[link]") {
@@ -464,15 +463,15 @@ TEST_CASE("a node whose own kernel has ended a direct connection is lost after 2
   };
   const Case cases[] = {
       {"it was killed", true, "10.0.0.1", "", 2s,
-       "its connection ended, and it did not come back within 2 s"},
+       "its connection ended, and it did not reconnect within 2 s"},
       {"a proxy was between", true, "10.9.9.9", "", 10s,
-       "its connection ended, and it did not come back within 10 s"},
+       "its connection ended, and it did not reconnect within 10 s"},
       {"an older version, which does not say its address", true, "", "", 10s,
-       "its connection ended, and it did not come back within 10 s"},
+       "its connection ended, and it did not reconnect within 10 s"},
       {"the network was silent", false, "10.0.0.1", "", 10s,
-       "its connection ended, and it did not come back within 10 s"},
+       "its connection ended, and it did not reconnect within 10 s"},
       {"its rankshim was silent", false, "10.0.0.1", "its rankshim has not answered for 30 s", 10s,
-       "its rankshim has not answered for 30 s, and it did not come back within 10 s"},
+       "its rankshim has not answered for 30 s, and it did not reconnect within 10 s"},
   };
   for (const Case& c : cases) {
     CAPTURE(c.name);
@@ -528,7 +527,7 @@ TEST_CASE("another instance of a node without a connection shows that it is lost
     REQUIRE((story.told<Stop>(2) != nullptr) == c.lost);
     if (c.lost)
       CHECK(words(*story.told<Stop>(2)) ==
-            "node 1 (host-1) was lost: its connection ended, and it was started anew");
+            "node 1 (host-1) was lost: its connection ended, and it was restarted");
   }
 }
 

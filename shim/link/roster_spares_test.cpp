@@ -310,7 +310,7 @@ TEST_CASE("with fewer spares than holes the others wait for a node to come", "[l
   }
   SECTION("nobody comes") {
     job.now().pass(60s);
-    CHECK(job.now().refusal(3) == "3 of 5 nodes did not come in time: ranks 1, 2, 4");
+    CHECK(job.now().refusal(3) == "3 of 5 nodes did not join in time: ranks 1, 2, 4");
     CHECK(job.now().told<Refuse>(0)->code == exit_code::unreachable);
   }
 }

@@ -69,7 +69,7 @@ TEST_CASE("who is missing is told to all who wait, every 30 s", "[link]") {
   story.roster.give_up_at(story.now);
   story.pass(0ms);
   CHECK(story.told<Refuse>(2)->code == exit_code::unreachable);
-  CHECK(story.refusal(2) == "1 of 3 nodes did not come in time: rank 1");
+  CHECK(story.refusal(2) == "1 of 3 nodes did not join in time: rank 1");
   CHECK(story.refusal(0) == story.refusal(2));
 }
 
@@ -303,7 +303,7 @@ TEST_CASE("a stranger is named where the job's own node of that rank has not com
         "leads to another job, or set RANKSHIM_RUN_ID to the same on all nodes";
     for (const ConnectionId id : {0U, 1U}) {
       CHECK(story.told<Refuse>(id)->code == exit_code::unreachable);
-      CHECK(story.refusal(id) == "1 of 3 nodes did not come in time: rank 2" + (rank == 2 ? stranger : ""));
+      CHECK(story.refusal(id) == "1 of 3 nodes did not join in time: rank 2" + (rank == 2 ? stranger : ""));
     }
   }
 }
@@ -342,7 +342,7 @@ TEST_CASE("why a node was not let in is known until it comes, or the time is ove
   CHECK(story.told<Waiting>(0)->wrong);
   story.roster.give_up_at(story.now);
   story.pass(0ms);
-  CHECK(story.refusal(1) == "1 of 3 nodes did not come in time: rank 2; node 2 has no token");
+  CHECK(story.refusal(1) == "1 of 3 nodes did not join in time: rank 2; node 2 has no token");
   Story other;
   other.roster.note_stranger(hello_of(2), "node 2 has no token");
   other.arrive(2);
@@ -371,7 +371,7 @@ TEST_CASE("a node that gave up a moment before the time is over is none that did
     CHECK(story.refusal(0) ==
           (second_came ? "not all nodes came at the same time: node 1 (host-1), node 2 (host-2) "
                          "were here, and went away"
-                       : "1 of 3 nodes did not come in time: rank 2; node 1 (host-1) was here, and went "
+                       : "1 of 3 nodes did not join in time: rank 2; node 1 (host-1) was here, and went "
                          "away"));
   }
 }

@@ -106,7 +106,7 @@ TEST_CASE("a node that vanishes is lost, and ends all", "[link]") {
   REQUIRE(job.told(0));
   REQUIRE(job.told(2));
   CHECK(in_words(job.stops[2]->culprit) ==
-        "node 1 (host-1) was lost: its connection ended, and it did not come back within 1 s");
+        "node 1 (host-1) was lost: its connection ended, and it did not reconnect within 1 s");
 }
 
 TEST_CASE("node 0's loss is seen by all", "[link]") {

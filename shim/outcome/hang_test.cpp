@@ -144,7 +144,7 @@ std::vector<Case> cases() {
       {"D2: a rank has exited 0",
        {waiting(0), waiting(2)},
        {1},
-       "node 0 hung: rank 1 exited 0 before the others: its loop was shorter than theirs; ranks 0 and 2 "
+       "node 0 hung: rank 1 exited 0 before the others: it ran fewer iterations; ranks 0 and 2 "
        "waited in all_reduce (train.py:37) until their timeout"},
       {"E: a C call holds the GIL",
        {waiting(0), in_state(without_answer(rank(1, 3, 0, 0, {line(32)})), 'S', "anon_pipe_read"),
@@ -178,13 +178,13 @@ std::vector<Case> cases() {
        {in_grid(0, {11, 10}, {10, 10}, 5), in_grid(1, {10, 10}, {11, 10}, 6),
         in_grid(3, {11, 10}, {10, 10}, 5), in_grid(2, {10, 10}, {11, 10}, 6)},
        {},
-       "the job hung: ranks 0-3 waited for each other in a circle, so the order of their collectives "
+       "the job hung: ranks 0-3 waited for each other in a cycle, so the order of their collectives "
        "differs"},
       {"all are inside",
        {waiting(0), waiting(1), waiting(2)},
        {},
        "the job hung: ranks 0-2 waited in all_reduce (train.py:37) (number 21 of default_pg), and no rank is "
-       "missing: a GPU or the network stands still"},
+       "missing: a GPU or the network is stuck"},
       {"NCCL: the program has entered further ones",
        {rank(0, 3, 30, 20, {line(50)}), rank(1, 3, 20, 20, {line(26)}), rank(2, 3, 28, 20, {line(49)})},
        {},
@@ -228,7 +228,7 @@ std::vector<Case> cases() {
       {"one exited 0, another one has left the loop too",
        {waiting(0, 4), waiting(2, 4), rank(3, 4, 20, 20, {line(60, "save")})},
        {1},
-       "node 0 hung: rank 1 exited 0 before the others: its loop was shorter than theirs; ranks 0 and 2 "
+       "node 0 hung: rank 1 exited 0 before the others: it ran fewer iterations; ranks 0 and 2 "
        "waited in all_reduce (train.py:37) until their timeout"},
       {"those that waited have ended, and one runs",
        {rank(1, 3, 20, 20, {line(26)})},
@@ -251,7 +251,7 @@ std::vector<Case> cases() {
        {waiting(1), waiting(2)},
        {},
        "the job hung: ranks 0-2 waited in all_reduce (train.py:37) (number 21 of default_pg), and no rank is "
-       "missing: a GPU or the network stands still",
+       "missing: a GPU or the network is stuck",
        {0}},
       {"more run than have failed, and nobody says where",
        {rank(1, 4, 20, 20, {line(3)}), rank(2, 4, 20, 20, {line(3)})},
@@ -269,7 +269,7 @@ std::vector<Case> cases() {
        {without_groups(waiting(0)), without_groups(waiting(1))},
        {},
        "the job hung: ranks 0-1 waited in all_reduce (train.py:37), and no rank is missing: a GPU or the "
-       "network stands still"},
+       "network is stuck"},
       {"no numbers, three of four in other lines than the fourth, none in torch.distributed",
        {without_groups(rank(0, 4, 0, 0, {line(50)})), without_groups(rank(1, 4, 0, 0, {line(50)})),
         without_groups(rank(2, 4, 0, 0, {line(26)})), without_groups(rank(3, 4, 0, 0, {line(50)}))},
@@ -291,7 +291,7 @@ std::vector<Case> cases() {
        {waiting(1), waiting(2)},
        {},
        "the job hung: ranks 0-2 waited in all_reduce (train.py:37) (number 21 of default_pg), and no rank is "
-       "missing: a GPU or the network stands still",
+       "missing: a GPU or the network is stuck",
        {},
        {{0, {.line = line(37), .call = "all_reduce"}}}},
       {"of five ranks two are in other collectives, each in its own",
@@ -372,7 +372,7 @@ TEST_CASE("a hang of a job that goes on is told as a sentence of its own") {
        "debugger, in train.py:27"},
       {{waiting(0), waiting(1), waiting(2)},
        "ranks 0-2 wait in all_reduce (train.py:37) (number 21 of default_pg), and no rank is missing: a GPU "
-       "or the network stands still"},
+       "or the network is stuck"},
       {{waiting(0), rank(1, 3, 21, 20, {broadcast, line(36)}, "broadcast"), waiting(2)},
        "the ranks' collectives do not match (number 21 of default_pg): rank 1 is in broadcast (train.py:36), "
        "and ranks 0 and 2 in all_reduce (train.py:37)"},

@@ -166,7 +166,7 @@ TEST_CASE("the culprit is named, never a victim") {
        1, "rank 1 is still running; ranks 0 and 2 timed out waiting for it"},
       {"a lone node's worker that exited 0 early",
        Story(1).add_worker(0, 1).end(1, 312, 0).fail(0, 313, Cause::peer_lost), 0, Cause::exited_early, 1,
-       "rank 1 exited 0 after 5 min 12 s while rank 0 still waited for it: its loop was shorter than theirs"},
+       "rank 1 exited 0 after 5 min 12 s while rank 0 still waited for it: it ran fewer iterations"},
       {"a lone node's worker that raised before the others noticed",
        Story(1).add_worker(0, 1).fail(0, 5, Cause::exception, "ValueError: x").end(1, 6, 1), 0,
        Cause::exception, 0, "ValueError: x"},
@@ -179,11 +179,10 @@ TEST_CASE("the culprit is named, never a victim") {
       {"a rank that exited 0 early",
        Story(3).end(1, 312, 0).fail(0, 313, Cause::peer_lost).fail(2, 314, Cause::peer_lost), 1,
        Cause::exited_early, 1,
-       "rank 1 exited 0 after 5 min 12 s while ranks 0 and 2 still waited for it: its loop was shorter than "
-       "theirs"},
+       "rank 1 exited 0 after 5 min 12 s while ranks 0 and 2 still waited for it: it ran fewer iterations"},
       {"one that waits while another exited 0 early", Story(3).end(1, 312, 0).fail(0, 313, Cause::peer_lost),
        1, Cause::exited_early, 1,
-       "rank 1 exited 0 after 5 min 12 s while rank 0 still waited for it: its loop was shorter than theirs"},
+       "rank 1 exited 0 after 5 min 12 s while rank 0 still waited for it: it ran fewer iterations"},
       {"one that exited 0 after its victims failed is no reason",
        Story(3).fail(0, 60, Cause::timed_out).fail(2, 61, Cause::timed_out).end(1, 62, 0), 0,
        Cause::timed_out, 0, ""},
@@ -269,7 +268,7 @@ TEST_CASE("where the workers were looked at, their lines of code are told") {
       {"most ranks still wait, and nobody is missing",
        Story(3).fail(2, 60, Cause::timed_out).see(0, 3, 21, 20, 37).see(1, 3, 21, 20, 37),
        "the job hung: ranks 0-2 waited in all_reduce (train.py:37) (number 21 of default_pg), and no rank is "
-       "missing: a GPU or the network stands still"},
+       "missing: a GPU or the network is stuck"},
       {"NCCL's watchdog has aborted all but the one that hangs",
        Story(3).abort(0, 60).abort(2, 60).see(1, 3, 20, 20, 26),
        "node 1 (host-1) hung: rank 1 is in train.py:26; ranks 0 and 2 waited until their timeout"},
@@ -325,7 +324,7 @@ TEST_CASE("where the workers were looked at, their lines of code are told") {
            .wait_in(0, "all_reduce", 38),
        "node 1 (host-1) ended early: rank 1 exited 0 after 5 min 12 s while ranks 0 and 2 still waited for "
        "it "
-       "in all_reduce (train.py:38): its loop was shorter than theirs"},
+       "in all_reduce (train.py:38): it ran fewer iterations"},
       {"all have failed in two collectives",
        Story(3)
            .fail(0, 60, Cause::timed_out)

@@ -26,10 +26,10 @@ constexpr auto kind_names =
 
 /// The words for one rank, or for several.
 struct NumberWords {
-  std::string_view is, was, it, its, loop, waits, has;
+  std::string_view is, was, it, its, they, waits, has;
 };
-constexpr NumberWords one_rank = {"is", "was", "it", "its", "its loop was", "waits", "has"};
-constexpr NumberWords several_ranks = {"are", "were", "them", "their", "their loops were", "wait", "have"};
+constexpr NumberWords one_rank = {"is", "was", "it", "its", "it", "waits", "has"};
+constexpr NumberWords several_ranks = {"are", "were", "them", "their", "they", "wait", "have"};
 
 const NumberWords& words_for(const std::vector<RankRange>& ranks) {
   return is_one(ranks) ? one_rank : several_ranks;
@@ -115,11 +115,11 @@ std::string all_in_words(const Culprit& culprit, const Hang& hang) {
   switch (hang.kind) {
     case HangKind::order:
       return hang.operation.empty()
-                 ? "for each other in a circle, so the order of their collectives differs"
+                 ? "for each other in a cycle, so the order of their collectives differs"
                  : fmt::format("{} for each other, so their sends and receives do not match",
                                where.substr(1));
     case HangKind::nobody_missing:
-      return fmt::format("{}{}, and no rank is missing: a GPU or the network stands still",
+      return fmt::format("{}{}, and no rank is missing: a GPU or the network is stuck",
                          where.empty() ? "for each other" : where.substr(1), number_in_words(hang));
     case HangKind::elsewhere:
       return fmt::format("{}{} for ranks that this node cannot see", where.empty() ? "" : where.substr(1),
@@ -144,7 +144,7 @@ std::string hang_in_words(const Culprit& culprit, const Hang& hang) {
     case HangKind::outlier:
       return fmt::format("{} {} {}{}", ranks, is, in_words(hang.place), victims_in_words(culprit, hang));
     case HangKind::ended:
-      return fmt::format("{} exited 0 before the others: {} shorter than theirs{}", ranks, words.loop,
+      return fmt::format("{} exited 0 before the others: {} ran fewer iterations{}", ranks, words.they,
                          victims_in_words(culprit, hang));
     case HangKind::mismatch:
       return fmt::format("the ranks' collectives do not match{}: {}", number_in_words(hang),
@@ -264,10 +264,10 @@ std::string what_happened(const Culprit& culprit) {
     return culprit.hang ? hang_in_words(culprit, *culprit.hang) : still_runs(culprit);
   if (culprit.cause == Cause::exited_early) {
     const Hang hang = culprit.hang.value_or(Hang());
-    return fmt::format("{} exited 0 after {} while {} still waited for {}{}: {} shorter than theirs",
+    return fmt::format("{} exited 0 after {} while {} still waited for {}{}: {} ran fewer iterations",
                        in_words(culprit.ranks), time_in_words(culprit.after.value_or(0)),
                        in_words(culprit.victims), words.it,
-                       collective_in_words(hang.operation, hang.waits_at), words.loop);
+                       collective_in_words(hang.operation, hang.waits_at), words.they);
   }
   if (culprit.cause == Cause::stop_requested) return culprit.signal ? signal_name(*culprit.signal) : "";
   const std::string who = who_failed(culprit);

@@ -23,7 +23,7 @@ enum class Cause : std::uint8_t {
   node_lost,       ///< its node went away
   stop_requested,  ///< it was stopped from outside
   timed_out,       ///< it waited for others in vain: a victim
-  unreachable,     ///< the master or another node did not come in time
+  unreachable,     ///< the master or another node did not join in time
   configuration,   ///< the environment or the configuration is incomplete or contradictory
   system,          ///< the system refused something
 };
@@ -92,9 +92,9 @@ enum class HangKind : std::uint8_t {
   ended,     ///< the same, and these ranks have exited 0
   stopped,   ///< ranks are stopped (SIGSTOP, a debugger), or wait in the kernel without an end (state D)
   mismatch,  ///< all have entered it, and not all the same one
-  order,     ///< the ranks wait for each other in a circle: they enter the groups' collectives in
+  order,     ///< the ranks wait for each other in a cycle: they enter the groups' collectives in
              ///< different orders
-  nobody_missing,  ///< all have entered the same one: a GPU or the network stands still
+  nobody_missing,  ///< all have entered the same one: a GPU or the network is stuck
   elsewhere,       ///< all that can be seen have entered it, and not all members can be seen
   store,           ///< all wait for torch's store, which is on node 0
   outlier,         ///< no numbers: a few ranks are elsewhere than all others
@@ -133,7 +133,7 @@ struct Hang {
   std::string operation;                 ///< in which they wait: "all_reduce"; empty if it is not known
   std::string other_operation;           ///< of mismatch: in which those to blame are
   std::uint64_t further = 0;             ///< of mismatch: in how many others some of them are
-  std::optional<std::uint32_t> stalled;  ///< no collective has ended for that long, in ms; nullopt: …
+  std::optional<std::uint32_t> stalled;  ///< no collective has completed for that long, in ms; nullopt: …
   std::optional<std::uint32_t> timeout;  ///< … their own timeout shows it, of that many ms if it is known
 };
 

@@ -47,11 +47,11 @@ TEST_CASE("an element that is longer than a list may be leaves room for the othe
 TEST_CASE("a status has what is suspected, how the last attempt ended, and what is prepared") {
   Snapshot snapshot{.phase = "run", .since = Snapshot::Clock::now()};
   CHECK_THAT(status_json(snapshot), !Catch::Contains("hang") && !Catch::Contains("last_exit"));
-  snapshot.hang = "no collective has ended for 5 min";
+  snapshot.hang = "no collective has completed for 5 min";
   snapshot.last_exit = LastExit{1, outcome::Cause::exception};
   snapshot.prepared = PreparedAttempt{.number = 2, .processes = 8, .ready = 3};
   CHECK_THAT(status_json(snapshot),
-             Catch::Contains(R"("hang":"no collective has ended for 5 min")") &&
+             Catch::Contains(R"("hang":"no collective has completed for 5 min")") &&
                  Catch::Contains(R"("last_exit":{"exit_code":1,"cause":"exception"})") &&
                  Catch::Contains(R"("prepared":{"attempt":2,"processes":8,"ready":3})"));
 }

@@ -616,7 +616,7 @@ TEST_CASE("on a lone node the worker that the others waited for is named, not it
   const Verdict early = judge(torchrun({worker(1, 0, 3s), worker(0, exited(1), 5s)}),
                               chosen<TorchrunLauncher>(), train, closed);
   CHECK(wording::message(early) ==
-        "rank 9 exited 0 after 3.0 s while rank 8 still waited for it: its loop was shorter than theirs");
+        "rank 9 exited 0 after 3.0 s while rank 8 still waited for it: it ran fewer iterations");
   CHECK(early.code == 1);
   CHECK(word_of_exit_map(early.cause) != "peer");
   for (const Verdict& verdict : {hung, early}) CHECK_FALSE(is_victim(verdict.root->culprit.cause));

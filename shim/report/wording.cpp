@@ -162,7 +162,7 @@ std::string why(const RootCause& root, const Details& details) {
 
 std::string notice(const outcome::Culprit& culprit) {
   const auto stalled = std::chrono::milliseconds(culprit.hang->stalled.value_or(0));
-  return fmt::format("no collective has ended for {}: {}{}", hours_and_minutes(stalled),
+  return fmt::format("no collective has completed for {}: {}{}", hours_and_minutes(stalled),
                      present_hang_in_words(culprit), reference(error_code_of(culprit)));
 }
 

@@ -30,7 +30,7 @@ std::string hook_end(const supervise::ExitRecord& hook, std::chrono::millisecond
 /// "2 of 3 leftover processes had to be killed"; empty if there were none.
 std::string leftovers(const supervise::ExitRecord& record);
 
-/// "no collective has ended for 5 min: ranks 1 and 2 wait in barrier (train.py:41) for rank 0 on node 0
+/// "no collective has completed for 5 min: ranks 1 and 2 wait in barrier (train.py:41) for rank 0 on node 0
 /// (job-node-0), which is in validate (train.py:20) and works [R42]", of a job that goes on.
 std::string notice(const outcome::Culprit& culprit);
 /// "collectives continue after 7 min 12 s".

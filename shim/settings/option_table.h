@@ -82,14 +82,15 @@ OPTION(restart_pause, "", "restart-pause", time, "TIME", "1m",
 OPTION(warm, "", "warm", modules, "off|auto|MODULE,...", "auto",
        "start workers early, and import for them what their script imports first, while the nodes meet and, "
        "for --job-restarts, while they train; MODULE: import this too; off: start them when it is time")
+OPTION(hang_notice, "", "hang-notice", limit, "TIME|off", "5m",
+       "warn when no collective has completed for TIME, with the ranks that the others wait for and their "
+       "line of "
+       "code; again after two, four and eight times that")
 OPTION(
-    hang_notice, "", "hang-notice", limit, "TIME|off", "5m",
-    "warn when no collective has ended for TIME, with the ranks that the others wait for and their line of "
-    "code; again after two, four and eight times that")
-OPTION(hang_timeout, "", "hang-timeout", limit, "TIME|off", "off",
-       "end the job when no collective has ended for TIME: exit with 124 on the node of the rank that the "
-       "others "
-       "wait for; a rank that still computes, reads or writes has four times that")
+    hang_timeout, "", "hang-timeout", limit, "TIME|off", "off",
+    "end the job when no collective has completed for TIME: exit with 124 on the node of the rank that the "
+    "others "
+    "wait for; a rank that still computes, reads or writes has four times that")
 OPTION(hang_dumps, "", "hang-dumps", text, "DIR", "",
        "keep torch's own dumps of a hang in DIR, for torchfrtrace")
 OPTION(check, "", "check", text, "CMD", "", "for preflight: the command to run on each node, by /bin/sh")

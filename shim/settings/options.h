@@ -137,7 +137,7 @@ inline constexpr std::array exit_codes = {
                  "signal N killed the command or stopped the job, even if every worker then exited 0", "yes"},
     ExitCodeInfo{"64", "wrong usage", "no"},
     ExitCodeInfo{"71", "the system refused a resource, or stdout cannot be written", "on another machine"},
-    ExitCodeInfo{"75", "the master or another node did not come in time", "yes"},
+    ExitCodeInfo{"75", "the master or another node did not join in time", "yes"},
     ExitCodeInfo{"76", "another node failed, was lost or was stopped first", "if that node's code is"},
     ExitCodeInfo{"78", "the environment or the configuration is incomplete or contradictory", "no"},
     ExitCodeInfo{"124", "a worker of this node hung while all others waited for it", "depends on the cause"},

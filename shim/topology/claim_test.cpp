@@ -306,7 +306,7 @@ TEST_CASE("LOCAL_RANK=0 that is left over turns no node into a process") {
   }
   CHECK_THAT(answer(FakeNode({"NNODES=2", "NODE_RANK=1", "WORLD_SIZE=16", "MASTER_ADDR=h", "RANK=0",
                               "LOCAL_RANK=0", "LOCAL_WORLD_SIZE=1"})),
-             Catch::StartsWith("refused: ") && Catch::Contains("do not number a process of this node"));
+             Catch::StartsWith("refused: ") && Catch::Contains("do not identify a process on this node"));
   CHECK(answer(FakeNode({"MASTER_ADDR=m", "RANK=1", "WORLD_SIZE=2", "LOCAL_RANK=0"})) ==
         "rank 1 of 2, master m");
 }

@@ -237,7 +237,7 @@ Added check_elastic_rank(const Resolution& r) {
 Added use_endpoint(const Resolution& r) {
   const auto [host, port] = split_host_port(r.text(Fact::rdzv_endpoint));
   if (!is_host(host) || (!port.empty() && !is_port(port)))
-    return {refusal(ErrorCode::no_host, r.said(Fact::rdzv_endpoint) + " does not name a host as HOST:PORT",
+    return {refusal(ErrorCode::no_host, r.said(Fact::rdzv_endpoint) + " is not of the form HOST:PORT",
                     "correct it to HOST:PORT, or set --rdzv-endpoint (RANKSHIM_RDZV_ENDPOINT)")};
   Added added;
   added.set(Fact::master_addr, {std::string(host), Origin::derived, "rdzv_endpoint"});

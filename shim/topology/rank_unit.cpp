@@ -151,7 +151,7 @@ Added no_process_of_this_node(const Resolution& r) {
   if (r.is_users(Fact::nnodes) || r.is_users(Fact::node_rank)) return {};
   return added_fault(ErrorCode::left_over,
                      r.set(Fact::rank) + ", " + r.set(Fact::world_size) + " and " + r.set(Fact::local_rank) +
-                         " do not number a process of this node (" + node_in_words(r) + ")",
+                         " do not identify a process on this node (" + node_in_words(r) + ")",
                      fmt::format("unset {} if left over, or {}, or set --rank-unit=process "
                                  "(RANKSHIM_RANK_UNIT) if something has started this process",
                                  joined(local_variables(r).names, " and "), settle_nodes));
