@@ -166,22 +166,26 @@ def alone(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) 
 def bypass(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
     """A `command:` instead of the ENTRYPOINT, without rankshim in it."""
     pod, command = each.pod, each.pod.command
-    if not pod.bypasses or workload.nodes < 2 or _idle(each):
+    on_one_node = workload.kind == "Slurm job" and "SLURM_STEP_ID" not in pod.environment  # a launch line that no srun starts
+    if not pod.bypasses or workload.nodes < 2 or (_idle(each) and not on_one_node):
         return
     name = command.launcher or "the launcher"
     why = {"Slurm job": "the script starts no rankshim", "SkyPilot task": "the task's run starts no rankshim"}.get(
         workload.kind, "the command bypasses the image's ENTRYPOINT, so rankshim does not run")
     advice = "begin the command with rankshim --"
     if workload.kind in BY_SCRIPT:
-        advice = f"put rankshim -- before {name}"
+        advice = ("start it with srun --ntasks-per-node=1, and " if on_one_node else "") + f"put rankshim -- before {name}"
     elif command.in_shell and command.launch:  # whose words may say what no variable does
         advice = f"put exec rankshim -- before {base_name(command.launch[0])}"
     if each.answer.errors:
         advice += f" (rankshim would then refuse this pod: {each.answer.errors[0]})"
     wrong = _without_rankshim(each, binary)
+    told = whole_number(each.alone.fact("nnodes")) if each.alone is not None else None
+    if on_one_node and not wrong and each.is_torchrun() and (told or 0) > 1 and not each.unknown:
+        wrong = f"{name} waits for {told} nodes, and a batch script runs once, on the first of them"
     if wrong and command.is_certain:
         yield "error", pod.place, f"{wrong.replace('POD', pod.name)}: {why}; {advice}"
-    else:
+    elif not _idle(each):
         yield "warning", pod.place, f"{why}; {advice}"
 
 
@@ -213,6 +217,9 @@ def inside(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary)
     """A launcher in the script of a shell that rankshim starts: rankshim fills in nothing there."""
     if each.inner is None or each.alone is None or workload.nodes < 2:
         return
+    if option(each.inner.launch, *NODE_FLAGS) == "1" and not each.alone.codes and each.inner.is_certain:
+        yield "error", each.pod.place, f"{each.pod.name} would train alone, because {each.inner.launcher} is told of one node: take that " \
+            "flag out"
     if each.alone.errors and CONTRADICTION in each.alone.codes and each.inner.is_certain:
         yield "error", each.pod.place, f"{each.pod.name} would train alone, or wait for nodes that never come: " \
             f"{each.alone.errors[0].partition(';')[0]}, and rankshim fills in nothing inside {base_name(each.program[0])}; start it with " \
@@ -512,6 +519,8 @@ def agree(workload: Workload, reviewed: list[Reviewed]) -> Said:
     """What the nodes of one job would refuse when they meet: docs/restarts.md."""
     if workload.kind in ALIKE and workload.total > 1:
         yield from _alike(workload, reviewed)
+    if workload.nodes == workload.total == len(reviewed) == 1 and workload.kind not in ("Pod", "Pods of"):
+        yield from _others_missing(workload, reviewed[0])
     known = [each for each in reviewed if each.told().document and not (each.pod.bypasses and each.told() is each.answer)
              and each.told().fact("nnodes") != "1"]
     if workload.nodes < 2 or len(known) < 2:
@@ -540,6 +549,14 @@ def agree(workload: Workload, reviewed: list[Reviewed]) -> Said:
             "until torchrun times out" if known[0].pod.bypasses else "until --wait-timeout, and exit with 75")
     elif number is not None and number < sum(not _idle(each) for each in known):
         yield "error", workload.field, f"the pods are told of {number} nodes, and there are {workload.nodes}: not all of them can join"
+
+
+def _others_missing(workload: Workload, each: Reviewed) -> Said:
+    """One pod whose launcher waits for others, which another manifest may describe."""
+    number = whole_number(each.told().fact("nnodes") or option(each.pod.command.launch, "--nnodes")) or 0
+    if number > 1:
+        yield "warning", each.pod.place, f"{each.pod.name} is told of {number} nodes, and this {workload.kind} starts one: if nothing " \
+            "else starts the others, it waits until " + ("torchrun times out" if each.pod.bypasses else "--wait-timeout")
 
 
 ALIKE = ("Deployment", "ReplicaSet", "DaemonSet")

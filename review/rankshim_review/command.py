@@ -21,7 +21,7 @@ _SHELLS_SCRIPT = re.compile("-[abd-z]*c[a-z]*")
 _PYTHON = re.compile(r"python[0-9.]*|pypy[0-9.]*")
 # What makes several processes or reads the node's rank by itself: by its name, or as a module of Python.
 _LAUNCHER = re.compile(r"torchrun(_jsc)?|accelerate(-launch)?|deepspeed(\.pt)?|llamafactory-cli|lmf|composer|colossalai|horovodrun"
-                       r"|fabric|lightning|tune|dist_(train|test)\.sh")
+                       r"|fabric|lightning|tune|axolotl|dist_(train|test)\.sh")
 _MODULE = re.compile(r"torch\.distributed\.(run|launch)|accelerate\.commands\.launch|deepspeed\.launcher\.runner|llamafactory\.cli"
                      r"|sglang\.launch_server|torchtune\._cli\.tune|composer\.cli\.launcher|torchrun_jsc")
 _STARTERS = {"srun", "mpirun", "mpiexec", "orterun"}  # of the same on several nodes
@@ -130,6 +130,8 @@ def _of_words(statement: Statement, shell: Shell, step: dict[str, str] | None, d
                 yield dataclasses.replace(found, before=[*words[:at], *found.before], in_shell=True,
                                           environment={**_known(own), **found.environment})
             return
+        if at > 0 and words[at - 1] == "--launcher":  # its value is a name
+            continue
         if _LAUNCHER.fullmatch(base_name(word)) or (_PYTHON.fullmatch(base_name(word)) and words[at + 1:at + 2] == ["-m"]
                                                     and _MODULE.fullmatch(words[at + 2] if at + 2 < len(words) else "")):
             yield Command(words, environment=_known(own), launch=words[at:], told=LAUNCHER)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from .binary import ADDRESS
 from .command import Command, Variables, expand, parse
-from .source import DEEPEST, LETTERS, Field, Patch
+from .source import DEEPEST, LETTERS, Field, Unread
 
 ENTRYPOINT = "the image's ENTRYPOINT"  # which may be rankshim
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
@@ -172,7 +172,7 @@ def _container(spec: Field, name: str, is_completed: bool) -> Field:
     """The one that trains: by the controller's name for it, else the first that starts rankshim, or a launcher, else the first."""
     found = spec.get("containers").entries()
     if not found or not (is_completed or any(box.get(key) for box in found for key in ("image", "command", "args", "env"))):
-        raise Patch(spec.file, spec.line, f"not reviewed: {spec.path or 'it'} has no container with an image or a command; if this "
+        raise Unread(spec.file, spec.line, f"not reviewed: {spec.path or 'it'} has no container with an image or a command; if this "
                     "is a Kustomize patch, review the output of `kubectl kustomize`")
     for box in found:
         if name and box.get("name").value == name:

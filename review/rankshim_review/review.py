@@ -29,7 +29,7 @@ from .operators import (
 )
 from .pods import ENTRYPOINT, Cluster, Pod, Workload
 from .report import FORMATS, Job, printable
-from .source import LARGEST_FILE, Field, Mistake, Patch, documents
+from .source import LARGEST_FILE, Field, Mistake, Unread, documents
 
 OK, WARNINGS, USAGE, SYSTEM, CONFIGURATION = 0, 1, 64, 71, 78  # the last three as the binary's
 OTHER_FILE = re.compile(r"\.sh\b|(^|\s)\./|^/(?!bin/|usr/)")  # of a command that is a script, or starts one
@@ -121,7 +121,7 @@ def _fail(text: str, code: int) -> int:
 
 
 def _of(mistake: Mistake) -> Finding:
-    if isinstance(mistake, Patch):
+    if isinstance(mistake, Unread):
         return Finding("warning", "unread", mistake.file, mistake.line, mistake.text)
     return Finding("error", "unreadable", mistake.file, mistake.line, mistake.text)
 
@@ -226,7 +226,7 @@ def _why_not(document: Field) -> str:
         return "it is not a manifest (no kind), a compose file or a SkyPilot task; for a Helm chart, review the output of `helm template`"
     if kind in RUNTIMES or (WITHOUT_PODS.fullmatch(group) and kind not in WITH_PODS):
         return ""
-    return f"rankshim-review does not know which pods a {kind} ({group or 'core'}) creates; review the output of " \
+    return f"rankshim-review does not know which pods the kind {kind} ({group or 'core'}) creates; review the output of " \
         "`kubectl get pods -o yaml` while the job runs"
 
 

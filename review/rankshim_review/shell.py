@@ -48,7 +48,7 @@ class Statement:
     words: list[str]
     assigned: dict[str, str]  # by the lines above, and in front of the command
     line: int
-    is_certain: bool = True  # not in a branch
+    is_certain: bool = True  # not in a branch, and all of it was read
     stdin: str = ""  # of a here-document
 
 
@@ -104,7 +104,7 @@ class Shell:
         if words[:1] == ["read"] and stdin:  # read -r -d '' TEXT <<END
             self.assigned[words[-1]] = stdin
         elif words:
-            yield Statement(words, own, node.start_point[0] + 1, is_certain, stdin)
+            yield Statement(words, own, node.start_point[0] + 1, is_certain and not node.has_error, stdin)
 
     def _assign(self, node: Any, is_certain: bool) -> None:
         name, value = node.child_by_field_name("name"), node.child_by_field_name("value")

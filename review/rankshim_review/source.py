@@ -31,8 +31,8 @@ class Mistake(Exception):
         self.file, self.line, self.text = file, line, text
 
 
-class Patch(Mistake):
-    """A document that another one completes: it is not wrong, and cannot be reviewed."""
+class Unread(Mistake):
+    """What is not wrong, and cannot be reviewed, such as a document that another one completes."""
 
 
 class _Shown(reprlib.Repr):

@@ -13,9 +13,14 @@ import shlex
 from ..command import LAUNCHER, RANKSHIM, Command, TooLong, base_name, find, option
 from ..pods import Pod, Workload, shown
 from ..shell import Shell
-from ..source import LARGEST_NUMBER, Field, Mistake
+from ..source import LARGEST_NUMBER, Field, Mistake, Unread
 
 NODES, TASKS, PER_NODE = ("--nodes", "-N"), ("--ntasks", "-n"), ("--ntasks-per-node",)
+# Options of srun without a value behind a blank: srun(1), and pyxis' container options.
+WITHOUT_VALUE = re.compile(r"-[EHIOQVXZksluv]+|-K[01]?|--(contiguous|disable-status|exact|exclusive|external(-launcher)?|help|hold"
+                           r"|immediate|kill-on-bad-exit|label|multi-prog|no-allocate|no-kill|overcommit|overlap|oversubscribe|preserve-env|pty|quiet"
+                           r"|quit-on-interrupt|reboot|spread-job|unbuffered|use-min-nodes|usage|verbose|version|whole"
+                           r"|(no-)?container-(mount-home|remap-root|entrypoint)|container-(writable|readonly))")
 LARGEST_SCRIPT = 1 << 20  # slurm.conf(5), SchedulerParameters=max_script_size: 4 MiB
 
 
@@ -26,6 +31,8 @@ def workload(file: str, text: str) -> Workload:
         raise Mistake(file, 1, "this is not a script: it has NUL in it")
     options, first = _options(file, text)
     name = option(options, "--job-name", "-J") or "job"
+    if "hetjob" in options or "packjob" in options:
+        raise Unread(file, first, f"not reviewed: Slurm job {name} is heterogeneous (#SBATCH hetjob): its components have different nodes")
 
     def asked(on_srun: list[str], *names: str, default: int) -> int:
         found = option(on_srun, *names)
@@ -62,13 +69,17 @@ def workload(file: str, text: str) -> Workload:
         except TooLong as error:
             raise Mistake(file, 1, f"this script: {error}") from None
 
-    variables, nodes, *_ = environment([])
+    variables, of_job, *_ = environment([])
+    nodes = of_job
     found = command(variables, nodes, {})
     in_step = any(base_name(word) == "srun" for word in found.before)
-    variables, nodes, tasks, per_node = environment(found.before if in_step else [])
+    on_srun = _of_srun(found.before)
+    variables, nodes, tasks, per_node = environment(on_srun)
     place, hosts = Field(None, file, found.line), variables["SLURM_JOB_NODELIST"]
     made = Workload("Slurm job", name, Field(None, file, first), total=nodes, nodes=nodes, services={"*"}, bounded=True)
-    made.keeps_others = _keeps_others(options) and (not in_step or _keeps_others(found.before))
+    made.keeps_others = _keeps_others(options) and (not in_step or _keeps_others(on_srun))
+    if in_step and nodes < of_job and found.told >= LAUNCHER:
+        made.notes.append((place, f"this srun starts {nodes} of the job's {of_job} nodes; what starts the others is not reviewed"))
     made.restart_default = "Never"  # a job is requeued by an administrator, or after a node's failure
     for index in shown(nodes) if in_step else [0]:
         own = {**variables, "SLURM_PROCID": str(index * per_node), "SLURM_NODEID": str(index)}
@@ -101,6 +112,17 @@ def _options(file: str, text: str) -> tuple[list[str], int]:
             except ValueError as error:
                 raise Mistake(file, number, f"this #SBATCH line cannot be read: {error}") from None
     return options, first
+
+
+def _of_srun(words: list[str]) -> list[str]:
+    """The options of the srun in these words; what it starts has options of its own, such as `conda run -n NAME`."""
+    start = next((at + 1 for at, word in enumerate(words) if base_name(word) == "srun"), len(words))
+    end = start
+    while end < len(words) and words[end].startswith("-") and words[end] != "--":
+        has_value = "=" not in words[end] and not WITHOUT_VALUE.fullmatch(words[end]) and (
+            words[end].startswith("--") or len(words[end]) == 2)
+        end += 2 if has_value else 1
+    return words[start:end]
 
 
 def _keeps_others(options: list[str]) -> bool:
