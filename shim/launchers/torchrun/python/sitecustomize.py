@@ -7,7 +7,7 @@ removes the folder from the path and imports the image's own sitecustomize. Besi
 - in a torchrun, it sets the PET_* variables of the job for what the command line leaves out, so that it joins, ignores
   the signals that are only for its workers, and writes down which worker failed first, and how;
 - in a worker, and in a Python that is the command itself, it writes the exception that ends the script where torch's
-  @record would, and answers how many collectives it has entered;
+  @record would, waits a moment for rank 0's store, and answers how many collectives it has entered;
 - in a process that is prepared, it waits until the command may run (gate.py).
 
 It must run on every Python, also on one that is too old for it, cost nearly nothing, and never print anything.
@@ -573,10 +573,11 @@ def answer_questions():
         def find_spec(self, name, path=None, target=None):
             if name == "torch.distributed.distributed_c10d" and not self.seen:
                 self.seen = True
-                try:
-                    self.follow(sys.modules["torch._C._distributed_c10d"])
-                except Exception:
-                    pass
+                for follow in (connect_sooner, self.follow):
+                    try:
+                        follow(sys.modules["torch._C._distributed_c10d"])
+                    except Exception:
+                        pass
             return None
 
         def follow(self, torch):
@@ -600,6 +601,52 @@ def answer_questions():
             torch._set_global_rank = set_global_rank
 
     sys.meta_path.insert(0, Finder())
+
+
+# ---- the worker's way to torch's store ----
+
+def wait_for_store(host, port):
+    """Returns once something listens there, or after a quarter of a second."""
+    import errno
+    import socket
+    import time
+
+    places = socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM)
+    for power in range(8):
+        refused = False
+        for family, kind, protocol, _, address in places:
+            probe = socket.socket(family, kind, protocol)
+            try:
+                probe.settimeout(0.25)
+                probe.connect(address)
+                return
+            except socket.error as error:
+                refused = refused or error.errno == errno.ECONNREFUSED
+            finally:
+                probe.close()
+        if not refused:
+            return
+        time.sleep(0.001 * 2 ** power)
+
+
+def connect_sooner(torch):
+    """From now on a client of torch's store waits a moment for rank 0, which opens the store. Prepared workers come there
+    at one moment, and torch's client, once refused, pauses for 0.25 to 0.75 s (torch/csrc/distributed/c10d/Backoff.hpp).
+    In a large job the store has enough to do."""
+    begin = torch.TCPStore.__init__
+    names = "host_name", "port", "world_size", "is_master"
+
+    def init(self, *arguments, **options):
+        try:
+            given = dict(zip(names, arguments), **options)
+            opens = given.get("is_master") or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+            if not opens and int(os.environ.get("WORLD_SIZE", "0")) <= 1024:
+                wait_for_store(given["host_name"], given["port"])
+        except Exception:
+            pass
+        return begin(self, *arguments, **options)
+
+    torch.TCPStore.__init__ = init
 
 
 # ---- at Python's start ----
