@@ -71,7 +71,7 @@ def test_the_review_runs_from_a_checkout(rankshim):
     assert installs == "pip install " + " ".join(word.split(">")[0] for word in needed)
     command = starts.replace("python3", sys.executable).replace("dist/rankshim", rankshim)
     done = subprocess.run(["bash", "-ec", command], cwd=REPOSITORY, env=clean_environment(), capture_output=True, text=True, timeout=60)
-    assert done.stdout.startswith("examples/indexed-job/job.yaml:10: Job mnist, 3 pods, indexed-job\n"), done.stderr
+    assert done.stdout.startswith("examples/indexed-job/job.yaml:10: Job mnist, 3 pods, platform indexed-job\n"), done.stderr
 
 
 @each("text")

@@ -47,7 +47,7 @@ def test_the_table_has_a_row_for_each_pod(review):
     code, out, err = review_text(review, REPOSITORY / "examples/kubeflow-v1/job.yaml")
     assert (code, err) == (0, "")
     assert [line.split() for line in out.splitlines()[:5]] == [
-        ["FILE:4:", "PyTorchJob", "mnist,", "3", "pods,", "kubeflow-pytorchjob"],
+        ["FILE:4:", "PyTorchJob", "mnist,", "3", "pods,", "platform", "kubeflow-pytorchjob"],
         ["pod", "node", "rank", "nnodes", "workers", "master", "port", "launcher"],
         *(f"{pod} {rank} 3 8 mnist-master-0 23456 torchrun".split()
           for rank, pod in enumerate(["mnist-master-0", "mnist-worker-0", "mnist-worker-1"])),

@@ -33,9 +33,9 @@ def as_text(jobs: list[Job], findings: list[Finding], out: TextIO) -> None:
         unit = {"Slurm job": "node", "SkyPilot task": "node", "compose": "service"}.get(workload.kind, "pod")
         pods = f"{workload.total} {unit}{'s' if workload.total != 1 else ''}"
         console.print(Text(printable(f"{workload.field.file}:{workload.field.line}: {workload.kind} {workload.name}, {pods}"
-                                     f"{', ' if platforms else ''}{', '.join(platforms)}"), style="bold"))
+                                     f"{', platform ' if platforms else ''}{', '.join(platforms)}"), style="bold"))
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False, header_style="dim")
-        for column in ("  pod", *COLUMNS):
+        for column in (f"  {unit}", *COLUMNS):
             table.add_column(column, no_wrap=not is_terminal)
         marked = {column: differs(workload, reviewed, column) for column in COLUMNS}
         for at, each in enumerate(reviewed):
@@ -47,7 +47,7 @@ def as_text(jobs: list[Job], findings: list[Finding], out: TextIO) -> None:
         console.print(table)
         more = workload.total - len(reviewed)
         if more > 0 and reviewed and not (workload.kind == "Slurm job" and len(reviewed) == 1):  # a batch script runs on one node
-            console.print("  1 more pod is like these" if more == 1 else f"  {more} more pods are like these")
+            console.print(f"  1 more {unit} is like these" if more == 1 else f"  {more} more {unit}s are like these")
         console.print()
     for finding in findings:
         line = Text(printable(f"{finding.file}:{finding.line}: "))
