@@ -22,11 +22,6 @@ namespace {
 constexpr milliseconds wait_for_answers{500};
 constexpr milliseconds shortest_to_compare{1000};  // below that a few switches are no work
 
-bool is_alive(pid_t pid) {
-  const std::optional<Process> now = read_process(pid);
-  return now && now->alive();
-}
-
 /// How many collectives a worker has entered.
 std::uint64_t entered_by(const WorkerLook& look) {
   std::uint64_t entered = 0;

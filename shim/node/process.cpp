@@ -109,6 +109,11 @@ std::optional<Process> read_process(pid_t pid) {
   return process;
 }
 
+bool is_alive(pid_t pid) {
+  const std::optional<Process> process = read_process(pid);
+  return process && process->alive();
+}
+
 std::optional<Process> read_again(const Process& process) {
   const std::optional<Process> now = read_process(process.pid);
   return now && now->is(process) ? now : std::nullopt;

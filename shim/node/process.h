@@ -33,6 +33,9 @@ std::optional<Process> parse_stat(std::string_view line);
 /// The process as /proc shows it now; nullopt as for read_proc.
 std::optional<Process> read_process(pid_t pid);
 
+/// Whether /proc shows that the process exists and is not a zombie.
+bool is_alive(pid_t pid);
+
 /// The same process as /proc shows it now; nullopt if it is gone, whoever has its number.
 std::optional<Process> read_again(const Process& process);
 

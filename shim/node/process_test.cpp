@@ -63,13 +63,16 @@ TEST_CASE("a process whose main thread alone has ended is alive", "[process]") {
   const auto process = read_process(pid);
   REQUIRE(process);
   CHECK(process->alive());
+  CHECK(is_alive(pid));
   CHECK_FALSE(zombie_status(pid));
   CHECK(std::ranges::count(running_processes(), pid) == 1);
   REQUIRE(kill(pid, SIGKILL) == 0);
   REQUIRE(waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT) == 0);
   CHECK_FALSE(read_process(pid)->alive());
+  CHECK_FALSE(is_alive(pid));
   CHECK(zombie_status(pid) == SIGKILL);
   waitpid(pid, nullptr, 0);
+  CHECK_FALSE(is_alive(pid));
 }
 
 TEST_CASE("the memory of a process that is stuck in the kernel is not read", "[process][attack]") {
