@@ -146,7 +146,7 @@ struct Clue {
 };
 
 Kind kind_of_number(std::string_view name) {
-  constexpr std::string_view rank = "RANK";
+  const std::string rank = variable_of(Fact::rank);
   if (ends_with_word(name, rank) && name != rank)
     return ends_with_any(name.substr(0, name.size() - rank.size() - 1), words::member) ? Kind::index
                                                                                        : Kind::rank;
