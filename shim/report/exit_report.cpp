@@ -272,9 +272,9 @@ bool only_a_code(const ExitReport& report) {
 
 std::vector<json::Object> nodes_json(const std::vector<link::Node>& nodes) {
   std::vector<json::Object> list;
+  const bool has_spares = std::ranges::any_of(nodes, [](const auto& node) { return node.hello.spares != 0; });
   for (const link::Node& node : nodes) {
     const auto index = static_cast<std::int64_t>(list.size());
-    const bool has_spares = node.hello.spares != 0 || nodes.front().hello.spares != 0;
     json::Object& object = list.emplace_back();
     if (has_spares) object.number("index", index);
     if (!has_spares) object.number("node_rank", index);
