@@ -6,6 +6,7 @@
                                              compares them)
 """
 
+import argparse
 import json
 import os
 import pathlib
@@ -25,13 +26,17 @@ TITLE = "a container's entrypoint that launches PyTorch on any platform"
 
 
 def main():
-    if len(sys.argv) < 2:
-        sys.exit("usage: packaging/reference.py FOLDER | --docs [FOLDER]")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", metavar="FOLDER", type=pathlib.Path, nargs="?")
+    parser.add_argument("--docs", action="store_true", help="write the generated parts of the pages")
+    arguments = parser.parse_args()
+    if arguments.folder is None and not arguments.docs:
+        parser.error("FOLDER is missing")
     tables = read_tables()
-    if sys.argv[1] == "--docs":
-        write_documents(tables, pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else ROOT / "docs")
+    if arguments.docs:
+        write_documents(tables, arguments.folder or ROOT / "docs")
         return
-    folder = pathlib.Path(sys.argv[1])
+    folder = arguments.folder
     folder.mkdir(parents=True, exist_ok=True)
     for name, write in (("rankshim.1", man_page), ("rankshim.bash", bash), ("_rankshim", zsh),
                         ("rankshim.fish", fish)):
@@ -283,7 +288,7 @@ def fish_text(text):
 # ---- docs ----
 
 def write_documents(tables, folder):
-    """Each page of docs/ that has a generated part, with that part as it has to be, into the folder."""
+    """Each page of docs/ that has a generated part, with that part as it must be, into the folder."""
     for page, name, part in (("settings.md", "options", options_part(tables)),
                              ("signals-and-ends.md", "exit codes", exit_codes_part(tables)),
                              ("platforms.md", "platforms", platforms_table.table())):

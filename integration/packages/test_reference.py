@@ -42,6 +42,13 @@ def texts(tmp_path_factory):
     return folder
 
 
+def test_its_help_writes_no_file(tmp_path):
+    helped = subprocess.run([PYTHON, REPOSITORY / "packaging/reference.py", "--help"], cwd=tmp_path, capture_output=True, text=True,
+                            check=True, timeout=200)
+    assert "--docs" in helped.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
 def needs(tool):
     if shutil.which(tool) is None:
         cannot(f"no {tool} here (scripts/setup installs it)")
