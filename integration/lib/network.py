@@ -232,7 +232,7 @@ class Network:
         self.folder = tempfile.mkdtemp(prefix="rankshim-network-")
         self.nodes = []
         self._open = []
-        self._dns = None
+        self.records = None  # the name server
         self._switch = self._keep(NetworkNamespace())
         self._switch.ip("link", "add", "bridge", "type", "bridge")
         self._switch.ip("link", "set", "bridge", "up")
@@ -249,6 +249,14 @@ class Network:
         self.nodes.append(node)
         return node
 
+    def job(self, size):
+        """The nodes of a job, job-node-0 and so on, whose names are published."""
+        nodes = [self.node(f"job-node-{rank}") for rank in range(size)]
+        self.dns()
+        for node in nodes:
+            self.records.publish(node.hostname, node)
+        return nodes
+
     def dns(self):
         """A name server for all nodes: knows what is published, answers NXDOMAIN for the rest."""
         return self._serve(lambda namespace: Dnsmasq(namespace, DNS_ADDRESS, self.folder))
@@ -262,12 +270,12 @@ class Network:
         return self._serve(lambda namespace: StubDns(namespace, DNS_ADDRESS, behaviour))
 
     def _serve(self, make):
-        if self._dns is not None:
+        if self.records is not None:
             raise RuntimeError("this network already has a name server")
         namespace = self._keep(NetworkNamespace())
         self._connect(namespace, "dns", DNS_ADDRESS, None)
-        self._dns = self._keep(make(namespace))
-        return self._dns
+        self.records = self._keep(make(namespace))
+        return self.records
 
     def _connect(self, namespace, name, address, address6):
         self._switch.ip("link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", namespace.path)

@@ -10,12 +10,7 @@ MASTER, PORT = "job-node-0", 29500
 @pytest.fixture
 def cluster(network):
     """Three nodes whose names are known."""
-    nodes = [network.node(f"job-node-{rank}") for rank in range(3)]
-    dns = network.dns()
-    for node in nodes:
-        dns.publish(node.hostname, node)
-    network.records = dns
-    return nodes
+    return network.job(3)
 
 
 @pytest.fixture
