@@ -71,8 +71,9 @@ std::string plain_line(Level level, std::string_view text, bool with_time) {
   if (level >= Level::warn) {
     static const bool coloured = has_colours();  // no call to the kernel before the first such line
     const bool warns = level == Level::warn;
-    line.append(!coloured ? "" : warns ? "\x1b[33m" : "\x1b[31m").append(warns ? "warning:" : "error:");
-    line.append(coloured ? "\x1b[m " : " ");
+    if (coloured) line += warns ? "\x1b[33m" : "\x1b[31m";
+    line += warns ? "warning:" : "error:";
+    line += coloured ? "\x1b[m " : " ";
   }
   return line.append(text);
 }

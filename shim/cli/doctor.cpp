@@ -40,7 +40,15 @@ std::optional<std::uint64_t> soft_limit(const Node& node, std::string_view name)
 }
 
 std::string_view word(Severity severity) {
-  return severity == ok ? "ok" : severity == warning ? "warning" : "problem";
+  switch (severity) {
+    case ok:
+      return "ok";
+    case warning:
+      return "warning";
+    case problem:
+      return "problem";
+  }
+  return "";
 }
 
 /// What a check finds of its subject.

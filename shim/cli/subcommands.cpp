@@ -59,7 +59,8 @@ json::Object json_waiting(const Job& job, const Settings& settings) {
   const auto& [topology, choice] = job;
   if (choice.wait == wait::Until::none && !choice.links) return json::Object().text("for", "nothing");
   json::Object object;
-  object.text("for", choice.links ? "nodes" : choice.wait == wait::Until::name ? "name" : "port");
+  const std::string_view of_master = choice.wait == wait::Until::name ? "name" : "port";
+  object.text("for", choice.links ? "nodes" : of_master);
   object.text("host", topology.master()->host);
   if (choice.links || choice.wait == wait::Until::port) object.number("port", topology.master()->port);
   return object.seconds("timeout_seconds", *settings.time(Option::wait_timeout));
@@ -298,9 +299,11 @@ int report(const Faults& faults, const Invocation& invocation, int code) {
   for (const Fault& fault : faults) log::error("{}", to_line(fault));
   const std::string_view format = invocation.settings.text(Option::format);
   const bool evaluated = invocation.subcommand == Subcommand::env && format != "dotenv";
-  const std::string text = format == "json" ? explain::as_json(faults)
-                           : evaluated      ? fmt::format("exit {}\n", code)
-                                            : std::string();
+  std::string text;
+  if (format == "json")
+    text = explain::as_json(faults);
+  else if (evaluated)
+    text = fmt::format("exit {}\n", code);
   return print(text) == exit_code::ok ? code : exit_code::system;
 }
 

@@ -75,10 +75,9 @@ Candidate look_at(const Process& process) {
   std::optional<std::string> environment = read_proc(process.pid, "environ");
   // A process that has ended meanwhile is no worker: a launcher starts short-lived helpers first.
   if (!environment) return {errno == ENOENT || errno == ESRCH ? Presence::none : Presence::hidden, {}};
-  const Presence presence = environment->empty()                           ? Presence::perhaps
-                            : value_in(*environment, "LOCAL_RANK").empty() ? Presence::none
-                                                                           : Presence::some;
-  return {presence, std::move(*environment)};
+  if (environment->empty()) return {Presence::perhaps, {}};
+  const bool is_worker = !value_in(*environment, "LOCAL_RANK").empty();
+  return {is_worker ? Presence::some : Presence::none, std::move(*environment)};
 }
 
 bool has_local_rank(const std::vector<std::string>& environment) {

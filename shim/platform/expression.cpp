@@ -144,12 +144,14 @@ class Parser {
       if (!arguments.empty() && !take(",")) return fail("',' or ')' is expected here");
       arguments.push_back(part(argument_stops));
     }
-    if (arguments.size() < least || arguments.size() > most)
-      return fail(shown(name) + " takes " + std::to_string(least) +
-                  (most == least                  ? ""
-                   : most == Signature::any_count ? " or more"
-                                                  : " to " + std::to_string(most)) +
-                  " arguments, not " + std::to_string(arguments.size()));
+    if (arguments.size() < least || arguments.size() > most) {
+      std::string count = std::to_string(least);
+      if (most == Signature::any_count)
+        count += " or more";
+      else if (most != least)
+        count += " to " + std::to_string(most);
+      return fail(shown(name) + " takes " + count + " arguments, not " + std::to_string(arguments.size()));
+    }
     for (std::size_t i = 0; i < arguments.size(); ++i) {
       if (arguments[i].function != Function::text) continue;
       const std::string_view text = arguments[i].text;

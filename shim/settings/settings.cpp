@@ -43,6 +43,13 @@ std::string_view nearest_in(auto table, std::string_view name, std::optional<std
   return nearest(name, known, most_steps);
 }
 
+/// The long form of a text option; any other word as it is.
+std::string_view long_form(std::string_view word) {
+  if (word == "-h") return "--help";
+  if (word == "-V") return "--version";
+  return word;
+}
+
 /// What `help` takes beside subcommands and codes: everything.
 constexpr std::string_view all_topics = "all";
 
@@ -145,9 +152,7 @@ class Reader {
         break;
       }
       if (word == "-m" || word.size() < 2 || word[0] != '-') break;  // the command begins here
-      if (const Usage* text = find(text_options, word == "-h"   ? "--help"
-                                                 : word == "-V" ? "--version"
-                                                                : word)) {
+      if (const Usage* text = find(text_options, long_form(word))) {
         if (text->subcommand == Subcommand::help && usage != nullptr) invocation_.arguments = {arguments[0]};
         invocation_.subcommand = text->subcommand;
         return;
@@ -257,7 +262,8 @@ class Reader {
     const auto is = [&](auto... these) { return ((invocation_.subcommand == these) || ...); };
     using enum Subcommand;
     const bool checks_file = is(platforms) && first == "check";
-    const std::size_t most = checks_file ? 2 : is(platforms, install, help, status) ? 1 : 0;
+    std::size_t most = is(platforms, install, help, status) ? 1 : 0;
+    if (checks_file) most = 2;
     if (is(run, explain, doctor)) {
       if (first.starts_with("--") && find(options, first.substr(2, first.substr(2).find('='))) != nullptr)
         misuse(fmt::format("the command begins with {}, which is an option of rankshim", first),

@@ -184,10 +184,12 @@ void Agent::look_at_meeting() {
     return give({.kind = Order::Kind::kill, .why = std::move(why)});
   }
   if (now >= next_log_) {
-    log::info("{}, {} after its start{}",
-              meets      ? "waiting for the other nodes: torchrun has no worker yet"
-              : is_ready ? "torchrun cannot reach " + master
-                         : "torchrun is still importing",
+    std::string phase = "torchrun is still importing";
+    if (meets)
+      phase = "waiting for the other nodes: torchrun has no worker yet";
+    else if (is_ready)
+      phase = "torchrun cannot reach " + master;
+    log::info("{}, {} after its start{}", phase,
               seconds(std::chrono::duration_cast<milliseconds>(next_log_ - started_at())),
               is_ready && limit ? "; at most " + seconds(*limit) : "");
     next_log_ += plan_.log_interval;

@@ -210,11 +210,10 @@ void WorkerWatch::take_numbers(const Candidate& worker) {
     std::string what = restarted_ ? fmt::format(" (restart {})", record_.attempts - 1) : "";
     if (record_.numbers && before && record_.numbers->nodes != before->nodes) {
       const unsigned now = record_.numbers->nodes;
-      what += fmt::format(": a node {}; the job has {} now, {} before",
-                          now < before->nodes  ? "was lost"
-                          : now <= most_nodes_ ? "came back"
-                                               : "has joined",
-                          counted(std::to_string(now), "node"), before->nodes);
+      const std::string_view gain = now <= most_nodes_ ? "came back" : "has joined";
+      what +=
+          fmt::format(": a node {}; the job has {} now, {} before", now < before->nodes ? "was lost" : gain,
+                      counted(std::to_string(now), "node"), before->nodes);
     } else if (!restarted_) {
       what += ": after a failure on another node, or because the job's nodes have changed";
     }
