@@ -1,5 +1,5 @@
 # cmake -DOUT=FILE -DFILES=FILE;FILE… -P embed.cmake: the files as they are, as the entries {name, text} of a C++ array
-# (base/files.h). The name is the file's, without folder and ending.
+# (base/files.h). The name is the file's, without folder and extension.
 set(entries "")
 foreach(file ${FILES})
   file(READ "${file}" text)

@@ -68,7 +68,7 @@ class Folder {
 
 /// A file that the build puts into the binary (embed() in CMakeLists.txt); an .inc file lists such.
 struct EmbeddedFile {
-  std::string_view name;  ///< without folder and ending
+  std::string_view name;  ///< without folder and extension
   std::string_view text;
 };
 

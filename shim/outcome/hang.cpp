@@ -33,7 +33,7 @@ bool is_of_python(const Frame& frame) {
   return std::ranges::any_of(signs, [file](std::string_view sign) { return file.find(sign) != file.npos; });
 }
 
-/// Whether a frame is a library's or the interpreter's own, by its file. A command without an ending is a
+/// Whether a frame is a library's or the interpreter's own, by its file. A command without an extension is a
 /// package's entry: "/usr/local/bin/accelerate".
 bool is_of_library(const Frame& frame) {
   const std::string_view file = frame.file;

@@ -63,7 +63,7 @@ std::string essence(const outcome::Culprit& failure) {
 Attempts::Attempts(const Settings& settings, const launchers::Job& job)
     : limit_(*settings.get<RestartLimit>(Option::job_restarts)),
       of_the_job_(allowed()),
-      permanent_(*settings.get<Ends>(Option::permanent)),
+      permanent_(*settings.get<ExitPattern>(Option::permanent)),
       longest_pause_(
           std::min(*settings.time(Option::restart_pause), *settings.time(Option::wait_timeout) / 2)) {
   if (!of_the_job_ && job.choice.launcher->starts_each_worker()) limit_.most = job.topology.max_restarts();

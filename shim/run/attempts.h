@@ -26,7 +26,7 @@ class Attempts {
   [[nodiscard]] bool may_go_on() const {
     return allowed() && (limit_.within.has_value() || counted() < limit_.most);
   }
-  /// Whether --job-restarts allows it: all nodes have to be linked.
+  /// Whether --job-restarts allows it: all nodes must be linked.
   [[nodiscard]] bool of_the_job() const { return of_the_job_; }
   /// This attempt's number, from 0.
   [[nodiscard]] unsigned number() const { return number_; }
@@ -59,7 +59,7 @@ class Attempts {
 
   RestartLimit limit_;
   bool of_the_job_ = false;
-  Ends permanent_;
+  ExitPattern permanent_;
   std::chrono::milliseconds longest_pause_;
   std::chrono::milliseconds pause_{0};
   std::chrono::milliseconds next_pause_{0};  ///< after one more that ends soon

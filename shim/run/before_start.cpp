@@ -120,7 +120,7 @@ EarlyEnd stopped_early(int signal, std::string_view meanwhile) {
 awaitable<supervise::Signal> next_end(const Run& run, supervise::SignalQueue::Deadline deadline,
                                       bool between) {
   while (true) {
-    const supervise::Signal signal = co_await run.signals.next_ending(deadline);
+    const supervise::Signal signal = co_await run.signals.next_terminating(deadline);
     between = between || !run.monitor.past_attempts().empty();
     if (signal.number == 0 || !between || supervise::asks_to_stop(signal.number)) co_return signal;
     run.signals.drop();
@@ -158,7 +158,7 @@ awaitable<launchers::Job> resolve_when_ready(const Run& run, const std::vector<s
     const auto now = std::chrono::steady_clock::now();
     if (now >= end) throw early_end(exit_code::unreachable, Cause::unreachable, first.error_code, first.what);
     // No event shows that a file of a ConfigMap was written.
-    const supervise::Signal signal = co_await run.signals.next_ending(now + std::chrono::seconds(1));
+    const supervise::Signal signal = co_await run.signals.next_terminating(now + std::chrono::seconds(1));
     if (signal.number == 0) continue;
     run.signals.drop();
     throw stopped_early(signal.number, "while waiting for the platform");

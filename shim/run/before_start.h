@@ -35,7 +35,7 @@ boost::asio::awaitable<supervise::Signal> next_end(const Run& run,
 /// Runs the hook that comes before anything is read.
 boost::asio::awaitable<void> run_pre_start(const Run& run);
 
-/// Resolves the job once the platform has written all that it still has to write.
+/// Resolves the job, once the platform has written all that it still must write.
 boost::asio::awaitable<launchers::Job> resolve_when_ready(const Run& run,
                                                           const std::vector<std::string>& command);
 

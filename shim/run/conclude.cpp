@@ -48,11 +48,11 @@ awaitable<bool> run_post_stop(const Run& run, const std::string& report, const s
   environment.set("RANKSHIM_REPORT", file);
   const auto limit = *run.settings.time(Option::post_stop_timeout);
   const std::string command(run.settings.text(Option::post_stop));
-  const supervise::ExitRecord ending = co_await run_hook(run, command, environment, limit);
-  if (exit_code_of_hook(ending) != 0)
-    log::warn("the post-stop hook {}", report::wording::hook_end(ending, limit));
+  const supervise::ExitRecord record = co_await run_hook(run, command, environment, limit);
+  if (exit_code_of_hook(record) != 0)
+    log::warn("the post-stop hook {}", report::wording::hook_end(record, limit));
   if (path.empty() && !file.empty()) unlink(file.c_str());
-  co_return ending.stopped_from_outside().has_value();
+  co_return record.stopped_from_outside().has_value();
 }
 
 /// No process of the job runs any more. Programs that a user starts in the container end as orphans of PID 1,
@@ -61,13 +61,13 @@ awaitable<void> hold(const Run& run, std::chrono::milliseconds time) {
   if (signal(SIGCHLD, SIG_IGN) == SIG_ERR) log::debug("SIGCHLD cannot be ignored");
   run.monitor.held();
   log::info("the container is kept for {} for debugging; a TERM ends it", format_time(time));
-  co_await run.signals.next_ending(std::chrono::steady_clock::now() + time);
+  co_await run.signals.next_terminating(std::chrono::steady_clock::now() + time);
 }
 
 }  // namespace
 
 awaitable<int> conclude(const Run& run, report::Verdict verdict, const launchers::Job* job,
-                        const supervise::ExitRecord* ending, const report::Details& details, bool stopped) {
+                        const supervise::ExitRecord* record, const report::Details& details, bool stopped) {
   const Settings& settings = run.settings;
   const int code = report::exit_code_of(verdict, settings);
   if (code != verdict.code) report::wording::add_exit_map(verdict, code);
@@ -82,11 +82,11 @@ awaitable<int> conclude(const Run& run, report::Verdict verdict, const launchers
     say_verdict(verdict);
     co_return code;
   }
-  const bool has_run = ending != nullptr && ending->kind != supervise::ExitRecord::Kind::not_started;
+  const bool has_run = record != nullptr && record->kind != supervise::ExitRecord::Kind::not_started;
   report::ExitReport report{.verdict = &verdict,
                             .exit_code = code,
                             .topology = job != nullptr ? &job->topology : nullptr,
-                            .record = has_run ? ending : nullptr,
+                            .record = has_run ? record : nullptr,
                             .details = &details,
                             .host = run.node.host_name()};
   run.monitor.add_to(report);
@@ -95,7 +95,7 @@ awaitable<int> conclude(const Run& run, report::Verdict verdict, const launchers
   run.monitor.termination_log().finish(report::termination_message(report));
   say_verdict(verdict);  // what could not be written is said before it
   // Who stops a node, at whatever moment, does not want to inspect it, and a victim has nothing to show.
-  stopped |= verdict.stopped_for_culprit || (ending != nullptr && ending->stopped_from_outside());
+  stopped |= verdict.stopped_for_culprit || (record != nullptr && record->stopped_from_outside());
   if (hook) {
     const std::string there = written ? path : std::string();
     stopped |= co_await run_post_stop(run, json, there);

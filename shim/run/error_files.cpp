@@ -49,7 +49,7 @@ bool ErrorFiles::is_victims(unsigned local_rank, const std::string& folder) cons
   return launchers::is_error_of_lost_peer(read(error_file_of(folder, local_rank)).message);
 }
 
-report::Details ErrorFiles::gather(const supervise::ExitRecord& ending, bool is_unused) const {
+report::Details ErrorFiles::gather(const supervise::ExitRecord& record, bool is_unused) const {
   report::Details details;
   details.host = run_.node.host_name();
   details.memory = run_.monitor.memory();
@@ -57,16 +57,16 @@ report::Details ErrorFiles::gather(const supervise::ExitRecord& ending, bool is_
     details.told_by_torchrun = launchers::read_failure(run_.node, failure_);
   if (details.told_by_torchrun) run_.monitor.ended(details.told_by_torchrun->pid, std::nullopt);
   details.oom = run_.monitor.oom();
-  const bool well = ending.kind == supervise::ExitRecord::Kind::exited && ending.number == 0;
+  const bool well = record.kind == supervise::ExitRecord::Kind::exited && record.number == 0;
   if (well && !details.told_by_torchrun) return details;
   details.has_accelerators = run_.node.accelerators().has_value();
-  if (!ending.workers.error_folder.empty()) {
+  if (!record.workers.error_folder.empty()) {
     for (unsigned worker = 0; worker < job_.topology.workers(); ++worker)
-      details.workers[worker] = read(error_file_of(ending.workers.error_folder, worker));
+      details.workers[worker] = read(error_file_of(record.workers.error_folder, worker));
   }
   const launchers::Launcher& launcher = *job_.choice.launcher;
   details.agent_writes_error = launcher.starts_each_worker();  // there is no agent that could fail
-  if (!launchers_.empty() && !ending.stop) {
+  if (!launchers_.empty() && !record.stop) {
     details.agent_writes_error = launcher.writes_error();
     if (run_.node.file(launchers_).value_or("") != launchers_before_) details.agent = read(launchers_);
   }

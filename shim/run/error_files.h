@@ -22,7 +22,7 @@ class ErrorFiles {
 
   /// Collects what the workers, the launcher and the kernel have left about this end, redacted. `is_unused`:
   /// nothing was written into rankshim's folder.
-  [[nodiscard]] report::Details gather(const supervise::ExitRecord& ending, bool is_unused = false) const;
+  [[nodiscard]] report::Details gather(const supervise::ExitRecord& record, bool is_unused = false) const;
 
   /// A worker that has just failed, for the other nodes: its exception is redacted. `folder` is the
   /// launcher's for the errors of its workers.

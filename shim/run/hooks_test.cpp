@@ -16,7 +16,7 @@ namespace {
 using supervise::ExitRecord;
 using namespace std::chrono_literals;
 
-ExitRecord ending(ExitRecord::Kind kind, int number) {
+ExitRecord record_of(ExitRecord::Kind kind, int number) {
   ExitRecord made;
   made.kind = kind;
   made.number = number;
@@ -29,20 +29,20 @@ TEST_CASE("a hook's end is a code and a sentence") {
     int code;
     std::string sentence;
   };
-  ExitRecord killed = ending(ExitRecord::Kind::signalled, SIGKILL);
+  ExitRecord killed = record_of(ExitRecord::Kind::signalled, SIGKILL);
   killed.killed_by_us = true;
   ExitRecord stopped = killed;
   stopped.stop.emplace().signal = SIGTERM;
-  ExitRecord refused = ending(ExitRecord::Kind::not_started, ENOMEM);
+  ExitRecord refused = record_of(ExitRecord::Kind::not_started, ENOMEM);
   refused.failure.call = "fork";
   const std::vector<Case> cases = {
-      {ending(ExitRecord::Kind::exited, 0), 0, "exited with code 0"},
-      {ending(ExitRecord::Kind::exited, 3), 3, "exited with code 3"},
-      {ending(ExitRecord::Kind::signalled, SIGSEGV), 139, "was killed by SIGSEGV"},
+      {record_of(ExitRecord::Kind::exited, 0), 0, "exited with code 0"},
+      {record_of(ExitRecord::Kind::exited, 3), 3, "exited with code 3"},
+      {record_of(ExitRecord::Kind::signalled, SIGSEGV), 139, "was killed by SIGSEGV"},
       {killed, 137, "was killed by SIGKILL because it took longer than 10m"},
       {stopped, 137, "was killed by SIGKILL"},
       {refused, 71, "cannot be started: fork: " + std::string(std::strerror(ENOMEM))},
-      {ending(ExitRecord::Kind::withheld, ECHILD), 71,
+      {record_of(ExitRecord::Kind::withheld, ECHILD), 71,
        "ended, and the system does not report how: wait4: " + std::string(std::strerror(ECHILD))},
   };
   for (const Case& expected : cases) {
@@ -52,7 +52,7 @@ TEST_CASE("a hook's end is a code and a sentence") {
 }
 
 TEST_CASE("a stop counts while a hook runs and after its end") {
-  ExitRecord end = ending(ExitRecord::Kind::exited, 0);
+  ExitRecord end = record_of(ExitRecord::Kind::exited, 0);
   CHECK_FALSE(asked_to_stop(end));
   end.late_signal = SIGHUP;
   CHECK(asked_to_stop(end) == SIGHUP);

@@ -302,7 +302,7 @@ void Monitor::begin_attempt(unsigned number, bool is_last,
   changed();
 }
 
-void Monitor::end_attempt(const report::Verdict& verdict, const supervise::ExitRecord& ending) {
+void Monitor::end_attempt(const report::Verdict& verdict, const supervise::ExitRecord& record) {
   end_phase(steady_clock::now());
   last_exit_ = {verdict.code, verdict.cause};
   ++restarts_[report::culprit_of(verdict).cause];
@@ -310,7 +310,7 @@ void Monitor::end_attempt(const report::Verdict& verdict, const supervise::ExitR
                                     .code = verdict.code,
                                     .sentence = report::wording::sentence(verdict),
                                     .phases = std::exchange(phases_, {}),
-                                    .first_worker_at = ending.workers.first_at,
+                                    .first_worker_at = record.workers.first_at,
                                     .end = steady_clock::now()});
   termination_log_.finish({});  // it was true of the attempt that has ended
   enter("restart");

@@ -76,7 +76,7 @@ class Monitor {
   /// What the metrics show may have changed: writes them, at most once a second.
   void changed();
   /// The attempt has ended so, and another one follows.
-  void end_attempt(const report::Verdict& verdict, const supervise::ExitRecord& ending);
+  void end_attempt(const report::Verdict& verdict, const supervise::ExitRecord& record);
 
   /// The run ends like that; hooks may follow, and the container may be kept.
   void set_exit(int code, outcome::Cause cause);

@@ -33,11 +33,11 @@ supervise::Policy plan_supervision(const Settings& settings);
 SignalScope signal_scope(const Settings& settings);
 
 /// Publishes a verdict, whatever it is: the last line on stderr, the report, the termination log, the
-/// post-stop hook, and the hold of a failed container. `job` is null if there was none yet, `ending` if
-/// nothing was to be started. `stopped`: the user has asked to stop, which `ending` does not show. Returns
+/// post-stop hook, and the hold of a failed container. `job` is null if there was none yet, `record` if
+/// nothing was to be started. `stopped`: the user has asked to stop, which `record` does not show. Returns
 /// the exit code.
 boost::asio::awaitable<int> conclude(const Run& run, report::Verdict verdict, const launchers::Job* job,
-                                     const supervise::ExitRecord* ending = nullptr,
+                                     const supervise::ExitRecord* record = nullptr,
                                      const report::Details& details = {}, bool stopped = false);
 
 /// Tells the other nodes of a job that this one cannot take part because of its settings, if the part of them

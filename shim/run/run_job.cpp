@@ -68,10 +68,10 @@ void announce(const Job& job, const launchers::FoundTorch& torch, const std::vec
 
 /// This node's numbers in the job: those that its last workers had, because an elastic job's nodes come and
 /// go, or else the topology's. Nothing for a node alone.
-std::optional<supervise::NodeNumbers> numbers_of(const supervise::ExitRecord& ending, const Job& job) {
+std::optional<supervise::NodeNumbers> numbers_of(const supervise::ExitRecord& record, const Job& job) {
   const topology::Topology& topology = job.topology;
   if (topology.is_alone()) return std::nullopt;
-  const std::optional<supervise::NodeNumbers>& last = ending.workers.numbers;
+  const std::optional<supervise::NodeNumbers>& last = record.workers.numbers;
   if (last || topology.is<topology::ElasticNode>() || !topology.node_rank()) return last;
   return supervise::NodeNumbers{*topology.node_rank(), topology.nodes().value_or(0)};
 }
@@ -109,7 +109,7 @@ awaitable<void> write_last_output(const Run& run, const supervise::Workers& laun
   constexpr milliseconds between_looks{20};
   const auto end = steady_clock::now() + patience;
   while (launcher.has_output() && steady_clock::now() < end) {
-    if ((co_await run.signals.next_ending(steady_clock::now() + between_looks)).number != 0) break;
+    if ((co_await run.signals.next_terminating(steady_clock::now() + between_looks)).number != 0) break;
   }
   if (launcher.has_output())
     log::warn("the workers' last lines are lost: nothing has read stdout or stderr in time");
@@ -150,12 +150,12 @@ class Watchers final : public supervise::Observer {
     if (whole_ != nullptr) whole_->stopping(stop.signal);
     monitor_.stopping(stop.signal);
   }
-  void command_ended(const supervise::ExitRecord& ending) override {
+  void command_ended(const supervise::ExitRecord& record) override {
     monitor_.command_ended();
-    monitor_.ended(ending.pid, ending.started_at);
-    if (whole_ == nullptr || ending.stop) return;
-    const report::Details details = errors_.gather(ending);
-    whole_->tell_end(judge_(ending, details));
+    monitor_.ended(record.pid, record.started_at);
+    if (whole_ == nullptr || record.stop) return;
+    const report::Details details = errors_.gather(record);
+    whole_->tell_end(judge_(record, details));
   }
 
  private:
@@ -225,7 +225,7 @@ void make_folder(std::string_view path) {
 /// Whether everything is started again after this end. A node that was stopped, or that could not end
 /// its processes, takes no further part.
 bool is_tried_again(Attempts& attempts, const WholeJob* whole, report::Verdict& verdict,
-                    const supervise::ExitRecord& ending) {
+                    const supervise::ExitRecord& record) {
   if (!attempts.allowed() || verdict.code == 0) return false;
   std::optional<link::Stop> stop;
   if (whole != nullptr) {
@@ -237,12 +237,12 @@ bool is_tried_again(Attempts& attempts, const WholeJob* whole, report::Verdict& 
   if (stop && attempts.of_the_job() && !stop->note.empty())
     report::wording::add_not_restarted(verdict, stop->note);
   if (!stop || !stop->again) return false;
-  const bool stopped = ending.stopped_from_outside() || verdict.cause == Cause::stop_requested;
+  const bool stopped = record.stopped_from_outside() || verdict.cause == Cause::stop_requested;
   if (stopped)
     report::wording::add_not_restarted(verdict, "this node was stopped");
-  else if (!ending.left_behind.empty())
+  else if (!record.left_behind.empty())
     report::wording::add_not_restarted(verdict, "SIGKILL did not end all of its processes");
-  return !stopped && ending.left_behind.empty();
+  return !stopped && record.left_behind.empty();
 }
 
 /// Waits until no process of this container holds an accelerator any more: its memory is free only then. The
@@ -361,37 +361,37 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
                             },
                         .slow = [&] { return hang_watch ? slow_ranks(*hang_watch) : std::string(); },
                         .hang = [&] { return hang_watch ? hang_watch->notice() : std::string(); }});
-  supervise::ExitRecord ending;
+  supervise::ExitRecord record;
   std::optional<int> code;  // of the command, once it has ended: it is true whatever fails after that
   try {
     if (all.attempts.may_go_on()) all.warm.beside(*launch, master_address);
-    ending = co_await supervise::supervise(run.io, run.signals, launch->command, policy);
-    code = supervise::exit_code_of(ending);
+    record = co_await supervise::supervise(run.io, run.signals, launch->command, policy);
+    code = supervise::exit_code_of(record);
     co_await write_last_output(run, *launcher);
     run.monitor.set_view({});
     hang_watch.reset();
     raised.reset();
     launcher.reset();
-    report::Details details = error_files.gather(ending, launch->folder.remove_if_unused());
+    report::Details details = error_files.gather(record, launch->folder.remove_if_unused());
     details.looks = lookout->last_seen();
     details.suffered = lookout->suffered();
     details.trained_alone = lookout->trained_alone();
     details.hang = std::move(hang);
     details.hang_looks = std::move(hang_looks);
-    report::Verdict verdict = judge_end(ending, details);
+    report::Verdict verdict = judge_end(record, details);
     // The others may take their time to end, and then all meet.
-    if (verdict.code != 0 && all.attempts.may_go_on() && !ending.stopped_from_outside())
+    if (verdict.code != 0 && all.attempts.may_go_on() && !record.stopped_from_outside())
       all.warm.before_meeting(all.attempts.number() + 1, false);
-    if (whole != nullptr) co_await whole->finish(run, verdict, ending);
-    if (!is_tried_again(all.attempts, whole, verdict, ending)) {
+    if (whole != nullptr) co_await whole->finish(run, verdict, record);
+    if (!is_tried_again(all.attempts, whole, verdict, record)) {
       all.warm.drop();
-      co_return co_await conclude(run, verdict, &job, &ending, details);
+      co_return co_await conclude(run, verdict, &job, &record, details);
     }
     const bool is_replaced = whole != nullptr && whole->stop()->drained();
     all.attempts.next(steady_clock::now(), !is_replaced);
     log::warn("{}; next: {}", report::wording::sentence(verdict),
               is_replaced ? "a spare takes its place" : all.attempts.progress());
-    run.monitor.end_attempt(verdict, ending);
+    run.monitor.end_attempt(verdict, record);
     all.previous = std::move(launch);
     if (all.memory) free_shared_memory(*all.memory);
     co_await wait_for_accelerators(run);

@@ -29,7 +29,7 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr int backlog = 8;
-constexpr std::string_view beginning = "rankshim-";
+constexpr std::string_view prefix = "rankshim-";
 constexpr timeval patience{5, 0};
 constexpr std::chrono::milliseconds a_moment{500};  // an instance that has just begun has no socket yet
 
@@ -49,14 +49,14 @@ ino_t pid_namespace() {
   return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
 }
 
-/// How the name of a socket ends.
-std::string_view ending_of(Question question) {
-  constexpr std::array<std::string_view, 3> endings = {".sock", ".stacks", ".metrics"};
-  return endings[static_cast<std::size_t>(question)];
+/// The suffix of a socket's name.
+std::string_view suffix_of(Question question) {
+  constexpr std::array<std::string_view, 3> suffixes = {".sock", ".stacks", ".metrics"};
+  return suffixes[static_cast<std::size_t>(question)];
 }
 
 /// "rankshim-4026531836-": several containers may share a folder.
-std::string beginning_in_namespace() { return fmt::format("{}{}-", beginning, pid_namespace()); }
+std::string prefix_in_namespace() { return fmt::format("{}{}-", prefix, pid_namespace()); }
 
 /// The credentials of the other side; nothing if the kernel does not give them.
 std::optional<ucred> peer_of(int connection) {
@@ -108,7 +108,7 @@ struct Instance {
 /// whose numbers mean nothing here. What another user has put there is not even asked.
 std::vector<Instance> find_instances(const std::vector<std::string>& folders, Question question) {
   constexpr pid_t of_another = std::numeric_limits<pid_t>::max();
-  const std::string own = beginning_in_namespace();
+  const std::string own = prefix_in_namespace();
   std::vector<Instance> found;
   for (const std::string& folder : folders) {
     Folder names(folder.c_str());
@@ -116,7 +116,7 @@ std::vector<Instance> find_instances(const std::vector<std::string>& folders, Qu
       const std::string_view name = entry;
       const std::string path = folder + "/" + entry;
       struct stat status{};
-      if (!name.starts_with(beginning) || !name.ends_with(ending_of(question)) ||
+      if (!name.starts_with(prefix) || !name.ends_with(suffix_of(question)) ||
           lstat(path.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode) || !is_trusted(status.st_uid))
         continue;
       const auto pid = name.starts_with(own) ? first_number<pid_t>(name.substr(own.size())) : std::nullopt;
@@ -176,7 +176,7 @@ Socket::~Socket() {
 
 void Socket::open(const std::vector<std::string>& folders) {
   if (!path_.empty()) return;
-  const std::string name = fmt::format("/{}{}{}", beginning_in_namespace(), getpid(), ending_of(question_));
+  const std::string name = fmt::format("/{}{}{}", prefix_in_namespace(), getpid(), suffix_of(question_));
   int first_error = 0;
   for (const std::string& folder : folders) {
     const int error = open_at(folder + name);

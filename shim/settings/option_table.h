@@ -74,7 +74,7 @@ OPTION(spares, "", "spares", count, "S", "0",
        "with --job-restarts: of the nodes that the platform gives, S wait, and take the place of a node that "
        "is lost "
        "or drained")
-OPTION(permanent, "", "permanent", ends, "CODE[-CODE]|CAUSE,...", "2,64-78,126,127",
+OPTION(permanent, "", "permanent", exits, "CODE[-CODE]|CAUSE,...", "2,64-78,126,127",
        "with --job-restarts: exit codes and causes that are not retried; CAUSE is oom, exception, signal, "
        "lost or hang")
 OPTION(restart_pause, "", "restart-pause", time, "TIME", "1m",

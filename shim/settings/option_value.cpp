@@ -95,7 +95,9 @@ std::string_view word_in(std::span<const CauseWord> words, outcome::Cause cause)
   return row == words.end() ? std::string_view() : row->word;
 }
 
-std::optional<Ends> parse_permanent(std::string_view text) { return Ends::parse(text, permanent_words); }
+std::optional<ExitPattern> parse_permanent(std::string_view text) {
+  return ExitPattern::parse(text, permanent_words);
+}
 
 /// Parses a time, or "off", which is zero.
 std::optional<std::chrono::milliseconds> parse_limit(std::string_view text) {
@@ -138,8 +140,8 @@ constexpr Rule exit_map{
     "FROM[-TO]=CODE,... with codes from 0 to 255, or oom=, wait=, config=, stopped=, peer=, hang=CODE",
     as<ExitMap::parse>, ','};
 constexpr Rule restarts{"a number of restarts, or N/TIME such as 3/1h", as<RestartLimit::parse>};
-constexpr Rule ends{"exit codes and causes such as 2,64-78,oom (causes: oom, exception, signal, lost, hang)",
-                    as<parse_permanent>, ','};
+constexpr Rule exits{"exit codes and causes such as 2,64-78,oom (causes: oom, exception, signal, lost, hang)",
+                     as<parse_permanent>, ','};
 constexpr Rule signal{"a signal such as TERM, SIGUSR1, RTMIN+3 or 15", as<parse_signal>};
 constexpr Rule signals{"signals such as USR1,RTMIN+3,15, or none", as<parse_signals>, ','};
 constexpr Rule signal_map{"FROM=TO,... with signals such as TERM, RTMIN+3 or 15; TO may be none",
@@ -187,28 +189,28 @@ std::string wanted(const OptionInfo& option, std::string_view instead) {
 
 char separator(const OptionInfo& option) { return rule_of(option).separator; }
 
-std::optional<Ends> Ends::parse(std::string_view text, std::span<const CauseWord> words) {
-  Ends ends;
+std::optional<ExitPattern> ExitPattern::parse(std::string_view text, std::span<const CauseWord> words) {
+  ExitPattern exits;
   while (!text.empty()) {
     const std::string_view item = split_next(text, ",");
     if (const auto codes = number_range<ExitCode>(item)) {
-      ends.codes_.push_back(*codes);
+      exits.codes_.push_back(*codes);
       continue;
     }
-    const std::size_t known = ends.causes_.size();
+    const std::size_t known = exits.causes_.size();
     for (const auto& [word, cause] : words)
-      if (word == item) ends.causes_.push_back(cause);
-    if (ends.causes_.size() == known) return std::nullopt;
+      if (word == item) exits.causes_.push_back(cause);
+    if (exits.causes_.size() == known) return std::nullopt;
   }
-  return ends;
+  return exits;
 }
 
-bool Ends::has_code(int code) const {
+bool ExitPattern::has_code(int code) const {
   return std::ranges::any_of(
       codes_, [code](const auto& range) { return range.first <= code && code <= range.second; });
 }
 
-bool Ends::has_cause(outcome::Cause cause) const { return contains(causes_, cause); }
+bool ExitPattern::has_cause(outcome::Cause cause) const { return contains(causes_, cause); }
 
 std::optional<ExitMap> ExitMap::parse(std::string_view text) {
   ExitMap map;
@@ -216,18 +218,18 @@ std::optional<ExitMap> ExitMap::parse(std::string_view text) {
     std::string_view to = split_next(text, ",");
     const std::string_view from = split_next(to, "=");
     const auto code = parse_number<ExitCode>(to);
-    auto ends = Ends::parse(from, exit_map_words);
-    if (from.empty() || !ends || !code) return std::nullopt;
-    map.rules_.emplace_back(std::move(*ends), *code);
+    auto exits = ExitPattern::parse(from, exit_map_words);
+    if (from.empty() || !exits || !code) return std::nullopt;
+    map.rules_.emplace_back(std::move(*exits), *code);
   }
   return map;
 }
 
 int ExitMap::apply(outcome::Cause cause, int code) const {
-  for (const auto& [ends, to] : rules_)
-    if (ends.has_cause(cause)) return to;
-  for (const auto& [ends, to] : rules_)
-    if (ends.has_code(code)) return to;
+  for (const auto& [exits, to] : rules_)
+    if (exits.has_cause(cause)) return to;
+  for (const auto& [exits, to] : rules_)
+    if (exits.has_code(code)) return to;
   return code;
 }
 

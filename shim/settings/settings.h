@@ -31,11 +31,12 @@ struct CauseWord {
   outcome::Cause cause;
 };
 
-/// `--permanent`: exit codes, ranges of them and causes, separated by commas.
-class Ends {
+/// Exit codes, ranges of them and causes, separated by commas: what `--permanent` and a rule of `--exit-map`
+/// match.
+class ExitPattern {
  public:
   /// nullopt if the text does not have that form.
-  static std::optional<Ends> parse(std::string_view text, std::span<const CauseWord> words);
+  static std::optional<ExitPattern> parse(std::string_view text, std::span<const CauseWord> words);
 
   [[nodiscard]] bool has_code(int code) const;
   [[nodiscard]] bool has_cause(outcome::Cause cause) const;
@@ -56,7 +57,7 @@ class ExitMap {
   [[nodiscard]] int apply(outcome::Cause cause, int code) const;
 
  private:
-  std::vector<std::pair<Ends, int>> rules_;
+  std::vector<std::pair<ExitPattern, int>> rules_;
 };
 
 /// `--job-restarts`: N, or N/TIME: at most N within that time.
@@ -71,7 +72,7 @@ struct RestartLimit {
 /// A value as its option's kind reads it, parsed once. monostate: the text is the value, as of a text, a
 /// choice and a fact of the topology.
 using ParsedValue = std::variant<std::monostate, bool, std::chrono::milliseconds, int, SignalSet, SignalMap,
-                                 ExitMap, RestartLimit, Ends, std::vector<std::string>, Variables>;
+                                 ExitMap, RestartLimit, ExitPattern, std::vector<std::string>, Variables>;
 
 /// A value, its source, and the value parsed.
 struct Setting : Value {

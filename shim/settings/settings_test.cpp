@@ -262,7 +262,7 @@ TEST_CASE("every mistake is reported at once, and one of the command line decide
   CHECK(rejected.exit_code == exit_code::usage);
 }
 
-TEST_CASE("an empty variable counts as not set, and Kubernetes' service links are no settings") {
+TEST_CASE("an empty variable is treated as not set, and Kubernetes' service links are no settings") {
   CHECK(accepted(read({"x"}, {"RANKSHIM_WAIT=", "RANKSHIM_NONSENSE="})).settings.text(Option::wait) ==
         "auto");
   accepted(read(

@@ -63,10 +63,10 @@ Signal SignalQueue::take() {
   return std::exchange(next_, {}).value_or(Signal{});
 }
 
-boost::asio::awaitable<Signal> SignalQueue::next_ending(Deadline deadline) {
+boost::asio::awaitable<Signal> SignalQueue::next_terminating(Deadline deadline) {
   while (true) {
     for (; fill(); drop()) {
-      if (ends_by_default(next_->number) && !inherited_as_ignored(next_->number)) co_return *next_;
+      if (terminates_by_default(next_->number) && !inherited_as_ignored(next_->number)) co_return *next_;
       while (next_->number == SIGCHLD && wait4(-1, nullptr, WNOHANG, nullptr) > 0) continue;  // orphans
     }
     if (deadline && *deadline <= Clock::now()) co_return Signal{};

@@ -20,7 +20,7 @@ SignalSet inherited_mask();
 bool inherited_as_ignored(int signal);
 
 /// Whether the signal's default action ends a process (signal(7)).
-constexpr bool ends_by_default(int signal) {
+constexpr bool terminates_by_default(int signal) {
   return ((bit(SIGCHLD) | bit(SIGCONT) | bit(SIGSTOP) | bit(SIGTSTP) | bit(SIGTTIN) | bit(SIGTTOU) |
            bit(SIGURG) | bit(SIGWINCH)) &
           bit(signal)) == 0;
@@ -58,9 +58,9 @@ class SignalQueue {
   /// dropped. This is for the time before the command exists. The signal stays in the queue, so that one
   /// which arrives together with the end of the waiting still reaches the command. Number 0 if none came
   /// before `deadline`.
-  boost::asio::awaitable<Signal> next_ending(Deadline deadline = {});
+  boost::asio::awaitable<Signal> next_terminating(Deadline deadline = {});
 
-  /// Drops the signal that next_ending() returned: it was handled, and must not be passed on.
+  /// Drops the signal that next_terminating() returned: it was handled, and must not be passed on.
   void drop() { next_.reset(); }
 
   /// Ends a wait that goes on, or else the next one.

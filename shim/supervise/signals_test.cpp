@@ -77,7 +77,7 @@ TEST_CASE("which signals end a process is what the kernel does", "[signals]") {
     int status = 0;
     REQUIRE(waitpid(child, &status, WUNTRACED) == child);
     INFO(signal_name(signal));
-    CHECK(ends_by_default(signal) == WIFSIGNALED(status));
+    CHECK(terminates_by_default(signal) == WIFSIGNALED(status));
     if (WIFSTOPPED(status)) {
       kernel::send(child, SIGKILL);
       waitpid(child, &status, 0);
@@ -110,8 +110,8 @@ TEST_CASE("before the command only a signal that would end us counts, and it sta
     SignalQueue queue(io);
     kernel::set_ignored(SIGHUP, true);
     for (const int signal : {SIGHUP, SIGCHLD, SIGCONT, SIGWINCH, SIGUSR2}) kernel::send(getpid(), signal);
-    return take(io, queue.next_ending()).number == SIGUSR2 &&
-           take(io, queue.next_ending()).number == SIGUSR2 && queue.take().number == SIGUSR2;
+    return take(io, queue.next_terminating()).number == SIGUSR2 &&
+           take(io, queue.next_terminating()).number == SIGUSR2 && queue.take().number == SIGUSR2;
   }));
 }
 

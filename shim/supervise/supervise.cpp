@@ -112,6 +112,7 @@ class Supervisor {
 
   bool kill_in(milliseconds grace);
   void on_kill_due();
+  [[nodiscard]] std::string_view why_kill_is_due() const;
   bool asks_for_stacks();
   void name_hanging(const std::vector<Process>& left, std::string_view what_now);
   void kill_all(std::string_view why);
@@ -161,7 +162,7 @@ class Supervisor {
 
   std::string working_directory_;  // that was left
   bool warned_traced_ = false;
-  ExitRecord ending_;
+  ExitRecord record_;
 };
 
 void Supervisor::start() {
@@ -178,7 +179,7 @@ void Supervisor::start() {
   note_prepared(command_);
   std::ranges::for_each(workers_, note_prepared);
   forwarder_.leave_alone_present_children(prepared);
-  ending_.started_at = Clock::now();
+  record_.started_at = Clock::now();
   if (!starts_workers_) spawns_.emplace_back(command_);
   for (const Command& worker : workers_) spawns_.emplace_back(worker);
   running_.reserve(spawns_.size());
@@ -200,28 +201,28 @@ void Supervisor::start() {
     return;
   }
   workers_ = {};  // their environments may be large
-  ending_.pid = command_pid();
-  if (policy_.time_limit) kill_ = ending_.started_at + *policy_.time_limit;
+  record_.pid = command_pid();
+  if (policy_.time_limit) kill_ = record_.started_at + *policy_.time_limit;
   reap_ = Clock::now();  // children from before rankshim's exec may have ended
   launcher_.attach([this] { signals_.wake(); }, &observer_);
   if (!policy_.hook) secondary([this] { working_directory_ = leave_working_directory(); });
-  tell([this](Observer& one) { one.started(running_, ending_.started_at, command_.environment); });
+  tell([this](Observer& one) { one.started(running_, record_.started_at, command_.environment); });
   if (failed_at_) end_other_workers();
 }
 
 ExitRecord Supervisor::end() {
   secondary([this] {
     launcher_.finish();
-    ending_.workers = launcher_.record();
+    record_.workers = launcher_.record();
   });
   launcher_.attach({}, nullptr);
   terminal_.take_back();
   if (!working_directory_.empty() && chdir(working_directory_.c_str()) != 0)
     log::warn("the working directory {} no longer exists ({})", working_directory_, std::strerror(errno));
-  if (ending_.failure.interpreter) ending_.interpreter = missing_interpreter(ending_.failure.path);
-  if (!ending_.ended_at)
-    ending_.ran = std::chrono::duration_cast<milliseconds>(Clock::now() - ending_.started_at);
-  return ending_;
+  if (record_.failure.interpreter) record_.interpreter = missing_interpreter(record_.failure.path);
+  if (!record_.ended_at)
+    record_.ran = std::chrono::duration_cast<milliseconds>(Clock::now() - record_.started_at);
+  return record_;
 }
 
 void Supervisor::step() {
@@ -258,10 +259,10 @@ void Supervisor::on_signal(const Signal& arrived) {
   const bool stop = (asks_to_stop(arrived.number) && !ignored) ||
                     (signal.number != arrived.number && asks_to_stop(signal.number));
   const bool first =
-      !ending_.late_signal || (asks_to_stop(arrived.number) && !asks_to_stop(*ending_.late_signal));
-  if ((policy_.hook || progress_ != Progress::running) && first && ends_by_default(arrived.number) &&
+      !record_.late_signal || (asks_to_stop(arrived.number) && !asks_to_stop(*record_.late_signal));
+  if ((policy_.hook || progress_ != Progress::running) && first && terminates_by_default(arrived.number) &&
       !ignored)
-    ending_.late_signal = arrived.number;
+    record_.late_signal = arrived.number;
   if (progress_ == Progress::running) {
     on_running_signal(signal, stop, arrived.number);
   } else if (progress_ == Progress::leftovers && stop) {
@@ -281,7 +282,7 @@ void Supervisor::on_running_signal(const Signal& signal, bool stop, int arrived)
     forwarder_.pass_on(signal, stop);
   };
   if (!stop) {
-    // It would end what nohup has to keep running: torchrun, accelerate and others replace what they inherit,
+    // It would end what nohup must keep running: torchrun, accelerate and others replace what they inherit,
     // in a program too. A shell's background job has INT and QUIT ignored, and no program means that by it.
     const bool by_nohup = signal.number == SIGHUP && inherited_as_ignored(SIGHUP);
     const bool would_stop = (by_nohup || (launcher_.stops_workers() && asks_to_stop(signal.number))) &&
@@ -291,10 +292,10 @@ void Supervisor::on_running_signal(const Signal& signal, bool stop, int arrived)
               by_nohup ? " (nohup)" : "");
     return;
   }
-  const bool ordered = ending_.stop && ending_.stop->by == StopRequest::By::order;
-  if (ordered && !ending_.signal_after_order) ending_.signal_after_order = arrived;
+  const bool ordered = record_.stop && record_.stop->by == StopRequest::By::order;
+  if (ordered && !record_.signal_after_order) record_.signal_after_order = arrived;
   const bool interrupted = std::exchange(interrupted_, interrupted_ || arrived == SIGINT);
-  if (!ending_.stop) {
+  if (!record_.stop) {
     pass_on();
     secondary([&] {
       std::string what = signal_name(arrived) + " received and passed on";
@@ -324,7 +325,7 @@ void Supervisor::hurry(int signal) {
 
 /// The first stop was passed on.
 void Supervisor::begin_stop(const StopRequest& stop, std::optional<milliseconds> grace) {
-  ending_.stop = stop;
+  record_.stop = stop;
   if (grace) kill_in(*grace);
   tell([&](Observer& one) { one.stop_passed_on(stop, policy_.grace); });
 }
@@ -337,7 +338,7 @@ void Supervisor::take_orders() {
         name_hanging(forwarder_.everything(), order->why);
         break;
       case Order::Kind::stop:
-        if (ending_.stop) break;
+        if (record_.stop) break;
         forwarder_.pass_on({.number = SIGTERM}, true);
         begin_stop({StopRequest::By::order, SIGTERM, Clock::now()}, patience());
         break;
@@ -363,15 +364,15 @@ void Supervisor::reap() {
   if (pid == -ECHILD) {
     // Without a child there will be no report of the command's end: that must not look like success.
     if (!command_ended() && !failed_at_) {
-      ending_.kind = ExitRecord::Kind::withheld;
-      ending_.number = ECHILD;
+      record_.kind = ExitRecord::Kind::withheld;
+      record_.number = ECHILD;
     }
-    ending_.leftovers = std::max(ending_.leftovers, ending_.leftovers_killed);
+    record_.leftovers = std::max(record_.leftovers, record_.leftovers_killed);
     progress_ = Progress::finished;
   } else if (command_ended() && forwarder_.nothing_left()) {
     progress_ = Progress::finished;
   } else if (progress_ == Progress::leftovers && !looked_at_leftovers_ && !saved_) {
-    begin_leftovers(ending_.stop ? patience() : policy_.leftover_grace);  // there is one grace for all
+    begin_leftovers(record_.stop ? patience() : policy_.leftover_grace);  // there is one grace for all
   } else if (progress_ == Progress::leftovers && looked_at_leftovers_ && reaped != 0) {
     forwarder_.stop_what_is_left(false);
   }
@@ -389,7 +390,7 @@ void Supervisor::on_child(pid_t pid, int status) {
   }
   secondary([&] { launcher_.reaped(pid, status); });
   if (std::erase(running_, pid) != 0) return on_process_end(pid, status);
-  if (looked_at_leftovers_ && was_killed(status) && !forwarder_.is_apart(pid)) ++ending_.leftovers_killed;
+  if (looked_at_leftovers_ && was_killed(status) && !forwarder_.is_apart(pid)) ++record_.leftovers_killed;
   if (policy_.warn_on_reap) log::warn("reaped an orphan: {}", pid);
 }
 
@@ -410,24 +411,24 @@ void Supervisor::on_process_end(pid_t pid, int status) {
 }
 
 void Supervisor::record_end(pid_t pid, int status) {
-  ending_.pid = pid;
-  ending_.kind = WIFSIGNALED(status) ? ExitRecord::Kind::signalled : ExitRecord::Kind::exited;
-  ending_.number = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
-  ending_.killed_by_us = was_killed(status);
+  record_.pid = pid;
+  record_.kind = WIFSIGNALED(status) ? ExitRecord::Kind::signalled : ExitRecord::Kind::exited;
+  record_.number = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
+  record_.killed_by_us = was_killed(status);
   Spawn& spawn = *std::ranges::find(spawns_, pid, &Spawn::pid);
   if (std::optional<SpawnFailure> failed = spawn.failure()) record_failed_start(*std::move(failed));
 }
 
 void Supervisor::record_failed_start(SpawnFailure failed) {
-  ending_.kind = ExitRecord::Kind::not_started;
-  ending_.number = failed.error;
-  ending_.failure = std::move(failed);
+  record_.kind = ExitRecord::Kind::not_started;
+  record_.number = failed.error;
+  record_.failure = std::move(failed);
 }
 
 /// The other workers would wait for one that is gone. A stop that was passed on has reached them already.
 void Supervisor::end_other_workers() {
   others_remain_ = launcher_.is_held();
-  if (others_remain_ || ending_.stop || command_ended()) return;
+  if (others_remain_ || record_.stop || command_ended()) return;
   kill_in(patience());
   forwarder_.pass_on({.number = SIGTERM}, true);
   log::info("a worker has failed: the others are stopped (SIGTERM), and killed in {}", seconds(patience()));
@@ -438,26 +439,26 @@ void Supervisor::on_command_end(int status) {
   forwarder_.drop_kept();
   // The terminal signalled the command, and not rankshim.
   if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGQUIT) &&
-      (terminal_.descriptor() >= 0 || policy_.ctty) && !starts_workers_ && !ending_.stop) {
-    ending_.stop = {StopRequest::By::signal, WTERMSIG(status), Clock::now()};
+      (terminal_.descriptor() >= 0 || policy_.ctty) && !starts_workers_ && !record_.stop) {
+    record_.stop = {StopRequest::By::signal, WTERMSIG(status), Clock::now()};
     if (policy_.grace) kill_in(*policy_.grace);
   }
   terminal_.take_back();  // otherwise what is left would get a Ctrl-C that is meant for rankshim now
   if (WIFSIGNALED(status)) secondary([&] { leave_time_to_save(WTERMSIG(status)); });
-  secondary([this] { launcher_.command_ended(ending_); });
+  secondary([this] { launcher_.command_ended(record_); });
   // The launcher has handled the workers that ended earlier, so their times are before this one.
-  ending_.ended_at = Clock::now();
-  ending_.ran = std::chrono::duration_cast<milliseconds>(*ending_.ended_at - ending_.started_at);
+  record_.ended_at = Clock::now();
+  record_.ran = std::chrono::duration_cast<milliseconds>(*record_.ended_at - record_.started_at);
   secondary([this] {
-    ending_.workers = launcher_.record();
-    observer_.command_ended(ending_);
+    record_.workers = launcher_.record();
+    observer_.command_ended(record_);
   });
 }
 
 /// A notice that ends the command (Slurm's USR1, which reaches a shell directly) does not ask those to stop
 /// that handle it: they save their state.
 void Supervisor::leave_time_to_save(int signal) {
-  if (progress_ != Progress::leftovers || ending_.stop || (policy_.worker_signals & bit(signal)) == 0) return;
+  if (progress_ != Progress::leftovers || record_.stop || (policy_.worker_signals & bit(signal)) == 0) return;
   std::vector<Process> saving = forwarder_.everything();
   std::erase_if(saving, [signal](const Process& process) {
     const std::optional<SignalMasks> masks = signal_masks(process.pid);
@@ -474,10 +475,10 @@ void Supervisor::begin_leftovers(milliseconds grace) {
   saved_.reset();
   kill_in(grace);
   const std::vector<Process> left = forwarder_.everything();
-  ending_.leftovers = static_cast<unsigned>(std::ranges::count_if(left, &Process::alive));
+  record_.leftovers = static_cast<unsigned>(std::ranges::count_if(left, &Process::alive));
   forwarder_.stop_what_is_left(true);
   forwarder_.continue_stopped();
-  if (ending_.stop && !policy_.grace)
+  if (record_.stop && !policy_.grace)
     log::info("leftover processes are stopped (SIGTERM), and killed in {}", seconds(grace_after_stop));
 }
 
@@ -498,11 +499,14 @@ void Supervisor::on_kill_due() {
   }
   bool asked = false;
   secondary([&] { asked = asks_for_stacks(); });
-  if (!asked)
-    kill_all(command_ended() ? "leftover processes did not stop in time"
-             : ending_.stop  ? "the grace period is over"
-             : failed_at_    ? "the other workers did not stop in time"
-                             : "its time is up");
+  if (!asked) kill_all(why_kill_is_due());
+}
+
+std::string_view Supervisor::why_kill_is_due() const {
+  if (command_ended()) return "leftover processes did not stop in time";
+  if (record_.stop) return "the grace period is over";
+  if (failed_at_) return "the other workers did not stop in time";
+  return "its time is up";
 }
 
 /// Names what has not stopped, and asks those for their stacks that have a handler for ABRT: Python has one
@@ -522,8 +526,8 @@ bool Supervisor::asks_for_stacks() {
       const std::optional<SignalMasks> masks = signal_masks(process.pid);
       return masks && (masks->caught & bit(SIGABRT)) != 0;
     });
-  const bool is_late = (ending_.stop || failed_at_) && !command_ended();
-  if (!able.empty() || (is_late && ending_.did_not_stop.empty()))
+  const bool is_late = (record_.stop || failed_at_) && !command_ended();
+  if (!able.empty() || (is_late && record_.did_not_stop.empty()))
     name_hanging(left, able.empty() ? "" : ": asked for stacks by SIGABRT, then killed");
   if (able.empty()) return false;
   // If a number belongs to another process by now, this does no harm.
@@ -536,12 +540,12 @@ bool Supervisor::asks_for_stacks() {
 void Supervisor::name_hanging(const std::vector<Process>& left, std::string_view what_now) {
   const std::string hanging = describe_hanging(left, launcher_.record().states);
   if (hanging.empty()) return;
-  Clock::time_point since = failed_at_.value_or(ending_.started_at);
-  if (ending_.stop) since = ending_.stop->when;
-  if (command_ended()) since = ending_.ended_at.value_or(ending_.started_at);
+  Clock::time_point since = failed_at_.value_or(record_.started_at);
+  if (record_.stop) since = record_.stop->when;
+  if (command_ended()) since = record_.ended_at.value_or(record_.started_at);
   const auto time = std::chrono::duration_cast<milliseconds>(Clock::now() - since);
   const std::string what = fmt::format("{} did not stop in {}", hanging, hours_and_minutes(time));
-  if (!command_ended()) ending_.did_not_stop = what;
+  if (!command_ended()) record_.did_not_stop = what;
   log::warn("{}{}", what, what_now);
 }
 
@@ -557,14 +561,14 @@ void Supervisor::kill_all(std::string_view why) {
 void Supervisor::give_up() {
   progress_ = Progress::finished;
   if (!command_ended()) {
-    ending_.kind = ExitRecord::Kind::signalled;
-    ending_.number = SIGKILL;
-    ending_.killed_by_us = true;
+    record_.kind = ExitRecord::Kind::signalled;
+    record_.number = SIGKILL;
+    record_.killed_by_us = true;
   }
-  ending_.left_behind = describe_hanging(forwarder_.everything());
+  record_.left_behind = describe_hanging(forwarder_.everything());
   log::warn("not even SIGKILL ended the processes that are left within {}; they are left behind: {}",
             seconds(kill_patience),
-            ending_.left_behind.empty() ? "/proc does not show them" : ending_.left_behind);
+            record_.left_behind.empty() ? "/proc does not show them" : record_.left_behind);
 }
 
 }  // namespace
