@@ -16,16 +16,16 @@ FUZZ_TARGET(link_line) {
     stream.remove_prefix(piece.size());
     decoder.feed(piece);
     while (const auto line = decoder.next()) {
-      fuzz::must(line->text.size() + line->tag.size() <= link::longest_line);
+      fuzz::check(line->text.size() + line->tag.size() <= link::longest_line);
       const auto message = link::from_text(line->text);
       if (!message) continue;
       const std::string again = link::to_text(*message);
-      fuzz::must(again.size() <= link::longest_text);
-      fuzz::must(std::all_of(again.begin(), again.end(),
-                             [](char c) { return static_cast<unsigned char>(c) >= ' '; }));
+      fuzz::check(again.size() <= link::longest_text);
+      fuzz::check(std::all_of(again.begin(), again.end(),
+                              [](char c) { return static_cast<unsigned char>(c) >= ' '; }));
       const auto back = link::from_text(again);
-      fuzz::must(back.has_value() && back->index() == message->index());
-      if (again.size() * 3 < link::longest_text) fuzz::must(link::to_text(*back) == again);
+      fuzz::check(back.has_value() && back->index() == message->index());
+      if (again.size() * 3 < link::longest_text) fuzz::check(link::to_text(*back) == again);
     }
   }
   return 0;

@@ -8,23 +8,23 @@
 
 namespace {
 
-using rankshim::fuzz::must;
+using rankshim::fuzz::check;
 
 /// Takes `NAME="VALUE"` from the front, as OpenMetrics has it; returns the value without its escapes.
 std::string take_label(std::string_view& text) {
   const std::size_t begin = text.find("=\"");
-  must(begin != std::string_view::npos && begin != 0);
-  for (const char c : text.substr(0, begin)) must((c >= 'a' && c <= 'z') || c == '_');
+  check(begin != std::string_view::npos && begin != 0);
+  for (const char c : text.substr(0, begin)) check((c >= 'a' && c <= 'z') || c == '_');
   std::string value;
   text.remove_prefix(begin + 2);
   for (; !text.empty() && text[0] != '"'; text.remove_prefix(1)) {
     if (text[0] == '\\') {
       text.remove_prefix(1);
-      must(!text.empty() && (text[0] == '\\' || text[0] == '"'));
+      check(!text.empty() && (text[0] == '\\' || text[0] == '"'));
     }
     value += text[0];
   }
-  must(!text.empty());
+  check(!text.empty());
   text.remove_prefix(1);
   return value;
 }
@@ -39,25 +39,25 @@ FUZZ_TARGET(metrics) {
   topology.meeting = topology::Master{names.back(), 29500};
   const std::string text =
       report::as_metrics({.phase = "run", .topology = &topology, .host = names[names.size() / 2]});
-  must(text.ends_with("\n# EOF\n") && text.size() <= std::size_t{32} << 10U && as_utf8(text) == text);
+  check(text.ends_with("\n# EOF\n") && text.size() <= std::size_t{32} << 10U && as_utf8(text) == text);
   std::string_view rest = text;
   while (!rest.empty()) {
     std::string_view line = next_line(rest);
-    must(printable(line) == line);
+    check(printable(line) == line);
     if (line.starts_with("# ")) continue;
-    must(line.starts_with("rankshim_") && line.find('{') != std::string_view::npos);
+    check(line.starts_with("rankshim_") && line.find('{') != std::string_view::npos);
     line.remove_prefix(line.find('{') + 1);
     for (bool first = true; !line.starts_with("}"); first = false) {
       if (!first) {
-        must(line.starts_with(","));
+        check(line.starts_with(","));
         line.remove_prefix(1);
       }
       const std::string value = take_label(line);
-      must(!value.empty() && value.size() <= 100);
+      check(!value.empty() && value.size() <= 100);
     }
     line.remove_prefix(1);
-    must(line.starts_with(" ") && line.size() > 1);
-    for (const char c : line.substr(1)) must((c >= '0' && c <= '9') || c == '.');
+    check(line.starts_with(" ") && line.size() > 1);
+    for (const char c : line.substr(1)) check((c >= '0' && c <= '9') || c == '.');
   }
   return 0;
 }

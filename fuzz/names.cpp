@@ -14,6 +14,6 @@ FUZZ_TARGET(names) {
   (void)addresses_in_hosts(file, name);
   const auto conf = wait::read_resolv_conf(file, name);
   const auto candidates = wait::candidates(name, conf);
-  if (!candidates.empty()) fuzz::must(wait::likeliest(name, conf, candidates) < candidates.size());
+  if (!candidates.empty()) fuzz::check(wait::likeliest(name, conf, candidates) < candidates.size());
   return 0;
 }

@@ -12,7 +12,7 @@ FUZZ_TARGET(profile) {
   platform::Arena arena;
   const auto read = platform::read_profile("x", std::move(parts.front()), "x.toml", arena);
   if (const auto* faults = std::get_if<Faults>(&read)) {
-    fuzz::must(!faults->empty());
+    fuzz::check(!faults->empty());
     return 0;
   }
   parts.erase(parts.begin());

@@ -29,7 +29,7 @@ inline std::vector<std::string> split(std::string_view text, char mark, std::siz
 }
 
 /// A property that must hold.
-inline void must(bool holds) {
+inline void check(bool holds) {
   if (!holds) std::abort();
 }
 

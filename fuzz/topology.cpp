@@ -19,14 +19,14 @@ FUZZ_TARGET(topology) {
   if (known == nullptr) return 0;
   const auto resolved = topology::resolve_topology(invocation->settings, *known, node);
   if (const auto* faults = std::get_if<Faults>(&resolved)) {
-    fuzz::must(!faults->empty());
+    fuzz::check(!faults->empty());
     return 0;
   }
   const auto& topology = std::get<topology::Topology>(resolved);
   if (topology.is<topology::ElasticNode>() || topology.is<topology::Idle>()) return 0;
-  if (const auto* one = topology.as<topology::StaticNode>()) fuzz::must(one->rank < one->nodes);
+  if (const auto* one = topology.as<topology::StaticNode>()) fuzz::check(one->rank < one->nodes);
   if (const auto* process = topology.as<topology::CreatedProcess>())
-    fuzz::must(process->rank < process->world_size);
-  fuzz::must(topology.facts.has(Fact::master_port) && topology.facts.has(Fact::master_addr));
+    fuzz::check(process->rank < process->world_size);
+  fuzz::check(topology.facts.has(Fact::master_port) && topology.facts.has(Fact::master_addr));
   return 0;
 }

@@ -14,7 +14,7 @@ from examples.test_manifests import EXAMPLES, command_of, documents, environment
 from examples.test_tried_again import RULES
 
 LONG = 120
-# It trains until it is stopped; the second time it has a checkpoint and ends well.
+# It trains until it is stopped; the second time it has a checkpoint and succeeds.
 TRAIN = """import os, sys, time
 if os.path.exists("checkpoint"):
     sys.exit(0)

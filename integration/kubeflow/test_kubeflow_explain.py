@@ -185,7 +185,7 @@ def test_an_elastic_job_has_a_rendezvous_instead_of_ranks(network, rankshim, job
         # torch cannot guess which node hosts the store behind names: rankshim sets it.
         conf = dict(pair.split("=") for pair in flags["rdzv_conf"].split(","))
         assert conf["is_host"].lower() in (("true", "1") if pod == "job-worker-0" else ("false", "0"))
-        # Two agents that are both PID 1 with one host name would count as one node.
+        # Two agents that are both PID 1 with one host name would be treated as one node.
         assert flags["local_addr"] == node.address
         if job == "operator-1.7-elastic":
             assert facts["run_id"] == "elastic-job"

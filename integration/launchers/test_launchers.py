@@ -33,7 +33,7 @@ ALONE = {"accelerate": ["0 of 2", "1 of 2"], "deepspeed": ["0 of 1"], "lightning
 
 
 def workers(process):
-    """What the workers of a node print, sorted; the node must have ended well."""
+    """What the workers of a node print, sorted; the node must have succeeded."""
     assert process.wait(LONG) == 0, process.transcript()
     return sorted(line[len("RESULT "):] for line in process.stdout.splitlines() if line.startswith("RESULT "))
 

@@ -63,12 +63,12 @@ def consoles(document):
 
 
 def scripts():
-    """The blocks that some test has to name, because no shell of the tests can take them as they are."""
+    """The blocks that some test must name, because no shell of the tests can take them as they are."""
     return [block for block in blocks("shell", "console") if block.language == "shell" or block.mark]
 
 
 def shell(document, heading):
-    """The script of the one such block below a heading of a document. A test that calls this has to run what it gets."""
+    """The script of the one such block below a heading of a document. A test that calls this must run what it gets."""
     found = [block for block in scripts() if (block.document, block.heading) == (document, heading)]
     assert len(found) == 1, f"{document}, {heading}: {len(found)} blocks that no shell of the tests takes"
     return found[0] if found[0].language == "shell" else Script(found[0].commands)

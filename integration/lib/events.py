@@ -2,7 +2,7 @@
 
 import time
 
-# Seconds until an event that must come counts as missing. A loaded machine can delay it by half a minute.
+# Seconds until an event that must come is missing. A loaded machine can delay it by half a minute.
 PATIENCE = 60
 
 

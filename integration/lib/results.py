@@ -15,7 +15,7 @@ def results(process):
 
 
 def together(processes, workers_per_node=1):
-    """Waits for all; asserts that they trained as one job and ended well; their results by rank."""
+    """Waits for all; asserts that they trained as one job and succeeded; their results by rank."""
     found = {}
     for process in processes:
         assert process.wait(JOB) == 0, process.transcript()

@@ -18,7 +18,7 @@ def connect(host, port):
 
 
 def rest(connection):
-    """All that the hub sends until it closes; the time-out is an error."""
+    """All that the hub sends until it closes; the timeout is an error."""
     received = b""
     try:
         while data := connection.recv(4096):

@@ -346,7 +346,7 @@ def test_nodes_on_one_machine_keep_one_port_in_each_attempt(rankshim):
 
 @pytest.mark.parametrize(("options", "what"), [
     (["--max-restarts=1", "--launcher=torchrun"], "each of them starts the workers again"),
-    (["--link=off"], "all nodes have to know of a failure"),
+    (["--link=off"], "every node must know of a failure"),
     (["--rdzv-backend=c10d", "--launcher=torchrun"], "an elastic job's torchrun"),
 ])
 def test_what_cannot_be_started_again_as_a_whole_is_refused(shim, options, what):

@@ -32,7 +32,7 @@ def train(network, tmp_path):
         cannot("mmengine and mmpretrain's tools are not there (scripts/setup puts them into .venv)")
     pods = [network.node(MASTER), network.node("job-worker-0")]
     network.dns().publish(MASTER, pods[0])
-    surroundings = {
+    platform = {
         "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONPATH": str(PROJECT),
         "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "TMPDIR": str(tmp_path),  # torch leaves its log folder there
     }
@@ -43,7 +43,7 @@ def train(network, tmp_path):
             folder = tmp_path / pod.hostname
             folder.mkdir()
             processes.append(pod.start(
-                [*before, *command], environment(rank) | surroundings, cwd=folder,
+                [*before, *command], environment(rank) | platform, cwd=folder,
             ))
         for process in processes:
             assert process.wait(JOB) == 0, process.transcript()

@@ -41,7 +41,7 @@ NIGHTLY = ("a path", "a module", "an unbuffered module", "launch", "env", "a she
 
 
 def world(process):
-    """The size of the world that the one worker of a node saw; the node must have ended well."""
+    """The size of the world that the one worker of a node saw; the node must have succeeded."""
     assert process.wait(LONG) == 0, process.transcript()
     (result,) = results(process).values()
     return result["world"]

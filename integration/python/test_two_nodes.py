@@ -18,7 +18,7 @@ OMP = {"OMP_NUM_THREADS": "1"}
 
 
 def worlds(processes):
-    """The world sizes that their workers saw; all must have ended well."""
+    """The world sizes that their workers saw; all must have succeeded."""
     for process in processes:
         assert process.wait(JOB) == 0, process.transcript()
     return [[result["world"] for result in results(process).values()] for process in processes]

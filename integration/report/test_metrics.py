@@ -53,7 +53,7 @@ def value(found, name, **labels):
 
 
 def phase_of(path):
-    """The phase in a metrics file, or None if there is no file yet."""
+    """The phase in a metrics file, or None if there is not a file yet."""
     if not path.exists():
         return None
     ((labels, _),) = read(path.read_text())["rankshim_phase"]

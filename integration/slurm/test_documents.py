@@ -23,7 +23,7 @@ sys.stdout.write("RESULT %(RANK)s of %(WORLD_SIZE)s, local %(LOCAL_RANK)s\\n" % 
 
 
 def results(batch):
-    """What the workers of a batch script print, sorted; it must have ended well."""
+    """What the workers of a batch script print, sorted; it must have succeeded."""
     code, lines = batch
     assert code == 0, lines
     return sorted(line for line in lines if line.startswith("RESULT "))

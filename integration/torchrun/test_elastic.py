@@ -15,7 +15,7 @@ LONG = 120  # for torchrun and its workers on a busy machine
 MEETING = "meeting"  # the name at which the nodes meet
 PORT = 23456
 ETCD = pathlib.Path(sys.prefix) / "share" / "etcd"  # where scripts/setup unpacks it, and the client that torch imports
-# A node counts as lost after five missed signs of life, a second apart; by default that takes 15 s. (Two are too few: on a
+# A node is lost after five missed signs of life, a second apart; by default that takes 15 s. (Two are too few: on a
 # busy machine each node then takes the other for lost, and trains alone.) A round begins a second after the least number of
 # nodes is there; by default 30 s.
 CONF = "keep_alive_interval=1,keep_alive_max_attempt=5,last_call_timeout=1,join_timeout=60"

@@ -58,7 +58,7 @@ class Document {
     document_.reset(yyjson_read_opts(
         text_.data(), text.size(), YYJSON_READ_INSITU | YYJSON_READ_NUMBER_AS_RAW | more, nullptr, &error_));
   }
-  /// A null pointer if the text is no JSON.
+  /// A null pointer if the text is not valid JSON.
   [[nodiscard]] yyjson_val* root() const { return yyjson_doc_get_root(document_.get()); }
   [[nodiscard]] const yyjson_read_err& error() const { return error_; }
 

@@ -189,9 +189,9 @@ TEST_CASE("the doctor says what expects accelerators that are not there, and wha
 
 TEST_CASE("what is found of the job comes first, and a control character in it is escaped") {
   Case it;
-  it.container.job = {{Severity::problem, "job", "RANK=\x1b is no number; set it"}};
+  it.container.job = {{Severity::problem, "job", "RANK=\x1b is not a number; set it"}};
   const std::string text = as_text(diagnose(it.container, it.node));
-  CHECK(text.starts_with("problem  job              RANK=\\x1b is no number; set it\nok"));
+  CHECK(text.starts_with("problem  job              RANK=\\x1b is not a number; set it\nok"));
 }
 
 TEST_CASE("the doctor's last line counts problems and warnings") {

@@ -98,7 +98,7 @@ Faults check_job_restarts(const plan::LaunchInput& input) {
                               topology.platform.name()),
                   "leave it out, or start one rankshim on each node");
   if (topology.has_other_nodes() && settings.text(Option::link) == "off")
-    return refuse("--link is off, and all nodes have to know of a failure", "leave --link at auto");
+    return refuse("--link is off, and every node must know of a failure", "leave --link at auto");
   if (topology.is<topology::StaticNode>() && topology.master() == nullptr)
     return refuse("the nodes cannot be linked: nothing says where the master is",
                   "set --master-addr (RANKSHIM_MASTER_ADDR)");

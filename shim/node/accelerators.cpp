@@ -115,8 +115,8 @@ unsigned count_amd(const Node& node, bool dri) {
   return mine == 0 ? count : std::min(count, mine);
 }
 
-/// The devices that are left by the container runtime's list, where an empty one counts as not set, and then
-/// by the process's lists, where an empty one hides all.
+/// The devices that are left by the container runtime's list, where an empty one is treated as not set, and
+/// then by the process's lists, where an empty one hides all.
 DeviceCount visible(DeviceCount devices, const Environment& environment, std::string_view mounted,
                     const Words& lists, bool indexed = true) {
   const auto limit = [&](unsigned count, std::string_view variable) {

@@ -5,7 +5,7 @@
 namespace rankshim {
 namespace {
 
-TEST_CASE("an empty variable counts as not set but stays where it is") {
+TEST_CASE("an empty variable is treated as not set but stays where it is") {
   const Environment environment({"A=1", "B=", "odd", "AB=2"});
   CHECK(environment.get("A") == "1");
   CHECK_FALSE(environment.get("B").has_value());

@@ -39,7 +39,7 @@ bool binds(int socket, const auto& endpoint) {
 bool can_listen(std::uint16_t port) {
   const UniqueFd probe(open_socket(AF_INET, SOCK_STREAM));
   if (probe.number() < 0) return true;  // then no IPv4 listener can exist either
-  const int on = 1;                     // torch's listener sets this too: a port in TIME_WAIT counts as free
+  const int on = 1;                     // torch's listener sets this too: a port in TIME_WAIT is free
   setsockopt(probe.number(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   return binds(probe.number(), ip::tcp::endpoint(ip::tcp::v4(), port));
 }

@@ -33,7 +33,7 @@ void set_node(EnvironmentChange& change, const topology::Topology& topology, con
   const Facts& facts = topology.facts;
   set_known(change, facts, facts_of_node);
   const Environment& environment = node.environment();
-  if (topology.is<topology::ElasticNode>()) {  // NNODES is no number: scripts read these (LLaMA-Factory,
+  if (topology.is<topology::ElasticNode>()) {  // NNODES is not a number: scripts read these (LLaMA-Factory,
                                                // launcher.py)
     const auto [min, max] = min_and_max(facts.text(Fact::nnodes));
     change.set.insert(change.set.end(), {{"MIN_NNODES", std::string(min)}, {"MAX_NNODES", std::string(max)}});
@@ -96,7 +96,7 @@ void set_pet(EnvironmentChange& change, const topology::Topology& topology, bool
 }
 
 /// Whether peers can reach this node at the address that /etc/hosts gives its name: one of the interface with
-/// the route to the master, not docker0's or another network's. One that only DNS knows counts as
+/// the route to the master, not docker0's or another network's. One that only DNS knows is treated as
 /// unreachable: setting the interface is right for it too.
 bool own_name_is_reachable(const Node& node, std::string_view master) {
   const std::string hosts = node.file("/etc/hosts").value_or("");

@@ -87,7 +87,7 @@ TEST_CASE("the domain is what follows the host's name in /etc/hosts") {
   CHECK(found("domain()", node) == "(nothing)");
 }
 
-TEST_CASE("a Kubernetes service link counts as not set, and is warned of once") {
+TEST_CASE("a Kubernetes service link is treated as not set, and is warned of once") {
   const FakeNode node({"MASTER_PORT=tcp://10.0.0.1:80"});
   std::vector<std::string> warnings;
   CHECK(found("${MASTER_PORT:-${MASTER_PORT:-1}}", node, &warnings) == "1 (default)");

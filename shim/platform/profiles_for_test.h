@@ -32,7 +32,7 @@ inline std::string match(const std::string& conditions, const std::string& facts
   return "title = \"X\"\n[[match]]\nall = [" + conditions + "]\n[facts]\n" + facts + "\n";
 }
 
-/// For tests: the platform of a node, which has to be one.
+/// For tests: the platform of a node, which must be one.
 inline Platform recognised(std::span<const Profile> profiles, const Node& node,
                            std::string_view wanted = "auto") {
   auto outcome = recognise(profiles, wanted, node);

@@ -60,7 +60,7 @@ TEST_CASE("any sign is enough, the more there are the surer, and what is in unle
   CHECK(recognised(profiles, FakeNode({"A=1", "B=1", "X=1"})).id.name() == "one");
 }
 
-TEST_CASE("two names of one number have to agree, and their values are in the message") {
+TEST_CASE("two names of one number must agree, and their values are in the message") {
   Profiles profiles;
   profiles.add("a", "title = \"X\"\nsigns = [\"A\"]\n[facts]\nnode_rank = { same = [\"${A}\", \"${B}\"] }\n");
   CHECK(recognised(profiles, FakeNode({"A=1", "B=01"})).doubts.empty());

@@ -97,7 +97,7 @@ int descriptor_named(std::string_view path) {
 }
 
 /// A target that must not be replaced: a pipe, a terminal, a device, a socket, or a file that rankshim
-/// inherited open. Its descriptor, or −1 if it has to be opened; nothing for any other target.
+/// inherited open. Its descriptor, or −1 if it must be opened; nothing for any other target.
 std::optional<int> kept_file_at(const std::string& path) {
   struct stat status{};
   int descriptor = descriptor_named(path);

@@ -164,7 +164,8 @@ TEST_CASE("a metrics file is replaced as a whole, and a link in its place is not
   CHECK(folder.content() == "two\n");
 }
 
-TEST_CASE("what is no file in a metrics file's place stays as it is, and nothing waits for it", "[attack]") {
+TEST_CASE("what is not a file in a metrics file's place stays as it is, and nothing waits for it",
+          "[attack]") {
   const MetricsFolder folder;
   SECTION("a pipe without a reader") { REQUIRE(mkfifo(folder.file().c_str(), 0600) == 0); }
   SECTION("a folder") { REQUIRE(mkdir(folder.file().c_str(), 0700) == 0); }

@@ -24,7 +24,7 @@ using supervise::ExitRecord;
 
 constexpr std::size_t longest_error = 300;
 
-/// A file that is there and cannot be executed because what has to read or load it is not.
+/// A file that is there and cannot be executed because what must read or load it is not.
 std::string without_interpreter(const ExitRecord& record) {
   const std::string& missing = record.interpreter;  // empty: not known
   if (const std::string where = where_not_found(missing); where.starts_with(':'))

@@ -29,7 +29,7 @@ class Prepared : boost::noncopyable {
     starting,  ///< Python is not at the gate yet: nobody knows whether our part is there
     at_gate,   ///< it imports
     ready,
-    unusable,  ///< the command has to be started in the ordinary way: why()
+    unusable,  ///< the command must be started in the ordinary way: why()
   };
 
   /// Starts it. `modules` is what the gate is told: names by comma, "auto" among them for what the script

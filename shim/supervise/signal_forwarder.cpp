@@ -242,7 +242,7 @@ int SignalForwarder::to_workers(std::vector<Process> workers, const Signal& sign
 
 /// For a program: to those in its tree that handle it, because it would end what only starts them (sh -c,
 /// timeout, conda run). −EAGAIN while nobody does, as long as one of several processes is young, and at most
-/// for the time that a process counts as young: a loop always has a young child. After that, and to a program
+/// for the time that a process is young: a loop always has a young child. After that, and to a program
 /// without children at once, it goes as any other signal.
 int SignalForwarder::to_handlers_in_time(const Signal& signal, Clock::time_point since) {
   if (const std::optional<int> done = to_handlers(signal)) return *done;

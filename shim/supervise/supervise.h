@@ -226,7 +226,7 @@ struct Policy {
 /// nevertheless does not get it, nor does a program get a HUP (nohup). Once the command has ended, a TERM or
 /// HUP can only shorten the remaining time, to Policy::grace, because everything has got its TERM by then;
 /// INT (Ctrl-C) or QUIT kills what is left at once. If the command had the terminal, its end by INT or QUIT
-/// counts as a stop. `command` and `policy` must live until the end.
+/// is treated as a stop. `command` and `policy` must live until the end.
 boost::asio::awaitable<ExitRecord> supervise(boost::asio::io_context& io, SignalQueue& signals,
                                              const Command& command, const Policy& policy);
 

@@ -65,7 +65,7 @@ int send_to(const Process& process, const Signal& signal) {
   if (!now && errno != ENOENT && errno != ESRCH) now = read_process(process.pid);
   if (!now || !now->is(process)) return -ESRCH;
   const int sent = descriptor.number() < 0 ? -ENOSYS : kernel::pidfd_send(descriptor.number(), signal);
-  // If there is no pidfd (old kernels, seccomp), the comparison just made has to do.
+  // If there is no pidfd (old kernels, seccomp), the comparison just made must do.
   const bool no_pidfd = sent == -ENOSYS || sent == -EPERM || sent == -EINVAL;
   return no_pidfd ? kernel::send(process.pid, signal) : sent;
 }

@@ -7,7 +7,7 @@
 #include "platform/recording_for_test.h"
 #include "topology/resolve_for_test.h"
 
-/// Every refusal's advice is tested: following its fix has to lead to the right numbers.
+/// Every refusal's advice is tested: following its fix must lead to the right numbers.
 
 namespace rankshim::topology {
 namespace {
@@ -329,7 +329,8 @@ TEST_CASE(
   CHECK(follow_all({""}) > 200);
 }
 
-TEST_CASE("following a refusal's advice leads to the right numbers where a variable is no number or list") {
+TEST_CASE(
+    "following a refusal's advice leads to the right numbers where a variable is not a number or list") {
   CHECK(follow_all({"x", "[]"}) > 700);
 }
 

@@ -77,7 +77,7 @@ void check_joined(const Line& line, const Words& advice) {
 /// Both nodes are refused, and each is told of that option or variable.
 void check_refused(const Line& line, const Words& followed, const std::string& next) {
   for (const int node : {0, 1}) {
-    INFO("node " << node << " has to be told of " << next);
+    INFO("node " << node << " must know of " << next);
     const auto outcome = on_node(line, node, followed);
     const auto* faults = std::get_if<Faults>(&outcome);
     CHECK((faults != nullptr && std::ranges::any_of(*faults, [&](const Fault& fault) {

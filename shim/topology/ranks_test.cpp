@@ -46,7 +46,7 @@ TEST_CASE("RANK, WORLD_SIZE and LOCAL_RANK get their meaning beside what is know
       {"the rank of the first process", variables(8, 16), known(none, 1, 8), RankMeaning::first_worker},
       {"node 0, or process 0", variables(0, 16), known(none, 0, 8), RankMeaning::unclear},
       {"the node's rank", variables(1, 16), known(none, 1, 8), RankMeaning::nodes},
-      {"2 is no number of processes", variables(0, 2), known(none, 0, 8), RankMeaning::nodes},
+      {"2 is not a number of processes", variables(0, 2), known(none, 0, 8), RankMeaning::nodes},
       {"WORLD_SIZE of the only node", variables(none, 8), known(1, none, 8), RankMeaning::nothing},
       {"one of several processes of the only node", variables(none, 8, 1), known(1, none, 8),
        RankMeaning::unclear},

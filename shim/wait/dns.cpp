@@ -244,7 +244,7 @@ void DnsClient::send(Reply& reply, ares_dns_rec_type_t type) {
 }
 
 /// Waits until one of c-ares's sockets is ready, or it is time for its next try, or for ours. If the system
-/// has refused to watch a socket, its server counts as silent.
+/// has refused to watch a socket, its server is treated as silent.
 asio::awaitable<void> DnsClient::step(Clock::time_point deadline) {
   timeval most{};
   if (ares_timeout(channel_.get(), nullptr, &most) != nullptr)

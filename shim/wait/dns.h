@@ -148,8 +148,8 @@ class Resolver {
   Resolver(std::string name, Files files, const Schedule& schedule, double chance = 0)
       : name_(std::move(name)), files_(std::move(files)), schedule_(schedule), chance_(chance) {}
 
-  /// Looks once; the result is answer(). A server that has not answered by `deadline` counts as silent; but
-  /// if the deadline interrupts a look, an earlier answer is kept.
+  /// Looks once; the result is answer(). A server that has not answered by `deadline` is treated as silent;
+  /// but if the deadline interrupts a look, an earlier answer is kept.
   boost::asio::awaitable<void> look(Clock::time_point deadline);
   [[nodiscard]] const Answer& answer() const { return answer_; }
 

@@ -91,7 +91,7 @@ TEST_CASE("one address family suffices, whatever the other's answer") {
   }
 }
 
-TEST_CASE("a server that answers A and drops AAAA costs no time-out") {
+TEST_CASE("a server that answers A and drops AAAA costs no timeout") {
   Timing timing = quick();
   Fixture fixture(
       "job-0.",
@@ -175,7 +175,7 @@ TEST_CASE("queries and answers are described in words") {
     const auto with_server = [&](std::string text) {
       return text.replace(text.find(" S") + 1, 1, fixture.server.address());
     };
-    const bool cut = row.status == QueryStatus::silent;  // waiting for the time-out would add nothing
+    const bool cut = row.status == QueryStatus::silent;  // waiting for the timeout would add nothing
     const Answer& answer = fixture.look(cut ? std::chrono::milliseconds(50) : std::chrono::seconds(10));
     CHECK(answer.status == row.status);
     CHECK(answer.reason() == with_server(row.reason));
@@ -313,7 +313,7 @@ TEST_CASE("a large job's node does not wait for its turn where it asks no name s
   CHECK_FALSE(fixture.look(std::chrono::milliseconds(0)).addresses.empty());
 }
 
-TEST_CASE("a server that answers A and drops AAAA costs a look between searches no time-out") {
+TEST_CASE("a server that answers A and drops AAAA costs a look between searches no timeout") {
   Timing timing = quick();
   timing.search_interval = std::chrono::hours(1);
   timing.query_timeout = std::chrono::seconds(30);

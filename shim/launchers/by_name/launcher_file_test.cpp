@@ -56,7 +56,7 @@ TEST_CASE("what is wrong with a launcher's file is named with its line") {
   CHECK(faults_of("starts = [").size() == 1);
 }
 
-TEST_CASE("a launcher's file is no profile of a platform, and one that cannot be read is a fault") {
+TEST_CASE("a launcher's file is not a profile of a platform, and one that cannot be read is a fault") {
   const FakeNode node({});
   Faults faults;
   users_launchers("/no/x.launcher.toml", node, faults);

@@ -44,7 +44,7 @@ TEST_CASE("the beginning of an error file that is too large is reported", "[atta
   CHECK(early.traceback == "Traceback");
 }
 
-TEST_CASE("a large error file that is no JSON takes no time worth mentioning", "[attack]") {
+TEST_CASE("a large error file that is not valid JSON takes no time worth mentioning", "[attack]") {
   FakeNode node({});
   std::string& text = node.files["/error.json"];
   text = R"({"message": ["x",)";

@@ -16,7 +16,7 @@ namespace {
 /// The file into which a process under torch's @record, such as the agent, writes why it failed.
 constexpr std::string_view agent_error_variable = "TORCHELASTIC_ERROR_FILE";
 
-/// Whether the command is a program on one of several nodes, so that a torchrun in it has to join the job.
+/// Whether the command is a program on one of several nodes, so that a torchrun in it must join the job.
 bool may_start_torchrun(const plan::LaunchInput& input) {
   return input.settings.flag(Option::export_pet) && input.topology.has_other_nodes();
 }

@@ -67,7 +67,7 @@ std::string rendezvous_conf(std::string conf, const topology::Topology& topology
   return fmt::format("{}{}{}{}", conf, conf.empty() ? "" : ",", key, wanted.count());
 }
 
-/// What is wrong with --torchrun-args: a word that is no option, or an option that rankshim sets itself.
+/// What is wrong with --torchrun-args: a word that is not an option, or an option that rankshim sets itself.
 Faults check_torchrun_args(const Settings& settings) {
   const TorchrunCommand torchrun = read_torchrun_args(settings);
   const std::vector<std::string_view> ours = flags_of_job();
@@ -154,8 +154,8 @@ Variables TorchrunLauncher::missing_flags(const LaunchChoice& choice, const Torc
   Variables flags = job_flags(topology, std::move(conf));
   const auto add = [&](std::string_view name, std::string_view value) { flags.emplace_back(name, value); };
   if (elastic) {
-    // Without it, two agents that are both PID 1 and share a host name count as one node; and rank 0 gives it
-    // to the others as the address to connect to.
+    // Without it, two agents that are both PID 1 and share a host name are treated as one node; and rank 0
+    // gives it to the others as the address to connect to.
     const std::string master = known.master_address.value_or(std::string(facts.text(Fact::master_addr)));
     const auto chosen = node.environment().get("PET_LOCAL_ADDR");
     add("local_addr", chosen ? *chosen : node.address_towards(master).value_or(""));
@@ -237,9 +237,9 @@ void TorchrunLauncher::complete(LaunchChoice& choice, const plan::LaunchInput& i
   const TorchrunCommand whole = whole_command(input, {});
   const auto* logs = whole.find("log_dir");
   const auto& ours = input.settings[Option::log_dir];
-  choice.log_dir = logs != nullptr ? logs->value
-                   : ours          ? ours->text
-                                   : std::string(input.node.environment().get("PET_LOG_DIR").value_or(""));
+  choice.log_dir = input.node.environment().get("PET_LOG_DIR").value_or("");
+  if (ours) choice.log_dir = ours->text;
+  if (logs != nullptr) choice.log_dir = logs->value;
   if (!choice.interpreter.empty())
     choice.python = {choice.interpreter, "-u"};
   else if (own_ && !is_wrapped())
