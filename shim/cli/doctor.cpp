@@ -376,13 +376,14 @@ void resolve(ContainerState& container, const Invocation& invocation, const Node
   }
   const auto& [topology, choice] = std::get<launchers::Job>(resolved);
   const topology::Master* master = topology.master();
-  const bool ranked = topology.facts.has(Fact::node_rank);
-  add(Severity::ok, topology.is_alone()
-                        ? fmt::format("this node is the only one ({})", topology.platform.name())
-                        : fmt::format("node {} of {} nodes on {}, master {}",
-                                      ranked ? topology.facts.text(Fact::node_rank) : "(ranked by torch)",
-                                      topology.facts.text(Fact::nnodes), topology.platform.name(),
-                                      master == nullptr ? "unknown" : master->host));
+  const std::string_view rank = topology.facts.text(Fact::node_rank);
+  if (topology.is_alone())
+    add(Severity::ok, fmt::format("this node is the only one ({})", topology.platform.name()));
+  else
+    add(Severity::ok,
+        fmt::format("node {} of {} nodes on {}, master {}", rank.empty() ? "(ranked by torch)" : rank,
+                    topology.facts.text(Fact::nnodes), topology.platform.name(),
+                    master == nullptr ? "unknown" : master->host));
   for (const auto* warnings : {&topology.warnings, &choice.warnings})
     for (const std::string& warning : *warnings) add(Severity::warning, warning);
   if (!choice.missing.empty()) add(Severity::problem, choice.missing);

@@ -257,39 +257,77 @@ class Reader {
   }
 
   void check_arguments() {
-    const auto& arguments = invocation_.arguments;
-    const std::string_view first = arguments.empty() ? std::string_view{} : arguments[0];
-    const auto is = [&](auto... these) { return ((invocation_.subcommand == these) || ...); };
     using enum Subcommand;
-    const bool checks_file = is(platforms) && first == "check";
-    std::size_t most = is(platforms, install, help, status) ? 1 : 0;
-    if (checks_file) most = 2;
-    if (is(run, explain, doctor)) {
-      if (first.starts_with("--") && find(options, first.substr(2, first.substr(2).find('='))) != nullptr)
-        misuse(fmt::format("the command begins with {}, which is an option of rankshim", first),
-               "give the options before --, and the command after it");
-      if (first.empty() && !arguments.empty())
-        misuse("the command is empty", "give a program or a script; a shell's variable may not be set");
-      if (first == "-m" && arguments.size() == 1) misuse("-m needs a module", "give -m MODULE");
-    } else if (arguments.size() > most) {
-      misuse(fmt::format("unexpected argument {}", in_quotes(arguments[most])), "see rankshim --help");
+    switch (invocation_.subcommand) {
+      case run:
+      case explain:
+      case doctor:
+        return check_command();
+      case preflight:
+        take_at_most(0);
+        if (!invocation_.settings[Option::check] && result_.faults.empty())
+          misuse("preflight needs a check", "rankshim preflight --check 'nvidia-smi'");
+        return;
+      case platforms:
+        take_at_most(first_argument() == "check" ? 2 : 1);
+        if (first_argument() == "check" && invocation_.arguments.size() == 1)
+          misuse("platforms check needs one file", "rankshim platforms check FILE");
+        return;
+      case install:
+        take_at_most(1);
+        if (first_argument().empty()) misuse("install needs one folder", "rankshim install DIR");
+        return;
+      case status:
+        take_at_most(1);
+        return check_question(first_argument());
+      case help:
+        take_at_most(1);
+        return check_topic(first_argument());
+      case demo:
+      case env:
+      case wait:
+      case version:
+      case licenses:
+        return take_at_most(0);
     }
-    if (is(run) && arguments.empty() && result_.faults.empty())
+  }
+
+  [[nodiscard]] std::string_view first_argument() const {
+    return invocation_.arguments.empty() ? std::string_view() : invocation_.arguments.front();
+  }
+
+  void take_at_most(std::size_t most) {
+    const auto& arguments = invocation_.arguments;
+    if (arguments.size() > most)
+      misuse(fmt::format("unexpected argument {}", in_quotes(arguments[most])), "see rankshim --help");
+  }
+
+  void check_command() {
+    const auto& arguments = invocation_.arguments;
+    const std::string_view first = first_argument();
+    if (first.starts_with("--") && find(options, first.substr(2, first.substr(2).find('='))) != nullptr)
+      misuse(fmt::format("the command begins with {}, which is an option of rankshim", first),
+             "give the options before --, and the command after it");
+    if (first.empty() && !arguments.empty())
+      misuse("the command is empty", "give a program or a script; a shell's variable may not be set");
+    if (first == "-m" && arguments.size() == 1) misuse("-m needs a module", "give -m MODULE");
+    if (invocation_.subcommand == Subcommand::run && arguments.empty() && result_.faults.empty())
       misuse("no command was given",
              "name one: rankshim [OPTIONS] [--] COMMAND [ARG...], or see rankshim --help");
-    if (is(preflight) && !invocation_.settings[Option::check] && result_.faults.empty())
-      misuse("preflight needs a check", "rankshim preflight --check 'nvidia-smi'");
-    if (checks_file && arguments.size() == 1)
-      misuse("platforms check needs one file", "rankshim platforms check FILE");
-    if (is(status) && !first.empty() && first != "live" && first != "ready")
-      misuse(fmt::format("status has no question {}", in_quotes(first)),
+  }
+
+  void check_question(std::string_view question) {
+    if (!contains(std::array<std::string_view, 3>{"", "live", "ready"}, question))
+      misuse(fmt::format("status has no question {}", in_quotes(question)),
              "ask rankshim status, rankshim status live or rankshim status ready");
-    if (is(install) && first.empty()) misuse("install needs one folder", "rankshim install DIR");
-    if (is(help) && !first.empty() && first != all_topics && find(usages, first) == nullptr &&
-        about_code(first).empty())
-      misuse(fmt::format("there is no subcommand or code {}{}", in_quotes(first),
-                         and_nearest(nearest_topic(first))),
-             "see rankshim --help");
+  }
+
+  void check_topic(std::string_view topic) {
+    if (topic.empty() || topic == all_topics || find(usages, topic) != nullptr || !about_code(topic).empty())
+      return;
+    misuse(fmt::format("there is no subcommand or code {}{}", in_quotes(topic),
+                       and_nearest(nearest_topic(topic))),
+           "see rankshim --help");
   }
 
   void check_format() {

@@ -132,8 +132,8 @@ class MasterWait {
       const bool first = port_ && port_->state == PortState::open && address == port_->address;
       result.addresses.insert(first ? result.addresses.begin() : result.addresses.end(), address.to_string());
     }
-    const std::string how =
-        port_ ? "is open" : "resolves to " + list(addresses_) + (mine_ ? ", an address of this node," : "");
+    std::string how = "is open";
+    if (!port_) how = "resolves to " + list(addresses_) + (mine_ ? ", an address of this node," : "");
     if (!logged_.empty()) log::info("master {} {} after {}", name(), how, short_seconds(since(begin_)));
     return result;
   }

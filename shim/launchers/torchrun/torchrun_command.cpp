@@ -61,8 +61,8 @@ void read_flags(TorchrunCommand& torchrun) {
     const auto equals = word.find('=');
     const std::string_view option = word.substr(0, equals);
     const std::string_view known = full_name(option);
-    TorchrunCommand::Flag flag{.name = std::string(known.empty() ? option.substr(is_long ? 2 : 1) : known),
-                               .at = at};
+    const std::string_view written = option.substr(is_long ? 2 : 1);
+    TorchrunCommand::Flag flag{.name = std::string(known.empty() ? written : known), .at = at};
     if (equals != std::string_view::npos) {
       flag.value = word.substr(equals + 1);
     } else if (!is_long && word.size() > 2) {
