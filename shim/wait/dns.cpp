@@ -354,6 +354,51 @@ asio::awaitable<void> Resolver::look(Clock::time_point deadline) {
     answer_ = {std::move(known), QueryStatus::found, {}, {}};
 }
 
+/// The whole search list: the first name alone, because it usually has the answer, then the rest at once.
+asio::awaitable<std::vector<Reply>> Resolver::search(DnsClient& client, Clock::time_point deadline) {
+  const std::span<const std::string> all(names_);
+  std::vector<Reply> replies = co_await client.ask(all.first(1), Families::both, deadline);
+  if (replies.front().addresses.empty() && all.size() > 1)
+    std::ranges::move(co_await client.ask(all.subspan(1), Families::both, deadline),
+                      std::back_inserter(replies));
+  co_return replies;
+}
+
+/// Whether no name before this one exists, as far as the last search has shown. `same`: of the same names.
+bool Resolver::comes_first(std::size_t name, bool same) const {
+  return name == 0 ||
+         (same && answer_.asked.size() == names_.size() &&
+          std::ranges::all_of(std::span(answer_.asked).first(name), is_negative, &Reply::status));
+}
+
+/// Makes the replies the answer. The one at `likely` tells why there is no address.
+void Resolver::take(std::vector<Reply> replies, std::size_t likely) {
+  const auto found = std::ranges::find_if(replies, [](const Reply& r) { return !r.addresses.empty(); });
+  answer_.addresses.clear();
+  answer_.valid_for = {};
+  if (found != replies.end()) {
+    answer_.addresses = found->addresses;
+    answer_.status = QueryStatus::found;
+  } else {
+    const Reply& denial = replies[likely];
+    answer_.status = denial.status;
+    // A caching server counts the TTL down, and until zero its answer stays the same. An authoritative one
+    // always sends the full TTL, so it has no meaning until a longer one was seen. TTLs are whole seconds.
+    longest_ttl_ = std::max(longest_ttl_, denial.negative_ttl);
+    if (denial.negative_ttl < longest_ttl_ && denial.negative_ttl > 1)
+      answer_.valid_for = std::chrono::seconds(denial.negative_ttl - 1);
+    for (const Reply& reply : replies)
+      if (answer_.status == QueryStatus::bad_name) answer_.status = reply.status;
+  }
+  for (Reply& reply : replies) {
+    const auto known = std::ranges::find(answer_.asked, reply.name, &Reply::name);
+    if (known == answer_.asked.end())
+      answer_.asked.push_back(std::move(reply));
+    else
+      *known = std::move(reply);
+  }
+}
+
 /// A full search queries the whole search list. Between two of them, while the result is "not yet", only the
 /// likeliest name is queried, by one query: so rankshim looks twenty times as often as an `until nslookup`
 /// loop, and sends fewer queries in the long run. The first look of a job of many nodes is such a query, too.
@@ -373,9 +418,8 @@ asio::awaitable<void> Resolver::ask_servers(Clock::time_point deadline) {
   DnsClient client(executor, conf, schedule_.timing().query_timeout);
   std::string servers = client.servers();
   if (conf.servers.empty()) servers += " (no nameserver in " + files_.resolv_conf + ")";
-  const std::span<const std::string> all(names_);
   const auto begin = Clock::now();
-  if (is_first) next_search_ = begin + schedule_.before_first_search(all.size(), chance_);
+  if (is_first) next_search_ = begin + schedule_.before_first_search(names_.size(), chance_);
 
   const std::size_t likely = likeliest(name_, conf, names_);
   const bool same = names_ == before && servers == answer_.servers;
@@ -383,56 +427,25 @@ asio::awaitable<void> Resolver::ask_servers(Clock::time_point deadline) {
   bool searches = begin >= next_search_ || !answer_.addresses.empty() || !may_be_enough;
   std::vector<Reply> replies;
   if (!searches) {
-    replies = co_await client.ask(all.subspan(likely, 1), Families::v4_first, deadline);
+    replies = co_await client.ask(std::span(names_).subspan(likely, 1), Families::v4_first, deadline);
     const QueryStatus status = replies.front().status;
-    const bool comes_first =  // as far as the last search has shown
-        likely == 0 ||
-        (same && answer_.asked.size() == all.size() &&
-         std::ranges::all_of(std::span(answer_.asked).first(likely), is_negative, &Reply::status));
-    searches = status == QueryStatus::bad_name || (status == QueryStatus::found && !comes_first);
+    searches =
+        status == QueryStatus::bad_name || (status == QueryStatus::found && !comes_first(likely, same));
   }
-  if (searches) {  // the first name alone, because it usually has the answer, then the rest at once
-    replies = co_await client.ask(all.first(1), Families::both, deadline);
-    if (replies.front().addresses.empty() && all.size() > 1)
-      std::ranges::move(co_await client.ask(all.subspan(1), Families::both, deadline),
-                        std::back_inserter(replies));
-  }
-  const auto found = std::ranges::find_if(replies, [](const Reply& r) { return !r.addresses.empty(); });
+  if (searches) replies = co_await search(client, deadline);
+  const bool has_found = std::ranges::any_of(replies, [](const Reply& r) { return !r.addresses.empty(); });
   const auto end = Clock::now();
   const bool has_looked = !answer_.asked.empty() || !answer_.addresses.empty();
-  if (has_looked && found == replies.end() && end >= deadline)
-    co_return;  // cut short: the earlier result is better
+  if (has_looked && !has_found && end >= deadline) co_return;  // cut short: the earlier result is better
 
   if (searches) {
     // A part of the list that takes seconds (a forwarder without an upstream) must not delay quick queries.
     next_search_ =
-        end + std::max<Clock::duration>(schedule_.between_searches(all.size()), 10 * (end - begin));
+        end + std::max<Clock::duration>(schedule_.between_searches(names_.size()), 10 * (end - begin));
     answer_.asked.clear();
   }
   answer_.servers = servers;
-  answer_.addresses.clear();
-  answer_.valid_for = {};
-  if (found != replies.end()) {
-    answer_.addresses = found->addresses;
-    answer_.status = QueryStatus::found;
-  } else {
-    const Reply& denial = replies[searches ? likely : 0];
-    answer_.status = denial.status;
-    // A caching server counts the TTL down, and until zero its answer stays the same. An authoritative one
-    // always sends the full TTL, so it has no meaning until a longer one was seen. TTLs are whole seconds.
-    longest_ttl_ = std::max(longest_ttl_, denial.negative_ttl);
-    if (denial.negative_ttl < longest_ttl_ && denial.negative_ttl > 1)
-      answer_.valid_for = std::chrono::seconds(denial.negative_ttl - 1);
-    for (const Reply& reply : replies)
-      if (answer_.status == QueryStatus::bad_name) answer_.status = reply.status;
-  }
-  for (Reply& reply : replies) {
-    const auto known = std::ranges::find(answer_.asked, reply.name, &Reply::name);
-    if (known == answer_.asked.end())
-      answer_.asked.push_back(std::move(reply));
-    else
-      *known = std::move(reply);
-  }
+  take(std::move(replies), searches ? likely : 0);
 }
 
 }  // namespace rankshim::wait

@@ -155,6 +155,9 @@ class Resolver {
 
  private:
   boost::asio::awaitable<void> ask_servers(Clock::time_point deadline);
+  boost::asio::awaitable<std::vector<Reply>> search(DnsClient& client, Clock::time_point deadline);
+  [[nodiscard]] bool comes_first(std::size_t name, bool same) const;
+  void take(std::vector<Reply> replies, std::size_t likely);
   std::string content_of(const std::string& path);
   ResolvConf read_conf();
   void warn_once(const std::string& path, const std::string& what);
