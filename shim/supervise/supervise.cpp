@@ -89,13 +89,24 @@ class Supervisor {
   /// `leftovers`: the command has ended. `killing` begins before or after its end.
   enum class Progress : std::uint8_t { running, leftovers, killing, finished };
 
+  /// A signal after Policy::rewrite.
+  struct Rewritten {
+    Signal signal;
+    int arrived = 0;    ///< its number before
+    bool stop = false;  ///< whether it stops the command, if that runs
+  };
+
   [[nodiscard]] pid_t command_pid() const { return spawns_.front().pid(); }
   [[nodiscard]] bool command_ended() const { return running_.empty(); }
   [[nodiscard]] milliseconds patience() const { return policy_.grace.value_or(grace_after_stop); }
   [[nodiscard]] bool was_killed(int status) const;
 
   void on_signal(const Signal& arrived);
-  void on_running_signal(const Signal& signal, bool stop, int arrived);
+  void note_late(int signal);
+  void on_running_signal(const Rewritten& one);
+  void on_ignored_or_other(const Rewritten& one);
+  void on_first_stop(const Rewritten& one);
+  void pass_on(const Rewritten& one);
   void hurry(int signal);
   void begin_stop(const StopRequest& stop, std::optional<milliseconds> grace);
   void take_orders();
@@ -258,59 +269,66 @@ void Supervisor::on_signal(const Signal& arrived) {
   const bool ignored = inherited_as_ignored(arrived.number);
   const bool stop = (asks_to_stop(arrived.number) && !ignored) ||
                     (signal.number != arrived.number && asks_to_stop(signal.number));
-  const bool first =
-      !record_.late_signal || (asks_to_stop(arrived.number) && !asks_to_stop(*record_.late_signal));
-  if ((policy_.hook || progress_ != Progress::running) && first && terminates_by_default(arrived.number) &&
-      !ignored)
-    record_.late_signal = arrived.number;
+  if (!ignored) note_late(arrived.number);
   if (progress_ == Progress::running) {
-    on_running_signal(signal, stop, arrived.number);
+    on_running_signal({.signal = signal, .arrived = arrived.number, .stop = stop});
   } else if (progress_ == Progress::leftovers && stop) {
     hurry(arrived.number);
   }
 }
 
-void Supervisor::on_running_signal(const Signal& signal, bool stop, int arrived) {
-  if (signal.number == SIGCONT && terminal_.continue_command(command_pid())) return;
-  const auto pass_on = [&] {
-    try {
-      if (signal.number == arrived && policy_.sent_to_all && policy_.sent_to_all(signal))
-        return forwarder_.pass_on_to_the_rest(signal, stop);
-    } catch (const std::exception& error) {  // a process may get it twice, but it is not lost
-      loop::go_on_after(error);
-    }
-    forwarder_.pass_on(signal, stop);
-  };
-  if (!stop) {
-    // It would end what nohup must keep running: torchrun, accelerate and others replace what they inherit,
-    // in a program too. A shell's background job has INT and QUIT ignored, and no program means that by it.
-    const bool by_nohup = signal.number == SIGHUP && inherited_as_ignored(SIGHUP);
-    const bool would_stop = (by_nohup || (launcher_.stops_workers() && asks_to_stop(signal.number))) &&
-                            (policy_.worker_signals & bit(signal.number)) == 0;
-    if (!would_stop) return pass_on();
-    log::info("{} is not passed on: it was ignored when rankshim started{}", signal_name(signal.number),
-              by_nohup ? " (nohup)" : "");
-    return;
-  }
+/// ExitRecord::late_signal is the first of them, but rather a stop than another signal.
+void Supervisor::note_late(int signal) {
+  const bool is_late = policy_.hook || progress_ != Progress::running;
+  if (!is_late || !terminates_by_default(signal)) return;
+  if (!record_.late_signal || (asks_to_stop(signal) && !asks_to_stop(*record_.late_signal)))
+    record_.late_signal = signal;
+}
+
+void Supervisor::on_running_signal(const Rewritten& one) {
+  if (one.signal.number == SIGCONT && terminal_.continue_command(command_pid())) return;
+  if (!one.stop) return on_ignored_or_other(one);
   const bool ordered = record_.stop && record_.stop->by == StopRequest::By::order;
-  if (ordered && !record_.signal_after_order) record_.signal_after_order = arrived;
-  const bool interrupted = std::exchange(interrupted_, interrupted_ || arrived == SIGINT);
-  if (!record_.stop) {
-    pass_on();
-    secondary([&] {
-      std::string what = signal_name(arrived) + " received and passed on";
-      if (signal.number != arrived) what += " as " + signal_name(signal.number);
-      if (policy_.grace) what += "; rankshim kills what still runs after " + seconds(*policy_.grace);
-      log::info("{}", what);
-    });
-    begin_stop({StopRequest::By::signal, arrived, Clock::now()}, policy_.grace);
-  } else if (interrupted && arrived == SIGINT && (launcher_.stops_workers() || starts_workers_)) {
-    kill_all("a second SIGINT");
-  } else if (launcher_.stops_workers()) {
-    log::debug("{} is not passed on: the launcher would restart its wait", signal_name(signal.number));
-  } else {
-    pass_on();
+  if (ordered && !record_.signal_after_order) record_.signal_after_order = one.arrived;
+  const bool interrupted = std::exchange(interrupted_, interrupted_ || one.arrived == SIGINT);
+  if (!record_.stop) return on_first_stop(one);
+  if (interrupted && one.arrived == SIGINT && (launcher_.stops_workers() || starts_workers_))
+    return kill_all("a second SIGINT");
+  if (!launcher_.stops_workers()) return pass_on(one);
+  log::debug("{} is not passed on: the launcher would restart its wait", signal_name(one.signal.number));
+}
+
+/// A stop signal that was inherited as ignored would end what nohup must keep running: torchrun, accelerate
+/// and others replace what they inherit, in a program too. A shell's background job has INT and QUIT ignored,
+/// and no program means that by it.
+void Supervisor::on_ignored_or_other(const Rewritten& one) {
+  const int number = one.signal.number;
+  const bool by_nohup = number == SIGHUP && inherited_as_ignored(SIGHUP);
+  const bool would_stop = by_nohup || (launcher_.stops_workers() && asks_to_stop(number));
+  if (!would_stop || (policy_.worker_signals & bit(number)) != 0) return pass_on(one);
+  log::info("{} is not passed on: it was ignored when rankshim started{}", signal_name(number),
+            by_nohup ? " (nohup)" : "");
+}
+
+void Supervisor::on_first_stop(const Rewritten& one) {
+  pass_on(one);
+  secondary([&] {
+    std::string what = signal_name(one.arrived) + " received and passed on";
+    if (one.signal.number != one.arrived) what += " as " + signal_name(one.signal.number);
+    if (policy_.grace) what += "; rankshim kills what still runs after " + seconds(*policy_.grace);
+    log::info("{}", what);
+  });
+  begin_stop({StopRequest::By::signal, one.arrived, Clock::now()}, policy_.grace);
+}
+
+void Supervisor::pass_on(const Rewritten& one) {
+  try {
+    if (one.signal.number == one.arrived && policy_.sent_to_all && policy_.sent_to_all(one.signal))
+      return forwarder_.pass_on_to_the_rest(one.signal, one.stop);
+  } catch (const std::exception& error) {  // a process may get it twice, but it is not lost
+    loop::go_on_after(error);
   }
+  forwarder_.pass_on(one.signal, one.stop);
 }
 
 /// A stop that comes while what the command left behind is waited for.
