@@ -42,13 +42,14 @@ std::string shell_quote(const std::vector<std::string>& words);
 /// HOST:PORT; an IPv6 address, possibly with a zone, gets brackets (RFC 3986 3.2.2) if it has none.
 std::string host_port(std::string_view host, std::string_view port);
 
-/// HOST and PORT of HOST, HOST:PORT, [V6] or [V6]:PORT; what there is not is empty, both for another form.
+/// HOST and PORT of HOST, HOST:PORT, [V6] or [V6]:PORT. A missing part is empty; of any other form both are.
 std::pair<std::string_view, std::string_view> split_host_port(std::string_view address);
 
 /// Whether it is a number from 1 to 65535.
 bool is_port(std::string_view text);
 
-/// Whether it is `localhost` or below it, a last dot or not: those never leave the node (RFC 6761 §6.3).
+/// Whether it is `localhost` or below it, with or without a final dot: those never leave the node (RFC 6761
+/// §6.3).
 bool is_localhost(std::string_view name);
 
 /// The longest prefix of a UTF-8 text that has at most `size` bytes and cuts no character.
@@ -107,7 +108,8 @@ void add_once(One one, std::vector<One>& all) {
   if (!contains(all, one)) all.push_back(std::move(one));
 }
 
-/// Cuts the part in front of the first `separator`, and that, off `text`; all of `text` if there is none.
+/// Removes the part of `text` before the first `separator`, and the separator, and returns the part. Without
+/// a separator that is all of `text`.
 constexpr std::string_view split_next(std::string_view& text, std::string_view separator) {
   const std::string_view part = text.substr(0, text.find(separator));
   text.remove_prefix(std::min(part.size() + separator.size(), text.size()));
@@ -170,13 +172,14 @@ std::optional<std::pair<Number, Number>> number_range(std::string_view text) {
 }
 
 /// Whether the whole text matches the glob: `*` is any run of characters, `?` any one, each other character
-/// itself. It takes time in the order of the two lengths' product at most. To fnmatch(3) brackets have a
-/// meaning, and it takes C strings: the hundreds of comparisons at the start would copy both texts.
+/// itself. It takes time in the order of the two lengths' product at most. fnmatch(3) gives brackets a
+/// meaning, and takes C strings: the hundreds of comparisons at the start would copy both texts.
 bool glob_match(std::string_view text, std::string_view glob);
 
 /// The known name that begins with `wrong`, or else the one with the least edit distance to it, ignoring case
 /// and the spelling of dashes. Two neighbouring characters in the wrong order are one step; a name whose
-/// first words are one step away counts too. Empty if none is near: by default a third of the characters + 1.
+/// first words are one step away is near, too. Empty if none is near: by default a third of the characters
+/// + 1.
 std::string_view nearest(std::string_view wrong, std::span<const std::string_view> known,
                          std::optional<std::size_t> most_steps = std::nullopt);
 

@@ -51,7 +51,7 @@ std::string_view word(Severity severity) {
   return "";
 }
 
-/// What a check finds of its subject.
+/// What a check has found.
 struct State {
   Severity severity;
   std::string text;
@@ -201,8 +201,7 @@ State check_no_accelerators(const Python& python, const Environment& environment
   constexpr auto names_none = std::to_array<std::string_view>({"", "-1", "none", "void", "NoDevFiles"});
   constexpr std::string_view fix =
       "start the container with --gpus all (docker), or set resources.limits, such as nvidia.com/gpu "
-      "(Kubernetes); for "
-      "the CPU, set CUDA_VISIBLE_DEVICES to nothing";
+      "(Kubernetes); to use the CPU, set CUDA_VISIBLE_DEVICES to an empty value";
   const auto* const list =
       std::ranges::find_if(lists, [&](const char* name) { return environment.has(name); });
   const std::string value(list == lists.end() ? "" : environment.get(*list).value_or(""));
@@ -394,7 +393,7 @@ void resolve(ContainerState& container, const Invocation& invocation, const Node
   container.needs_torch = invocation.arguments.empty() || !choice.python.empty();
 }
 
-/// Whether a file there takes what rankshim writes: on a full disk it can be made, and stays empty.
+/// Whether 32 KiB can be written there: on a full disk a file can be made, and stays empty.
 bool takes_files(const std::string& folder) {
   const std::string text(std::size_t{32} << 10U, '\n');
   std::string path = folder + "/rankshim-XXXXXX";
@@ -404,8 +403,8 @@ bool takes_files(const std::string& folder) {
   return write(file.number(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
 }
 
-/// Collects everything. Each look-up takes at most 5 s.
-ContainerState look_around(const Invocation& invocation, const Node& node) {
+/// Collects what the checks need. Each look-up of a name takes at most 5 s.
+ContainerState collect_state(const Invocation& invocation, const Node& node) {
   ContainerState container;
   resolve(container, invocation, node);
   struct statvfs shm{};
@@ -438,7 +437,7 @@ ContainerState look_around(const Invocation& invocation, const Node& node) {
 }  // namespace rankshim::doctor
 
 int rankshim::cli::run_doctor(const Invocation& invocation, const Node& node) {
-  auto findings = doctor::diagnose(doctor::look_around(invocation, node), node);
+  auto findings = doctor::diagnose(doctor::collect_state(invocation, node), node);
   report::Redactor redactor(node.environment());
   for (doctor::Finding& finding : findings) finding.text = redactor.whole(finding.text);
   const bool json = invocation.settings.text(Option::format) == "json";

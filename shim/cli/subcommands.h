@@ -39,8 +39,8 @@ int print_environment(const Invocation& invocation, const Node& node);
 /// Prints the list of profiles or one profile in full, or checks a file.
 int print_platforms(const Invocation& invocation, const Node& node);
 
-/// Fails if no instance answers. `live` asks for no more; otherwise it fails if the instance has failed, and
-/// with `ready` if its command does not run.
+/// Fails if no instance answers. Without `live` it also fails if the instance has failed, and with `ready` if
+/// its command does not run.
 int print_status(const Invocation& invocation, const Node& node);
 
 /// Copies this binary into a folder.
@@ -50,7 +50,8 @@ int install_binary(const std::string& folder);
 /// 78 if one finds a problem.
 int run_doctor(const Invocation& invocation, const Node& node);
 
-/// Executes the demonstration: Python, with two nodes under this binary. Returns only if that is refused.
+/// Replaces this process by Python, which runs the demonstration: two nodes on loopback, each under this
+/// binary. Returns only if that fails.
 int start_demo(const Settings& settings, const Node& node);
 
 }  // namespace rankshim::cli
@@ -75,14 +76,14 @@ std::string as_json(const Faults& faults);
 /// The variables as {"set": {NAME: VALUE}, "unset": [NAME]}.
 std::string environment_as_json(const plan::EnvironmentChange& change);
 
-/// The variables for a shell's `eval`. A name that no shell variable can have would be executed: it is left
-/// out.
+/// The variables for a shell's `eval`. Names that are not a shell variable's are left out, because the shell
+/// would execute them.
 std::string environment_for_shell(const plan::EnvironmentChange& change);
 
-/// The variables as a .env file, without names that no shell variable can have. Plain words are as they are,
-/// for `docker run --env-file`, which knows no quotes; others are in single quotes, in which nothing is
-/// executed or replaced. Returns faults for values that sh, python-dotenv, Node's dotenv and docker compose
-/// would not all read back as they were.
+/// The variables as a .env file, without names that are not a shell variable's. Plain words have no quotes,
+/// because `docker run --env-file` does not parse them; other values are in single quotes, so that nothing in
+/// them is executed or replaced. Returns a fault for each value that sh, python-dotenv, Node's dotenv and
+/// docker compose would not all read back unchanged.
 Outcome<std::string> environment_file(const plan::EnvironmentChange& change);
 
 /// One line per profile. A user's profile may have control characters in its name and title: escaped.
@@ -119,10 +120,10 @@ struct Python {
   bool for_accelerators = false;  ///< that torch was built for CUDA, ROCm or another accelerator
 };
 
-/// ContainerState is what the checks know of the container, beside the node. Tests make it up.
+/// ContainerState is what the checks know of the container, beside the node. Tests fill it in.
 struct ContainerState {
   std::vector<Finding> job;  ///< "node 1 of 2 on kubeflow-pytorchjob", or why it cannot be resolved
-  std::string master;        ///< the master's name, if it is another node and no address
+  std::string master;        ///< the master's host name; empty if it is this node, or an address
   unsigned workers = 1;      ///< on this node
   bool several_nodes = false;
   bool needs_torch = true;  ///< a Python script is started, or no command was given

@@ -26,23 +26,23 @@ void append(std::vector<One>& all, const std::vector<One>& more) {
   all.insert(all.end(), more.begin(), more.end());
 }
 
-/// Whether it makes a difference which launcher the command is by another name than torchrun's.
+/// Whether the command may be a launcher other than torchrun (by_name/), and it matters which.
 bool may_be_named(const plan::LaunchInput& input) {
   const auto& [topology, settings, command, node] = input;
   if (topology.is<topology::CreatedProcess>() || topology.is<topology::Idle>()) return false;
   return plan::is_script(command) ? command[0] == "-m" : topology.has_other_nodes();
 }
 
-/// The launcher that rankshim starts by --launcher and the command; null: none. `is_named`: the command
-/// starts one by another name than torchrun's. None starts where the platform has created the processes.
+/// The launcher that rankshim starts, from --launcher and the command; null: none. `is_named`: the command is
+/// a launcher other than torchrun. Where the platform has created the processes, `auto` starts none.
 std::shared_ptr<const Launcher> started_launcher(const plan::LaunchInput& input,
                                                  std::shared_ptr<const TorchrunCommand> torchrun,
                                                  bool is_named) {
   const std::string_view wanted = input.settings.text(Option::launcher);
-  const bool by_itself = wanted == "auto" && !input.topology.is<topology::CreatedProcess>() && !is_named &&
-                         (torchrun || plan::is_script(input.command));
+  const bool by_default = wanted == "auto" && !input.topology.is<topology::CreatedProcess>() && !is_named &&
+                          (torchrun || plan::is_script(input.command));
   if (wanted == "native") return std::make_shared<NativeLauncher>(torchrun != nullptr);
-  if (wanted == "torchrun" || wanted == "launch" || by_itself)
+  if (wanted == "torchrun" || wanted == "launch" || by_default)
     return torchrun_launcher(input.settings, std::move(torchrun));
   return nullptr;
 }
@@ -78,7 +78,7 @@ Faults choose_launcher(LaunchChoice& choice, const plan::LaunchInput& input,
   return faults;
 }
 
-/// What cannot be started again as a whole.
+/// The fault of a job that --job-restarts cannot start again as a whole.
 Faults check_job_restarts(const plan::LaunchInput& input) {
   const auto& [topology, settings, command, node] = input;
   if (settings.get<RestartLimit>(Option::job_restarts)->most == 0 || command.empty()) return {};
@@ -105,7 +105,7 @@ Faults check_job_restarts(const plan::LaunchInput& input) {
   return {};
 }
 
-/// Where spares cannot take a node's place.
+/// The fault of a job in which spares cannot take a node's place.
 Faults check_spares(LaunchChoice& choice, const plan::LaunchInput& input, bool is_torchrun) {
   const auto& [topology, settings, command, node] = input;
   const std::uint64_t spares{number_of_spares(settings)};
@@ -120,7 +120,7 @@ Faults check_spares(LaunchChoice& choice, const plan::LaunchInput& input, bool i
                       "only nodes that have their numbers from the beginning can have spares",
                   "leave --spares out, or set --nnodes to all nodes, with the spares, and --node-rank");
   if (settings.get<RestartLimit>(Option::job_restarts)->most == 0)
-    return refuse("--job-restarts is not set, and whoever takes a node's place starts with all others",
+    return refuse("--job-restarts is not set, and a spare takes a node's place when all nodes start again",
                   "set --job-restarts (RANKSHIM_JOB_RESTARTS), the same on all nodes");
   if (place->nodes < spares + 2)
     return refuse(fmt::format("{}, and at least 2 nodes must train", in_words(Fact::nnodes, *nodes)),
@@ -132,8 +132,9 @@ Faults check_spares(LaunchChoice& choice, const plan::LaunchInput& input, bool i
         "give rankshim the script (rankshim -- train.py), or leave --spares out");
   if (settings.text(Option::job_token_file).empty())
     choice.warnings.emplace_back(
-        "with --spares nodes may come as long as the job runs, also a stranger: set --job-token-file on all "
-        "nodes");
+        "with --spares, nodes can join as long as the job runs, and so can strangers: set --job-token-file "
+        "on "
+        "all nodes");
   return {};
 }
 
@@ -154,7 +155,7 @@ std::optional<Fault> check_idle_role(LaunchChoice& choice, const plan::LaunchInp
                            idle->fix.empty() ? "start it where the job's training tasks run" : idle->fix)};
 }
 
-/// What of the master is waited for before this launcher's start.
+/// What rankshim waits for before it starts this launcher: the master's name, its port, or nothing.
 wait::Until until_of(const Launcher& launcher, const plan::LaunchInput& input) {
   const topology::Topology& topology = input.topology;
   const std::string_view wanted = input.settings.text(Option::wait);

@@ -79,7 +79,7 @@ TEST_CASE("with spares and without a token a warning says who may come", "[launc
     const auto warnings =
         planned(node, line_with(line_with(four_nodes, {"--job-restarts=3"}), more)).warnings;
     return std::ranges::any_of(warnings, [](const std::string& warning) {
-      return warning.starts_with("with --spares nodes may come as long as the job runs");
+      return warning.starts_with("with --spares, nodes can join as long as the job runs");
     });
   };
   CHECK(warns({"--spares=1", "train.py"}));

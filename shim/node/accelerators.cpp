@@ -44,8 +44,8 @@ constexpr std::string_view intel = "0x8086";
 constexpr const char* nvidia_cards = "/proc/driver/nvidia/gpus";
 constexpr const char* amd_cards = "/sys/class/kfd/kfd/topology/nodes";
 
-/// AMD's lists of visible devices, of which the second is about those that the first shows. HIP uses CUDA's
-/// if it has no own (ROCm documentation, "GPU isolation techniques").
+/// AMD's lists of visible devices: the second one numbers the devices that the first one leaves. Without its
+/// own variable HIP reads CUDA's (ROCm documentation, "GPU isolation techniques").
 Words lists_of_amd(const Environment& environment) {
   return {"ROCR_VISIBLE_DEVICES",
           environment.has("HIP_VISIBLE_DEVICES") ? "HIP_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES"};
@@ -73,7 +73,7 @@ bool is_of_kinds(std::string_view name) {
          std::ranges::find(kinds, stem_of(name), &AcceleratorKind::prefix) != kinds.end();
 }
 
-/// Of the names in /dev, of which there may be hundreds, those that say something about accelerators.
+/// The names in /dev that say something about accelerators: there can be hundreds of others.
 Names about_accelerators(const Node& node) {
   Names names;
   node.each_name("/dev", [&](std::string_view name) {
@@ -111,8 +111,8 @@ unsigned count_amd(const Node& node, bool dri) {
     if (first_number<unsigned>(simds).value_or(0) != 0) ++count;
   });
   // A container may have only some of the cards: those with a render node in /dev, if a driver tells of any.
-  const unsigned mine = dri ? count_render_nodes(node, amd) : 0;
-  return mine == 0 ? count : std::min(count, mine);
+  const unsigned here = dri ? count_render_nodes(node, amd) : 0;
+  return here == 0 ? count : std::min(count, here);
 }
 
 /// The devices that are left by the container runtime's list, where an empty one is treated as not set, and
@@ -138,7 +138,8 @@ Words valid_entries(std::string_view list, std::size_t present, bool indexed) {
   while (!list.empty() && entries.size() < most) {
     const std::string_view entry = trimmed(split_next(list, ","));
     const auto number = first_number<unsigned>(entry);
-    if (unique_ids ? !entry.starts_with(prefix) : !number || (indexed && *number >= present)) break;
+    const bool is_number = number && (!indexed || *number < present);
+    if (unique_ids ? !entry.starts_with(prefix) : !is_number) break;
     if (contains(entries, entry)) return {};
     entries.push_back(entry);
   }
@@ -176,7 +177,8 @@ Names cards_of(const Node& node, const Driver& driver) {
   return cards;
 }
 
-/// Leaves what a process's list of numbers and UUIDs' beginnings shows, up to the first that fits no card.
+/// Keeps the cards that a process's list names, by number or by the beginning of a UUID, up to the first
+/// entry that names none.
 void show_only(Names& cards, const Environment& environment, std::string_view variable) {
   if (!environment.has(variable)) return;
   Names shown;
@@ -263,8 +265,8 @@ std::optional<DeviceCount> visible_accelerators(const Node& node) {
     const auto is_one = [&](const std::string& name) { return is_numbered(name, kind.prefix); };
     devices = {static_cast<unsigned>(std::ranges::count_if(dev, is_one)),
                std::string("/dev/").append(kind.prefix).append("[0-9]*")};
-    // A machine, whose /dev has the kernel's log, has no device files before the first use of a driver. A
-    // container without them has no card, although its /proc shows the machine's (canonical/lxd issue 7840).
+    // On a machine, whose /dev has kmsg, the driver makes its device files at its first use. A container
+    // without them has no card, although its /proc shows the machine's (canonical/lxd issue 7840).
     if (&kind == &nvidia && devices.count == 0 && contains(dev, "kmsg"))
       devices = {static_cast<unsigned>(names_in(node, nvidia_cards).size()), nvidia_cards};
     if (&kind == &habana && devices.count == 0 && contains(dev, "accel"))  // its newer driver's

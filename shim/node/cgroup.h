@@ -23,8 +23,8 @@ struct MemoryReading {
   std::optional<std::uint64_t> peak;   ///< bytes; nullopt before Linux 5.19 under v2
   /// v2's memory.oom.group: if one process exceeds the limit, rankshim is killed too.
   bool kills_all = false;
-  /// The file with the counters, of whose changes the kernel tells: v2's memory.events by inotify, v1's
-  /// memory.oom_control by an eventfd, given to `control`.
+  /// The file with the counters. The kernel announces its changes: v2's memory.events by inotify, v1's
+  /// memory.oom_control by an eventfd that is written to `control`.
   std::string events;
   std::string control;  ///< v1's cgroup.event_control; v2: empty
 };
@@ -32,8 +32,8 @@ struct MemoryReading {
 /// v2: memory.events, memory.max (the smallest of this cgroup and those above), memory.peak,
 /// memory.oom.group; v1: memory.oom_control, memory.limit_in_bytes, memory.max_usage_in_bytes
 /// (Linux, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst). The cgroup is that of
-/// /proc/self/cgroup. If it is not there, the root counts: without a cgroup namespace (v1) that path is the
-/// host's, and the container's own group is mounted as the root.
+/// /proc/self/cgroup. If that is not there, the root's files are read: without a cgroup namespace (v1) that
+/// path is the host's, and the container's own group is mounted as the root.
 MemoryReading read_memory(const Node& node);
 
 /// Memory in bytes: what this container may have, and what of that is neither used nor needed. Files that the

@@ -50,9 +50,9 @@ std::string without_particulars(std::string_view text) {
   return masked;
 }
 
-/// What is the same if the same line of code fails in the same way. The line's number counts, and not in
-/// which temporary folder its file is.
-std::string essence(const outcome::Culprit& failure) {
+/// A text that is the same whenever the same line of code fails in the same way: with the line's number, and
+/// without the temporary folder of its file.
+std::string signature_of(const outcome::Culprit& failure) {
   const std::size_t line = std::min(failure.frame.find("\", line "), failure.frame.size());
   return without_particulars(failure.text) + '\n' + without_particulars(failure.frame.substr(0, line)) +
          failure.frame.substr(line);
@@ -98,12 +98,12 @@ void Attempts::decide(Stop& stop, Time now) {
   stop.again = stop.note.empty();
 }
 
-/// What must not come twice in a row, for another attempt would end alike: an exception soon after the start,
-/// or a hang at the same collective and line. If every rank raises it, another one may be the first each
-/// time: the rank does not count. Empty: the end may come again.
+/// What must not happen twice in a row, because another attempt would end the same way: an exception soon
+/// after the start, or a hang at the same collective and line. The rank is not part of it: if every rank
+/// raises, another one may be the first each time. Empty: it may happen again.
 std::string Attempts::repeatable(const Stop& stop, Time now) const {
   const outcome::Culprit& culprit = stop.culprit;
-  if (culprit.cause == outcome::Cause::exception && now - began_ < quick) return essence(culprit);
+  if (culprit.cause == outcome::Cause::exception && now - began_ < quick) return signature_of(culprit);
   if (culprit.cause == outcome::Cause::hang && culprit.hang && culprit.hang->number != 0)
     return fmt::format("{} of {} at {}:{} and {}:{}", culprit.hang->number, culprit.hang->group,
                        culprit.hang->place.line.file, culprit.hang->place.line.line,

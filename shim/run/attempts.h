@@ -39,7 +39,8 @@ class Attempts {
   void begin(unsigned number, unsigned uncounted, Time now);
   /// Decides whether the job is started again after this stop: sets its `again`, or its `note`.
   void decide(link::Stop& stop, Time now);
-  /// The job is started again. That a spare replaces a drained node uses up no restart (`is_counted`).
+  /// The job is started again. A spare that replaces a drained node uses up no restart: `is_counted` is
+  /// false.
   void next(Time now, bool is_counted = true);
   /// When the next attempt may begin: at once after one that lasted for a minute, and after the first that
   /// did not. Each further one makes the pause twice as long, up to --restart-pause and half of
@@ -64,7 +65,7 @@ class Attempts {
   std::chrono::milliseconds pause_{0};
   std::chrono::milliseconds next_pause_{0};  ///< after one more that ends soon
   unsigned number_ = 0;
-  unsigned uncounted_ = 0;  ///< of these
+  unsigned uncounted_ = 0;  ///< of these, those that used up no restart
   Time began_;
   Time earliest_;
   std::vector<Time> restarts_;  ///< that this container has seen

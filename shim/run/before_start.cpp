@@ -29,7 +29,7 @@ bool is_elsewhere(const topology::Topology& topology, const Node& node) {
          !topology::same_host(host, node.host_name());
 }
 
-/// What is wrong if the master turns out to be this node, or not to be it.
+/// Sets what is wrong if the master's name leads to this node, or if it does not.
 void expect_place(wait::MasterTarget& master, const topology::Topology& topology) {
   const Facts& facts = topology.facts;
   const auto* elastic = topology.as<topology::ElasticNode>();
@@ -61,8 +61,8 @@ unsigned how_many_wait(const topology::Topology& topology) {
   return process != nullptr ? process->world_size : topology.nodes().value_or(1);
 }
 
-/// The exit codes of look_for_torch: there is no torch; it has torch.distributed.launch and no torchrun; and
-/// this number more than an option's index if torchrun does not know that option.
+/// The exit codes of look_for_torch: there is no torch; torch has torch.distributed.launch and no torchrun;
+/// torchrun does not know option I (first_unknown + I).
 constexpr int no_torch = 100;
 constexpr int no_torchrun = 101;
 constexpr int first_unknown = 102;
@@ -92,7 +92,7 @@ awaitable<supervise::ExitRecord> ask_for_torch(const Run& run, const std::vector
                                                         *run.settings.time(Option::wait_timeout)));
 }
 
-/// The end by what is wrong, all of which is to be logged.
+/// The early end for these faults. All of them are logged.
 EarlyEnd refused(const Faults& faults) {
   log::context().exit_code = exit_code::configuration;
   log::context().cause = word_of_exit_map(Cause::configuration);

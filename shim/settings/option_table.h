@@ -3,15 +3,15 @@
 // the kind, which is one of the rules in option_value.cpp.
 
 OPTION(platform, "The job and this node", "platform", text, "auto|none|NAME", "auto",
-       "the platform whose variables are read, if a node looks like two; none: map nothing and wait for "
+       "platform whose variables are read; set it if a node looks like two; none: map nothing and wait for "
        "nothing")
 OPTION(profile, "", "profile", text, "FILE", "",
        "read this profile too, besides those in /etc/rankshim.d, for an unknown platform")
 OPTION(rank_unit, "", "rank-unit", choice, "auto|node|process", "auto",
        "what RANK and WORLD_SIZE count, if no other variable tells")
 OPTION(strict, "", "strict", boolean, "", "false",
-       "for unattended jobs: exit with 78 instead of a warning if a node seems to train alone, and with the "
-       "code of a worker whose failure a script hides")
+       "for unattended jobs: exit with 78 instead of a warning if a node seems to train alone, and with a "
+       "failed worker's code if the script that started it exits 0")
 OPTION(nnodes, "", "nnodes", nodes, "N|MIN:MAX", "",
        "number of nodes, if no platform sets it; 1: this node is the whole job")
 OPTION(node_rank, "", "node-rank", count, "N", "", "this node's rank, 0 to nnodes-1, if no platform sets it")
@@ -71,9 +71,8 @@ OPTION(
     job_restarts, "", "job-restarts", restarts, "N[/TIME]", "0",
     "restart the whole job in place after a failure, at most N times; 3/1h: at most three times in an hour")
 OPTION(spares, "", "spares", count, "S", "0",
-       "with --job-restarts: of the nodes that the platform gives, S wait, and take the place of a node that "
-       "is lost "
-       "or drained")
+       "with --job-restarts: keep S of the platform's nodes waiting, which take the place of nodes that are "
+       "lost or drained")
 OPTION(permanent, "", "permanent", exits, "CODE[-CODE]|CAUSE,...", "2,64-78,126,127",
        "with --job-restarts: exit codes and causes that are not retried; CAUSE is oom, exception, signal, "
        "lost or hang")
@@ -84,13 +83,11 @@ OPTION(warm, "", "warm", modules, "off|auto|MODULE,...", "auto",
        "for --job-restarts, while they train; MODULE: import this too; off: start them when it is time")
 OPTION(hang_notice, "", "hang-notice", limit, "TIME|off", "5m",
        "warn when no collective has completed for TIME, with the ranks that the others wait for and their "
-       "line of "
-       "code; again after two, four and eight times that")
+       "line of code; again after two, four and eight times that")
 OPTION(
     hang_timeout, "", "hang-timeout", limit, "TIME|off", "off",
     "end the job when no collective has completed for TIME: exit with 124 on the node of the rank that the "
-    "others "
-    "wait for; a rank that still computes, reads or writes has four times that")
+    "others wait for; a rank that still computes, reads or writes has four times that")
 OPTION(hang_dumps, "", "hang-dumps", text, "DIR", "",
        "keep torch's own dumps of a hang in DIR, for torchfrtrace")
 OPTION(check, "", "check", text, "CMD", "", "for preflight: the command to run on each node, by /bin/sh")
