@@ -96,7 +96,7 @@ void Program::look(std::size_t number) {
   record_.trained_alone = std::move(in_short);
   if (!record_.trains_alone.empty()) {
     log::warn("{}", record_.trains_alone);
-    record_.ended_for_it = strict_;
+    record_.stopped_for_it = strict_;
     if (strict_) give({.kind = Order::Kind::stop});
   } else if (number < looks_after.size()) {
     plan(Task::look, started_ + looks_after.at(number), [this, number] { look(number + 1); });

@@ -454,7 +454,7 @@ Verdict judge(const ExitRecord& record, const launchers::LaunchChoice& choice,
     verdict.error_code = error_code_of(*details.hang);
     verdict.root.reset();
   }
-  if (record.workers.ended_for_it)
+  if (record.workers.stopped_for_it)
     give_reason(verdict, exit_code::configuration, Cause::configuration, ErrorCode::trains_alone,
                 record.workers.trains_alone + ", and --strict does not allow that");
   return verdict;

@@ -84,7 +84,7 @@ TEST_CASE("a node that --strict ended because it trains alone is 78, whatever th
   record.stop = stop_at(start + 5s);
   record.workers.trains_alone =
       "this node trains alone: worker 12 (torchrun) has WORLD_SIZE=8, but the job has 16";
-  record.workers.ended_for_it = true;
+  record.workers.stopped_for_it = true;
   LaunchPlan plan;
   plan.argv = {"bash", "run.sh"};
   const Details details;

@@ -122,7 +122,7 @@ awaitable<supervise::Signal> next_end(const Run& run, supervise::SignalQueue::De
   while (true) {
     const supervise::Signal signal = co_await run.signals.next_terminating(deadline);
     between = between || !run.monitor.past_attempts().empty();
-    if (signal.number == 0 || !between || supervise::asks_to_stop(signal.number)) co_return signal;
+    if (signal.number == 0 || !between || supervise::is_stop_signal(signal.number)) co_return signal;
     run.signals.drop();
   }
 }
@@ -134,7 +134,7 @@ awaitable<void> run_pre_start(const Run& run) {
   run.monitor.begin();
   const auto limit = *run.settings.time(Option::pre_start_timeout);
   const supervise::ExitRecord hook = co_await run_hook(run, command, run.node.environment(), limit);
-  if (const auto signal = asked_to_stop(hook)) throw stopped_early(*signal, "during the pre-start hook");
+  if (const auto signal = stop_signal_of(hook)) throw stopped_early(*signal, "during the pre-start hook");
   if (hook.leftovers != 0)
     log::warn("the processes that the pre-start hook left running were stopped: start them from the command");
   if (const int code = exit_code_of_hook(hook); code != 0)
@@ -173,7 +173,7 @@ awaitable<launchers::FoundTorch> check_python(const Run& run, const launchers::J
   std::vector<std::string> wanted = choice.launcher->torchrun_args();
   for (;;) {
     const supervise::ExitRecord asked = co_await ask_for_torch(run, choice.python, wanted);
-    if (const auto signal = asked_to_stop(asked))
+    if (const auto signal = stop_signal_of(asked))
       throw stopped_early(*signal, "while the interpreter was checked");
     const int code = asked.kind == supervise::ExitRecord::Kind::exited ? asked.number : 0;
     const auto unknown = static_cast<std::size_t>(code - first_unknown);

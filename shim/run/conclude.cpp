@@ -37,7 +37,7 @@ void say_verdict(const report::Verdict& verdict) {
 }
 
 /// The hook gets a report even if none was requested or could be written. `path` is the report's, if there is
-/// one. Returns whether a signal asked to stop.
+/// one. Returns whether a signal stopped it.
 awaitable<bool> run_post_stop(const Run& run, const std::string& report, const std::string& path) {
   run.monitor.enter("post-stop");
   std::string file = path;

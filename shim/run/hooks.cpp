@@ -20,7 +20,7 @@ boost::asio::awaitable<ExitRecord> run_hook(const Run& run, const std::string& c
   return run_helper(run, {{"/bin/sh", "-c", command}, environment.entries()}, limit);
 }
 
-std::optional<int> asked_to_stop(const ExitRecord& hook) {
+std::optional<int> stop_signal_of(const ExitRecord& hook) {
   return hook.stop ? std::optional(hook.stop->signal) : hook.late_signal;
 }
 

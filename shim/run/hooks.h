@@ -14,7 +14,7 @@ namespace rankshim {
 
 /// Runs a command that is not the job to its end, by the rules that the settings define for any command:
 /// signals are passed on to its process group, after a stop it has --grace, after `limit` it is killed, and
-/// what it leaves behind is ended.
+/// leftover processes are stopped.
 boost::asio::awaitable<supervise::ExitRecord> run_helper(const Run& run, supervise::Command command,
                                                          std::chrono::milliseconds limit);
 
@@ -23,10 +23,10 @@ boost::asio::awaitable<supervise::ExitRecord> run_hook(const Run& run, const std
                                                        const Environment& environment,
                                                        std::chrono::milliseconds limit);
 
-/// The signal that asked the hook to stop, or rankshim after the hook's end.
-std::optional<int> asked_to_stop(const supervise::ExitRecord& hook);
+/// The signal that stopped the hook, or that rankshim got after the hook had exited.
+std::optional<int> stop_signal_of(const supervise::ExitRecord& hook);
 
-/// The exit code for the hook's end. It is 71 whenever the hook could not be started.
+/// The exit code of the hook. It is 71 whenever the hook could not be started.
 int exit_code_of_hook(const supervise::ExitRecord& hook);
 
 }  // namespace rankshim

@@ -53,11 +53,11 @@ TEST_CASE("a hook's end is a code and a sentence") {
 
 TEST_CASE("a stop counts while a hook runs and after its end") {
   ExitRecord end = record_of(ExitRecord::Kind::exited, 0);
-  CHECK_FALSE(asked_to_stop(end));
+  CHECK_FALSE(stop_signal_of(end));
   end.late_signal = SIGHUP;
-  CHECK(asked_to_stop(end) == SIGHUP);
+  CHECK(stop_signal_of(end) == SIGHUP);
   end.stop.emplace().signal = SIGTERM;
-  CHECK(asked_to_stop(end) == SIGTERM);
+  CHECK(stop_signal_of(end) == SIGTERM);
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ SignalScope signal_scope(const Settings& settings);
 
 /// Publishes a verdict, whatever it is: the last line on stderr, the report, the termination log, the
 /// post-stop hook, and the hold of a failed container. `job` is null if there was none yet, `record` if
-/// nothing was to be started. `stopped`: the user has asked to stop, which `record` does not show. Returns
+/// nothing was to be started. `stopped`: this node was stopped, which `record` does not show. Returns
 /// the exit code.
 boost::asio::awaitable<int> conclude(const Run& run, report::Verdict verdict, const launchers::Job* job,
                                      const supervise::ExitRecord* record = nullptr,

@@ -249,7 +249,7 @@ awaitable<bool> tell_early_end(const Run& run, const Job& job, const report::Ver
     const auto met = co_await (link->meet(steady_clock::now() + patience) || next_end(run));
     if (const auto* signal = std::get_if<supervise::Signal>(&met)) {
       run.signals.drop();  // else the post-stop hook would get it
-      co_return supervise::asks_to_stop(signal->number);
+      co_return supervise::is_stop_signal(signal->number);
     }
   } catch (const boost::system::system_error& error) {
     log::warn("the other nodes are not told: {}", loop::reason(error));

@@ -56,7 +56,7 @@ struct WorkerRecord {
   std::string trains_alone;   ///< "this node trains alone: worker 12 has WORLD_SIZE=8, but …"; empty if there
                               ///< is no sign
   std::string trained_alone;  ///< then: "trained alone (world 8 of 16)"
-  bool ended_for_it = false;  ///< the command was stopped because of trains_alone
+  bool stopped_for_it = false;  ///< the command was stopped because of trains_alone
 
   /// Those of the last set that run, as /proc shows them.
   [[nodiscard]] std::vector<Process> running() const {
@@ -121,7 +121,7 @@ struct ExitRecord {
 
   /// The signal by which somebody outside stopped this node, at any time; nullopt if nobody did.
   [[nodiscard]] std::optional<int> stopped_from_outside() const {
-    return late_signal && asks_to_stop(*late_signal) ? late_signal : command_stopped_from_outside();
+    return late_signal && is_stop_signal(*late_signal) ? late_signal : command_stopped_from_outside();
   }
 
   /// The same while the command ran.

@@ -140,7 +140,7 @@ int SignalForwarder::deliver(const Kept& kept) try {
     if (policy_.scope == SignalScope::handlers) return to_handlers_in_time(signal, since);
   }
   // One that was inherited as ignored: who handles it nevertheless may pass it on to its group (uv run).
-  if (!stop && asks_to_stop(signal.number) && policy_.scope == SignalScope::handlers &&
+  if (!stop && is_stop_signal(signal.number) && policy_.scope == SignalScope::handlers &&
       !launcher_.receivers()) {
     if (const std::optional<int> done = to_handlers(signal)) return *done;
   }
@@ -276,7 +276,7 @@ void SignalForwarder::stop_what_is_left(bool first) {
   std::vector<Process> roots = all;
   std::erase_if(roots, [this](const Process& process) {
     return process.parent != getpid() || std::ranges::any_of(got_, [&](const Receiver& earlier) {
-             return asks_to_stop(earlier.signal) && earlier.process.is(process);
+             return is_stop_signal(earlier.signal) && earlier.process.is(process);
            });
   });
   walk_from(std::move(roots), all, {SIGTERM});

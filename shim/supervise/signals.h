@@ -26,8 +26,8 @@ constexpr bool terminates_by_default(int signal) {
           bit(signal)) == 0;
 }
 
-/// Whether it is TERM, INT, HUP or QUIT, by which platforms, terminals and people stop a process.
-constexpr bool asks_to_stop(int signal) {
+/// Whether it is TERM, INT, HUP or QUIT, with which platforms, terminals and people stop a process.
+constexpr bool is_stop_signal(int signal) {
   return ((bit(SIGTERM) | bit(SIGINT) | bit(SIGHUP) | bit(SIGQUIT)) & bit(signal)) != 0;
 }
 

@@ -267,8 +267,8 @@ void Supervisor::on_signal(const Signal& arrived) {
   signal.number = policy_.rewrite.apply(arrived.number);
   if (signal.number == 0) return;
   const bool ignored = inherited_as_ignored(arrived.number);
-  const bool stop = (asks_to_stop(arrived.number) && !ignored) ||
-                    (signal.number != arrived.number && asks_to_stop(signal.number));
+  const bool stop = (is_stop_signal(arrived.number) && !ignored) ||
+                    (signal.number != arrived.number && is_stop_signal(signal.number));
   if (!ignored) note_late(arrived.number);
   if (progress_ == Progress::running) {
     on_running_signal({.signal = signal, .arrived = arrived.number, .stop = stop});
@@ -281,7 +281,7 @@ void Supervisor::on_signal(const Signal& arrived) {
 void Supervisor::note_late(int signal) {
   const bool is_late = policy_.hook || progress_ != Progress::running;
   if (!is_late || !terminates_by_default(signal)) return;
-  if (!record_.late_signal || (asks_to_stop(signal) && !asks_to_stop(*record_.late_signal)))
+  if (!record_.late_signal || (is_stop_signal(signal) && !is_stop_signal(*record_.late_signal)))
     record_.late_signal = signal;
 }
 
@@ -304,7 +304,7 @@ void Supervisor::on_running_signal(const Rewritten& one) {
 void Supervisor::on_ignored_or_other(const Rewritten& one) {
   const int number = one.signal.number;
   const bool by_nohup = number == SIGHUP && inherited_as_ignored(SIGHUP);
-  const bool would_stop = by_nohup || (launcher_.stops_workers() && asks_to_stop(number));
+  const bool would_stop = by_nohup || (launcher_.stops_workers() && is_stop_signal(number));
   if (!would_stop || (policy_.worker_signals & bit(number)) != 0) return pass_on(one);
   log::info("{} is not passed on: it was ignored when rankshim started{}", signal_name(number),
             by_nohup ? " (nohup)" : "");
@@ -331,7 +331,7 @@ void Supervisor::pass_on(const Rewritten& one) {
   forwarder_.pass_on(one.signal, one.stop);
 }
 
-/// A stop that comes while what the command left behind is waited for.
+/// A stop that comes during the wait for leftover processes.
 void Supervisor::hurry(int signal) {
   if (signal == SIGINT || signal == SIGQUIT)
     return kill_all(fmt::format("{} arrived while waiting for leftover processes", signal_name(signal)));
@@ -584,7 +584,7 @@ void Supervisor::give_up() {
     record_.killed_by_us = true;
   }
   record_.left_behind = describe_hanging(forwarder_.everything());
-  log::warn("not even SIGKILL ended the processes that are left within {}; they are left behind: {}",
+  log::warn("SIGKILL has not ended the leftover processes within {}; they are left behind: {}",
             seconds(kill_patience),
             record_.left_behind.empty() ? "/proc does not show them" : record_.left_behind);
 }
