@@ -1,6 +1,6 @@
 /// The configuration file, NUL, variables and words of the command line.
 
-#include "node/fake_node_for_test.h"
+#include "node/fake_host_for_test.h"
 #include "settings/settings.h"
 #include "target.h"
 
@@ -10,9 +10,9 @@ FUZZ_TARGET(configuration) {
   auto parts = fuzz::split(fuzz::text_of(data, size), '\0', most_words);
   const std::string file = parts.front();
   parts.erase(parts.begin());
-  FakeNode node(parts);
+  node::FakeHost node(parts);
   node.files["/etc/rankshim.toml"] = file;
-  const auto read = read_settings(parts, node);
-  if (const auto* rejected = std::get_if<Rejected>(&read)) fuzz::check(!rejected->faults.empty());
+  const auto read = settings::read_settings(parts, node);
+  if (const auto* rejected = std::get_if<settings::Rejected>(&read)) fuzz::check(!rejected->faults.empty());
   return 0;
 }

@@ -3,7 +3,7 @@
 
 #include "node/accelerators.h"
 #include "node/cgroup.h"
-#include "node/fake_node_for_test.h"
+#include "node/fake_host_for_test.h"
 #include "target.h"
 
 FUZZ_TARGET(devices) {
@@ -13,11 +13,11 @@ FUZZ_TARGET(devices) {
   constexpr unsigned most = 16;
   const unsigned present = list.empty() ? 0 : static_cast<unsigned char>(list.back()) % most;
   const bool slices = list.find("MIG-") != std::string::npos || list.find_first_of(":.") != std::string::npos;
-  for (const unsigned count :
-       {count_mounted(list, present), count_shown(list, present, true), count_shown(list, present, false)}) {
+  for (const unsigned count : {node::count_mounted(list, present), node::count_shown(list, present, true),
+                               node::count_shown(list, present, false)}) {
     fuzz::check(slices || count <= present);
   }
-  FakeNode node({"CUDA_VISIBLE_DEVICES=" + list, "ROCR_VISIBLE_DEVICES=" + list});
+  node::FakeHost node({"CUDA_VISIBLE_DEVICES=" + list, "ROCR_VISIBLE_DEVICES=" + list});
   for (const char* path :
        {"/proc/self/cgroup", "/sys/fs/cgroup/cpu.max", "/sys/fs/cgroup/cpu/cpu.cfs_quota_us",
         "/sys/fs/cgroup/cpu/cpu.cfs_period_us", "/sys/class/drm/renderD1/device/vendor",
@@ -28,7 +28,7 @@ FUZZ_TARGET(devices) {
                   {"/dev/dri", {"renderD1", list}},
                   {"/dev/accel", {list}},
                   {"/sys/class/kfd/kfd/topology/nodes", {"1"}}};
-  visible_accelerators(node);
-  cgroup_cpus(node);
+  node::visible_accelerators(node);
+  node::cgroup_cpus(node);
   return 0;
 }

@@ -2,12 +2,12 @@
 
 #include "launchers/torchrun/error_file.h"
 
-#include "node/fake_node_for_test.h"
+#include "node/fake_host_for_test.h"
 #include "target.h"
 
 FUZZ_TARGET(error_file) {
   using namespace rankshim;
-  FakeNode node({});
+  node::FakeHost node({});
   node.files["/error.json"] = fuzz::text_of(data, size);
   launchers::read_error_file(node, "/error.json");
   return 0;

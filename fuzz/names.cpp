@@ -10,8 +10,8 @@ FUZZ_TARGET(names) {
   const auto parts = fuzz::split(fuzz::text_of(data, size), '\0', 2);
   const std::string& name = parts.front();
   const std::string& file = parts.back();
-  (void)literal(name);
-  (void)addresses_in_hosts(file, name);
+  (void)node::literal(name);
+  (void)node::addresses_in_hosts(file, name);
   const auto conf = wait::read_resolv_conf(file, name);
   const auto candidates = wait::candidates(name, conf);
   if (!candidates.empty()) fuzz::check(wait::likeliest(name, conf, candidates) < candidates.size());

@@ -4,7 +4,7 @@
 
 #include "base/json.h"
 #include "cli/subcommands.h"
-#include "node/fake_node_for_test.h"
+#include "node/fake_host_for_test.h"
 #include "run/plan.h"
 #include "target.h"
 
@@ -15,26 +15,26 @@ FUZZ_TARGET(plan) {
   const auto between = std::find(variables.begin(), variables.end(), "");
   if (between != variables.end()) words.assign(between + 1, variables.end());
   variables.erase(between, variables.end());
-  const FakeNode node(variables);
-  const auto read = read_settings(words, node);
-  const auto* invocation = std::get_if<Invocation>(&read);
+  const node::FakeHost node(variables);
+  const auto read = settings::read_settings(words, node);
+  const auto* invocation = std::get_if<settings::Invocation>(&read);
   if (invocation == nullptr) return 0;
-  auto resolved = resolve_job(invocation->settings, invocation->arguments, node);
+  auto resolved = run::resolve_job(invocation->settings, invocation->arguments, node);
   if (const auto* faults = std::get_if<Faults>(&resolved)) {
-    fuzz::check(!faults->empty() && json::error(explain::as_json(*faults)).empty());
+    fuzz::check(!faults->empty() && json::error(cli::explain::as_json(*faults)).empty());
     return 0;
   }
   launchers::Job& job = std::get<launchers::Job>(resolved);
   launchers::LaunchPlan plan =
-      plan_shown_launch(job.choice, {job.topology, invocation->settings, invocation->arguments, node});
-  const Environment left = plan.environment.apply(node.environment());
+      run::plan_shown_launch(job.choice, {job.topology, invocation->settings, invocation->arguments, node});
+  const node::Environment left = plan.environment.apply(node.environment());
   const auto is_set = [&](const std::string& name) {
     return std::ranges::any_of(plan.environment.set, [&](const auto& entry) { return entry.first == name; });
   };
   for (const std::string& name : plan.environment.unset) fuzz::check(left.has(name) == is_set(name));
   report::Redactor redactor(node.environment());
-  explain::redact(job, plan, redactor);
-  fuzz::check(!explain::as_text(job, plan, invocation->settings).empty());
-  fuzz::check(json::error(explain::as_json(job, plan, invocation->settings)).empty());
+  cli::explain::redact(job, plan, redactor);
+  fuzz::check(!cli::explain::as_text(job, plan, invocation->settings).empty());
+  fuzz::check(json::error(cli::explain::as_json(job, plan, invocation->settings)).empty());
   return 0;
 }

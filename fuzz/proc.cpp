@@ -7,7 +7,7 @@
 FUZZ_TARGET(proc) {
   using namespace rankshim;
   const auto text = fuzz::text_of(data, size);
-  parse_stat(text);
+  node::parse_stat(text);
   launchers::seen_by_words(fuzz::split(text, '\0', 64));
   constexpr std::uint16_t port = 29500;
   launchers::sockets_at(text, port);

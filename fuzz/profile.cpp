@@ -1,7 +1,7 @@
 /// A user's profile: the document, then, behind the first NUL, the variables that it is tried on.
 
 #include "platform/profile.h"
-#include "node/fake_node_for_test.h"
+#include "node/fake_host_for_test.h"
 #include "platform/evaluation.h"
 #include "target.h"
 
@@ -16,7 +16,7 @@ FUZZ_TARGET(profile) {
     return 0;
   }
   parts.erase(parts.begin());
-  const FakeNode node(std::move(parts));
+  const node::FakeHost node(std::move(parts));
   platform::EvalContext context(node);
   platform::Evaluation(std::get<platform::Profile>(read), context).facts();
   return 0;

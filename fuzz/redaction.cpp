@@ -9,7 +9,7 @@ FUZZ_TARGET(redaction) {
   const auto parts = fuzz::split(fuzz::text_of(data, size), '\0', 2);
   if (parts.size() < 2) return 0;
   const std::string& secret = parts[0];
-  report::Redactor redactor(Environment({"A_TOKEN=" + secret}), std::chrono::milliseconds(50));
+  report::Redactor redactor(node::Environment({"A_TOKEN=" + secret}), std::chrono::milliseconds(50));
   const std::string text = redactor.message(parts[1]);
   fuzz::check(text.size() <= 16 * (report::Redactor::longest_message + 1));
   (void)redactor.traceback(parts[1]);

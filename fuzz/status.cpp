@@ -11,6 +11,6 @@ FUZZ_TARGET(status) {
   using namespace rankshim;
   const std::string shown = json::ascii_object(fuzz::text_of(data, size));
   fuzz::check(std::all_of(shown.begin(), shown.end(), [](char c) { return c >= ' ' && c <= '~'; }));
-  status::is_well(shown);
+  run::status::is_well(shown);
   return 0;
 }

@@ -2,19 +2,20 @@
 
 #include "topology/topology.h"
 
-#include "node/fake_node_for_test.h"
+#include "node/fake_host_for_test.h"
 #include "platform/recognise.h"
 #include "target.h"
 
 FUZZ_TARGET(topology) {
   using namespace rankshim;
   constexpr std::size_t most_variables = 64;
-  const FakeNode node(fuzz::split(fuzz::text_of(data, size), '\n', most_variables));
-  const auto read = read_settings({"x"}, node);
-  const auto* invocation = std::get_if<Invocation>(&read);
+  const node::FakeHost node(fuzz::split(fuzz::text_of(data, size), '\n', most_variables));
+  const auto read = settings::read_settings({"x"}, node);
+  const auto* invocation = std::get_if<settings::Invocation>(&read);
   if (invocation == nullptr) return 0;
   const auto profiles = platform::builtin_profiles();
-  const auto platform = platform::recognise(profiles, invocation->settings.text(Option::platform), node);
+  const auto platform =
+      platform::recognise(profiles, invocation->settings.text(settings::Option::platform), node);
   const auto* known = std::get_if<platform::Platform>(&platform);
   if (known == nullptr) return 0;
   const auto resolved = topology::resolve_topology(invocation->settings, *known, node);

@@ -7,10 +7,10 @@
 
 namespace {
 
-using rankshim::Example;
-using rankshim::ExitCodeInfo;
-using rankshim::OptionInfo;
-using rankshim::Usage;
+using rankshim::settings::Example;
+using rankshim::settings::ExitCodeInfo;
+using rankshim::settings::OptionInfo;
+using rankshim::settings::Usage;
 
 struct Quoted {
   std::string_view text;
@@ -65,11 +65,11 @@ void print_list(std::string_view name, const auto& list) {
 
 int main() {
   std::cout << std::boolalpha << "{";
-  print_list("usages", rankshim::usages);
-  print_list("texts", rankshim::text_options);
-  print_list("options", rankshim::options);
-  print_list("examples", rankshim::examples);
-  print_list("exit_codes", rankshim::exit_codes);
-  std::cout << R"("names": )" << Quoted{rankshim::names_text} << "}\n";
+  print_list("usages", rankshim::settings::usages);
+  print_list("texts", rankshim::settings::text_options);
+  print_list("options", rankshim::settings::options);
+  print_list("examples", rankshim::settings::examples);
+  print_list("exit_codes", rankshim::settings::exit_codes);
+  std::cout << R"("names": )" << Quoted{rankshim::settings::names_text} << "}\n";
   return std::cout.flush() ? 0 : 1;
 }

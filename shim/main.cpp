@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "cli/subcommands.h"
 #include "loop/loop.h"
-#include "node/node.h"
+#include "node/host.h"
 #include "report/exit_report.h"
 #include "report/redact.h"
 #include "run/run.h"
@@ -22,28 +22,31 @@
 namespace rankshim {
 namespace {
 
+using settings::Invocation;
+using settings::Option;
+
 int main(int argc, char** argv) {
-  const Node node(Environment::from(environ));
+  const node::Host node(node::Environment::from(environ));
   const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
-  auto read = read_settings(arguments, node);
-  auto* const rejected = std::get_if<Rejected>(&read);
+  auto read = settings::read_settings(arguments, node);
+  auto* const rejected = std::get_if<settings::Rejected>(&read);
   const Invocation& invocation = rejected != nullptr ? rejected->invocation : std::get<Invocation>(read);
-  const Settings& settings = invocation.settings;
+  const settings::Settings& settings = invocation.settings;
   const bool logs_json = settings.text(Option::log_format) == "json";
   log::configure(settings.text(Option::log_level), logs_json, settings.flag(Option::log_time));
-  using enum Subcommand;
-  const Subcommand asked = invocation.subcommand;
+  using enum settings::Subcommand;
+  const settings::Subcommand asked = invocation.subcommand;
   const bool runs_job = asked == run || asked == wait || asked == preflight;
   if (rejected != nullptr) {
     report::Redactor redactor(node.environment());
     rejected->faults = report::redacted(std::move(rejected->faults), redactor);
     int code = rejected->exit_code;
     log::context().exit_code = code;
-    if (runs_job && code != exit_code::system) tell_rejection(*rejected, node);
+    if (runs_job && code != exit_code::system) run::tell_rejection(*rejected, node);
     // What cannot be written is said before what is wrong, which stays the end of the log.
     const int concluded = runs_job ? report::conclude_rejected(*rejected, node) : code;
     if (arguments.empty() && code == exit_code::usage && !logs_json) {
-      log::write_what_fits(STDERR_FILENO, short_help());
+      log::write_what_fits(STDERR_FILENO, settings::short_help());
     } else {
       code = cli::report(rejected->faults, invocation, code);
     }
@@ -55,7 +58,7 @@ int main(int argc, char** argv) {
     case run:
     case wait:
     case preflight:
-      return run_job(std::get<Invocation>(std::move(read)), node);
+      return run::run_job(std::get<Invocation>(std::move(read)), node);
     case explain:
       return cli::explain_job(invocation, node);
     case env:
@@ -71,7 +74,7 @@ int main(int argc, char** argv) {
     case status:
       return cli::print_status(invocation, node);
     case help:
-      return cli::print(help_text(invocation.arguments.empty() ? "" : invocation.arguments[0]));
+      return cli::print(settings::help_text(invocation.arguments.empty() ? "" : invocation.arguments[0]));
     case version:
       return cli::print("rankshim " RANKSHIM_VERSION "\n");
     case licenses:

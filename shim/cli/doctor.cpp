@@ -20,8 +20,12 @@
 #include "run/plan.h"
 #include "settings/not_found.h"
 
-namespace rankshim::doctor {
+namespace rankshim::cli::doctor {
 namespace {
+
+using node::Host;
+using settings::Invocation;
+using settings::Option;
 
 constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20U;
 /// The memory of one process that has imported torch (torch 2.13, CPU): about 250 MB.
@@ -32,10 +36,10 @@ constexpr std::uint64_t default_shm = 64 * mebibyte;
 constexpr std::int64_t earliest_date = 1767225600;
 
 using enum Severity;
-using Accelerators = std::optional<DeviceCount>;
+using Accelerators = std::optional<node::DeviceCount>;
 
 /// A soft limit of proc_pid_limits(5); nothing if it is unlimited or unknown.
-std::optional<std::uint64_t> soft_limit(const Node& node, std::string_view name) {
+std::optional<std::uint64_t> soft_limit(const Host& node, std::string_view name) {
   return first_number<std::uint64_t>(trimmed(text_after(node.file("/proc/self/limits").value_or(""), name)));
 }
 
@@ -62,7 +66,7 @@ State check_shm(const ContainerState& container, const Accelerators& devices) {
       "mount an emptyDir of medium Memory there (Kubernetes), or start with --shm-size=8g (docker, podman)";
   if (!container.shm)
     return {problem, fmt::format("is not mounted: DataLoader workers and NCCL need it; {}", fix)};
-  const std::string size = fmt::format("has {} in total", mebibytes(*container.shm));
+  const std::string size = fmt::format("has {} in total", node::mebibytes(*container.shm));
   if (*container.shm > default_shm) return {ok, size};
   const bool collective = container.workers > 1 && devices.has_value();
   return {collective ? problem : warning,
@@ -72,9 +76,9 @@ State check_shm(const ContainerState& container, const Accelerators& devices) {
                       fix)};
 }
 
-State check_locked_memory(const Node& node) {
+State check_locked_memory(const Host& node) {
   const auto limit = soft_limit(node, "Max locked memory");
-  const std::string shown = limit ? "limited to " + mebibytes(*limit) : "unlimited";
+  const std::string shown = limit ? "limited to " + node::mebibytes(*limit) : "unlimited";
   bool has_rdma = false;
   node.each_name("/sys/class/infiniband", [&](std::string_view) { has_rdma = true; });
   if (!has_rdma) return {ok, fmt::format("is {}; there is no RDMA device that would need it", shown)};
@@ -86,7 +90,7 @@ State check_locked_memory(const Node& node) {
                   shown)};
 }
 
-State check_open_files(const Node& node) {
+State check_open_files(const Host& node) {
   constexpr std::uint64_t few = 4096;
   const auto limit = soft_limit(node, "Max open files");
   if (!limit) return {ok, "are unlimited"};
@@ -98,7 +102,7 @@ State check_open_files(const Node& node) {
               "65536 or --ulimit nofile=65536"};
 }
 
-State check_processes(const Node& node, unsigned workers) {
+State check_processes(const Host& node, unsigned workers) {
   const auto number_in = [&](const std::string& path) {
     return first_number<std::uint64_t>(node.file(path).value_or(""));
   };
@@ -116,16 +120,16 @@ State check_processes(const Node& node, unsigned workers) {
   return {ok, "are not limited by the cgroup of this container"};
 }
 
-State check_memory(const Node& node, unsigned workers) {
-  const auto limit = read_memory(node).limit;
+State check_memory(const Host& node, unsigned workers) {
+  const auto limit = node::read_memory(node).limit;
   if (!limit) return {ok, "is not limited by the cgroup of this container"};
-  const std::string shown = "is limited to " + mebibytes(*limit);
+  const std::string shown = "is limited to " + node::mebibytes(*limit);
   const std::uint64_t needed = (workers + 1) * torch_memory;  // torchrun's process has imported torch, too
   if (*limit >= needed) return {ok, shown};
   return {problem,
           fmt::format("{}, and torchrun with {} needs {} before anything is loaded: raise the container's "
                       "memory limit",
-                      shown, counted(std::to_string(workers), "worker"), mebibytes(needed))};
+                      shown, counted(std::to_string(workers), "worker"), node::mebibytes(needed))};
 }
 
 State check_temporary(const ContainerState& container) {
@@ -137,7 +141,7 @@ State check_temporary(const ContainerState& container) {
                       folder)};
 }
 
-State check_own_name(const ContainerState& container, const Node& node) {
+State check_own_name(const ContainerState& container, const Host& node) {
   const std::string host = node.host_name();
   const std::vector<std::string>& addresses = container.own_name.addresses;
   if (addresses.empty())
@@ -194,7 +198,7 @@ State check_torch(const Python& python, Severity missing, const Accelerators& de
 }
 
 /// Checks whether something expects accelerators where none is visible.
-State check_no_accelerators(const Python& python, const Environment& environment) {
+State check_no_accelerators(const Python& python, const node::Environment& environment) {
   constexpr auto lists =
       std::to_array<const char*>({"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
                                   "ASCEND_RT_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"});
@@ -215,7 +219,7 @@ State check_no_accelerators(const Python& python, const Environment& environment
   return {ok, "none are visible; workers run on the CPU"};
 }
 
-State check_accelerators(const ContainerState& container, const DeviceCount& devices) {
+State check_accelerators(const ContainerState& container, const node::DeviceCount& devices) {
   const std::string seen = fmt::format("{} visible ({})", devices.count, devices.what);
   if (devices.count < container.workers)
     return {problem,
@@ -228,7 +232,7 @@ State check_accelerators(const ContainerState& container, const DeviceCount& dev
 }
 
 /// Checks whether tools such as py-spy and gdb can inspect a worker.
-State check_ptrace(const Node& node, std::string_view status) {
+State check_ptrace(const Host& node, std::string_view status) {
   const auto capabilities =
       parse_number<std::uint64_t>(trimmed(text_after(status, "CapEff:")), 16).value_or(0);
   constexpr unsigned sys_ptrace = 19;  // linux/capability.h
@@ -255,7 +259,7 @@ State check_signals(std::string_view status) {
 
 }  // namespace
 
-std::vector<Finding> diagnose(const ContainerState& container, const Node& node) {
+std::vector<Finding> diagnose(const ContainerState& container, const Host& node) {
   const Accelerators devices = node.accelerators();
   const Python& python = container.python;
   const Severity missing = container.needs_torch ? problem : warning;
@@ -345,12 +349,12 @@ std::string run_probe(const std::string& program) {
   return {lines.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))};
 }
 
-Python ask_python(const Node& node, const Settings& settings) {
+Python ask_python(const Host& node, const settings::Settings& settings) {
   Python python;
   const std::string wanted = plan::find_interpreter(settings, node);
   const auto program = node.find_program(wanted);
   if (!program) {
-    python.missing = fmt::format("{} was not found{}", in_quotes(wanted), where_not_found(wanted));
+    python.missing = fmt::format("{} was not found{}", in_quotes(wanted), settings::where_not_found(wanted));
     return python;
   }
   python.program = *program;
@@ -364,11 +368,11 @@ Python ask_python(const Node& node, const Settings& settings) {
 }
 
 /// Adds the job, as far as it can be resolved.
-void resolve(ContainerState& container, const Invocation& invocation, const Node& node) {
+void resolve(ContainerState& container, const Invocation& invocation, const Host& node) {
   const auto add = [&](Severity severity, std::string text) {
     container.job.push_back({severity, "job", std::move(text)});
   };
-  const auto resolved = resolve_job(invocation.settings, invocation.arguments, node);
+  const auto resolved = run::resolve_job(invocation.settings, invocation.arguments, node);
   if (const auto* faults = std::get_if<Faults>(&resolved)) {
     for (const Fault& fault : *faults) add(Severity::problem, to_line(fault));
     return;
@@ -404,7 +408,7 @@ bool takes_files(const std::string& folder) {
 }
 
 /// Collects what the checks need. Each look-up of a name takes at most 5 s.
-ContainerState collect_state(const Invocation& invocation, const Node& node) {
+ContainerState collect_state(const Invocation& invocation, const Host& node) {
   ContainerState container;
   resolve(container, invocation, node);
   struct statvfs shm{};
@@ -429,21 +433,25 @@ ContainerState collect_state(const Invocation& invocation, const Node& node) {
                "{} cannot be written: its folder is missing, full or not writable for this user; correct {}",
                file, invocation.settings[option]->detail)});
   }
-  container.holders = holders_of_accelerators(false);
+  container.holders = node::holders_of_accelerators(false);
   return container;
 }
 
 }  // namespace
-}  // namespace rankshim::doctor
+}  // namespace rankshim::cli::doctor
 
-int rankshim::cli::run_doctor(const Invocation& invocation, const Node& node) {
+namespace rankshim::cli {
+
+int run_doctor(const settings::Invocation& invocation, const node::Host& node) {
   auto findings = doctor::diagnose(doctor::collect_state(invocation, node), node);
   report::Redactor redactor(node.environment());
   for (doctor::Finding& finding : findings) finding.text = redactor.whole(finding.text);
-  const bool json = invocation.settings.text(Option::format) == "json";
+  const bool json = invocation.settings.text(settings::Option::format) == "json";
   if (print(json ? doctor::as_json(findings) : doctor::as_text(findings)) != exit_code::ok)
     return exit_code::system;
   const bool is_well =
       std::ranges::find(findings, doctor::Severity::problem, &doctor::Finding::severity) == findings.end();
   return is_well ? exit_code::ok : exit_code::configuration;
 }
+
+}  // namespace rankshim::cli

@@ -3,14 +3,16 @@
 
 #include "base/json.h"
 #include "cli/subcommands.h"
-#include "node/fake_node_for_test.h"
+#include "node/fake_host_for_test.h"
 
-namespace rankshim::doctor {
+namespace rankshim::cli::doctor {
 namespace {
+
+using node::DeviceCount;
 
 /// A node and container at which nothing is wrong; a test spoils one thing.
 struct Case {
-  FakeNode node;
+  node::FakeHost node;
   ContainerState container;
 
   explicit Case(std::vector<std::string> variables = {}) : node(std::move(variables)) {
@@ -213,4 +215,4 @@ TEST_CASE("the doctor's last line counts problems and warnings") {
 }
 
 }  // namespace
-}  // namespace rankshim::doctor
+}  // namespace rankshim::cli::doctor

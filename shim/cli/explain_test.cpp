@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "platform/profile.h"
 
-namespace rankshim {
+namespace rankshim::cli {
 namespace {
 
 TEST_CASE("a shell reads a quoted word back as it was") {
@@ -40,7 +40,7 @@ TEST_CASE("a user's own profile cannot control the terminal that lists or shows 
 }
 
 TEST_CASE("explain shows no secret in values, arguments and texts", "[attack]") {
-  report::Redactor redactor(Environment({"ETCD_PASSWORD=swordfish"}));
+  report::Redactor redactor(node::Environment({"ETCD_PASSWORD=swordfish"}));
   launchers::Job job;
   auto& [topology, choice] = job;
   topology.facts[Fact::rdzv_endpoint] = Value{"http://me:hunter22@etcd:2379", Origin::option, "--x"};
@@ -65,7 +65,7 @@ TEST_CASE("explain's text has one line for each value, whatever the value holds"
   plan.argv = {"python3", "x\ry"};
   plan.environment.set = {{"A", "1\n2"}};
   plan.environment.unset = {"B\nC"};
-  const std::string text = explain::as_text({topology, {}}, plan, Settings{});
+  const std::string text = explain::as_text({topology, {}}, plan, settings::Settings{});
   CHECK(text.find_first_of("\r\x1b") == std::string::npos);
   for (const char* line : {"  a\\nnnodes 1\\x1b[2J  option --x\n", "  set    A  '1\\n2'\n",
                            "  unset  B\\nC\n", "  python3 'x\\ry'\n"})
@@ -111,4 +111,4 @@ TEST_CASE("a .env file has each value in a form that every reader reads back, or
 }
 
 }  // namespace
-}  // namespace rankshim
+}  // namespace rankshim::cli

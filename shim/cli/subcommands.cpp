@@ -27,12 +27,16 @@
 #include "run/plan.h"
 #include "run/status.h"
 
-namespace rankshim::explain {
+namespace rankshim::cli::explain {
 namespace {
 
 using launchers::Job;
 using launchers::LaunchPlan;
+using node::Host;
 using plan::EnvironmentChange;
+using settings::Invocation;
+using settings::Option;
+using settings::Settings;
 
 /// All but those that concern only torchrun, which are visible in the command.
 auto shown_facts() {
@@ -66,7 +70,7 @@ json::Object json_waiting(const Job& job, const Settings& settings) {
   return object.seconds("timeout_seconds", *settings.time(Option::wait_timeout));
 }
 
-json::Object json_variables(const Variables& variables) {
+json::Object json_variables(const node::Variables& variables) {
   json::Object object;
   for (const auto& [name, value] : variables) object.text(name, value);
   return object;
@@ -267,14 +271,18 @@ std::string safe_lines(std::string_view document) {
   return out;
 }
 
-}  // namespace rankshim::explain
+}  // namespace rankshim::cli::explain
 
 namespace rankshim::cli {
 namespace {
 
 using launchers::Job;
 using launchers::LaunchPlan;
+using node::Host;
 using plan::EnvironmentChange;
+using settings::Invocation;
+using settings::Option;
+using settings::Settings;
 
 constexpr EmbeddedFile demo[] = {
 #include "demo.inc"
@@ -298,7 +306,7 @@ int print(std::string_view text) {
 int report(const Faults& faults, const Invocation& invocation, int code) {
   for (const Fault& fault : faults) log::error("{}", to_line(fault));
   const std::string_view format = invocation.settings.text(Option::format);
-  const bool evaluated = invocation.subcommand == Subcommand::env && format != "dotenv";
+  const bool evaluated = invocation.subcommand == settings::Subcommand::env && format != "dotenv";
   std::string text;
   if (format == "json")
     text = explain::as_json(faults);
@@ -314,14 +322,14 @@ std::string licenses() {
   return joined(files | std::views::transform(&EmbeddedFile::text), "\n") + "\n";
 }
 
-int explain_job(const Invocation& invocation, const Node& node) {
+int explain_job(const Invocation& invocation, const Host& node) {
   const bool json = invocation.settings.text(Option::format) == "json";
-  auto resolved = resolve_job(invocation.settings, invocation.arguments, node);
+  auto resolved = run::resolve_job(invocation.settings, invocation.arguments, node);
   if (const auto* faults = std::get_if<Faults>(&resolved)) return report(*faults, invocation);
   Job& job = std::get<Job>(resolved);
   LaunchPlan plan =
-      plan_shown_launch(job.choice, {job.topology, invocation.settings, invocation.arguments, node});
-  Environment known = plan.environment.apply(node.environment());
+      run::plan_shown_launch(job.choice, {job.topology, invocation.settings, invocation.arguments, node});
+  node::Environment known = plan.environment.apply(node.environment());
   for (const launchers::WorkerPlan& worker : plan.workers)
     for (const auto& [name, value] : worker.environment) known.set(name, value);
   report::Redactor redactor(known);
@@ -333,8 +341,8 @@ int explain_job(const Invocation& invocation, const Node& node) {
   return code;
 }
 
-int print_environment(const Invocation& invocation, const Node& node) {
-  const auto resolved = resolve_job(invocation.settings, {}, node);
+int print_environment(const Invocation& invocation, const Host& node) {
+  const auto resolved = run::resolve_job(invocation.settings, {}, node);
   if (const auto* faults = std::get_if<Faults>(&resolved)) return report(*faults, invocation);
   const topology::Topology& topology = std::get<Job>(resolved).topology;
   for (const std::string& warning : topology.warnings) log::warn("{}", warning);
@@ -349,7 +357,7 @@ int print_environment(const Invocation& invocation, const Node& node) {
   return print(std::get<std::string>(file));
 }
 
-int print_platforms(const Invocation& invocation, const Node& node) {
+int print_platforms(const Invocation& invocation, const Host& node) {
   const auto& arguments = invocation.arguments;
   if (!arguments.empty() && arguments[0] == "check") {
     const std::string& path = arguments[1];
@@ -378,8 +386,8 @@ std::string lines_of(const std::string& answer) {
 }
 
 /// An answer as --format wants it.
-std::string in_format(const std::string& answer, std::string_view format, status::Question question) {
-  using enum status::Question;
+std::string in_format(const std::string& answer, std::string_view format, run::status::Question question) {
+  using enum run::status::Question;
   if (question == metrics) return explain::safe_lines(json::field(answer, "metrics").value_or(""));
   if (format == "json") return answer + "\n";
   return question == stacks ? lines_of(answer) : json::as_lines(answer);
@@ -388,27 +396,27 @@ std::string in_format(const std::string& answer, std::string_view format, status
 /// Whether the instance is what `status WANTED` asks for.
 bool is_wanted(std::string_view wanted, const std::string& answer) {
   if (wanted == "live") return !answer.empty();
-  return wanted == "ready" ? status::is_ready(answer) : status::is_well(answer);
+  return wanted == "ready" ? run::status::is_ready(answer) : run::status::is_well(answer);
 }
 
-int print_status(const Invocation& invocation, const Node& node) {
+int print_status(const Invocation& invocation, const Host& node) {
   const Settings& settings = invocation.settings;
   const std::string_view wanted =
       invocation.arguments.empty() ? "" : std::string_view(invocation.arguments[0]);
   const std::string_view format = settings.text(Option::format);
   const auto& stacks = settings[Option::stacks];
-  auto question = status::Question::status;
+  auto question = run::status::Question::status;
   if (stacks && stacks->origin == Origin::option && settings.flag(Option::stacks))
-    question = status::Question::stacks;
-  if (question == status::Question::stacks && (!wanted.empty() || format == "openmetrics")) {
+    question = run::status::Question::stacks;
+  if (question == run::status::Question::stacks && (!wanted.empty() || format == "openmetrics")) {
     log::error("--stacks asks another question than {}; leave one of them out{}",
                wanted.empty() ? "--format openmetrics" : "status " + std::string(wanted),
                reference(ErrorCode::command_line));
     return exit_code::usage;
   }
-  if (format == "openmetrics") question = status::Question::metrics;
-  const std::string answer =
-      status::ask(status::socket_folders(settings.text(Option::run_dir), node.environment()), question);
+  if (format == "openmetrics") question = run::status::Question::metrics;
+  const std::string answer = run::status::ask(
+      run::status::socket_folders(settings.text(Option::run_dir), node.environment()), question);
   if (answer.empty())
     log::error(
         "no rankshim of this container or job answers; check that one is running, and that it has the same "
@@ -437,7 +445,7 @@ int install_binary(const std::string& folder) {
   return exit_code::system;
 }
 
-int start_demo(const Settings& settings, const Node& node) {
+int start_demo(const Settings& settings, const Host& node) {
   const std::string own = std::filesystem::read_symlink("/proc/self/exe");
   // In a virtual environment, which need not be activated, its Python is the one that was meant (PEP 405).
   const std::string folder = own.substr(0, own.rfind('/') + 1);

@@ -9,7 +9,7 @@
 
 #include "base/fault.h"
 #include "launchers/launcher.h"
-#include "node/node.h"
+#include "node/host.h"
 #include "platform/profile.h"
 #include "report/redact.h"
 #include "settings/settings.h"
@@ -23,7 +23,7 @@ namespace rankshim::cli {
 
 /// Writes one line per fault to stderr, and to stdout JSON with --format json. For `env` it prints `exit`,
 /// because eval "$(…)" ignores the exit code. Returns the code.
-int report(const Faults& faults, const Invocation& invocation, int code = exit_code::configuration);
+int report(const Faults& faults, const settings::Invocation& invocation, int code = exit_code::configuration);
 
 /// `--licenses`: the notices of everything that is linked into this binary, from licenses/.
 std::string licenses();
@@ -31,44 +31,46 @@ std::string licenses();
 // The subcommands that start nothing. Each prints its result and returns the exit code.
 
 /// Prints what would happen, and why.
-int explain_job(const Invocation& invocation, const Node& node);
+int explain_job(const settings::Invocation& invocation, const node::Host& node);
 
 /// Prints the resolved variables, for `eval`.
-int print_environment(const Invocation& invocation, const Node& node);
+int print_environment(const settings::Invocation& invocation, const node::Host& node);
 
 /// Prints the list of profiles or one profile in full, or checks a file.
-int print_platforms(const Invocation& invocation, const Node& node);
+int print_platforms(const settings::Invocation& invocation, const node::Host& node);
 
 /// Fails if no instance answers. Without `live` it also fails if the instance has failed, and with `ready` if
 /// its command does not run.
-int print_status(const Invocation& invocation, const Node& node);
+int print_status(const settings::Invocation& invocation, const node::Host& node);
 
 /// Copies this binary into a folder.
 int install_binary(const std::string& folder);
 
 /// Prints what would make this job, or any job here, fail before it starts: one line for each check. Returns
 /// 78 if one finds a problem.
-int run_doctor(const Invocation& invocation, const Node& node);
+int run_doctor(const settings::Invocation& invocation, const node::Host& node);
 
 /// Replaces this process by Python, which runs the demonstration: two nodes on loopback, each under this
 /// binary. Returns only if that fails.
-int start_demo(const Settings& settings, const Node& node);
+int start_demo(const settings::Settings& settings, const node::Host& node);
 
 }  // namespace rankshim::cli
 
 /// The output of explain, env and platforms. All texts end with a newline.
-namespace rankshim::explain {
+namespace rankshim::cli::explain {
 
 /// Removes secrets from all values that are shown, and from the command.
 void redact(launchers::Job& job, launchers::LaunchPlan& plan, report::Redactor& redactor);
 
 /// For a reader: each fact with its source, what is waited for, the environment, and a command line to copy.
-std::string as_text(const launchers::Job& job, const launchers::LaunchPlan& plan, const Settings& settings);
+std::string as_text(const launchers::Job& job, const launchers::LaunchPlan& plan,
+                    const settings::Settings& settings);
 
 /// For programs; the form is a contract. Facts are {"value", "source"}, and all values are strings.
 /// `wait.for` is "nodes" (all of them must come), "port" (the host's must answer), "name" (it must resolve)
 /// or "nothing".
-std::string as_json(const launchers::Job& job, const launchers::LaunchPlan& plan, const Settings& settings);
+std::string as_json(const launchers::Job& job, const launchers::LaunchPlan& plan,
+                    const settings::Settings& settings);
 
 /// {"errors": [{"code", "what", "names", "fix"}]}
 std::string as_json(const Faults& faults);
@@ -92,10 +94,10 @@ std::string profile_list(std::span<const platform::Profile> profiles);
 /// A document from elsewhere, escaped likewise, line by line.
 std::string safe_lines(std::string_view document);
 
-}  // namespace rankshim::explain
+}  // namespace rankshim::cli::explain
 
 /// `rankshim doctor`: finds what makes jobs fail before they start.
-namespace rankshim::doctor {
+namespace rankshim::cli::doctor {
 
 enum class Severity : std::uint8_t {
   ok,
@@ -141,7 +143,7 @@ struct ContainerState {
 };
 
 /// Makes all checks, in the order in which they are printed; pure.
-std::vector<Finding> diagnose(const ContainerState& container, const Node& node);
+std::vector<Finding> diagnose(const ContainerState& container, const node::Host& node);
 
 /// One line for each finding, with warnings and problems marked, and a line that counts them.
 std::string as_text(const std::vector<Finding>& findings);
@@ -149,4 +151,4 @@ std::string as_text(const std::vector<Finding>& findings);
 /// The same for programs.
 std::string as_json(const std::vector<Finding>& findings);
 
-}  // namespace rankshim::doctor
+}  // namespace rankshim::cli::doctor

@@ -21,6 +21,9 @@
 namespace rankshim::launchers {
 namespace {
 
+using settings::Option;
+using settings::RestartLimit;
+
 template <class One>
 void append(std::vector<One>& all, const std::vector<One>& more) {
   all.insert(all.end(), more.begin(), more.end());
@@ -196,18 +199,18 @@ void choose_link(LaunchChoice& choice, const plan::LaunchInput& input) {
 /// Finds what would otherwise fail only after the waiting, or in Python with a different exit code. A program
 /// that waits for nothing is executed at once, and the failure of that has the better message.
 std::string find_missing(const LaunchChoice& choice, const plan::LaunchInput& input) {
-  const Node& node = input.node;
+  const node::Host& node = input.node;
   if (!choice.launcher->launches() && choice.wait == wait::Until::none && !plan::is_script(input.command))
     return {};
   const std::string& program = choice.interpreter.empty() ? input.command[0] : choice.interpreter;
   // A file that exists and cannot be executed is a different case: executing it gives the reason.
   const bool is_path = program.find('/') != std::string::npos;
   if (!node.find_program(program) && !(is_path && node.file(program))) {
-    if (!plan::is_script(input.command)) return not_found(program);
+    if (!plan::is_script(input.command)) return settings::not_found(program);
     const auto& chosen = input.settings[Option::python];
-    const std::string where = where_not_found(program);
+    const std::string where = settings::where_not_found(program);
     if (chosen) return fmt::format("{}={} was not found{}", chosen->detail, chosen->text, where);
-    if (where.starts_with(':')) return not_found(program);
+    if (where.starts_with(':')) return settings::not_found(program);
     return "neither python3 nor python is in PATH; set RANKSHIM_PYTHON (--python)";
   }
   const std::string script = choice.launcher->script(input.command);
@@ -218,7 +221,7 @@ std::string find_missing(const LaunchChoice& choice, const plan::LaunchInput& in
   if (refusal == nullptr || node.file(script + "/__main__.py")) return {};
   std::error_code unknown;
   const std::string folder = script.starts_with('/') ? "" : std::filesystem::current_path(unknown).string();
-  if (const std::string_view advice = advice_on_blanks(script); !advice.empty())
+  if (const std::string_view advice = settings::advice_on_blanks(script); !advice.empty())
     return fmt::format("the script {} cannot be read ({}){}", in_quotes(script), refusal->why(), advice);
   return fmt::format("the script {} cannot be read ({}){}{}", script, refusal->why(),
                      folder.empty() ? "" : "; the working directory is ", folder);
@@ -226,7 +229,7 @@ std::string find_missing(const LaunchChoice& choice, const plan::LaunchInput& in
 
 }  // namespace
 
-unsigned number_of_spares(const Settings& settings) {
+unsigned number_of_spares(const settings::Settings& settings) {
   return parse_number<unsigned>(settings.text(Option::spares)).value_or(0);
 }
 

@@ -9,7 +9,7 @@
 namespace rankshim::launchers {
 
 /// --spares: so many of the platform's nodes wait.
-unsigned number_of_spares(const Settings& settings);
+unsigned number_of_spares(const settings::Settings& settings);
 
 /// Chooses what starts the workers, and everything else that is known before the waiting; pure. `torchrun` is
 /// the command as own_torchrun() has read it; null if it is not a torchrun.

@@ -16,6 +16,9 @@
 
 namespace rankshim::launchers {
 
+using settings::Option;
+using settings::Settings;
+
 std::shared_ptr<const Launcher> no_launcher() { return std::make_shared<Launcher>(); }
 
 Faults refused(const Settings& settings, Option option, std::string_view why, std::string fix) {
@@ -32,7 +35,7 @@ Faults tee_without_files(const Settings& settings) {
 }
 
 SignalSet notices_to_ignore(const LaunchPlan& plan, const Settings& settings) {
-  return is_shell(base_name(plan.argv.front())) ? 0 : plan::notices(settings);
+  return node::is_shell(base_name(plan.argv.front())) ? 0 : plan::notices(settings);
 }
 
 std::string make_folder_for_logs(const std::string& folder, const std::string& pattern) {
@@ -88,7 +91,7 @@ void Launcher::change_environment(plan::EnvironmentChange& change, const LaunchC
   share_grace(change, input);
 }
 
-std::string Launcher::error_file(const Environment& environment, const OwnFolder& folder) const {
+std::string Launcher::error_file(const node::Environment& environment, const OwnFolder& folder) const {
   return folder.has_site ? agent_error_file(environment, folder) : std::string();
 }
 

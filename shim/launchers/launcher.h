@@ -10,7 +10,7 @@
 #include "base/fault.h"
 #include "base/signals.h"
 #include "node/accelerators.h"
-#include "node/node.h"
+#include "node/host.h"
 #include "plan/launch.h"
 #include "settings/settings.h"
 #include "supervise/supervise.h"
@@ -52,9 +52,9 @@ struct Job {
 
 /// One worker that rankshim starts itself.
 struct WorkerPlan {
-  Variables environment;  ///< its own variables, besides those that all have in common
+  node::Variables environment;  ///< its own variables, besides those that all have in common
   std::vector<std::string> argv;
-  NearAccelerator near;  ///< with --bind, the CPUs and the memory that it gets, or why none
+  node::NearAccelerator near;  ///< with --bind, the CPUs and the memory that it gets, or why none
 };
 
 /// What is executed. It is made once, when the steps before the start have found all that it needs.
@@ -91,16 +91,16 @@ struct KnownAtStart {
   FoundTorch torch;
   std::optional<std::string> master_address;  ///< the master's literal address, if it was looked up
   OwnFolder folder;
-  Variables network_interface;  ///< plan/launch.h
-  unsigned attempt = 0;         ///< how often the job was started again (--job-restarts)
+  node::Variables network_interface;  ///< plan/launch.h
+  unsigned attempt = 0;               ///< how often the job was started again (--job-restarts)
 };
 
 /// What the object that follows one attempt's workers is made from.
 struct Attempt {
   boost::asio::io_context& io;
   const topology::Topology& topology;
-  const Settings& settings;
-  const Node& node;
+  const settings::Settings& settings;
+  const node::Host& node;
   std::string log_folder;  ///< the launcher's; empty: none
   unsigned number = 0;     ///< how often this job was started again
 };
@@ -169,7 +169,8 @@ class Launcher {
   /// What is not had where rankshim can have no folder, for a warning.
   [[nodiscard]] virtual std::string_view lost_without_folder() const { return "exceptions may not be known"; }
   /// The file that the command's environment has it write its error into. Empty if there is none.
-  [[nodiscard]] virtual std::string error_file(const Environment& environment, const OwnFolder& folder) const;
+  [[nodiscard]] virtual std::string error_file(const node::Environment& environment,
+                                               const OwnFolder& folder) const;
   /// The signals that the command starts with ignored.
   [[nodiscard]] virtual SignalSet ignored_at_start(const LaunchPlan& /*plan*/, const LaunchChoice& /*choice*/,
                                                    const plan::LaunchInput& /*input*/) const {
@@ -188,14 +189,15 @@ class Launcher {
 };
 
 /// A fault of an option that this launcher cannot follow.
-Faults refused(const Settings& settings, Option option, std::string_view why, std::string fix);
+Faults refused(const settings::Settings& settings, settings::Option option, std::string_view why,
+               std::string fix);
 
 /// That --tee has no files to follow.
-Faults tee_without_files(const Settings& settings);
+Faults tee_without_files(const settings::Settings& settings);
 
 /// The notices (plan/launch.h): torchrun and other launchers would die of them, and a worker that still
 /// imports. None for a shell, which could not trap them any more (POSIX, trap).
-SignalSet notices_to_ignore(const LaunchPlan& plan, const Settings& settings);
+SignalSet notices_to_ignore(const LaunchPlan& plan, const settings::Settings& settings);
 
 /// Makes the folder, which may be relative, and, unless `pattern` is empty, a new one in it ("/NAME_XXXXXX").
 /// Returns the path; empty, after a warning, if it cannot be made.

@@ -15,6 +15,8 @@
 namespace rankshim::launchers {
 namespace {
 
+using node::Process;
+
 /// The torchrun's flag that keeps it on this node; empty if there is none.
 std::string lone_flag(const TorchrunCommand& torchrun, const JobSize& job) {
   for (const TorchrunCommand::Flag& flag : torchrun.flags) {
@@ -72,11 +74,11 @@ unsigned workers_here(const SeenProcess& worker, const std::vector<SeenProcess>&
 
 Candidate look_at(const Process& process) {
   if (!process.alive()) return {};
-  std::optional<std::string> environment = read_proc(process.pid, "environ");
+  std::optional<std::string> environment = node::read_proc(process.pid, "environ");
   // A process that has ended meanwhile is no worker: a launcher starts short-lived helpers first.
   if (!environment) return {errno == ENOENT || errno == ESRCH ? Presence::none : Presence::hidden, {}};
   if (environment->empty()) return {Presence::perhaps, {}};
-  const bool is_worker = !value_in(*environment, "LOCAL_RANK").empty();
+  const bool is_worker = !node::value_in(*environment, "LOCAL_RANK").empty();
   return {is_worker ? Presence::some : Presence::none, std::move(*environment)};
 }
 
@@ -85,7 +87,7 @@ bool has_local_rank(const std::vector<std::string>& environment) {
 }
 
 Presence find_worker(pid_t launcher, const std::vector<std::string>& environment) {
-  const std::optional<std::vector<Process>> below = descendants(launcher);
+  const std::optional<std::vector<Process>> below = node::descendants(launcher);
   if (!below) return Presence::some;
   const bool any_counts = has_local_rank(environment);
   Presence found = Presence::none;
@@ -97,7 +99,7 @@ Presence find_worker(pid_t launcher, const std::vector<std::string>& environment
 }
 
 std::vector<Process> workers_of(pid_t launcher, const std::vector<std::string>& environment) {
-  std::vector<Process> found = descendants(launcher).value_or(std::vector<Process>{});
+  std::vector<Process> found = node::descendants(launcher).value_or(std::vector<Process>{});
   const bool children_count = has_local_rank(environment);
   std::erase_if(found, [&](const Process& process) {
     return children_count ? !process.alive() || process.parent != launcher
@@ -111,11 +113,12 @@ std::vector<Process> workers_of(pid_t launcher, const std::vector<std::string>& 
 }
 
 Process find_agent(pid_t command) {
-  const Process itself = read_process(command).value_or(Process{.pid = command});
-  std::vector<Process> all = descendants(command).value_or(std::vector<Process>{});
+  const Process itself = node::read_process(command).value_or(Process{.pid = command});
+  std::vector<Process> all = node::descendants(command).value_or(std::vector<Process>{});
   all.insert(all.begin(), itself);
   // A worker that it has just forked still has its command line.
-  std::erase_if(all, [](const Process& process) { return !read_torchrun(read_command_line(process.pid)); });
+  std::erase_if(all,
+                [](const Process& process) { return !read_torchrun(node::read_command_line(process.pid)); });
   const auto agent = std::ranges::find_if(all, [&](const Process& process) {
     return std::ranges::find(all, process.parent, &Process::pid) == all.end();
   });
@@ -139,13 +142,13 @@ std::set<std::string> sockets_at(std::string_view table, std::uint16_t port) {
 }
 
 bool is_in_rendezvous(pid_t agent, std::uint16_t port) {
-  std::set<std::string> sockets = sockets_at(read_proc(agent, "net/tcp").value_or(""), port);
-  sockets.merge(sockets_at(read_proc(agent, "net/tcp6").value_or(""), port));
+  std::set<std::string> sockets = sockets_at(node::read_proc(agent, "net/tcp").value_or(""), port);
+  sockets.merge(sockets_at(node::read_proc(agent, "net/tcp6").value_or(""), port));
   if (sockets.empty()) return false;
-  std::vector<Process> processes = descendants(agent).value_or(std::vector<Process>{});
+  std::vector<Process> processes = node::descendants(agent).value_or(std::vector<Process>{});
   processes.push_back({.pid = agent});
   return std::ranges::any_of(processes, [&](const Process& process) {
-    return !find_open_file(process.pid, [&](const std::string& file) {
+    return !node::find_open_file(process.pid, [&](const std::string& file) {
               return sockets.contains(file);
             }).empty();
   });
@@ -153,7 +156,7 @@ bool is_in_rendezvous(pid_t agent, std::uint16_t port) {
 
 std::vector<SeenProcess> see_processes(pid_t command, const std::vector<std::string>& environment,
                                        const JobSize& job) {
-  auto all = descendants(command);
+  auto all = node::descendants(command);
   if (!all) return {};
   all->insert(all->begin(), Process{.pid = command});
   const bool marked = has_local_rank(environment);
@@ -161,7 +164,7 @@ std::vector<SeenProcess> see_processes(pid_t command, const std::vector<std::str
   for (const Process& process : *all) {
     if (!process.alive() || process.state == 'D') continue;
     const Candidate candidate = look_at(process);
-    SeenProcess& one = seen.emplace_back(seen_by_words(read_command_line(process.pid), job));
+    SeenProcess& one = seen.emplace_back(seen_by_words(node::read_command_line(process.pid), job));
     one.pid = process.pid;
     one.parent = process.parent;
     const bool is_worker = candidate.presence == Presence::some;
@@ -218,7 +221,8 @@ SeenProcess seen_by_words(const std::vector<std::string>& words, const JobSize& 
   // The name of its script or module is more specific.
   if (const auto python = plan::read_python(words)) {
     process.name = base_name(python->what);
-  } else if (is_shell(process.name) || process.name.starts_with("python")) {  // python3.13t, python3-dbg
+  } else if (node::is_shell(process.name) ||
+             process.name.starts_with("python")) {  // python3.13t, python3-dbg
     const auto script =
         std::find_if(words.begin() + 1, words.end(), [](const std::string& word) { return word[0] != '-'; });
     const bool is_text = std::any_of(words.begin() + 1, script, [](const std::string& option) {

@@ -31,10 +31,10 @@ struct Candidate {
 
   /// The number in a variable that the launcher has set for it.
   [[nodiscard]] std::optional<unsigned> number(std::string_view name) const {
-    return first_number<unsigned>(value_in(environment, name));
+    return first_number<unsigned>(node::value_in(environment, name));
   }
 };
-Candidate look_at(const Process& process);
+Candidate look_at(const node::Process& process);
 
 /// Whether such a launcher has a LOCAL_RANK itself: then its workers cannot be told from its other processes.
 bool has_local_rank(const std::vector<std::string>& environment);
@@ -46,11 +46,11 @@ Presence find_worker(pid_t launcher, const std::vector<std::string>& environment
 
 /// The launcher's workers now, without their descendants; if it has a LOCAL_RANK itself, its children. None
 /// if /proc does not show it.
-std::vector<Process> workers_of(pid_t launcher, const std::vector<std::string>& environment);
+std::vector<node::Process> workers_of(pid_t launcher, const std::vector<std::string>& environment);
 
 /// torchrun's own process: the command, or the torchrun that a program in front of it has started (`timeout
 /// 60 torchrun`); the command if /proc does not show it.
-Process find_agent(pid_t command);
+node::Process find_agent(pid_t command);
 
 /// Whether a launcher's agent waits for the other nodes, as far as it can be seen from outside: the agent, or
 /// a process that it started, listens at the port of the store or is connected to it. Before that it imports

@@ -54,8 +54,8 @@ TEST_CASE("the agent is the command, or the first torchrun below it", "[workers]
   REQUIRE(read(ready[0], &byte, 1) == 1);
   CHECK(find_agent(getpid()).pid == agent);
   CHECK(find_agent(agent).pid == agent);
-  const auto workers = descendants(agent).value();
-  for (const Process& process : workers) kernel::send(process.pid, SIGKILL);
+  const auto workers = node::descendants(agent).value();
+  for (const node::Process& process : workers) kernel::send(process.pid, SIGKILL);
   waitpid(agent, nullptr, 0);
   close(ready[0]);
   close(ready[1]);

@@ -9,6 +9,7 @@
 
 namespace rankshim::launchers {
 
+using node::Process;
 using supervise::Order;
 
 namespace {
@@ -31,7 +32,7 @@ bool meets_elsewhere(const topology::Topology& topology, const std::string& own_
 
 /// What a chain of programs (sh, timeout, conda run) has started in the end.
 pid_t innermost(pid_t command) {
-  const std::vector<Process> below = descendants(command).value_or(std::vector<Process>{});
+  const std::vector<Process> below = node::descendants(command).value_or(std::vector<Process>{});
   while (true) {
     const auto is_child = [command](const Process& process) {
       return process.parent == command && process.alive();
@@ -43,7 +44,7 @@ pid_t innermost(pid_t command) {
 
 }  // namespace
 
-JobSize size_of(const topology::Topology& topology, const Node& node) {
+JobSize size_of(const topology::Topology& topology, const node::Host& node) {
   if (!topology.has_other_nodes()) return {};
   const auto* elastic = topology.as<topology::ElasticNode>();
   const topology::Master* master = topology.master();

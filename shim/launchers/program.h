@@ -12,7 +12,7 @@
 
 #include "launchers/launcher_in_proc.h"
 #include "loop/loop.h"
-#include "node/node.h"
+#include "node/host.h"
 #include "supervise/supervise.h"
 #include "topology/topology.h"
 
@@ -20,7 +20,7 @@ namespace rankshim::launchers {
 
 /// The job's size, to compare the processes with; empty if each worker has its own rankshim, or nothing
 /// trains here.
-JobSize size_of(const topology::Topology& topology, const Node& node);
+JobSize size_of(const topology::Topology& topology, const node::Host& node);
 
 /// Program is any command of a job, for the supervisor. It looks at the processes a few times soon after the
 /// start: training alone is a warning, and with --strict a stop.

@@ -7,7 +7,7 @@
 namespace rankshim {
 namespace {
 
-using namespace for_test;
+using namespace run::for_test;
 
 const Words four_nodes = {"--nnodes=4", "--node-rank=1", "--master-addr=job-0"};
 
@@ -65,7 +65,7 @@ TEST_CASE("spares are refused in one line where a node's place cannot be taken",
   for (const Case& c : cases) {
     CAPTURE(c.name);
     const auto outcome =
-        try_plan(FakeNode(c.environment.empty() ? Words{"PATH=/usr/bin"} : c.environment), c.line);
+        try_plan(node::FakeHost(c.environment.empty() ? Words{"PATH=/usr/bin"} : c.environment), c.line);
     const auto* faults = std::get_if<Faults>(&outcome.plan);
     REQUIRE(faults != nullptr);
     CHECK(faults->size() == 1);
@@ -75,7 +75,7 @@ TEST_CASE("spares are refused in one line where a node's place cannot be taken",
 
 TEST_CASE("with spares and without a token a warning says who may come", "[launchers]") {
   const auto warns = [](const Words& more) {
-    const FakeNode node({"PATH=/usr/bin"});
+    const node::FakeHost node({"PATH=/usr/bin"});
     const auto warnings =
         planned(node, line_with(line_with(four_nodes, {"--job-restarts=3"}), more)).warnings;
     return std::ranges::any_of(warnings, [](const std::string& warning) {

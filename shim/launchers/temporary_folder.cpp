@@ -19,6 +19,8 @@
 namespace rankshim::launchers {
 namespace {
 
+using node::Host;
+
 constexpr const char* in_memory = "/dev/shm";
 
 constexpr EmbeddedFile modules[] = {
@@ -41,7 +43,7 @@ std::string python_literal(std::string_view text) {
 /// The end of the module sitecustomize.py, which calls the rest of it.
 std::string call_of(const PythonSite& site) {
   std::string job = site.job ? "{" : "None";
-  for (const auto& [name, value] : site.job.value_or(Variables{}))
+  for (const auto& [name, value] : site.job.value_or(node::Variables{}))
     job += python_literal(name) + ": " + python_literal(value) + ", ";
   if (site.job) job += "}";
   const auto truth = [](bool value) { return value ? "True" : "False"; };
@@ -80,7 +82,7 @@ bool write_site(const std::string& folder, const PythonSite& site) {
          write_new_file(site_file(folder), {site_module, call_of(site)}, shared);
 }
 
-std::string parent_of(const Node& node, bool launches) {
+std::string parent_of(const Host& node, bool launches) {
   const std::string_view usual = launches ? "/tmp" : in_memory;
   std::string_view chosen = node.environment().get("TMPDIR").value_or(usual);
   while (chosen.size() > 1 && chosen.ends_with('/')) chosen.remove_suffix(1);
@@ -89,19 +91,20 @@ std::string parent_of(const Node& node, bool launches) {
 
 }  // namespace
 
-std::string temporary_folder_template(const Node& node, bool launches) {
+std::string temporary_folder_template(const Host& node, bool launches) {
   return parent_of(node, launches) + "/rankshim-XXXXXX";
 }
 
 TemporaryFolder::TemporaryFolder(const LaunchChoice& choice, const std::optional<PythonSite>& site,
-                                 const Node& node) {
+                                 const Host& node) {
   const bool launches = choice.launcher->launches();
   const std::string hosts = choice.launcher->hostfile();
   if (!(launches && choice.log_dir.empty()) && !site && hosts.empty()) return;
   const std::string wanted = parent_of(node, launches);
-  PrivateFolder folder =
-      make_private_folder(others_can_replace_in(wanted) ? "/tmp" : wanted, node.host_name());
-  if (folder.path.empty() && wanted == in_memory) folder = make_private_folder("/tmp", node.host_name());
+  node::PrivateFolder folder =
+      node::make_private_folder(node::others_can_replace_in(wanted) ? "/tmp" : wanted, node.host_name());
+  if (folder.path.empty() && wanted == in_memory)
+    folder = node::make_private_folder("/tmp", node.host_name());
   own_.path = std::move(folder.path);
   lock_ = std::move(folder.lock);
   const bool made = !own_.path.empty();

@@ -9,17 +9,20 @@
 #include <iterator>
 
 #include "launchers/torchrun/torchrun_launcher.h"
-#include "node/fake_node_for_test.h"
+#include "node/fake_host_for_test.h"
 
 namespace rankshim::launchers {
 namespace {
+
+using node::FakeHost;
+using node::Variables;
 
 namespace fs = std::filesystem;
 
 /// A folder of the test's own, as TMPDIR.
 struct Place {
   fs::path path = fs::temp_directory_path() / ("rankshim-test-" + std::to_string(getpid()));
-  FakeNode node{{"TMPDIR=" + path.string()}};
+  FakeHost node{{"TMPDIR=" + path.string()}};
   Place() { fs::create_directory(path); }
   ~Place() { fs::remove_all(path); }
   Place(const Place&) = delete;
@@ -72,17 +75,17 @@ TEST_CASE("a folder into which nothing was written goes at the command's end, an
 }
 
 TEST_CASE("without a place for a temporary folder there is none") {
-  const FakeNode node({"TMPDIR=/proc/nowhere"});
+  const FakeHost node({"TMPDIR=/proc/nowhere"});
   const TemporaryFolder folder(torchrun_chosen(), site_for(), node);
   CHECK(folder.own().path.empty());
   CHECK_FALSE(folder.own().has_site);
 }
 
 TEST_CASE("a program's files are in memory, a launcher's on disk, and all in TMPDIR if that is set") {
-  CHECK(temporary_folder_template(FakeNode({}), false) == "/dev/shm/rankshim-XXXXXX");
-  CHECK(temporary_folder_template(FakeNode({}), true) == "/tmp/rankshim-XXXXXX");
+  CHECK(temporary_folder_template(FakeHost({}), false) == "/dev/shm/rankshim-XXXXXX");
+  CHECK(temporary_folder_template(FakeHost({}), true) == "/tmp/rankshim-XXXXXX");
   for (const bool launches : {false, true})
-    CHECK(temporary_folder_template(FakeNode({"TMPDIR=/a/"}), launches) == "/a/rankshim-XXXXXX");
+    CHECK(temporary_folder_template(FakeHost({"TMPDIR=/a/"}), launches) == "/a/rankshim-XXXXXX");
 }
 
 TEST_CASE("where others could replace the temporary folder it is made in /tmp") {

@@ -54,7 +54,7 @@ void watch_silence(int socket, milliseconds timeout) {
     setsockopt(socket, level, option, &value, sizeof value);
 }
 
-std::string address_of(const tcp::endpoint& end) { return unmapped(end.address()).to_string(); }
+std::string address_of(const tcp::endpoint& end) { return node::unmapped(end.address()).to_string(); }
 
 }  // namespace
 

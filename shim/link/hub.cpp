@@ -136,7 +136,7 @@ class Hub final : public Link {
 
   /// "the master's port 29500, which python (pid 7) holds".
   [[nodiscard]] std::string port_in_use() const {
-    const std::string holder = holder_of_port(options_.master.port);
+    const std::string holder = node::holder_of_port(options_.master.port);
     return fmt::format("the master's port {}, which {}", options_.master.port,
                        holder.empty() ? "is in use" : holder + " holds");
   }

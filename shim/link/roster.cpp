@@ -45,7 +45,7 @@ std::vector<std::string> names_of(const std::vector<Node>& nodes, Condition cond
 }  // namespace
 
 std::string with_node_names(std::string_view text, const std::vector<Node>& nodes) {
-  return with_names(text, [&](const std::string& address) {
+  return node::with_names(text, [&](const std::string& address) {
     const auto has_it = [&](const Node& node) {
       return node.hello.seen == address || node.hello.address == address;
     };

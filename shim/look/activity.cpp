@@ -14,6 +14,8 @@
 namespace rankshim::look {
 namespace {
 
+using node::Process;
+
 /// The number in the line of a file that begins with this; 0 if there is none.
 std::uint64_t number_after(std::string_view file, std::string_view name) {
   for (std::string_view rest = file; !rest.empty();) {
@@ -25,7 +27,7 @@ std::uint64_t number_after(std::string_view file, std::string_view name) {
 }
 
 std::uint64_t bytes_of(pid_t pid) {
-  const std::string io = read_proc(pid, "io").value_or("");
+  const std::string io = node::read_proc(pid, "io").value_or("");
   return number_after(io, "rchar:") + number_after(io, "wchar:");
 }
 
@@ -41,17 +43,17 @@ bool waits_for_work(const PythonThread& thread) {
 Activity read_activity(pid_t pid) {
   constexpr unsigned utime = 14, stime = 15;  // proc(5)
   const std::string main_thread = fmt::format("task/{}/", pid);
-  const std::string stat = read_proc(pid, main_thread + "stat").value_or("");
-  const std::string status = read_proc(pid, main_thread + "status").value_or("");
-  Activity activity{.kernel = read_proc(pid, "wchan").value_or("")};
-  if (const auto process = parse_stat(stat)) activity.state = process->state;
+  const std::string stat = node::read_proc(pid, main_thread + "stat").value_or("");
+  const std::string status = node::read_proc(pid, main_thread + "status").value_or("");
+  Activity activity{.kernel = node::read_proc(pid, "wchan").value_or("")};
+  if (const auto process = node::parse_stat(stat)) activity.state = process->state;
   if (activity.kernel == "0" || activity.state == 'R') activity.kernel.clear();
   activity.switches =
       number_after(status, "voluntary_ctxt_switches:") + number_after(status, "nonvoluntary_ctxt_switches:");
   for (const unsigned field : {utime, stime})
-    activity.ticks += first_number<std::uint64_t>(stat_field(stat, field)).value_or(0);
+    activity.ticks += first_number<std::uint64_t>(node::stat_field(stat, field)).value_or(0);
   activity.bytes = bytes_of(pid);
-  for (const Process& process : descendants(pid).value_or(std::vector<Process>{}))
+  for (const Process& process : node::descendants(pid).value_or(std::vector<Process>{}))
     activity.bytes += bytes_of(process.pid);
   return activity;
 }
@@ -70,14 +72,14 @@ Work work_between(const Activity& before, const Activity& after, std::chrono::mi
 
 std::string describe_below(pid_t pid) {
   constexpr std::size_t most = 64;  // DataLoaders have some
-  const auto below = descendants(pid).value_or(std::vector<Process>{});
+  const auto below = node::descendants(pid).value_or(std::vector<Process>{});
   for (std::size_t i = 0; i < std::min(below.size(), most); ++i) {
     const Process& process = below[i];
     if (!process.alive()) continue;
     const PythonStacks stacks = main_stack(process.pid);
     if (!stacks.threads.empty() && waits_for_work(stacks.threads.front())) continue;
     std::string who =
-        fmt::format("{} (pid {})", trimmed(read_proc(process.pid, "comm").value_or("?")), process.pid);
+        fmt::format("{} (pid {})", trimmed(node::read_proc(process.pid, "comm").value_or("?")), process.pid);
     if (std::string_view("TtD").find(process.state) != std::string_view::npos)
       return fmt::format("{} in state {}", who, process.state);
     if (stacks.threads.empty()) return who;

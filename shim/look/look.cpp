@@ -60,7 +60,7 @@ awaitable<std::vector<WorkerLook>> Looker::look(std::vector<WorkerToSee> workers
         look.stack = std::move(stacks.threads.front().frames);
         look.holds_gil = stacks.threads.front().holds_gil;
       }
-      const bool is_news = !stacks.unreadable.empty() && !stacks.runs_nothing && is_alive(worker.pid);
+      const bool is_news = !stacks.unreadable.empty() && !stacks.runs_nothing && node::is_alive(worker.pid);
       if (is_news && logged_.insert(stacks.unreadable).second)
         log::warn("cannot read the Python stack of rank {} (pid {}): {}", worker.rank, worker.pid,
                   stacks.unreadable);

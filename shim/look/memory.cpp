@@ -34,12 +34,12 @@ struct Hanging {
 
 Hanging hanging_threads(pid_t pid) {
   const auto read_task = [&](const char* thread, const char* file) {
-    return read_proc(pid, fmt::format("task/{}/{}", thread, file)).value_or("");
+    return node::read_proc(pid, fmt::format("task/{}/{}", thread, file)).value_or("");
   };
   Hanging hanging;
   Folder threads(fmt::format("/proc/{}/task", pid).c_str());
   while (const char* thread = threads.next()) {
-    const std::optional<Process> state = parse_stat(read_task(thread, "stat"));
+    const std::optional<node::Process> state = node::parse_stat(read_task(thread, "stat"));
     if (!state || state->state != 'D') continue;
     (waits_for_file(read_task(thread, "syscall")) ? hanging.for_file : hanging.otherwise) = true;
   }
@@ -133,7 +133,7 @@ bool waits_for_file(std::string_view syscall) {
 
 std::variant<Memory, std::string> memory_of(pid_t pid) {
   const std::string path = fmt::format("/proc/{}/mem", pid);
-  const std::optional<Process> process = read_process(pid);
+  const std::optional<node::Process> process = node::read_process(pid);
   if (!process || !process->alive()) return "it has ended";
   const Hanging hanging = still_hanging(pid);
   if (hanging.otherwise) return "a thread of it hangs in the kernel (state D)";

@@ -69,7 +69,7 @@ TEST_CASE("a process's memory is as it is now, and one that has ended has none")
 }
 
 TEST_CASE("the memory of a process with a thread that hangs in the kernel is not read", "[attack]") {
-  const StuckProcess stuck;
+  const node::StuckProcess stuck;
   const auto memory = look::memory_of(stuck.pid());
   REQUIRE(std::holds_alternative<std::string>(memory));
   CHECK(std::get<std::string>(memory) == "a thread of it hangs in the kernel (state D)");

@@ -121,7 +121,7 @@ class Answerer {
 };
 
 TEST_CASE("workers are asked at once, and only their own answers count", "[look]") {
-  const PrivateFolder parent = make_private_folder("/tmp", "test");
+  const node::PrivateFolder parent = node::make_private_folder("/tmp", "test");
   const std::string folder = parent.path + "/" + std::string(200, 'x');  // longer than an address
   std::filesystem::create_directory(folder);
   const auto ask_in = [](const std::string& place, const std::vector<pid_t>& pids, bool operations,

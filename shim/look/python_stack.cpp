@@ -19,7 +19,7 @@ namespace {
 
 /// The number that a process has in its own PID namespace, which is that of its main thread too.
 pid_t own_number(pid_t pid) {
-  const std::string status = read_proc(pid, "status").value_or("");
+  const std::string status = node::read_proc(pid, "status").value_or("");
   const std::string_view numbers = text_after(status, "NSpid:\t");  // since Linux 4.1; from ours to its own
   const auto last = numbers.rfind('\t');
   return parse_number<pid_t>(numbers.substr(last == std::string_view::npos ? 0 : last + 1)).value_or(pid);
@@ -28,7 +28,7 @@ pid_t own_number(pid_t pid) {
 PythonStacks stacks_of(pid_t pid, Threads threads) {
   std::variant<Memory, std::string> memory = memory_of(pid);
   if (std::string* why = std::get_if<std::string>(&memory)) return {.unreadable = std::move(*why)};
-  const std::optional<std::string> auxv = read_proc(pid, "auxv");
+  const std::optional<std::string> auxv = node::read_proc(pid, "auxv");
   if (!auxv) return {.unreadable = fmt::format("/proc/{}/auxv: {}", pid, std::strerror(errno))};
   try {
     auto& readable = std::get<Memory>(memory);
@@ -37,7 +37,7 @@ PythonStacks stacks_of(pid_t pid, Threads threads) {
   } catch (const NothingRuns& reason) {
     return {.unreadable = reason.what(), .runs_nothing = true};
   } catch (const Implausible& implausible) {
-    const std::optional<Process> now = read_process(pid);
+    const std::optional<node::Process> now = node::read_process(pid);
     return {.unreadable = now && now->alive() ? implausible.what() : "it has ended"};
   }
 }

@@ -371,7 +371,7 @@ os.wait()
     TestProcess process({"unshare", "--pid", "--fork", "--kill-child", python, "-c",
                          "import sys; print('ready', flush=True)\nsys.stdin.read()"});
     REQUIRE(process.line() == "ready");
-    const auto child = descendants(process.pid()).value_or(std::vector<Process>{});
+    const auto child = node::descendants(process.pid()).value_or(std::vector<node::Process>{});
     REQUIRE(child.size() == 1);
     const PythonStacks stacks = look_until_in_line(child[0].pid, 2);
     REQUIRE(stacks.unreadable.empty());

@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 
-namespace rankshim {
+namespace rankshim::node {
 namespace {
 
 using Names = std::vector<std::string>;
@@ -61,7 +61,7 @@ bool is_numbered(std::string_view name, std::string_view prefix) {
   return name.size() > prefix.size() && stem_of(name) == prefix;
 }
 
-Names names_in(const Node& node, const char* folder) {
+Names names_in(const Host& node, const char* folder) {
   Names names;
   node.each_name(folder, [&](std::string_view name) { names.emplace_back(name); });
   return names;
@@ -74,7 +74,7 @@ bool is_of_kinds(std::string_view name) {
 }
 
 /// The names in /dev that say something about accelerators: there can be hundreds of others.
-Names about_accelerators(const Node& node) {
+Names about_accelerators(const Host& node) {
   Names names;
   node.each_name("/dev", [&](std::string_view name) {
     constexpr std::array<std::string_view, 4> others = {"kmsg", "accel", "dri", "kfd"};
@@ -84,7 +84,7 @@ Names about_accelerators(const Node& node) {
 }
 
 /// Counts the numbered files in a folder of /dev whose devices, by their name in /sys, are this vendor's.
-unsigned count_of_vendor(const Node& node, const char* folder, std::string_view prefix, std::string_view sys,
+unsigned count_of_vendor(const Host& node, const char* folder, std::string_view prefix, std::string_view sys,
                          std::string_view vendor) {
   unsigned count = 0;
   node.each_name(folder, [&](std::string_view name) {
@@ -98,13 +98,13 @@ unsigned count_of_vendor(const Node& node, const char* folder, std::string_view 
   return count;
 }
 
-unsigned count_render_nodes(const Node& node, std::string_view vendor) {
+unsigned count_render_nodes(const Host& node, std::string_view vendor) {
   return count_of_vendor(node, "/dev/dri", "renderD", "/sys/class/drm", vendor);
 }
 
 /// A node of the topology is a GPU if it has SIMDs (a processor has 0). The device cgroup's rules cannot be
 /// read (linux:drivers/gpu/drm/amd/amdkfd/kfd_topology.c node_show).
-unsigned count_amd(const Node& node, bool dri) {
+unsigned count_amd(const Host& node, bool dri) {
   unsigned count = 0;
   node.each_name(amd_cards, [&](std::string_view name) {
     const std::string simds = node.field(fmt::format("{}/{}/properties", amd_cards, name), "simd_count ");
@@ -159,7 +159,7 @@ constexpr Driver amd_driver = {amd_cards, "properties", "drm_render_minor ", "/d
 
 /// The cards that have a device file: each as its name in /sys and, after a blank, its UUID. They are in the
 /// order of their addresses, or of their numbers, which have no leading zeros.
-Names cards_of(const Node& node, const Driver& driver) {
+Names cards_of(const Host& node, const Driver& driver) {
   const Names files = names_in(node, driver.devices);
   // A machine has no device files before the first use of NVIDIA's driver.
   const bool unused = contains(files, "kmsg") && !contains(files, "nvidiactl");
@@ -257,7 +257,7 @@ unsigned count_shown(std::string_view list, unsigned present, bool indexed) {
   return slices && present != 0 ? count : std::min(count, present);
 }
 
-std::optional<DeviceCount> visible_accelerators(const Node& node) {
+std::optional<DeviceCount> visible_accelerators(const Host& node) {
   const Names dev = about_accelerators(node);
   const Environment& environment = node.environment();
   DeviceCount devices;
@@ -285,7 +285,7 @@ std::optional<DeviceCount> visible_accelerators(const Node& node) {
   return devices.count == 0 ? std::nullopt : std::optional(devices);
 }
 
-NearAccelerator near_accelerator(const Node& node, const Environment& environment, unsigned local_rank) {
+NearAccelerator near_accelerator(const Host& node, const Environment& environment, unsigned local_rank) {
   Names cards = cards_of(node, nvidia_driver);
   const bool is_nvidia = !cards.empty();
   if (!is_nvidia) cards = cards_of(node, amd_driver);
@@ -314,4 +314,4 @@ NearAccelerator near_accelerator(const Node& node, const Environment& environmen
                             has_memory ? "" : ", without its memory, which this container may not use")};
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::node

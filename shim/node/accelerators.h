@@ -6,17 +6,17 @@
 #include <string>
 #include <string_view>
 
-#include "node/node.h"
+#include "node/host.h"
 
 /// The accelerators that a worker on this node could use, and what is near them.
-namespace rankshim {
+namespace rankshim::node {
 
 /// The accelerators, counted as torch would count them but without torch: the devices in /dev, without those
 /// that a container runtime's list (NVIDIA_VISIBLE_DEVICES, …) and the process's list (CUDA_VISIBLE_DEVICES,
 /// …) leave out. `what` is the source of the number: the list's variable, or the devices' files. Returns
 /// nullopt if none is visible. Of several vendors', the first of NVIDIA, Ascend, Habana, Cambricon, Moore
 /// Threads, AMD, Intel counts. Reads /dev once, and other folders only if /dev shows that they matter.
-std::optional<DeviceCount> visible_accelerators(const Node& node);
+std::optional<DeviceCount> visible_accelerators(const Host& node);
 
 /// Whether a path is an accelerator's file, which a process that computes on it holds open.
 bool is_accelerator_file(std::string_view path);
@@ -56,6 +56,6 @@ struct NearAccelerator {
 /// Sources: NVIDIA/open-gpu-kernel-modules:kernel-open/nvidia/nv-procfs.c;
 /// linux:drivers/gpu/drm/amd/amdkfd/kfd_topology.c node_show;
 /// linux:Documentation/ABI/testing/sysfs-bus-pci (numa_node), sysfs-devices-node (cpulist).
-NearAccelerator near_accelerator(const Node& node, const Environment& environment, unsigned local_rank);
+NearAccelerator near_accelerator(const Host& node, const Environment& environment, unsigned local_rank);
 
-}  // namespace rankshim
+}  // namespace rankshim::node

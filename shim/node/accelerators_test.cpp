@@ -2,15 +2,15 @@
 
 #include <catch2/catch.hpp>
 
-#include "node/fake_node_for_test.h"
+#include "node/fake_host_for_test.h"
 
-namespace rankshim {
+namespace rankshim::node {
 namespace {
 
 using Words = std::vector<std::string>;
 
 /// "COUNT WHAT", or "none".
-std::string counted(const Node& node) {
+std::string counted(const Host& node) {
   const auto found = visible_accelerators(node);
   return found ? std::to_string(found->count) + " " + found->what : "none";
 }
@@ -65,7 +65,7 @@ TEST_CASE("numbered devices are counted, less what the runtime's list and the pr
       {"mtgpu.", 8, {"MTHREADS_VISIBLE_DEVICES=all", "MUSA_VISIBLE_DEVICES=0"}, "1 MUSA_VISIBLE_DEVICES"},
   };
   for (const Row& row : rows) {
-    FakeNode node(row.variables);
+    FakeHost node(row.variables);
     node.folders["/dev"] = devices(row.prefix, row.present);
     INFO(row.prefix << row.present << " " << (row.variables.empty() ? "" : row.variables.front()));
     CHECK(counted(node) == row.expected);
@@ -73,7 +73,7 @@ TEST_CASE("numbered devices are counted, less what the runtime's list and the pr
 }
 
 TEST_CASE("before a driver's first use its cards are found in /proc, but not by a container that has none") {
-  FakeNode node({});
+  FakeHost node({});
   node.folders["/proc/driver/nvidia/gpus"] = {"0000:01:00.0", "0000:02:00.0"};
   node.folders["/dev"] = {"null", "zero", "shm"};
   CHECK(counted(node) == "none");
@@ -84,7 +84,7 @@ TEST_CASE("before a driver's first use its cards are found in /proc, but not by 
 TEST_CASE("AMD's cards are the topology's nodes with SIMDs that this container has a render node of") {
   Words variables;
   const auto node = [&] {
-    FakeNode made(variables);
+    FakeHost made(variables);
     made.folders["/dev"] = {"kfd", "dri"};
     made.folders["/sys/class/kfd/kfd/topology/nodes"] = {"0", "1", "2", "3"};
     const std::string nodes = "/sys/class/kfd/kfd/topology/nodes/";
@@ -103,7 +103,7 @@ TEST_CASE("AMD's cards are the topology's nodes with SIMDs that this container h
   variables = {"CUDA_VISIBLE_DEVICES=0"};
   CHECK(node() == "1 CUDA_VISIBLE_DEVICES");
 
-  FakeNode limited({});
+  FakeHost limited({});
   limited.folders = {{"/dev", {"kfd", "dri"}},
                      {"/dev/dri", {"card0", "renderD129"}},
                      {"/sys/class/kfd/kfd/topology/nodes", {"1", "2"}}};
@@ -114,7 +114,7 @@ TEST_CASE("AMD's cards are the topology's nodes with SIMDs that this container h
 }
 
 TEST_CASE("Intel's cards are render nodes, but not the processor's own graphics") {
-  FakeNode node({});
+  FakeHost node({});
   node.folders = {{"/dev", {"dri"}}, {"/dev/dri", {"card0", "renderD128", "renderD129", "renderD130"}}};
   const std::string drm = "/sys/class/drm/renderD";
   for (const char* number : {"128", "129", "130"}) node.files[drm + number + "/device/vendor"] = "0x8086\n";
@@ -125,7 +125,7 @@ TEST_CASE("Intel's cards are render nodes, but not the processor's own graphics"
 }
 
 TEST_CASE("Habana's newer driver has accel devices, other makers' are not counted") {
-  FakeNode node({});
+  FakeHost node({});
   node.folders = {{"/dev", {"accel"}}, {"/dev/accel", {"accel0", "accel1", "accel_controlD0"}}};
   node.files = {{"/sys/class/accel/accel0/device/vendor", "0x1da3\n"},
                 {"/sys/class/accel/accel1/device/vendor", "0x8086\n"}};
@@ -142,7 +142,7 @@ TEST_CASE("lists of any length and form are counted without harm") {
 
 /// Two sockets with two NVIDIA cards each, whose minor numbers are not in the order of their addresses.
 struct Machine {
-  FakeNode node{{}};
+  FakeHost node{{}};
   Machine() {
     node.folders = {
         {"/dev", {"null", "nvidiactl", "nvidia0", "nvidia1", "nvidia2", "nvidia3"}},
@@ -258,7 +258,7 @@ TEST_CASE("a card without a NUMA node, and files that cannot be read, bind nothi
   CHECK_FALSE(machine.near(0).affinity);
   machine.node.files.erase("/proc/self/status");
   CHECK_FALSE(machine.near(1).affinity);
-  CHECK_FALSE(near_accelerator(FakeNode({}), {}, 0).affinity);
+  CHECK_FALSE(near_accelerator(FakeHost({}), {}, 0).affinity);
 }
 
 TEST_CASE("lists of any form are read without harm") {
@@ -268,7 +268,7 @@ TEST_CASE("lists of any form are read without harm") {
 }
 
 TEST_CASE("AMD's cards are in the order of the driver's topology, and have render nodes") {
-  FakeNode node({});
+  FakeHost node({});
   node.folders = {{"/dev/dri", {"card0", "renderD128", "renderD129"}},
                   {"/sys/class/kfd/kfd/topology/nodes", {"10", "0", "2", "3"}}};
   const std::string nodes = "/sys/class/kfd/kfd/topology/nodes/";
@@ -291,4 +291,4 @@ TEST_CASE("AMD's cards are in the order of the driver's topology, and have rende
 }
 
 }  // namespace
-}  // namespace rankshim
+}  // namespace rankshim::node

@@ -8,7 +8,7 @@
 #include "base/files.h"
 #include "base/text.h"
 
-namespace rankshim {
+namespace rankshim::node {
 
 namespace ip = boost::asio::ip;
 
@@ -91,4 +91,4 @@ bool is_own(const ip::address& address) {
          bind(probe.number(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) == 0;
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::node

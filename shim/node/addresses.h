@@ -9,7 +9,7 @@
 #include <vector>
 
 /// Addresses as texts and in the hosts file.
-namespace rankshim {
+namespace rankshim::node {
 
 /// The address if `host` is a literal: IPv4, or IPv6, which can have brackets and a scope (fe80::1%eth0).
 [[nodiscard]] std::optional<boost::asio::ip::address> literal(std::string_view host);
@@ -40,4 +40,4 @@ constexpr std::size_t most_addresses = 48;
 /// (With net.ipv4.ip_nonlocal_bind it allows binding any address.)
 [[nodiscard]] bool is_own(const boost::asio::ip::address& address);
 
-}  // namespace rankshim
+}  // namespace rankshim::node

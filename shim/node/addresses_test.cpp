@@ -2,9 +2,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "node/node.h"
+#include "node/host.h"
 
-namespace rankshim {
+namespace rankshim::node {
 namespace {
 
 using Texts = std::vector<std::string>;
@@ -96,10 +96,10 @@ TEST_CASE("an address of this node is distinguished from a foreign one") {
 }
 
 TEST_CASE("the interface of an address is named, for IPv4 and IPv6") {
-  const Node node{Environment()};
+  const Host node{Environment()};
   CHECK(node.interface_towards("127.0.0.1") == "lo");
   if (is_own(*literal("::1"))) CHECK(node.interface_towards("::1") == "lo");
 }
 
 }  // namespace
-}  // namespace rankshim
+}  // namespace rankshim::node

@@ -10,18 +10,18 @@
 
 #include "base/text.h"
 
-namespace rankshim {
+namespace rankshim::node {
 namespace {
 
 using Number = std::uint64_t;
 
-std::optional<Number> number_in(const Node& node, const std::string& path, std::string_view key = {}) {
+std::optional<Number> number_in(const Host& node, const std::string& path, std::string_view key = {}) {
   return first_number<Number>(node.field(path, key));
 }
 
 /// The path of this process's cgroup by /proc/self/cgroup (cgroups(7)): in the v1 hierarchy of a controller,
 /// or in v2's for "". The root's is empty. Returns nullopt if it is in none.
-std::optional<std::string> find_cgroup(const Node& node, std::string_view controller) {
+std::optional<std::string> find_cgroup(const Host& node, std::string_view controller) {
   std::optional<std::string> found;
   const std::string groups = node.file("/proc/self/cgroup").value_or("");
   for (std::string_view rest = groups; !rest.empty();) {
@@ -49,7 +49,7 @@ std::optional<Number> smallest_limit(
 }
 
 /// QUOTA / PERIOD, rounded up; nullopt if one is not a number (v2: "max", v1: -1) or 0.
-std::optional<Number> cpu_limit(const Node& node, const std::string& folder) {
+std::optional<Number> cpu_limit(const Host& node, const std::string& folder) {
   std::string both = node.field(folder + "/cpu.max");
   if (both.empty())
     both = node.field(folder + "/cpu.cfs_quota_us") + ' ' + node.field(folder + "/cpu.cfs_period_us");
@@ -69,14 +69,14 @@ struct MemoryGroup {
   std::string folder;
 
   /// The limit of this folder, or of one above it.
-  [[nodiscard]] std::optional<Number> limit(const Node& node, const std::string& of_folder) const {
+  [[nodiscard]] std::optional<Number> limit(const Host& node, const std::string& of_folder) const {
     const auto limit = number_in(node, of_folder + (v2 ? "/memory.max" : "/memory.limit_in_bytes"));
     return limit && *limit < no_limit ? limit : std::nullopt;
   }
 };
 
 /// Its folder is the root's where its own does not have the file; nullopt if it is in none.
-std::optional<MemoryGroup> find_memory_group(const Node& node, const char* file_of_v2,
+std::optional<MemoryGroup> find_memory_group(const Host& node, const char* file_of_v2,
                                              const char* file_of_v1) {
   auto group = find_cgroup(node, "memory");
   const bool v2 = !group;
@@ -90,7 +90,7 @@ std::optional<MemoryGroup> find_memory_group(const Node& node, const char* file_
 
 }  // namespace
 
-std::optional<std::uint64_t> cgroup_cpus(const Node& node) {
+std::optional<std::uint64_t> cgroup_cpus(const Host& node) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 3> hierarchies = {{
       {"/sys/fs/cgroup", ""},
       {"/sys/fs/cgroup/cpu", "cpu"},
@@ -104,7 +104,7 @@ std::optional<std::uint64_t> cgroup_cpus(const Node& node) {
   return std::nullopt;
 }
 
-MemoryReading read_memory(const Node& node) {
+MemoryReading read_memory(const Host& node) {
   constexpr const char* of_v2 = "/memory.events";
   constexpr const char* of_v1 = "/memory.oom_control";
   MemoryReading reading;
@@ -128,7 +128,7 @@ MemoryReading read_memory(const Node& node) {
   return reading;
 }
 
-MemoryRoom memory_room(const Node& node) {
+MemoryRoom memory_room(const Host& node) {
   constexpr Number kibibyte = 1024;
   MemoryRoom room{.all = kibibyte * number_in(node, "/proc/meminfo", "MemTotal:").value_or(0),
                   .left = kibibyte * number_in(node, "/proc/meminfo", "MemAvailable:").value_or(0)};
@@ -159,4 +159,4 @@ std::string describe_shm() {
   return "/dev/shm has " + mebibytes(left) + " of " + mebibytes(all) + " left";
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::node

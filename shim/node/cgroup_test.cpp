@@ -2,15 +2,15 @@
 
 #include <catch2/catch.hpp>
 
-#include "node/fake_node_for_test.h"
+#include "node/fake_host_for_test.h"
 
-namespace rankshim {
+namespace rankshim::node {
 namespace {
 
 TEST_CASE(
     "the smallest limit is looked for in a group's folder and in each folder above it, up to the root") {
   const auto smallest = [](const std::string& group, const std::map<std::string, std::string>& limits) {
-    FakeNode node({});
+    FakeHost node({});
     node.files["/proc/self/cgroup"] = "0::" + group + "\n";
     node.files["/sys/fs/cgroup" + group + "/memory.events"] = "oom_kill 0\n";
     for (const auto& [folder, limit] : limits) node.files[folder + "/memory.max"] = limit;
@@ -52,7 +52,7 @@ TEST_CASE("the CPU quota is the smallest of the group's and those above it, roun
        2},
   };
   for (const Row& row : rows) {
-    FakeNode node({});
+    FakeHost node({});
     node.files = row.files;
     CHECK(cgroup_cpus(node) == row.expected);
   }
@@ -79,7 +79,7 @@ TEST_CASE("the memory cgroup is found under v2, v1, and where the container's ow
   };
   for (const Row& row : rows) {
     INFO(row.groups);
-    FakeNode node({});
+    FakeHost node({});
     node.files["/proc/self/cgroup"] = row.groups;
     node.files[row.file] = "oom_kill 0\n";
     const MemoryReading reading = read_memory(node);
@@ -90,7 +90,7 @@ TEST_CASE("the memory cgroup is found under v2, v1, and where the container's ow
 }
 
 TEST_CASE("the smallest limit on the way up is the one that holds", "[memory]") {
-  FakeNode node({});
+  FakeHost node({});
   node.files["/proc/self/cgroup"] = "0::/pod/c\n";
   node.files["/sys/fs/cgroup/pod/c/memory.events"] = "low 0\nhigh 0\nmax 7\noom 2\noom_kill 1\n";
   node.files["/sys/fs/cgroup/pod/c/memory.max"] = "max\n";
@@ -138,7 +138,7 @@ TEST_CASE("the memory that is left is the machine's, or that of the limit which 
        0},
   };
   for (const Row& row : rows) {
-    FakeNode node({});
+    FakeHost node({});
     node.files = row.files;
     node.files.insert(machine.begin(), machine.end());
     const MemoryRoom room = memory_room(node);
@@ -148,7 +148,7 @@ TEST_CASE("the memory that is left is the machine's, or that of the limit which 
 }
 
 TEST_CASE("v1's largest number is no limit", "[memory]") {
-  FakeNode node({});
+  FakeHost node({});
   node.files["/proc/self/cgroup"] = "4:memory:/\n";
   node.files["/sys/fs/cgroup/memory/memory.oom_control"] = "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n";
   node.files["/sys/fs/cgroup/memory/memory.limit_in_bytes"] = "9223372036854771712\n";
@@ -157,8 +157,8 @@ TEST_CASE("v1's largest number is no limit", "[memory]") {
   CHECK(reading.oom_kills == 3);
   CHECK_FALSE(reading.limit);
   CHECK(reading.peak == 1048576U);
-  CHECK_FALSE(read_memory(FakeNode({})).known);
+  CHECK_FALSE(read_memory(FakeHost({})).known);
 }
 
 }  // namespace
-}  // namespace rankshim
+}  // namespace rankshim::node

@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 
-namespace rankshim {
+namespace rankshim::node {
 
 Environment Environment::from(const char* const* environ) {
   const char* const* end = environ;
@@ -66,4 +66,4 @@ std::vector<std::string> executable_candidates(std::string_view program, std::st
   return candidates;
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::node

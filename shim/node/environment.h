@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace rankshim {
+namespace rankshim::node {
 
 /// Names and values.
 using Variables = std::vector<std::pair<std::string, std::string>>;
@@ -61,4 +61,4 @@ inline constexpr std::string_view default_path = "/usr/local/bin:/bin:/usr/bin";
 /// empty folder is the working directory. A name with a slash is the only candidate itself.
 std::vector<std::string> executable_candidates(std::string_view program, std::string_view path);
 
-}  // namespace rankshim
+}  // namespace rankshim::node

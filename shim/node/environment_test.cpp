@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace rankshim {
+namespace rankshim::node {
 namespace {
 
 TEST_CASE("an empty variable is treated as not set but stays where it is") {
@@ -50,4 +50,4 @@ TEST_CASE("a program is looked for in the folders of PATH, in their order") {
 }
 
 }  // namespace
-}  // namespace rankshim
+}  // namespace rankshim::node

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace rankshim {
+namespace rankshim::node {
 
 namespace {
 
@@ -33,4 +33,4 @@ OomEvidence OomKills::evidence(pid_t process, std::optional<Clock::time_point> s
   return {.own = was_there && std::ranges::count(outlived_, process) == 0, .of_child = lately};
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::node

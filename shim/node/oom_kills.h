@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-namespace rankshim {
+namespace rankshim::node {
 
 /// How an end may be connected with the kernel's kills at the memory limit.
 struct OomEvidence {
@@ -42,4 +42,4 @@ class OomKills {
   std::vector<pid_t> outlived_;
 };
 
-}  // namespace rankshim
+}  // namespace rankshim::node

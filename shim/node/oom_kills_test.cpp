@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace rankshim {
+namespace rankshim::node {
 namespace {
 
 using namespace std::chrono_literals;
@@ -45,4 +45,4 @@ TEST_CASE("a child's kill at the memory limit explains its parent's end only for
 }
 
 }  // namespace
-}  // namespace rankshim
+}  // namespace rankshim::node

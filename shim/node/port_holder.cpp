@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "node/process.h"
 
-namespace rankshim {
+namespace rankshim::node {
 namespace {
 
 /// The name of the process that has the socket open; empty if /proc shows none, or not its descriptors.
@@ -60,4 +60,4 @@ std::string holder_of_port(std::uint16_t port) {
   return owner.empty() ? fmt::format("a process of user {} in another container", holder->user) : owner;
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::node

@@ -8,7 +8,7 @@
 #include <string_view>
 
 /// Who holds a TCP port of this network namespace, as /proc shows it.
-namespace rankshim {
+namespace rankshim::node {
 
 /// A socket that holds a port: a listener, or else a connection that has it as its local port.
 struct PortSocket {
@@ -26,4 +26,4 @@ std::optional<PortSocket> find_port_socket(std::string_view table, std::uint16_t
 /// container". Empty if no socket holds the port, or /proc/net cannot be read.
 std::string holder_of_port(std::uint16_t port);
 
-}  // namespace rankshim
+}  // namespace rankshim::node

@@ -9,6 +9,7 @@
 #include "base/files.h"
 
 using namespace rankshim;
+using namespace rankshim::node;
 
 namespace {
 

@@ -12,7 +12,7 @@
 #include <system_error>
 #include <utility>
 
-namespace rankshim {
+namespace rankshim::node {
 namespace {
 
 constexpr std::string_view random_part = "XXXXXX";  // of mkdtemp(3)
@@ -76,4 +76,4 @@ void remove_folders_of_ended_containers(const std::vector<std::string>& parents,
   }
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::node

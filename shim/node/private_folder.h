@@ -7,7 +7,7 @@
 #include "base/files.h"
 
 /// An instance's private folders in directories that others use too.
-namespace rankshim {
+namespace rankshim::node {
 
 /// Whether other users can put something of theirs in the place of what is in this folder.
 bool others_can_replace_in(const std::string& folder);
@@ -30,4 +30,4 @@ PrivateFolder make_private_folder(const std::string& parent, std::string_view ho
 /// whose processes may live on.
 void remove_folders_of_ended_containers(const std::vector<std::string>& parents, std::string_view host);
 
-}  // namespace rankshim
+}  // namespace rankshim::node

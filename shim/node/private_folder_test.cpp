@@ -9,7 +9,7 @@
 
 #include "node/private_folder.h"
 
-namespace rankshim {
+namespace rankshim::node {
 namespace {
 
 TEST_CASE("the folder of a container that has ended is removed after a minute, and no other") {
@@ -51,4 +51,4 @@ TEST_CASE("nothing is removed where another user could have given it its name", 
 }
 
 }  // namespace
-}  // namespace rankshim
+}  // namespace rankshim::node

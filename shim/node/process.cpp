@@ -20,7 +20,7 @@
 #include "base/text.h"
 #include "node/accelerators.h"
 
-namespace rankshim {
+namespace rankshim::node {
 namespace {
 
 constexpr std::string_view nul("\0", 1);  // ends each entry of environ and cmdline
@@ -212,4 +212,4 @@ std::optional<int> zombie_status(pid_t pid) {
   return status;
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::node

@@ -10,7 +10,7 @@
 #include <vector>
 
 /// The one reader of /proc/PID. If that is missing or another PID namespace's, nothing is known.
-namespace rankshim {
+namespace rankshim::node {
 
 struct Process {
   pid_t pid = 0;
@@ -80,4 +80,4 @@ bool is_shell(std::string_view name);
 /// zero counts only if the process has the same user.
 std::optional<int> zombie_status(pid_t pid);
 
-}  // namespace rankshim
+}  // namespace rankshim::node

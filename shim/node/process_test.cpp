@@ -16,6 +16,7 @@
 #include "supervise/kernel.h"
 
 using namespace rankshim;
+using namespace rankshim::node;
 
 TEST_CASE("a process's line in /proc is understood whatever its name is", "[process]") {
   const std::string rest = " 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 10 20 18446744073709551615\n";

@@ -16,7 +16,7 @@
 #include "base/text.h"
 #include "node/cgroup.h"
 
-namespace rankshim {
+namespace rankshim::node {
 namespace {
 
 /// The ways that NCCL ("/dev/shm/nccl-XXXXXX"), Python's multiprocessing.shared_memory ("psm_"), PyTorch's
@@ -102,4 +102,4 @@ bool may_share_memory_with_host() {
   return stat("/proc/self/ns/ipc", &status) != 0 || status.st_ino == of_machine;
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::node

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace rankshim {
+namespace rankshim::node {
 
 /// SharedMemory finds the files that killed processes leave in /dev/shm: NCCL's and PyTorch's segments,
 /// Python's shared memory and POSIX semaphores. Nothing else removes them, and in time they fill it.
@@ -46,4 +46,4 @@ class SharedMemory {
 /// in the machine's own IPC namespace (hostIPC, or no container), or that is not known.
 bool may_share_memory_with_host();
 
-}  // namespace rankshim
+}  // namespace rankshim::node

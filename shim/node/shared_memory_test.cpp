@@ -10,7 +10,7 @@
 
 #include "base/files.h"
 
-namespace rankshim {
+namespace rankshim::node {
 namespace {
 
 /// A folder on a file system that has leases.
@@ -71,4 +71,4 @@ TEST_CASE("a file that has the name of one from before is another one") {
 }
 
 }  // namespace
-}  // namespace rankshim
+}  // namespace rankshim::node

@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "node/process.h"
 
-namespace rankshim {
+namespace rankshim::node {
 
 bool signals_every_process(std::string_view slurm_conf) {
   while (!slurm_conf.empty()) {
@@ -31,4 +31,4 @@ bool SlurmStep::has_signalled_all(pid_t sender) const {
          trimmed(read_proc(sender, "comm").value_or("")) == "slurmstepd";
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::node

@@ -7,7 +7,7 @@
 #include "node/environment.h"
 
 /// How Slurm signals the step that rankshim runs in.
-namespace rankshim {
+namespace rankshim::node {
 
 /// Whether this slurm.conf makes slurmstepd signal every process of a step (proctrack/linuxproc). With
 /// proctrack/cgroup only its own children get a signal, with proctrack/pgid only their groups
@@ -30,4 +30,4 @@ class SlurmStep {
   bool signals_every_process_ = false;
 };
 
-}  // namespace rankshim
+}  // namespace rankshim::node

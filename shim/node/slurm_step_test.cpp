@@ -11,6 +11,7 @@
 #include <string_view>
 
 using namespace rankshim;
+using namespace rankshim::node;
 
 namespace {
 

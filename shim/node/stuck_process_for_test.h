@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 #include <csignal>
 
-namespace rankshim {
+namespace rankshim::node {
 
 /// A process that is suspended in the kernel (state D) as long as this lives: the parent of a vfork(2) takes
 /// no signal until its child has executed a program or ended.
@@ -41,4 +41,4 @@ class StuckProcess {
   pid_t child_ = 0;
 };
 
-}  // namespace rankshim
+}  // namespace rankshim::node

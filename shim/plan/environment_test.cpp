@@ -8,7 +8,10 @@
 namespace rankshim::plan {
 namespace {
 
-using namespace for_test;
+using node::Environment;
+using node::FakeHost;
+
+using namespace run::for_test;
 
 TEST_CASE("a change replaces, adds and removes variables everywhere, and a malformed entry stays") {
   EnvironmentChange change;
@@ -20,7 +23,7 @@ TEST_CASE("a change replaces, adds and removes variables everywhere, and a malfo
 
 TEST_CASE("torch's dumps of a hang go to the user's folder, unless the user has named a file") {
   const auto dump_of = [](Words variables, const std::string& name) {
-    const FakeNode node(std::move(variables));
+    const FakeHost node(std::move(variables));
     const ShownPlan result = planned(node, {"--hang-dumps=/data/hangs", "train.py"});
     return std::string(environment_of(result, node).get(name).value_or("none"));
   };
@@ -31,7 +34,7 @@ TEST_CASE("torch's dumps of a hang go to the user's folder, unless the user has 
 
 TEST_CASE("workers share the CPUs, unless the user or the scheduler has set how") {
   const auto threads = [](Words variables, Words line) {
-    FakeNode node(std::move(variables));
+    FakeHost node(std::move(variables));
     node.cpu_count = 12;
     const ShownPlan result = planned(node, std::move(line));
     for (const auto& [name, value] : result.environment.set)
@@ -51,7 +54,7 @@ TEST_CASE("workers share the CPUs, unless the user or the scheduler has set how"
 }
 
 TEST_CASE("a program runs as it is, with the variables that its scripts read") {
-  const FakeNode node({"NNODES=3", "NODE_RANK=1", "NPROC_PER_NODE=8", "MASTER_ADDR=m", "MASTER_PORT=1234"});
+  const FakeHost node({"NNODES=3", "NODE_RANK=1", "NPROC_PER_NODE=8", "MASTER_ADDR=m", "MASTER_PORT=1234"});
   const ShownPlan result = planned(node, {"bash", "tools/dist_train.sh", "c.py", "8"});
   CHECK(result.argv == Words{"bash", "tools/dist_train.sh", "c.py", "8"});
   CHECK(result.scope == SignalScope::handlers);
@@ -66,12 +69,12 @@ TEST_CASE("a program runs as it is, with the variables that its scripts read") {
 
 TEST_CASE(
     "on a lone node PORT is set for a script that reads it beside torch's launcher, and for nothing else") {
-  FakeNode node({});
+  FakeHost node({});
   node.files["dist_train.sh"] =
       "PORT=${PORT:-29500}\npython -m torch.distributed.launch --master_port=$PORT t.py\n";
   node.files["web.sh"] = "exec server --port $PORT\n";
   node.files["other.sh"] = "torchrun --master_port=$PORTAL $MASTER_PORT t.py\n";
-  const auto port = [](const FakeNode& where, Words command) {
+  const auto port = [](const FakeHost& where, Words command) {
     return std::string(
         environment_of(planned(where, std::move(command)), where).get("PORT").value_or("none"));
   };
@@ -81,13 +84,13 @@ TEST_CASE(
   CHECK(port(node, {"bash", "other.sh"}) == "none");
   CHECK(port(node, {"server"}) == "none");
   CHECK(port(node, {"--platform=none", "bash", "dist_train.sh"}) == "none");
-  FakeNode web({"PORT=8080"});
+  FakeHost web({"PORT=8080"});
   web.files = node.files;
   CHECK(port(web, {"bash", "dist_train.sh"}) == "8080");
 }
 
 TEST_CASE("a platform's variable that was read without a line end, the command gets without it") {
-  const FakeNode node({"SLURM_JOB_ID=7\r", "SLURM_JOB_NUM_NODES=1\r", "OTHER=1\r"});
+  const FakeHost node({"SLURM_JOB_ID=7\r", "SLURM_JOB_NUM_NODES=1\r", "OTHER=1\r"});
   const Environment environment = environment_of(planned(node, {"bash", "run.sh"}), node);
   CHECK(environment.entries() != node.environment().entries());
   for (const std::string& entry : environment.entries())
@@ -95,7 +98,7 @@ TEST_CASE("a platform's variable that was read without a line end, the command g
 }
 
 TEST_CASE("what was read without a line end, the command gets without it") {
-  const FakeNode node({"RANK=1\r", "WORLD_SIZE= 2\r", "MASTER_ADDR=m\r", "PET_RDZV_ID=j\n", "OTHER=x\r"});
+  const FakeHost node({"RANK=1\r", "WORLD_SIZE= 2\r", "MASTER_ADDR=m\r", "PET_RDZV_ID=j\n", "OTHER=x\r"});
   const Environment environment = environment_of(planned(node, {"x"}), node);
   const auto has = [&](const std::string& entry) {
     return std::ranges::find(environment.entries(), entry) != environment.entries().end();
@@ -110,10 +113,10 @@ TEST_CASE("what was read without a line end, the command gets without it") {
 TEST_CASE(
     "RANK and WORLD_SIZE are set for env:// only where the platform set none and there is one worker per "
     "node") {
-  const FakeNode one({"NNODES=3", "NODE_RANK=1", "MASTER_ADDR=m"});
+  const FakeHost one({"NNODES=3", "NODE_RANK=1", "MASTER_ADDR=m"});
   CHECK(environment_of(planned(one, {"x"}), one).get("RANK") == "1");
   CHECK(environment_of(planned(one, {"x"}), one).get("WORLD_SIZE") == "3");
-  const FakeNode own({"RANK=1", "WORLD_SIZE=3", "MASTER_ADDR=m"});
+  const FakeHost own({"RANK=1", "WORLD_SIZE=3", "MASTER_ADDR=m"});
   CHECK(environment_of(planned(own, {"x"}), own).get("RANK") == "1");
 }
 
@@ -126,9 +129,9 @@ TEST_CASE("an environment that rankshim wrote resolves to the same topology") {
       {}};
   for (const Words& variables : environments) {
     CAPTURE(variables);
-    const FakeNode first(variables);
+    const FakeHost first(variables);
     const auto before = try_plan(first, {"x"});
-    const FakeNode second(environment_of(std::get<ShownPlan>(before.plan), first).entries());
+    const FakeHost second(environment_of(std::get<ShownPlan>(before.plan), first).entries());
     const auto after = try_plan(second, {"x"});
     for (const Fact fact : {Fact::nnodes, Fact::node_rank, Fact::nproc_per_node, Fact::master_addr,
                             Fact::master_port, Fact::run_id, Fact::rdzv_endpoint}) {
@@ -138,7 +141,7 @@ TEST_CASE("an environment that rankshim wrote resolves to the same topology") {
 }
 
 TEST_CASE("a program alone has the five variables, but PORT, RANK and WORLD_SIZE are left as they are") {
-  const FakeNode node({"A=1", "RANKSHIM_WAIT=none", "NPROC_PER_NODE=2"});
+  const FakeHost node({"A=1", "RANKSHIM_WAIT=none", "NPROC_PER_NODE=2"});
   const Environment environment = environment_of(planned(node, {"x"}), node);
   CHECK(environment.entries() == Words{"A=1", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29500", "NNODES=1",
                                        "NODE_RANK=0", "NPROC_PER_NODE=2"});
@@ -147,7 +150,7 @@ TEST_CASE("a program alone has the five variables, but PORT, RANK and WORLD_SIZE
 
 TEST_CASE(
     "on a node that is alone by the user's word RANK and WORLD_SIZE of several nodes are not handed on") {
-  const FakeNode node({"RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=m", "RANKSHIM_NNODES=1"});
+  const FakeHost node({"RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=m", "RANKSHIM_NNODES=1"});
   const Environment one = environment_of(planned(node, {"python", "train.py"}), node);
   CHECK(one.get("RANK") == "0");
   CHECK(one.get("WORLD_SIZE") == "1");
@@ -160,7 +163,7 @@ TEST_CASE(
 TEST_CASE("many empty PET_ variables are taken out in one pass", "[attack]") {
   std::vector<std::string> variables;
   for (int i = 0; i < 40'000; ++i) variables.push_back("PET_NOBODYS_" + std::to_string(i) + "=");
-  const FakeNode node(variables);
+  const FakeHost node(variables);
   const std::clock_t begin = std::clock();
   const Environment left =
       environment_of(planned(node, {"--nnodes=4", "--node-rank=0", "--master-addr=m", "bash"}), node);
@@ -169,7 +172,7 @@ TEST_CASE("many empty PET_ variables are taken out in one pass", "[attack]") {
 }
 
 TEST_CASE("processes that exist already get torch's variables and no second launcher") {
-  const FakeNode node({"TORCHELASTIC_RUN_ID=r", "RANK=3", "WORLD_SIZE=4", "LOCAL_RANK=1",
+  const FakeHost node({"TORCHELASTIC_RUN_ID=r", "RANK=3", "WORLD_SIZE=4", "LOCAL_RANK=1",
                        "LOCAL_WORLD_SIZE=2", "GROUP_RANK=1", "GROUP_WORLD_SIZE=2", "MASTER_ADDR=m",
                        "MASTER_PORT=5"});
   const ShownPlan result = planned(node, {"train.py"});
@@ -182,16 +185,16 @@ TEST_CASE("processes that exist already get torch's variables and no second laun
 }
 
 TEST_CASE("PORT is set on several nodes where it is not set") {
-  FakeNode own(kubeflow);
+  FakeHost own(kubeflow);
   CHECK(environment_of(planned(own, {"bash"}), own).get("PORT") == "23456");
   auto variables = kubeflow;
   variables.emplace_back("PORT=8080");
-  const FakeNode web(variables);
+  const FakeHost web(variables);
   CHECK(environment_of(planned(web, {"bash"}), web).get("PORT") == "8080");
 }
 
 TEST_CASE("a program of an elastic job gets the numbers that NNODES is not") {
-  const FakeNode node({"PET_NNODES=1:3", "PET_RDZV_BACKEND=c10d", "PET_RDZV_ENDPOINT=w:1", "PET_RDZV_ID=j"});
+  const FakeHost node({"PET_NNODES=1:3", "PET_RDZV_BACKEND=c10d", "PET_RDZV_ENDPOINT=w:1", "PET_RDZV_ID=j"});
   const Environment environment = environment_of(planned(node, {"bash"}), node);
   CHECK(environment.get("NNODES") == "1:3");
   CHECK(environment.get("MIN_NNODES") == "1");
@@ -200,7 +203,7 @@ TEST_CASE("a program of an elastic job gets the numbers that NNODES is not") {
 }
 
 TEST_CASE("without a mapping a program's environment stays as it is") {
-  const FakeNode node({"NNODES=2", "MASTER_ADDR=m"});
+  const FakeHost node({"NNODES=2", "MASTER_ADDR=m"});
   CHECK(environment_of(planned(node, {"--platform=none", "bash"}), node).entries() ==
         Words{"NNODES=2", "MASTER_ADDR=m"});
 }

@@ -21,6 +21,12 @@
 namespace rankshim::plan {
 namespace {
 
+using node::Environment;
+using node::Host;
+using node::Variables;
+using settings::Option;
+using settings::Settings;
+
 void set_known(EnvironmentChange& change, const Facts& facts, std::string_view name, Fact fact) {
   if (facts.has(fact)) change.set.emplace_back(name, facts.text(fact));
 }
@@ -29,7 +35,7 @@ void set_known(EnvironmentChange& change, const Facts& facts, std::initializer_l
   for (const Fact fact : which) set_known(change, facts, variable_of(fact), fact);
 }
 
-void set_node(EnvironmentChange& change, const topology::Topology& topology, const Node& node) {
+void set_node(EnvironmentChange& change, const topology::Topology& topology, const Host& node) {
   const Facts& facts = topology.facts;
   set_known(change, facts, facts_of_node);
   const Environment& environment = node.environment();
@@ -71,7 +77,7 @@ void set_trimmed(EnvironmentChange& change, const Facts& facts, const Environmen
   for (const Fact fact : all_facts)
     if (facts.has(fact)) facts[fact]->append_inputs(name(fact), read);
   for (const std::string& entry : environment.entries()) {
-    const std::string_view name = entry_name(entry);
+    const std::string_view name = node::entry_name(entry);
     const std::string_view value = std::string_view(entry).substr(name.size() + (name.empty() ? 0 : 1));
     const std::string_view plain = trimmed(value);
     if (plain == value || plain.empty()) continue;
@@ -88,7 +94,7 @@ void set_pet(EnvironmentChange& change, const topology::Topology& topology, bool
       set_known(change, topology.facts, its, fact);
   std::unordered_set<std::string_view> names;
   for (const std::string& entry : environment.entries()) {
-    const std::string_view name = entry_name(entry);
+    const std::string_view name = node::entry_name(entry);
     if (!name.starts_with("PET_") || !names.insert(name).second) continue;  // the first of a name counts
     const bool is_empty = trimmed(std::string_view(entry).substr(name.size() + 1)).empty();
     if (is_empty && !sets(change, name)) change.unset.emplace_back(name);
@@ -98,23 +104,23 @@ void set_pet(EnvironmentChange& change, const topology::Topology& topology, bool
 /// Whether peers can reach this node at the address that /etc/hosts gives its name: one of the interface with
 /// the route to the master, not docker0's or another network's. One that only DNS knows is treated as
 /// unreachable: setting the interface is right for it too.
-bool own_name_is_reachable(const Node& node, std::string_view master) {
+bool own_name_is_reachable(const Host& node, std::string_view master) {
   const std::string hosts = node.file("/etc/hosts").value_or("");
-  const auto addresses = addresses_in_hosts(hosts, node.host_name());
+  const auto addresses = node::addresses_in_hosts(hosts, node.host_name());
   // In a file from the kubelet, the pod's address is the pod's (Kubernetes documentation, "Adding entries to
   // Pod /etc/hosts with HostAliases"); on the host network the kubelet copies the node's file, with another
   // header. A check by the kernel (socket, bind and close) would take 8 µs.
   const bool own = hosts.starts_with("# Kubernetes-managed hosts file.\n");
   return !addresses.empty() && std::ranges::all_of(addresses, [&](const auto& address) {
     const std::string text = address.to_string();
-    return !unmapped(address).is_loopback() &&
+    return !node::unmapped(address).is_loopback() &&
            (own ||
             (node.owns_address(text) && node.interface_towards(text) == node.interface_towards(master)));
   });
 }
 
 /// Most programs never read both variables; only a script that joins by itself gets the warning.
-void warn_of_env(const topology::Topology& topology, const PythonWords& python, const Node& node,
+void warn_of_env(const topology::Topology& topology, const PythonWords& python, const Host& node,
                  std::vector<std::string>& warnings) {
   const topology::RankVariables ranks = topology::rank_variables(node.environment());
   topology::KnownNode known;
@@ -149,13 +155,13 @@ Environment EnvironmentChange::apply(const Environment& environment) const {
   std::vector<std::string> entries;
   entries.reserve(environment.entries().size() + set.size());
   for (const std::string& entry : environment.entries())
-    if (!values.contains(entry_name(entry))) entries.push_back(entry);
+    if (!values.contains(node::entry_name(entry))) entries.push_back(entry);
   for (const auto& [name, value] : values)
     if (value != nullptr) entries.push_back(std::string(name).append("=").append(*value));
   return Environment(std::move(entries));
 }
 
-EnvironmentChange environment_change(const topology::Topology& topology, const Node& node, bool with_pet) {
+EnvironmentChange environment_change(const topology::Topology& topology, const Host& node, bool with_pet) {
   EnvironmentChange change;
   if (topology.is<topology::Idle>()) return change;
   if (topology.is<topology::CreatedProcess>())  // torch's variables for a process that exists already
@@ -169,7 +175,7 @@ EnvironmentChange environment_change(const topology::Topology& topology, const N
   return change;
 }
 
-Variables network_interface(const topology::Topology& topology, const Node& node,
+Variables network_interface(const topology::Topology& topology, const Host& node,
                             const std::optional<std::string>& address) {
   if (topology.is_alone() || topology.is<topology::Idle>() || topology.nodes() == 1U) return {};
   if (node.environment().get("GLOO_SOCKET_IFNAME")) return {};
@@ -241,11 +247,11 @@ std::vector<std::size_t> possible_starts(const std::vector<std::string>& command
     const bool option = word.starts_with('-');
     if (at == 0 || !option) starts.push_back(at);
     const bool script_follows = at + 1 < command.size() && command[at + 1].ends_with(".sh");
-    if (starts_python && (name.ends_with(".sh") || (is_shell(name) && script_follows))) {
+    if (starts_python && (name.ends_with(".sh") || (node::is_shell(name) && script_follows))) {
       wrapped = value = false;
       continue;
     }
-    if (is_shell(name)) break;
+    if (node::is_shell(name)) break;
     if (contains(wrappers, name)) {
       wrapped = value = true;
       continue;
@@ -265,11 +271,11 @@ bool is_script(const std::vector<std::string>& command) {
   return !command.empty() && (command[0] == "-m" || command[0].ends_with(".py"));
 }
 
-std::string find_interpreter(const Settings& settings, const Node& node) {
+std::string find_interpreter(const Settings& settings, const Host& node) {
   if (const auto& chosen = settings[Option::python]) return chosen->text;
   const auto python3 = node.find_program("python3"), python = node.find_program("python");
-  const std::string_view path = node.environment().get("PATH").value_or(default_path);
-  for (const std::string& candidate : executable_candidates("python3", path)) {
+  const std::string_view path = node.environment().get("PATH").value_or(node::default_path);
+  for (const std::string& candidate : node::executable_candidates("python3", path)) {
     if (candidate == python3) break;
     if (python && candidate == *python + "3") return "python";
   }
@@ -277,7 +283,7 @@ std::string find_interpreter(const Settings& settings, const Node& node) {
 }
 
 std::vector<std::string> program_warnings(const topology::Topology& topology, const Settings& settings,
-                                          const std::vector<std::string>& command, const Node& node) {
+                                          const std::vector<std::string>& command, const Host& node) {
   std::vector<std::string> warnings;
   if (topology.is<topology::CreatedProcess>() || topology.is<topology::Idle>()) return warnings;
   const auto python = read_python(command);
@@ -317,7 +323,7 @@ Variables user_variables(const Settings& settings) {
 
 void hide_own_settings(EnvironmentChange& change, const Environment& environment) {
   for (const std::string& entry : environment.entries()) {
-    if (entry.starts_with("RANKSHIM_")) change.unset.emplace_back(entry_name(entry));
+    if (entry.starts_with("RANKSHIM_")) change.unset.emplace_back(node::entry_name(entry));
   }
 }
 

@@ -9,7 +9,7 @@
 
 #include "base/fault.h"
 #include "base/signals.h"
-#include "node/node.h"
+#include "node/host.h"
 #include "settings/settings.h"
 #include "topology/topology.h"
 
@@ -18,26 +18,26 @@ namespace rankshim::plan {
 
 /// What is added to and removed from rankshim's environment for the command.
 struct EnvironmentChange {
-  Variables set;
+  node::Variables set;
   std::vector<std::string> unset;
 
   /// Sets a variable, whatever was to become of it.
   void replace(std::string name, std::string value);
 
   /// Removes a variable, whatever was to become of it.
-  void remove(const std::string& name, const Environment& environment);
+  void remove(const std::string& name, const node::Environment& environment);
 
   /// `environment` with the change.
-  [[nodiscard]] Environment apply(const Environment& environment) const;
+  [[nodiscard]] node::Environment apply(const node::Environment& environment) const;
 };
 
 /// The input from which a launch is planned.
 struct LaunchInput {
   const topology::Topology& topology;
-  const Settings& settings;
+  const settings::Settings& settings;
   const std::vector<std::string>&
       command;  ///< empty (env, wait): only the environment and the waiting matter
-  const Node& node;
+  const node::Host& node;
 };
 
 /// What a command that starts Python runs.
@@ -64,16 +64,17 @@ std::vector<std::size_t> possible_starts(const std::vector<std::string>& command
 bool is_script(const std::vector<std::string>& command);
 
 /// The interpreter for scripts: python3 or python in the first folder of PATH that has one.
-std::string find_interpreter(const Settings& settings, const Node& node);
+std::string find_interpreter(const settings::Settings& settings, const node::Host& node);
 
 /// Why a program might not do what is expected of it on this topology, one sentence each.
-std::vector<std::string> program_warnings(const topology::Topology& topology, const Settings& settings,
-                                          const std::vector<std::string>& command, const Node& node);
+std::vector<std::string> program_warnings(const topology::Topology& topology,
+                                          const settings::Settings& settings,
+                                          const std::vector<std::string>& command, const node::Host& node);
 
 /// The variables for the topology, in order: NNODES, NODE_RANK, NPROC_PER_NODE, MASTER_ADDR, MASTER_PORT,
 /// and, where they apply, PORT, RANK and WORLD_SIZE, MIN_NNODES, MAX_NNODES and RDZV_ID. The platform's PET_*
 /// are made to agree; `with_pet` adds those that it did not set.
-EnvironmentChange environment_change(const topology::Topology& topology, const Node& node,
+EnvironmentChange environment_change(const topology::Topology& topology, const node::Host& node,
                                      bool with_pet = false);
 
 /// The variables by which torch's communication libraries choose the network interface, as far as they must
@@ -84,24 +85,24 @@ EnvironmentChange environment_change(const topology::Topology& topology, const N
 /// (torch/csrc/distributed/c10d/ProcessGroupGloo.cpp, createDefaultDevice). If /etc/hosts does not give the
 /// name an address of the interface with the route to the master, GLOO_SOCKET_IFNAME becomes that interface.
 /// A variable that the user has set is unchanged.
-Variables network_interface(const topology::Topology& topology, const Node& node,
-                            const std::optional<std::string>& address);
+node::Variables network_interface(const topology::Topology& topology, const node::Host& node,
+                                  const std::optional<std::string>& address);
 
 /// The variables by which torch writes its flight recorder's dumps to this folder, one file a rank: since 2.8
 /// TORCH_FR_DUMP_TEMP_FILE, before TORCH_NCCL_DEBUG_INFO_TEMP_FILE (torch/csrc/distributed/c10d/
 /// FlightRecorder.cpp). None if the folder is empty, and none that the user has set.
-Variables hang_dumps(std::string_view folder, const Environment& environment);
+node::Variables hang_dumps(std::string_view folder, const node::Environment& environment);
 
 /// Sets OMP_NUM_THREADS unless it is set: else every worker would start a thread for each of the CPUs.
 void share_cpus(EnvironmentChange& change, bool launches, const LaunchInput& input);
 
 /// USR1 and USR2, as far as --worker-signals names them: they announce an end, and launchers die of them.
-SignalSet notices(const Settings& settings);
+SignalSet notices(const settings::Settings& settings);
 
 /// The variables that the user sets for the command by --env, as they were given.
-Variables user_variables(const Settings& settings);
+node::Variables user_variables(const settings::Settings& settings);
 
 /// Removes from the command's environment the variables that only rankshim uses.
-void hide_own_settings(EnvironmentChange& change, const Environment& environment);
+void hide_own_settings(EnvironmentChange& change, const node::Environment& environment);
 
 }  // namespace rankshim::plan

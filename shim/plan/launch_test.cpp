@@ -9,17 +9,19 @@
 namespace rankshim::plan {
 namespace {
 
-using namespace for_test;
+using node::FakeHost;
+
+using namespace run::for_test;
 
 TEST_CASE("rankshim wait without a command waits for the master's port, on the master for its name") {
-  const FakeNode worker(kubeflow);
+  const FakeHost worker(kubeflow);
   CHECK(planned(worker, {"wait"}).wait == wait::Until::port);
   CHECK(planned(worker, {"wait", "--wait=dns"}).wait == wait::Until::name);
   CHECK(planned(worker, {"wait", "--node-rank=0"}).wait == wait::Until::name);
 }
 
 TEST_CASE("the interpreter is the option's, else python3 or python, whichever PATH has first") {
-  FakeNode node({"PATH=/env/bin:/usr/bin"});
+  FakeHost node({"PATH=/env/bin:/usr/bin"});
   node.programs = {"/usr/bin/python3", "/env/bin/python"};
   CHECK(planned(node, {"train.py"}).argv[0] == "python");
   node.programs = {"/usr/bin/python3", "/usr/bin/python"};
@@ -27,10 +29,10 @@ TEST_CASE("the interpreter is the option's, else python3 or python, whichever PA
   node.programs = {"/usr/bin/python"};
   CHECK(planned(node, {"train.py"}).argv[0] == "python");
   CHECK(planned(node, {"--python=/usr/bin/python", "train.py"}).argv[0] == "/usr/bin/python");
-  FakeNode similar({"PATH=/opt/usr/bin:/env/bin:/usr/bin"});
+  FakeHost similar({"PATH=/opt/usr/bin:/env/bin:/usr/bin"});
   similar.programs = {"/env/bin/python3", "/usr/bin/python"};
   CHECK(planned(similar, {"train.py"}).argv[0] == "python3");
-  FakeNode working_directory({"PATH=:/usr/bin"});
+  FakeHost working_directory({"PATH=:/usr/bin"});
   working_directory.programs = {"/usr/bin/python3", "python"};
   CHECK(planned(working_directory, {"train.py"}).argv[0] == "python");
   node.programs = {};
@@ -45,7 +47,7 @@ std::string unreadable(std::string_view script) {
 }
 
 TEST_CASE("what is not there is found before anything is waited for") {
-  FakeNode node(kubeflow);
+  FakeHost node(kubeflow);
   node.programs = {"/usr/bin/python3", "/usr/bin/torchrun", "/usr/bin/bash"};
   node.files["train.py"] = "";
   const auto missing = [&](Words line) { return planned(node, std::move(line)).missing; };
@@ -74,7 +76,7 @@ TEST_CASE("what is not there is found before anything is waited for") {
 }
 
 TEST_CASE("on a lone node a script that is not there is found too, and a program is just executed") {
-  FakeNode node({});
+  FakeHost node({});
   node.programs = {"/usr/bin/python3", "/usr/bin/torchrun"};
   node.files["folder.py/__main__.py"] = "";
   const auto missing = [&](Words line) { return planned(node, std::move(line)).missing; };

@@ -2,13 +2,14 @@
 
 #include <catch2/catch.hpp>
 
-#include "node/fake_node_for_test.h"
+#include "node/fake_host_for_test.h"
 
 namespace rankshim::plan {
 namespace {
 
-Variables named(std::vector<std::string> variables, const std::string& hosts, const std::string& master) {
-  FakeNode node(std::move(variables));  // its name is fake-host
+node::Variables named(std::vector<std::string> variables, const std::string& hosts,
+                      const std::string& master) {
+  node::FakeHost node(std::move(variables));  // its name is fake-host
   node.files["/etc/hosts"] = hosts;
   node.own_addresses = {"127.0.0.1", "::1", "10.0.0.7", "fd00::7", "172.17.0.1"};
   node.interfaces = {{"172.17.0.1", "docker0"}};
@@ -18,7 +19,7 @@ Variables named(std::vector<std::string> variables, const std::string& hosts, co
 }
 
 TEST_CASE("gloo gets the interface if peers could not reach this node by its name") {
-  const Variables gloo = {{"GLOO_SOCKET_IFNAME", "eth0"}};
+  const node::Variables gloo = {{"GLOO_SOCKET_IFNAME", "eth0"}};
   CHECK(named({}, "", "10.0.0.1") == gloo);
   CHECK(named({}, "127.0.1.1 fake-host\n", "10.0.0.1") == gloo);
   CHECK(named({}, "10.0.0.7 fake-host\n::1 fake-host\n", "10.0.0.1") == gloo);

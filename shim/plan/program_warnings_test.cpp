@@ -7,10 +7,12 @@
 namespace rankshim::plan {
 namespace {
 
-using namespace for_test;
+using node::FakeHost;
+
+using namespace run::for_test;
 
 TEST_CASE("a script that reads --local_rank and not LOCAL_RANK gets a warning") {
-  FakeNode node({});
+  FakeHost node({});
   node.files["old.py"] = "parser.add_argument('--local_rank')";
   node.files["new.py"] = "parser.add_argument('--local_rank', default=os.environ['LOCAL_RANK'])";
   CHECK_THAT(planned(node, {"old.py"}).warnings.at(0), Catch::Contains("--launcher=launch"));
@@ -19,7 +21,7 @@ TEST_CASE("a script that reads --local_rank and not LOCAL_RANK gets a warning") 
 }
 
 TEST_CASE("a script that joins by env:// is warned where WORLD_SIZE counts processes and RANK nodes") {
-  FakeNode node({"PET_NNODES=2", "PET_NODE_RANK=1", "PET_NPROC_PER_NODE=4", "PET_MASTER_ADDR=m",
+  FakeHost node({"PET_NNODES=2", "PET_NODE_RANK=1", "PET_NPROC_PER_NODE=4", "PET_MASTER_ADDR=m",
                  "PET_MASTER_PORT=5", "RANK=1", "WORLD_SIZE=8", "MASTER_ADDR=m", "MASTER_PORT=5"});
   node.files["x.py"] = "dist.init_process_group('gloo')";
   node.files["lightning.py"] = "Trainer(num_nodes=2)";
@@ -31,7 +33,7 @@ TEST_CASE("a script that joins by env:// is warned where WORLD_SIZE counts proce
 }
 
 TEST_CASE("workers that are asked for and a program do not go together without a word") {
-  const FakeNode node({});
+  const FakeHost node({});
   CHECK_THAT(planned(node, {"--nproc-per-node=4", "--", "python", "train.py"}).warnings.at(0),
              Catch::Contains("--nproc-per-node=4, but python is a program"));
   CHECK(planned(node, {"--nproc-per-node=4", "--", "bash", "run.sh"}).warnings.empty());

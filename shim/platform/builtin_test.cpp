@@ -16,6 +16,8 @@
 using namespace rankshim;
 using namespace rankshim::platform;
 
+using node::FakeHost;
+
 namespace {
 
 std::vector<std::string> described(const Platform& platform) {
@@ -48,7 +50,7 @@ std::string document_file(const Profile& profile) {
 TEST_CASE("every recorded environment is recognised and gives its facts") {
   for (const Recording& recording : recordings()) {
     INFO(recording.path.string());
-    FakeNode node(recording.variables);
+    FakeHost node(recording.variables);
     recording.apply(node);
     const std::string name = recording.path.parent_path().filename().string();
     const Profile* profile = find(builtin_profiles(), name);
@@ -75,7 +77,7 @@ TEST_CASE("a profile of a platform that no longer exists is read from its file, 
     INFO(recording.path.string());
     const std::string name = recording.path.parent_path().filename();
     const std::string path = "/etc/rankshim.d/" + name + ".toml";
-    FakeNode node(recording.variables);
+    FakeHost node(recording.variables);
     recording.apply(node);
     node.files[path] = source_file("examples/profiles/" + name + ".toml");
     CHECK(check_profile(path, node).empty());
@@ -100,7 +102,7 @@ TEST_CASE("a profile of a platform that no longer exists is read from its file, 
 TEST_CASE("no profile that is recognised is left out because none of its clues is there") {
   // For a copy nothing is known of its clues: all are evaluated.
   const std::vector<Profile> all(builtin_profiles().begin(), builtin_profiles().end());
-  const auto found = [](std::span<const Profile> profiles, const Node& node) {
+  const auto found = [](std::span<const Profile> profiles, const node::Host& node) {
     const auto outcome = recognise(profiles, "auto", node);
     if (std::holds_alternative<Faults>(outcome)) return std::vector<std::string>{"faults"};
     std::vector<std::string> lines = described(std::get<Platform>(outcome));
@@ -115,7 +117,7 @@ TEST_CASE("no profile that is recognised is left out because none of its clues i
       std::erase(environments.emplace_back(recording.variables), one);
     }
     for (const std::vector<std::string>& variables : environments) {
-      FakeNode node(variables);
+      FakeHost node(variables);
       recording.apply(node);
       CHECK(found(builtin_profiles(), node) == found(all, node));
     }

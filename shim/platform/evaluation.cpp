@@ -14,6 +14,8 @@
 namespace rankshim::platform {
 namespace {
 
+using node::Host;
+
 constexpr std::size_t longest_value = largest_file;  // bounds the length of a text that a profile joins
 
 std::optional<Value> something(Value value) {
@@ -61,11 +63,11 @@ std::string_view without_quotes(std::string_view text) {
   return has_quotes_around(text) ? text.substr(1, text.size() - 2) : text;
 }
 
-EvalContext::EvalContext(const Node& on, std::string_view users_nnodes, bool is_unquoted) : node(on) {
+EvalContext::EvalContext(const Host& on, std::string_view users_nnodes, bool is_unquoted) : node(on) {
   variables_.reserve(node.environment().entries().size() + 1);
   if (!users_nnodes.empty()) variables_.emplace("RANKSHIM_NNODES", trimmed(users_nnodes));
   for (const std::string_view entry : node.environment().entries()) {
-    const std::string_view name = entry_name(entry);  // of one that occurs twice, the first counts
+    const std::string_view name = node::entry_name(entry);  // of one that occurs twice, the first counts
     if (name.empty()) continue;
     const std::string_view value = trimmed(entry.substr(name.size() + 1));
     variables_.emplace(name, is_unquoted ? without_quotes(value) : value);
@@ -136,7 +138,7 @@ std::vector<Expression> Evaluation::met(const Conditions& conditions) {
 
 std::optional<std::string_view> Evaluation::variable(std::string_view name) {
   auto value = context_.get(name);
-  if (value && is_service_link(*value)) {
+  if (value && node::is_service_link(*value)) {
     add_once(in_quotes(name) + "=" + in_quotes(*value) + " is a Kubernetes service link and is ignored",
              context_.warnings);
     value.reset();
@@ -261,7 +263,7 @@ void Evaluation::add_unreadable(std::string what, std::vector<std::string> names
 std::vector<std::string> Evaluation::names_like(std::string_view glob) {
   std::vector<std::string> names;
   for (const std::string& entry : context_.node.environment().entries()) {
-    const std::string_view name = entry_name(entry);
+    const std::string_view name = node::entry_name(entry);
     if (!name.empty() && glob_match(name, glob) && variable(name)) names.emplace_back(name);
   }
   if (trace_ != nullptr) trace_->variables(glob, !names.empty());
@@ -275,7 +277,8 @@ std::optional<Value> Evaluation::domain() {
   if (const auto dot = own.find('.'); dot != std::string::npos)
     return something({own.substr(dot + 1), Origin::hostname, {}});
   const auto content = context_.node.file("/etc/hosts");
-  return content ? something({domain_in_hosts(*content, own), Origin::file, "/etc/hosts"}) : std::nullopt;
+  return content ? something({node::domain_in_hosts(*content, own), Origin::file, "/etc/hosts"})
+                 : std::nullopt;
 }
 
 std::optional<Value> Evaluation::file(const Value& path) {
@@ -365,7 +368,7 @@ Causes causes_of(std::span<const Expression> conditions, const Profile& profile,
   return causes;
 }
 
-Causes causes_of(const Profile& profile, const Node& node) {
+Causes causes_of(const Profile& profile, const Host& node) {
   EvalContext context(node);
   Evaluation evaluation(profile, context);
   std::vector<Expression> conditions;
@@ -392,7 +395,7 @@ bool mentions(const Profile& profile, std::string_view name) {
   return false;
 }
 
-Lack lack_of(const Profile& profile, Fact fact, const Node& node) {
+Lack lack_of(const Profile& profile, Fact fact, const Host& node) {
   EvalContext context(node);
   Trace trace(node);
   const auto found = std::ranges::find(profile.facts, fact, &FactExpression::fact);

@@ -3,17 +3,19 @@
 #include <catch2/catch.hpp>
 
 #include "base/files.h"
-#include "node/fake_node_for_test.h"
+#include "node/fake_host_for_test.h"
 #include "platform/profiles_for_test.h"
 #include "platform/recognise.h"
 
 using namespace rankshim;
 using namespace rankshim::platform;
 
+using node::FakeHost;
+
 namespace {
 
 /// VALUE (SOURCE) of an expression on a node.
-std::string found(const std::string& expression, const Node& node,
+std::string found(const std::string& expression, const node::Host& node,
                   std::vector<std::string>* warnings = nullptr) {
   Profiles profiles;
   profiles.add("x", match("\"X\"", "nnodes = '" + expression + "'"));
@@ -29,7 +31,7 @@ TEST_CASE("a file that is too large to be read whole is refused, for a list that
           "[attack]") {
   Profiles profiles;
   profiles.add("x", match("\"X\"", "nnodes = 'count(file(/hosts))'"));
-  FakeNode node({"X=1"});
+  FakeHost node({"X=1"});
   node.files["/hosts"] = std::string(largest_file + 1, 'h');
   const auto outcome = recognise(profiles, "auto", node);
   REQUIRE(std::holds_alternative<Faults>(outcome));
@@ -37,7 +39,7 @@ TEST_CASE("a file that is too large to be read whole is refused, for a list that
 }
 
 TEST_CASE("an expression's value carries its source") {
-  FakeNode node(
+  FakeHost node(
       {"A=one", "B=two", "EMPTY=", "LIST=h1,h2", "ROLE=WORKER", "VC_WORKER_HOSTS=w0,w1", "DIR=/data"});
   node.name = "job-worker-3";
   node.files = {{"/etc/hosts.list", "\n h7\nh8 \n"}, {"/data/rank", "5"}, {"/empty", " \n"}};
@@ -65,9 +67,9 @@ TEST_CASE("an expression's value carries its source") {
   CHECK(found("only_if(${ROLE}, WORK*, ${A})", node) == "one (env A)");
   CHECK(found("only_if(${ROLE}, MASTER, ${A})", node) == "(nothing)");
   CHECK(found("only_if(${ROLE}, WORKER, 0)", node) == "0 (derived from ROLE)");
-  CHECK(found("positive(${N})", FakeNode({"N=8"})) == "8 (env N)");
-  CHECK(found("positive(${N})", FakeNode({"N=0"})) == "(nothing)");
-  CHECK(found("positive(${N})", FakeNode({"N=all"})) == "(nothing)");
+  CHECK(found("positive(${N})", FakeHost({"N=8"})) == "8 (env N)");
+  CHECK(found("positive(${N})", FakeHost({"N=0"})) == "(nothing)");
+  CHECK(found("positive(${N})", FakeHost({"N=all"})) == "(nothing)");
   CHECK(found("only_variable(VC_*_HOSTS)", node) == "w0,w1 (env VC_WORKER_HOSTS)");
   CHECK(found("only_variable(*)", node) == "(nothing)");
   CHECK(found("only_variable(X*)", node) == "(nothing)");
@@ -76,7 +78,7 @@ TEST_CASE("an expression's value carries its source") {
 }
 
 TEST_CASE("the domain is what follows the host's name in /etc/hosts") {
-  FakeNode node({});
+  FakeHost node({});
   node.name = "job-1";
   CHECK(found("domain()", node) == "(nothing)");
   node.files = {{"/etc/hosts",
@@ -88,7 +90,7 @@ TEST_CASE("the domain is what follows the host's name in /etc/hosts") {
 }
 
 TEST_CASE("a Kubernetes service link is treated as not set, and is warned of once") {
-  const FakeNode node({"MASTER_PORT=tcp://10.0.0.1:80"});
+  const FakeHost node({"MASTER_PORT=tcp://10.0.0.1:80"});
   std::vector<std::string> warnings;
   CHECK(found("${MASTER_PORT:-${MASTER_PORT:-1}}", node, &warnings) == "1 (default)");
   CHECK(warnings == std::vector<std::string>{
@@ -101,5 +103,5 @@ TEST_CASE("a Kubernetes service link is treated as not set, and is warned of onc
 TEST_CASE("a value that a profile puts together has a bound") {
   std::string text;
   for (int i = 0; i < 20; ++i) text += "${A}";
-  CHECK(found(text, FakeNode({"A=" + std::string(100'000, 'x')})) == "(nothing)");
+  CHECK(found(text, FakeHost({"A=" + std::string(100'000, 'x')})) == "(nothing)");
 }

@@ -33,7 +33,7 @@ inline std::string match(const std::string& conditions, const std::string& facts
 }
 
 /// For tests: the platform of a node, which must be one.
-inline Platform recognised(std::span<const Profile> profiles, const Node& node,
+inline Platform recognised(std::span<const Profile> profiles, const node::Host& node,
                            std::string_view wanted = "auto") {
   auto outcome = recognise(profiles, wanted, node);
   if (const auto* faults = std::get_if<Faults>(&outcome)) FAIL(to_line(faults->front()));

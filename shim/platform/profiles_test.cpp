@@ -2,10 +2,12 @@
 
 #include <catch2/catch.hpp>
 
-#include "node/fake_node_for_test.h"
+#include "node/fake_host_for_test.h"
 
 using namespace rankshim;
 using namespace rankshim::platform;
+
+using node::FakeHost;
 
 namespace {
 
@@ -22,7 +24,7 @@ std::string_view document(const ProfileSet& set, std::string_view name) {
   return profile == nullptr ? std::string_view() : profile->document;
 }
 
-ProfileSet read(const Node& node, std::string_view file = {}) {
+ProfileSet read(const node::Host& node, std::string_view file = {}) {
   auto outcome = read_profiles(file, node);
   if (const auto* faults = std::get_if<Faults>(&outcome)) FAIL(to_line(faults->front()));
   return std::move(std::get<ProfileSet>(outcome));
@@ -31,7 +33,7 @@ ProfileSet read(const Node& node, std::string_view file = {}) {
 }  // namespace
 
 TEST_CASE("without profiles of users the built-in ones are all there are") {
-  const FakeNode node({});
+  const FakeHost node({});
   const ProfileSet set = read(node);
   CHECK(set.own == 0);
   CHECK(set.profiles.data() == builtin_profiles().data());
@@ -40,7 +42,7 @@ TEST_CASE("without profiles of users the built-in ones are all there are") {
 }
 
 TEST_CASE("users' profiles come first and replace built-in ones by name") {
-  FakeNode node({"INVENTED_RANK=1", "INVENTED_SIZE=2", "DSTACK_NODE_RANK=0", "DSTACK_NODES_NUM=3",
+  FakeHost node({"INVENTED_RANK=1", "INVENTED_SIZE=2", "DSTACK_NODE_RANK=0", "DSTACK_NODES_NUM=3",
                  "DSTACK_MASTER_NODE_IP=10.0.0.1"});
   node.files["/etc/rankshim.d/invented.toml"] = invented;
   node.files["/etc/rankshim.d/dstack.toml"] = "title = \"x\"\nopt_in = true\n[facts]\nnnodes = \"1\"\n";
@@ -56,7 +58,7 @@ TEST_CASE("users' profiles come first and replace built-in ones by name") {
 }
 
 TEST_CASE("--profile adds one file, and wins over the folder's of the same name") {
-  FakeNode node({});
+  FakeHost node({});
   node.files["/here/invented.toml"] = invented;
   node.files["/etc/rankshim.d/invented.toml"] = "not read";
   const ProfileSet set = read(node, "/here/invented.toml");
@@ -64,7 +66,7 @@ TEST_CASE("--profile adds one file, and wins over the folder's of the same name"
 }
 
 TEST_CASE("every mistake in every profile is a fault that names its file and line") {
-  FakeNode node({});
+  FakeHost node({});
   node.files["/etc/rankshim.d/a.toml"] = "title = 1\n";
   node.files["/etc/rankshim.d/b.toml"] =
       "title = \"b\"\n[[match]]\nall = [\"A\"]\n[facts]\nnnodes = \"${A\"\n";
@@ -79,7 +81,7 @@ TEST_CASE("every mistake in every profile is a fault that names its file and lin
 }
 
 TEST_CASE("a check finds a profile that supersedes none that there is") {
-  FakeNode node({});
+  FakeHost node({});
   const auto check = [&](const std::string& supersedes) {
     node.files["/etc/rankshim.d/a.toml"] =
         "title = \"a\"\nsigns = [\"A\"]\nsupersedes = [" + supersedes + "]\n[facts]\nnnodes = \"${A}\"\n";

@@ -3,17 +3,19 @@
 #include <catch2/catch.hpp>
 
 #include "base/text.h"
-#include "node/fake_node_for_test.h"
+#include "node/fake_host_for_test.h"
 #include "platform/profiles_for_test.h"
 #include "platform/recognise.h"
 
 using namespace rankshim;
 using namespace rankshim::platform;
 
+using node::FakeHost;
+
 namespace {
 
 /// Why an expression yields nothing: "unset A; absent /f; A=x does not name a host: correct A, or ".
-std::string lack(const std::string& expression, const Node& node) {
+std::string lack(const std::string& expression, const node::Host& node) {
   Profiles profiles;
   profiles.add("x", match("\"X\"", "nnodes = '" + expression + "'"));
   const Lack lack = lack_of(std::span<const Profile>(profiles)[0], Fact::nnodes, node);
@@ -25,7 +27,7 @@ std::string lack(const std::string& expression, const Node& node) {
 }
 
 /// By what a node is recognised where the condition holds.
-std::string causes(const std::string& condition, const Node& node) {
+std::string causes(const std::string& condition, const node::Host& node) {
   Profiles profiles;
   profiles.add("x", match('"' + condition + '"'));
   return causes_of(*recognised(profiles, node).profile, node).text;
@@ -34,7 +36,7 @@ std::string causes(const std::string& condition, const Node& node) {
 }  // namespace
 
 TEST_CASE("what an expression lacks is named with its value, and what to do about it") {
-  FakeNode node({"LIST=,", "SLURM=n[", "HOST=c", "HOSTS=a,b", "N=3", "EMPTY=", "LINK=tcp://10.0.0.1:80",
+  FakeHost node({"LIST=,", "SLURM=n[", "HOST=c", "HOSTS=a,b", "N=3", "EMPTY=", "LINK=tcp://10.0.0.1:80",
                  "TABLE={}", "DIR=conf", "PATH_TO=/absent"});
   node.files["/empty"] = " \n";
   struct Case {
@@ -78,13 +80,13 @@ TEST_CASE("what an expression lacks is named with its value, and what to do abou
 }
 
 TEST_CASE("a long value is shown by its beginning") {
-  const FakeNode node({"LIST=" + std::string(100, ',')});
+  const FakeHost node({"LIST=" + std::string(100, ',')});
   CHECK(lack("count(${LIST})", node) ==
         "LIST=" + std::string(80, ',') + "… lists nothing: correct LIST, or ");
 }
 
 TEST_CASE("a condition holds because of variables, files and this node's name") {
-  FakeNode node({"A=1", "B_1=x", "B_2=y"});
+  FakeHost node({"A=1", "B_1=x", "B_2=y"});
   node.name = "job-worker-0";
   node.files["/etc/there"] = "1";
   CHECK(causes("A", node) == "A=1");

@@ -12,6 +12,8 @@
 namespace rankshim::platform {
 namespace {
 
+using node::Host;
+
 using namespace std::string_view_literals;
 
 /// A built-in profile is recognised only where a variable is set that is one of its clues.
@@ -32,7 +34,7 @@ std::string name_of(std::string_view path) {
   return std::string(path);
 }
 
-Outcome<Profile> read(const std::string& path, const Node& node, Arena& arena) {
+Outcome<Profile> read(const std::string& path, const Host& node, Arena& arena) {
   auto document = node.file(path);
   if (!document) return Faults{unreadable_profile(path)};
   return read_profile(name_of(path), std::move(*document), path, arena);
@@ -81,7 +83,7 @@ std::optional<std::ptrdiff_t> fulfilled(const Profile& profile, EvalContext& con
 
 /// Which profiles have a clue among the variables. In a list with a user's own profiles all are treated as if
 /// they had.
-std::vector<bool> candidates(std::span<const Profile> profiles, const Node& node) {
+std::vector<bool> candidates(std::span<const Profile> profiles, const Host& node) {
   if (profiles.data() != all_profiles.data()) return std::vector<bool>(profiles.size(), true);
   std::vector<bool> candidates(profiles.size());
   const auto add = [&](std::string_view variable) {
@@ -89,7 +91,7 @@ std::vector<bool> candidates(std::span<const Profile> profiles, const Node& node
       candidates[clue.profile] = true;
   };
   for (const std::string_view without : {"", "RANKSHIM_NNODES"}) add(without);  // an option may set this one
-  for (const std::string_view entry : node.environment().entries()) add(entry_name(entry));
+  for (const std::string_view entry : node.environment().entries()) add(node::entry_name(entry));
   return candidates;
 }
 
@@ -127,7 +129,7 @@ std::vector<Quoted> quoted_variables(std::span<const Profile> profiles, const st
       quoted.push_back({fact, std::string(name), std::string(*value)});
   };
   const auto has_quotes = [](std::string_view entry) {
-    const std::string_view name = entry_name(entry);
+    const std::string_view name = node::entry_name(entry);
     return !name.empty() && has_quotes_around(trimmed(entry.substr(name.size() + 1)));
   };
   if (std::ranges::none_of(context.node.environment().entries(), has_quotes)) return quoted;
@@ -169,7 +171,7 @@ void read_names(std::span<const Profile> profiles, EvalContext& context, Platfor
 }
 
 /// The variables by which this node would be recognised and get its numbers, and which `none` ignores.
-std::vector<std::string> ignored_variables(std::span<const Profile> profiles, const Node& node) {
+std::vector<std::string> ignored_variables(std::span<const Profile> profiles, const Host& node) {
   EvalContext context(node);
   std::vector<std::string> inputs;
   for (const Profile& profile : profiles) {
@@ -261,7 +263,7 @@ Fault unknown_platform(std::span<const Profile> profiles, std::string_view wante
           "choose one that `rankshim platforms` lists, with --platform"};
 }
 
-std::vector<std::string> users_files(std::string_view file, bool of_launchers, const Node& node) {
+std::vector<std::string> users_files(std::string_view file, bool of_launchers, const Host& node) {
   std::vector<std::string> paths;
   node.each_name(profile_folder, [&](std::string_view entry) {
     if (entry.ends_with(extension)) paths.push_back(std::string(profile_folder).append("/").append(entry));
@@ -273,7 +275,7 @@ std::vector<std::string> users_files(std::string_view file, bool of_launchers, c
   return paths;
 }
 
-Outcome<ProfileSet> read_profiles(std::string_view file, const Node& node) {
+Outcome<ProfileSet> read_profiles(std::string_view file, const Host& node) {
   const std::vector<std::string> paths = users_files(file, false, node);
   ProfileSet set;
   std::vector<Profile> all;
@@ -296,7 +298,7 @@ Outcome<ProfileSet> read_profiles(std::string_view file, const Node& node) {
   return set;
 }
 
-Faults check_profile(const std::string& path, const Node& node) {
+Faults check_profile(const std::string& path, const Host& node) {
   Arena arena;
   const auto outcome = read(path, node, arena);
   if (const auto* faults = std::get_if<Faults>(&outcome)) return *faults;
@@ -330,7 +332,7 @@ bool is_agent(const Profile& profile, std::string_view program) {
   return fits_any(base_name(program), profile.agents);
 }
 
-Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view wanted, const Node& node,
+Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view wanted, const Host& node,
                             std::size_t own, std::string_view users_nnodes) {
   Platform result;
   if (wanted == "none") {

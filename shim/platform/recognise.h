@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/fault.h"
-#include "node/node.h"
+#include "node/host.h"
 #include "platform/profile.h"
 
 /// Which profiles there are, and which of them is this node's platform.
@@ -32,17 +32,17 @@ struct ProfileSet {
 /// Reads `file`, if it is not empty, and every *.toml of profile_folder by the rules of profile.h, except
 /// launchers' files. A profile's name is its file's name without .toml; of two with the same name, `file` is
 /// used. Every mistake in every file is a fault.
-Outcome<ProfileSet> read_profiles(std::string_view file, const Node& node);
+Outcome<ProfileSet> read_profiles(std::string_view file, const node::Host& node);
 
 /// The paths of the users' files, `file` first if it is not empty: launchers' files, or all others.
-std::vector<std::string> users_files(std::string_view file, bool of_launchers, const Node& node);
+std::vector<std::string> users_files(std::string_view file, bool of_launchers, const node::Host& node);
 
 /// The fault of a file that cannot be read.
 Fault unreadable_profile(const std::string& path);
 
 /// The faults of one profile's file; empty if it is valid. An entry of `supersedes` that fits no other
 /// profile, built-in, in profile_folder or beside the file, is one too, although a run would accept it.
-Faults check_profile(const std::string& path, const Node& node);
+Faults check_profile(const std::string& path, const node::Host& node);
 
 /// A profile that was recognised beside the platform's, and that the platform's does not supersede.
 struct Other {
@@ -126,8 +126,8 @@ struct Platform {
 /// whose variables belong to this very process; the most signs, or positive conditions of a [[match]] (a
 /// condition that something is absent does not make a profile more specific); the name that sorts first. An
 /// unknown name is a fault. `users_nnodes`: RANKSHIM_NNODES, which an option or the file may have set.
-Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view wanted, const Node& node,
-                            std::size_t own = 0, std::string_view users_nnodes = {});
+Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view wanted,
+                            const node::Host& node, std::size_t own = 0, std::string_view users_nnodes = {});
 
 /// There is no platform of that name.
 Fault unknown_platform(std::span<const Profile> profiles, std::string_view wanted);

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "node/fake_node_for_test.h"
+#include "node/fake_host_for_test.h"
 
 /// The recorded environments: testdata/PROFILE/CASE.txt, and testdata_of_examples/ for examples/profiles. All
 /// files are read, so that a new platform needs only its TOML file and these. Above the line `=>` are
@@ -31,7 +31,7 @@ struct Recording {
   std::vector<std::string> expected;
 
   /// The node that the environment was recorded on.
-  void apply(FakeNode& node) const {
+  void apply(node::FakeHost& node) const {
     node.name = hostname;
     node.files = files;
   }

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "node/fake_node_for_test.h"
+#include "node/fake_host_for_test.h"
 
 using namespace rankshim;
 using platform::EvalContext;
@@ -12,7 +12,7 @@ TEST_CASE("the index finds what the environment finds") {
                                       "=C:=x", "E=a=b",  "LATER=", "LATER=set"};
   for (int i = 0; i < 1000; ++i)
     entries.push_back("SERVICE_" + std::to_string(i) + "_PORT=" + std::to_string(i));
-  const FakeNode node(entries);
+  const node::FakeHost node(entries);
   const EvalContext variables(node);
   for (const char* name :
        {"A", "EMPTY", "E", "LATER", "NONE", "SERVICE_0_PORT", "SERVICE_999_PORT", "SERVICE_1000_PORT"}) {
@@ -24,6 +24,6 @@ TEST_CASE("the index finds what the environment finds") {
 }
 
 TEST_CASE("an index over nothing finds nothing") {
-  const FakeNode node({});
+  const node::FakeHost node({});
   CHECK_FALSE(EvalContext(node).get("A"));
 }

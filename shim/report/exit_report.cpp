@@ -20,6 +20,7 @@
 namespace rankshim::report {
 namespace {
 
+using settings::Option;
 using std::chrono::duration_cast;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
@@ -249,7 +250,7 @@ json::Object resources_json() {
   return object;
 }
 
-json::Object memory_json(const MemoryReading& memory) {
+json::Object memory_json(const node::MemoryReading& memory) {
   json::Object object;
   object.number("oom_kills", static_cast<std::int64_t>(memory.oom_kills));
   if (memory.limit) object.number("limit_bytes", static_cast<std::int64_t>(*memory.limit));
@@ -348,7 +349,7 @@ std::string as_json(const ExitReport& report) {
   if (!report.nodes.empty()) object.objects("nodes", nodes_json(report.nodes));
   if (!report.history.empty()) object.objects("history", history_json(report.history));
   object.object("resources", resources_json());
-  const MemoryReading& memory = report.details->memory;
+  const node::MemoryReading& memory = report.details->memory;
   object.raw("memory", memory.known ? memory_json(memory).str() : "null");
   return object.str() + "\n";
 }
@@ -373,8 +374,8 @@ std::string termination_message(const ExitReport& report) {
   return text;
 }
 
-int conclude_rejected(const Rejected& rejected, const Node& node) {
-  const Settings& settings = rejected.invocation.settings;
+int conclude_rejected(const settings::Rejected& rejected, const node::Host& node) {
+  const settings::Settings& settings = rejected.invocation.settings;
   const bool configured = rejected.exit_code == exit_code::configuration;
   const Verdict verdict{.code = rejected.exit_code,
                         .cause = configured ? outcome::Cause::configuration : outcome::Cause::none,
@@ -386,7 +387,7 @@ int conclude_rejected(const Rejected& rejected, const Node& node) {
   if (const std::string path(settings.text(Option::report)); !path.empty())
     replace_file(path, as_json(report));
   TerminationLog(std::string(settings.text(Option::termination_log))).finish(termination_message(report));
-  if (rejected.invocation.subcommand == Subcommand::run)
+  if (rejected.invocation.subcommand == settings::Subcommand::run)
     MetricsFile(std::string(settings.text(Option::metrics_file)))
         .write(
             as_metrics({.phase = "ended",

@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "launchers/launcher.h"
 #include "link/roster.h"
-#include "node/node.h"
+#include "node/host.h"
 #include "report/verdict.h"
 #include "settings/settings.h"
 #include "supervise/exit_record.h"
@@ -69,6 +69,6 @@ std::string termination_message(const ExitReport& report);
 
 /// Writes the report and the termination log for settings that cannot be used, following the part of them
 /// that was understood. Returns the exit code.
-int conclude_rejected(const Rejected& rejected, const Node& node);
+int conclude_rejected(const settings::Rejected& rejected, const node::Host& node);
 
 }  // namespace rankshim::report

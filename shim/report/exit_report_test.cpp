@@ -9,7 +9,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
-#include "node/fake_node_for_test.h"
+#include "node/fake_host_for_test.h"
 #include "outcome/hang.h"
 #include "report/files.h"
 
@@ -186,7 +186,7 @@ TEST_CASE("the termination log is written in place, and a provisional word is ta
 }
 
 TEST_CASE("an error file of torch's is understood in its old and its new form", "[report]") {
-  FakeNode node({});
+  node::FakeHost node({});
   node.files["/a"] =
       R"({"message": {"message": "ValueError: boom", "extraInfo": {"py_callstack": "Traceback\n x", "timestamp": "1"}}})";
   node.files["/b"] = R"({"message": "RuntimeError: x", "timestamp": 1})";

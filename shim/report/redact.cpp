@@ -229,10 +229,10 @@ bool is_secret_name(std::string_view name) {
          std::ranges::any_of(secret_ends, [&](auto end) { return upper.ends_with(end); });
 }
 
-Redactor::Redactor(const Environment& environment, std::chrono::nanoseconds time)
+Redactor::Redactor(const node::Environment& environment, std::chrono::nanoseconds time)
     : end_(Clock::now() + time) {
   for (const std::string& entry : environment.entries()) {
-    const std::string_view name = entry_name(entry);
+    const std::string_view name = node::entry_name(entry);
     if (is_secret_name(name))
       add_secret(secrets_, std::string_view(entry).substr(std::min(name.size() + 1, entry.size())));
   }

@@ -25,7 +25,7 @@ class Redactor {
   static constexpr std::chrono::milliseconds most_time{500};
 
   /// `time` is how long this object redacts.
-  explicit Redactor(const Environment& environment, std::chrono::nanoseconds time = most_time);
+  explicit Redactor(const node::Environment& environment, std::chrono::nanoseconds time = most_time);
 
   /// The text with "[redacted]" for each secret, at most `longest_message` bytes of its beginning. A line
   /// above `longest_line` is cut after a word, so that no half of a secret is left. Once the time of this

@@ -7,6 +7,8 @@
 namespace rankshim::report {
 namespace {
 
+using node::Environment;
+
 std::string redacted(const std::vector<std::string>& environment, std::string_view text) {
   return Redactor(Environment(environment)).message(text);
 }

@@ -489,8 +489,8 @@ Culprit culprit_of(const Verdict& verdict) {
   return verdict.root->culprit;
 }
 
-int exit_code_of(const Verdict& verdict, const Settings& settings) {
-  const auto map = settings.get<ExitMap>(Option::exit_map);
+int exit_code_of(const Verdict& verdict, const settings::Settings& settings) {
+  const auto map = settings.get<settings::ExitMap>(settings::Option::exit_map);
   return map ? map->apply(verdict.cause, verdict.code) : verdict.code;
 }
 

@@ -29,12 +29,12 @@ struct Details {
   bool agent_writes_error = false;  ///< the launcher would have written one if it had failed by itself
   /// The worker that failed first, as the last torchrun of the command tells it that has failed.
   std::optional<supervise::WorkerEnd> told_by_torchrun;
-  MemoryReading memory;              ///< at the end; oom_kills counts from the start
-  std::string port_holder;           ///< if the port is the reason: "port 29500 is held by python3 (pid 17)"
-  std::string shm;                   ///< the free space in /dev/shm: "/dev/shm has 0 MiB of 64 MiB left"
-  bool has_accelerators = true;      ///< so that NCCL's watchdog may have ended a worker
-  std::map<pid_t, OomEvidence> oom;  ///< of the ends, by process
-  std::string trained_alone;         ///< as in the verdict, by what the workers' Python says
+  node::MemoryReading memory;    ///< at the end; oom_kills counts from the start
+  std::string port_holder;       ///< if the port is the reason: "port 29500 is held by python3 (pid 17)"
+  std::string shm;               ///< the free space in /dev/shm: "/dev/shm has 0 MiB of 64 MiB left"
+  bool has_accelerators = true;  ///< so that NCCL's watchdog may have ended a worker
+  std::map<pid_t, node::OomEvidence> oom;         ///< of the ends, by process
+  std::string trained_alone;                      ///< as in the verdict, by what the workers' Python says
   std::map<unsigned, outcome::WorkerLook> looks;  ///< by local rank: what workers did when another one failed
   std::vector<unsigned> suffered;  ///< the local ranks of those that had failed by then, the first first
   std::vector<outcome::WorkerLook>
@@ -114,6 +114,6 @@ ErrorCode error_code_of(const outcome::Culprit& culprit);
 outcome::Culprit culprit_of(const Verdict& verdict);
 
 /// The verdict's code, after --exit-map.
-int exit_code_of(const Verdict& verdict, const Settings& settings);
+int exit_code_of(const Verdict& verdict, const settings::Settings& settings);
 
 }  // namespace rankshim::report

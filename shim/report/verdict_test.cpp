@@ -64,7 +64,7 @@ Details with_error(unsigned local_rank, const std::string& message) {
 }
 
 /// With so many kills at the memory limit, which are what the evidence says for each process.
-Details with_kills(std::uint64_t kills, OomEvidence evidence = {.own = true, .of_child = true}) {
+Details with_kills(std::uint64_t kills, node::OomEvidence evidence = {.own = true, .of_child = true}) {
   Details details;
   for (const pid_t process : {0, 100, 101})
     if (kills != 0) details.oom[process] = evidence;
@@ -332,7 +332,7 @@ TEST_CASE("a worker whose child was killed for its memory, by its own words, is 
            {"ValueError: boom", false},
            {"CalledProcessError: Command '['prepare']' returned non-zero exit status 1.", false}}) {
     CAPTURE(message);
-    const auto verdict_with = [&](const OomEvidence& evidence) {
+    const auto verdict_with = [&](const node::OomEvidence& evidence) {
       Details details = with_kills(1, evidence);
       details.workers[0].message = message;
       return judge(torchrun({worker(0, exited(1), 2s)}), chosen<TorchrunLauncher>(), train, details);
@@ -610,7 +610,7 @@ TEST_CASE("on a lone node the worker that the others waited for is named, not it
                              chosen<TorchrunLauncher>(), train, timed_out);
   CHECK(wording::message(hung) == "rank 9 was still running; rank 8 timed out waiting for it [R42]");
   CHECK(hung.code == 124);
-  CHECK(word_of_exit_map(hung.cause) == "hang");
+  CHECK(settings::word_of_exit_map(hung.cause) == "hang");
   const Details closed = with_error(
       0, "RuntimeError: [../gloo/transport/tcp/pair.cc:1] Connection closed by peer [127.0.0.1]:1");
   const Verdict early = judge(torchrun({worker(1, 0, 3s), worker(0, exited(1), 5s)}),
@@ -618,7 +618,7 @@ TEST_CASE("on a lone node the worker that the others waited for is named, not it
   CHECK(wording::message(early) ==
         "rank 9 exited 0 after 3.0 s while rank 8 still waited for it: it ran fewer iterations");
   CHECK(early.code == 1);
-  CHECK(word_of_exit_map(early.cause) != "peer");
+  CHECK(settings::word_of_exit_map(early.cause) != "peer");
   for (const Verdict& verdict : {hung, early}) CHECK_FALSE(is_victim(verdict.root->culprit.cause));
 }
 

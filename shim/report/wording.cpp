@@ -27,7 +27,7 @@ constexpr std::size_t longest_error = 300;
 /// A file that is there and cannot be executed because what must read or load it is not.
 std::string without_interpreter(const ExitRecord& record) {
   const std::string& missing = record.interpreter;  // empty: not known
-  if (const std::string where = where_not_found(missing); where.starts_with(':'))
+  if (const std::string where = settings::where_not_found(missing); where.starts_with(':'))
     return fmt::format("{} cannot be executed: its interpreter {} was not found{}; correct the link",
                        record.failure.path, in_quotes(missing), where);
   const bool has_dos_ends = missing.ends_with('\r');
@@ -48,7 +48,7 @@ bool is_fatal(int signal) {
 }
 
 /// "out of memory: the limit is 512 MiB, the peak was 512 MiB"; empty if no process was killed for it.
-std::string memory_in_words(const RootCause& root, const MemoryReading& memory) {
+std::string memory_in_words(const RootCause& root, const node::MemoryReading& memory) {
   const bool is_why = root.culprit.cause == Cause::out_of_memory;
   if (!is_why && memory.oom_kills == 0) return {};
   std::string text = "out of memory";
@@ -57,8 +57,8 @@ std::string memory_in_words(const RootCause& root, const MemoryReading& memory) 
     text = fmt::format("{}the kernel killed {} because the memory limit was reached",
                        root.culprit.signal == SIGKILL ? "earlier, " : "",
                        memory.oom_kills == 1 ? "a process" : fmt::format("{} processes", memory.oom_kills));
-  if (memory.limit) text += ": the limit is " + mebibytes(*memory.limit);
-  if (memory.peak) text += ", the peak was " + mebibytes(*memory.peak);
+  if (memory.limit) text += ": the limit is " + node::mebibytes(*memory.limit);
+  if (memory.peak) text += ", the peak was " + node::mebibytes(*memory.peak);
   return text;
 }
 
@@ -178,7 +178,7 @@ std::string unseen_end(const ExitRecord& record, const std::string& program) {
   if (code == exit_code::system)
     return fmt::format("the system refused to start {}: {}: {}", program, record.failure.call, reason);
   if (record.failure.interpreter) return without_interpreter(record);
-  if (code == exit_code::not_found) return not_found(program);
+  if (code == exit_code::not_found) return settings::not_found(program);
   if (record.number == ENOEXEC)
     return fmt::format(
         "{} cannot be executed: this machine does not know its format; check the architecture it was built "

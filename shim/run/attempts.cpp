@@ -9,9 +9,10 @@
 #include "base/text.h"
 #include "node/addresses.h"
 
-namespace rankshim {
+namespace rankshim::run {
 
 using link::Stop;
+using settings::Option;
 
 namespace {
 
@@ -24,7 +25,7 @@ std::string without_particulars(std::string_view text) {
   constexpr auto units = std::to_array<std::string_view>(
       {"bytes", "B", "kB", "KB", "KiB", "MB", "MiB", "GB", "GiB", "TB", "TiB", "s", "ms"});
   const auto is_of_word = [](char c) { return is_letter_or_digit(c) || c == '_'; };
-  const std::string plain = with_names(text, [](const std::string&) { return "#"; });
+  const std::string plain = node::with_names(text, [](const std::string&) { return "#"; });
   std::string masked;
   for (auto at = plain.begin(); at != plain.end();) {
     const bool in_folder = masked.ends_with("/tmp/") || masked.ends_with("/shm/");
@@ -60,10 +61,10 @@ std::string signature_of(const outcome::Culprit& failure) {
 
 }  // namespace
 
-Attempts::Attempts(const Settings& settings, const launchers::Job& job)
-    : limit_(*settings.get<RestartLimit>(Option::job_restarts)),
+Attempts::Attempts(const settings::Settings& settings, const launchers::Job& job)
+    : limit_(*settings.get<settings::RestartLimit>(Option::job_restarts)),
       of_the_job_(allowed()),
-      permanent_(*settings.get<ExitPattern>(Option::permanent)),
+      permanent_(*settings.get<settings::ExitPattern>(Option::permanent)),
       longest_pause_(
           std::min(*settings.time(Option::restart_pause), *settings.time(Option::wait_timeout) / 2)) {
   if (!of_the_job_ && job.choice.launcher->starts_each_worker()) limit_.most = job.topology.max_restarts();
@@ -119,9 +120,9 @@ std::string Attempts::why_not(const Stop& stop, Time now) const {
   if (!of_the_job_) return used < limit_.most ? "" : "all restarts are used (--max-restarts)";
   const bool by_code = permanent_.has_code(code);
   if (by_code || permanent_.has_cause(stop.culprit.cause))
-    return fmt::format(
-        "{} is permanent (--permanent)",
-        by_code ? "exit code " + std::to_string(code) : std::string(word_of_permanent(stop.culprit.cause)));
+    return fmt::format("{} is permanent (--permanent)",
+                       by_code ? "exit code " + std::to_string(code)
+                               : std::string(settings::word_of_permanent(stop.culprit.cause)));
   if (const std::string end = repeatable(stop, now); !end.empty() && end == repeatable_)
     return stop.culprit.cause == outcome::Cause::hang
                ? "it has hung twice in a row at the same lines and the same collective"
@@ -140,4 +141,4 @@ std::string Attempts::progress() const {
                      waits ? fmt::format(", after a pause of {}", seconds(pause_)) : "");
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::run

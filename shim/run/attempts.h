@@ -9,7 +9,7 @@
 #include "link/message.h"
 #include "settings/settings.h"
 
-namespace rankshim {
+namespace rankshim::run {
 
 /// The attempts of a job that is started again in place: which one this is, and which failures are followed
 /// by another. By --job-restarts for the whole job; on a lone node also by --max-restarts of the native
@@ -18,7 +18,7 @@ class Attempts {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  Attempts(const Settings& settings, const launchers::Job& job);
+  Attempts(const settings::Settings& settings, const launchers::Job& job);
 
   /// Whether any failure is followed by another attempt.
   [[nodiscard]] bool allowed() const { return limit_.most != 0; }
@@ -58,9 +58,9 @@ class Attempts {
   [[nodiscard]] std::string why_not(const link::Stop& stop, Time now) const;
   [[nodiscard]] std::string repeatable(const link::Stop& stop, Time now) const;
 
-  RestartLimit limit_;
+  settings::RestartLimit limit_;
   bool of_the_job_ = false;
-  ExitPattern permanent_;
+  settings::ExitPattern permanent_;
   std::chrono::milliseconds longest_pause_;
   std::chrono::milliseconds pause_{0};
   std::chrono::milliseconds next_pause_{0};  ///< after one more that ends soon
@@ -72,4 +72,4 @@ class Attempts {
   std::string repeatable_;      ///< of the end of the last attempt
 };
 
-}  // namespace rankshim
+}  // namespace rankshim::run

@@ -4,10 +4,10 @@
 
 #include "launchers/native/native_launcher.h"
 #include "launchers/torchrun/torchrun_launcher.h"
-#include "node/fake_node_for_test.h"
+#include "node/fake_host_for_test.h"
 #include "settings/settings.h"
 
-namespace rankshim {
+namespace rankshim::run {
 namespace {
 
 using std::chrono::seconds;
@@ -16,13 +16,13 @@ const Attempts::Time start{};
 
 Attempts attempts(std::vector<std::string> words,
                   std::shared_ptr<const launchers::Launcher> launcher = launchers::no_launcher()) {
-  const FakeNode node({});
+  const node::FakeHost node({});
   launchers::Job job;
   job.topology.facts[Fact::max_restarts] = Value{"2"};
   job.choice.launcher = std::move(launcher);
   words.insert(words.end(), {"--", "train.py"});
-  const auto read = read_settings(words, node);
-  return {std::get<Invocation>(read).settings, job};
+  const auto read = settings::read_settings(words, node);
+  return {std::get<settings::Invocation>(read).settings, job};
 }
 
 link::Stop failure(outcome::Cause cause, int code, std::string text = "boom", unsigned rank = 3) {
@@ -226,4 +226,4 @@ TEST_CASE("--max-restarts counts for the native launcher alone, and nothing is p
 }
 
 }  // namespace
-}  // namespace rankshim
+}  // namespace rankshim::run

@@ -15,15 +15,16 @@
 #include "run/plan.h"
 #include "supervise/supervise.h"
 
-namespace rankshim {
+namespace rankshim::run {
 
 using boost::asio::awaitable;
 using outcome::Cause;
+using settings::Option;
 
 namespace {
 
 /// Whether the master is another node, as far as names show it before they are looked up.
-bool is_elsewhere(const topology::Topology& topology, const Node& node) {
+bool is_elsewhere(const topology::Topology& topology, const node::Host& node) {
   const std::string& host = topology.master()->host;
   return !topology.hosts_master().value_or(false) && topology.nodes() != 1U && !topology::is_loopback(host) &&
          !topology::same_host(host, node.host_name());
@@ -95,7 +96,7 @@ awaitable<supervise::ExitRecord> ask_for_torch(const Run& run, const std::vector
 /// The early end for these faults. All of them are logged.
 EarlyEnd refused(const Faults& faults) {
   log::context().exit_code = exit_code::configuration;
-  log::context().cause = word_of_exit_map(Cause::configuration);
+  log::context().cause = settings::word_of_exit_map(Cause::configuration);
   EarlyEnd end =
       early_end(exit_code::configuration, Cause::configuration, ErrorCode::none, to_line(faults.front()));
   end.verdict.faults = faults;
@@ -233,4 +234,4 @@ awaitable<void> wait_for_master(const Run& run, topology::Topology& topology, wa
   if (elastic != nullptr && !elastic->hosts_master) elastic->hosts_master = reached.mine;
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::run

@@ -13,7 +13,7 @@
 #include "wait/wait.h"
 
 /// The steps before the command's start. Each may end the run, also because of a signal that came meanwhile.
-namespace rankshim {
+namespace rankshim::run {
 
 /// How a run ends before its command starts: what such a step throws.
 struct EarlyEnd {
@@ -50,4 +50,4 @@ boost::asio::awaitable<launchers::FoundTorch> check_python(const Run& run, const
 boost::asio::awaitable<void> wait_for_master(const Run& run, topology::Topology& topology, wait::Until until,
                                              wait::Reached& reached);
 
-}  // namespace rankshim
+}  // namespace rankshim::run

@@ -15,9 +15,10 @@
 #include "run/hooks.h"
 #include "supervise/spawn.h"
 
-namespace rankshim {
+namespace rankshim::run {
 
 using boost::asio::awaitable;
+using settings::Option;
 
 namespace {
 
@@ -44,7 +45,7 @@ awaitable<bool> run_post_stop(const Run& run, const std::string& report, const s
   if (file.empty())
     file = report::new_file(std::string(run.node.environment().get("TMPDIR").value_or("/tmp")), report);
   supervise::close_what_was_passed_on();  // they are for the command, not for the hook
-  Environment environment = run.node.environment();
+  node::Environment environment = run.node.environment();
   environment.set("RANKSHIM_REPORT", file);
   const auto limit = *run.settings.time(Option::post_stop_timeout);
   const std::string command(run.settings.text(Option::post_stop));
@@ -68,12 +69,12 @@ awaitable<void> hold(const Run& run, std::chrono::milliseconds time) {
 
 awaitable<int> conclude(const Run& run, report::Verdict verdict, const launchers::Job* job,
                         const supervise::ExitRecord* record, const report::Details& details, bool stopped) {
-  const Settings& settings = run.settings;
+  const settings::Settings& settings = run.settings;
   const int code = report::exit_code_of(verdict, settings);
   if (code != verdict.code) report::wording::add_exit_map(verdict, code);
   run.monitor.set_exit(code, verdict.cause);
   log::context().exit_code = code;
-  log::context().cause = word_of_exit_map(verdict.cause);
+  log::context().cause = settings::word_of_exit_map(verdict.cause);
   const std::string path(settings.text(Option::report));
   const bool hook = !run.only_wait && settings[Option::post_stop].has_value();
   const bool tells = !path.empty() || hook || verdict.code != 0;
@@ -105,4 +106,4 @@ awaitable<int> conclude(const Run& run, report::Verdict verdict, const launchers
   co_return code;
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::run

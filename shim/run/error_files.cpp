@@ -10,7 +10,7 @@
 #include "node/port_holder.h"
 #include "report/redact.h"
 
-namespace rankshim {
+namespace rankshim::run {
 namespace {
 
 std::string error_file_of(const std::string& folder, unsigned local_rank) {
@@ -19,7 +19,7 @@ std::string error_file_of(const std::string& folder, unsigned local_rank) {
 
 }  // namespace
 
-ErrorFiles::ErrorFiles(const Run& run, const launchers::Job& job, const Environment& environment,
+ErrorFiles::ErrorFiles(const Run& run, const launchers::Job& job, const node::Environment& environment,
                        const launchers::OwnFolder& folder)
     : run_(run),
       job_(job),
@@ -28,7 +28,7 @@ ErrorFiles::ErrorFiles(const Run& run, const launchers::Job& job, const Environm
       launchers_before_(launchers_ == folder.error_file() ? "" : run.node.file(launchers_).value_or("")) {}
 
 launchers::PythonError ErrorFiles::read(const std::string& path) const {
-  Environment known = run_.node.environment();
+  node::Environment known = run_.node.environment();
   for (const auto& [name, value] : plan::user_variables(run_.settings)) known.set(name, value);
   report::Redactor redactor(known);
   const launchers::PythonError error = launchers::read_error_file(run_.node, path);
@@ -70,16 +70,16 @@ report::Details ErrorFiles::gather(const supervise::ExitRecord& record, bool is_
     details.agent_writes_error = launcher.writes_error();
     if (run_.node.file(launchers_).value_or("") != launchers_before_) details.agent = read(launchers_);
   }
-  details.shm = describe_shm();
+  details.shm = node::describe_shm();
   const auto lacks_port = [](const auto& worker) {
     return launchers::is_error_of_busy_port(worker.second.message);
   };
   const topology::Master* const master = job_.topology.master();
   if (master != nullptr && (launchers::is_error_of_busy_port(details.agent.message) ||
                             std::ranges::any_of(details.workers, lacks_port)))
-    if (const std::string holder = holder_of_port(master->port); !holder.empty())
+    if (const std::string holder = node::holder_of_port(master->port); !holder.empty())
       details.port_holder = fmt::format("port {} is held by {}", master->port, holder);
   return details;
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::run

@@ -10,14 +10,14 @@
 #include "run/run.h"
 #include "supervise/exit_record.h"
 
-namespace rankshim {
+namespace rankshim::run {
 
 /// The files in which the workers and the launcher describe why they failed.
 class ErrorFiles {
  public:
   /// To be made before the command's start: if the user named the launcher's file, an earlier run may have
   /// left one. `environment` is the command's, and `folder` rankshim's.
-  ErrorFiles(const Run& run, const launchers::Job& job, const Environment& environment,
+  ErrorFiles(const Run& run, const launchers::Job& job, const node::Environment& environment,
              const launchers::OwnFolder& folder);
 
   /// Collects what the workers, the launcher and the kernel have left about this end, redacted. `is_unused`:
@@ -42,4 +42,4 @@ class ErrorFiles {
   const std::string launchers_before_;  // its content
 };
 
-}  // namespace rankshim
+}  // namespace rankshim::run

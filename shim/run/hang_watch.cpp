@@ -11,7 +11,7 @@
 #include "outcome/hang.h"
 #include "report/wording.h"
 
-namespace rankshim {
+namespace rankshim::run {
 
 using boost::asio::awaitable;
 using outcome::Culprit;
@@ -109,4 +109,4 @@ awaitable<void> HangWatch::examine(std::shared_ptr<State> state) {
   }
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::run

@@ -12,7 +12,7 @@
 #include "run/lookout.h"
 #include "run/stall_clock.h"
 
-namespace rankshim {
+namespace rankshim::run {
 
 /// HangWatch warns of a job whose collectives no longer go on, and ends it if it is to: on node 0 for all
 /// nodes, and on a node that is not linked for its own workers. It runs on the event loop until it is
@@ -48,4 +48,4 @@ class HangWatch {
   std::shared_ptr<State> state_;
 };
 
-}  // namespace rankshim
+}  // namespace rankshim::run

@@ -3,7 +3,7 @@
 #include "base/fault.h"
 #include "supervise/supervise.h"
 
-namespace rankshim {
+namespace rankshim::run {
 
 using supervise::ExitRecord;
 
@@ -16,7 +16,8 @@ boost::asio::awaitable<ExitRecord> run_helper(const Run& run, supervise::Command
 }
 
 boost::asio::awaitable<ExitRecord> run_hook(const Run& run, const std::string& command,
-                                            const Environment& environment, std::chrono::milliseconds limit) {
+                                            const node::Environment& environment,
+                                            std::chrono::milliseconds limit) {
   return run_helper(run, {{"/bin/sh", "-c", command}, environment.entries()}, limit);
 }
 
@@ -28,4 +29,4 @@ int exit_code_of_hook(const ExitRecord& hook) {
   return hook.kind == ExitRecord::Kind::not_started ? exit_code::system : supervise::exit_code_of(hook);
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::run

@@ -10,7 +10,7 @@
 #include "supervise/exit_record.h"
 #include "supervise/spawn.h"
 
-namespace rankshim {
+namespace rankshim::run {
 
 /// Runs a command that is not the job to its end, by the rules that the settings define for any command:
 /// signals are passed on to its process group, after a stop it has --grace, after `limit` it is killed, and
@@ -20,7 +20,7 @@ boost::asio::awaitable<supervise::ExitRecord> run_helper(const Run& run, supervi
 
 /// Runs `command` by /bin/sh -c.
 boost::asio::awaitable<supervise::ExitRecord> run_hook(const Run& run, const std::string& command,
-                                                       const Environment& environment,
+                                                       const node::Environment& environment,
                                                        std::chrono::milliseconds limit);
 
 /// The signal that stopped the hook, or that rankshim got after the hook had exited.
@@ -29,4 +29,4 @@ std::optional<int> stop_signal_of(const supervise::ExitRecord& hook);
 /// The exit code of the hook. It is 71 whenever the hook could not be started.
 int exit_code_of_hook(const supervise::ExitRecord& hook);
 
-}  // namespace rankshim
+}  // namespace rankshim::run

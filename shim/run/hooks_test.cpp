@@ -10,7 +10,7 @@
 
 #include "report/wording.h"
 
-namespace rankshim {
+namespace rankshim::run {
 namespace {
 
 using supervise::ExitRecord;
@@ -61,4 +61,4 @@ TEST_CASE("a stop counts while a hook runs and after its end") {
 }
 
 }  // namespace
-}  // namespace rankshim
+}  // namespace rankshim::run

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "run/plan.h"
 
-namespace rankshim {
+namespace rankshim::run {
 namespace {
 
 plan::LaunchInput plan_input(const AttemptInput& input) {
@@ -45,9 +45,9 @@ std::shared_ptr<supervise::Workers> make_workers(const AttemptInput& input, cons
 /// not have gone to places that are named by ranks.
 bool can_move(const AttemptInput& input) {
   const auto* node = input.job.topology.as<topology::StaticNode>();
-  const Settings& settings = input.run.settings;
+  const settings::Settings& settings = input.run.settings;
   return node != nullptr && node->member && input.job.choice.launcher->starts_each_worker() &&
-         input.job.choice.log_dir.empty() && !settings.flag(Option::prefix);
+         input.job.choice.log_dir.empty() && !settings.flag(settings::Option::prefix);
 }
 
 using VariableNames = std::span<const std::string_view>;
@@ -58,7 +58,7 @@ std::optional<std::vector<std::string>> changed(const std::vector<std::string>& 
                                                 const std::vector<std::string>& now, VariableNames may_come,
                                                 VariableNames may_change) {
   const auto is_one_of = [](const std::string& entry, VariableNames names) {
-    return std::ranges::any_of(names, [&](std::string_view name) { return is_named(entry, name); });
+    return std::ranges::any_of(names, [&](std::string_view name) { return node::is_named(entry, name); });
   };
   std::vector<std::string> more;
   for (const std::string& entry : now) {
@@ -67,8 +67,9 @@ std::optional<std::vector<std::string>> changed(const std::vector<std::string>& 
     more.push_back(entry);
   }
   const auto is_kept = [&](const std::string& entry) {
-    const std::string_view name = entry_name(entry);
-    const bool is_new = std::ranges::any_of(more, [&](const auto& other) { return is_named(other, name); });
+    const std::string_view name = node::entry_name(entry);
+    const bool is_new =
+        std::ranges::any_of(more, [&](const auto& other) { return node::is_named(other, name); });
     return contains(now, entry) || (is_new && is_one_of(entry, may_change));
   };
   if (!std::ranges::all_of(before, is_kept)) return std::nullopt;
@@ -106,7 +107,7 @@ std::optional<std::vector<std::vector<std::string>>> Launch::update(
   const auto ranks = ranks_of(input.job.topology);
   const bool moves = ranks != ranks_;
   launchers::LaunchPlan now = make_plan(input, number, master_address, folder.own());
-  Environment its_environment = now.environment.apply(input.run.node.environment());
+  node::Environment its_environment = now.environment.apply(input.run.node.environment());
   if (now.argv != plan.argv || (moves && !can_move(input)) || !workers->can_still_start() ||
       launchers::plan_site(input.job.choice, plan_input(input), master_address) != site_)
     return std::nullopt;
@@ -137,4 +138,4 @@ std::optional<std::vector<std::vector<std::string>>> Launch::update(
   return late;
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::run

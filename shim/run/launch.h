@@ -12,7 +12,7 @@
 #include "run/run.h"
 #include "supervise/supervise.h"
 
-namespace rankshim {
+namespace rankshim::run {
 
 /// What all attempts of a run have in common.
 struct AttemptInput {
@@ -49,7 +49,7 @@ class Launch : boost::noncopyable {
   launchers::TemporaryFolder folder;
   const std::string log_folder;  ///< the launcher's; empty: none
   launchers::LaunchPlan plan;
-  Environment environment;  ///< the command's
+  node::Environment environment;  ///< the command's
   supervise::Command command;
   SignalSet ignored = 0;  ///< at the command's start
   std::shared_ptr<supervise::Workers> workers;
@@ -62,4 +62,4 @@ class Launch : boost::noncopyable {
   std::optional<Ranks> ranks_;
 };
 
-}  // namespace rankshim
+}  // namespace rankshim::run

@@ -15,7 +15,7 @@
 #include "outcome/hang.h"
 #include "supervise/exit_record.h"
 
-namespace rankshim {
+namespace rankshim::run {
 
 using boost::asio::awaitable;
 using outcome::WorkerLook;
@@ -86,7 +86,7 @@ awaitable<void> Lookout::warn_of_it(std::shared_ptr<Lookout> self, supervise::Wo
   if (std::ranges::find(running, worker.pid, &supervise::WorkerState::pid) == running.end()) co_return;
   const auto looks = co_await self->looker_.look(
       {{.rank = worker.rank.value_or(worker.local_rank), .pid = worker.pid}}, true);
-  if (is_alive(worker.pid))
+  if (node::is_alive(worker.pid))
     log::warn("rank {} raised an exception {} s ago and has not exited: it is {}", looks.front().rank,
               time_to_exit.count(), in_words(outcome::place_of(looks.front())));
 }
@@ -194,10 +194,10 @@ awaitable<std::map<unsigned, WorkerLook>> Lookout::look_at(std::vector<supervise
   std::map<unsigned, WorkerLook> by_local_rank;
   for (std::size_t i = 0; i < std::min(looks.size(), workers.size()); ++i) {
     const bool is_empty = looks[i].stack.empty() && looks[i].groups.empty();
-    if (full && is_empty && !is_alive(workers[i].pid)) continue;  // it was ending: that shows nothing
+    if (full && is_empty && !node::is_alive(workers[i].pid)) continue;  // it was ending: that shows nothing
     by_local_rank[workers[i].local_rank] = std::move(looks[i]);
   }
   co_return by_local_rank;
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::run

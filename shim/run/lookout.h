@@ -20,7 +20,7 @@
 #include "run/stall_clock.h"
 #include "supervise/supervise.h"
 
-namespace rankshim {
+namespace rankshim::run {
 
 /// What can be seen of all workers of a job at one moment.
 struct JobSight {
@@ -107,4 +107,4 @@ json::Object describe(const JobSight& sight,
 /// Those of these workers whose end is known.
 std::vector<link::WorkerReport> ends_of(const std::vector<supervise::WorkerEnd>& workers);
 
-}  // namespace rankshim
+}  // namespace rankshim::run

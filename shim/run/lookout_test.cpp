@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace rankshim {
+namespace rankshim::run {
 namespace {
 
 outcome::WorkerLook look_of(unsigned rank, std::uint64_t entered, unsigned line) {
@@ -50,4 +50,4 @@ TEST_CASE("the answer about stacks of a job that trains has no hang, and one of 
 }
 
 }  // namespace
-}  // namespace rankshim
+}  // namespace rankshim::run

@@ -1,13 +1,13 @@
 #include <catch2/catch.hpp>
 
 #include "launchers/choose.h"
-#include "node/fake_node_for_test.h"
+#include "node/fake_host_for_test.h"
 #include "run/plan.h"
 #include "topology/resolve_for_test.h"
 
 /// The message where a node's rank is not known: which variable with which value, and what to do.
 
-namespace rankshim {
+namespace rankshim::run {
 namespace {
 
 struct Message {
@@ -18,12 +18,12 @@ struct Message {
 
 /// The first line, as it is printed for `rankshim -- train.py`.
 std::string line_for(const Message& message) {
-  FakeNode node(message.variables);
+  node::FakeHost node(message.variables);
   node.name = message.hostname;
   const auto outcome = topology::resolve(node);
   if (const auto* faults = std::get_if<Faults>(&outcome)) return to_line(faults->front());
-  const auto read = read_settings({"train.py"}, node);
-  const Invocation& invocation = std::get<Invocation>(read);
+  const auto read = settings::read_settings({"train.py"}, node);
+  const settings::Invocation& invocation = std::get<settings::Invocation>(read);
   const auto choice = launchers::choose_launch(
       {std::get<topology::Topology>(outcome), invocation.settings, invocation.arguments, node},
       launchers::own_torchrun(invocation.settings, invocation.arguments));
@@ -89,7 +89,7 @@ TEST_CASE(
 
 TEST_CASE("--platform none names the rank variables that it ignores, and only those") {
   const auto warnings = [](std::vector<std::string> variables) {
-    const auto outcome = topology::resolve(FakeNode(std::move(variables)), {"--platform=none"});
+    const auto outcome = topology::resolve(node::FakeHost(std::move(variables)), {"--platform=none"});
     return std::get<topology::Topology>(outcome).warnings;
   };
   CHECK(warnings({"PATH=/bin", "PYTHONUNBUFFERED=1", "JOB_UUID=u", "POD_UUID=u"}).empty());
@@ -103,4 +103,4 @@ TEST_CASE("--platform none names the rank variables that it ignores, and only th
         "RANK; unless options give the other nodes, this node trains alone");
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::run

@@ -20,9 +20,11 @@
 #include "supervise/signals.h"
 #include "supervise/spawn.h"
 
-namespace rankshim {
+namespace rankshim::run {
 namespace {
 
+using node::MemoryReading;
+using settings::Option;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 using std::chrono::system_clock;
@@ -42,7 +44,7 @@ std::string killed_meanwhile(const std::string& what) {
 }
 
 std::string the_limit(const MemoryReading& reading) {
-  return "the memory limit" + (reading.limit ? " of " + mebibytes(*reading.limit) : std::string());
+  return "the memory limit" + (reading.limit ? " of " + node::mebibytes(*reading.limit) : std::string());
 }
 
 /// Has v1 report changes of the file by this eventfd.
@@ -56,7 +58,7 @@ bool register_at(const std::string& control, int eventfd, const std::string& fil
 
 }  // namespace
 
-Monitor::Monitor(boost::asio::io_context& io, const Settings& settings, const Node& node)
+Monitor::Monitor(boost::asio::io_context& io, const settings::Settings& settings, const node::Host& node)
     : settings_(settings),
       node_(node),
       termination_log_(std::string(settings.text(Option::termination_log))),
@@ -165,7 +167,7 @@ void Monitor::begin() {
 }
 
 void Monitor::look_around() {
-  memory_before_ = read_memory(node_);
+  memory_before_ = node::read_memory(node_);
   if (command_ != 0) on_command();
   if (!memory_before_->events.empty()) watch_memory();
   open_socket();
@@ -174,7 +176,7 @@ void Monitor::look_around() {
 void Monitor::open_socket() {
   std::vector<std::string> folders = {"/dev/shm", "/tmp"};
   if (const auto temporary = node_.environment().get("TMPDIR")) folders.emplace_back(*temporary);
-  remove_folders_of_ended_containers(folders, node_.host_name());
+  node::remove_folders_of_ended_containers(folders, node_.host_name());
   const auto where = status::socket_folders(settings_.text(Option::run_dir), node_.environment());
   socket_.open(where);
   stacks_socket_.open(where);
@@ -265,7 +267,7 @@ void Monitor::look_at_memory() {
 }
 
 void Monitor::note_who_runs(std::uint64_t kills) {
-  oom_kills_.outlived(kills, running_processes());
+  oom_kills_.outlived(kills, node::running_processes());
   log::debug("the kernel has killed a process because the memory limit was reached; the others keep running");
 }
 
@@ -277,7 +279,7 @@ void Monitor::ended(pid_t process, std::optional<link::Time> started) {
 
 MemoryReading Monitor::memory() const {
   if (!memory_before_ || !memory_before_->known) return {};
-  MemoryReading reading = read_memory(node_);
+  MemoryReading reading = node::read_memory(node_);
   reading.oom_kills -= std::min(memory_before_->oom_kills, reading.oom_kills);
   return reading;
 }
@@ -296,7 +298,7 @@ void Monitor::begin_attempt(unsigned number, bool is_last,
   log::context().attempt = number;
   is_last_ = is_last;
   command_ = 0;
-  if (memory_before_) memory_before_ = read_memory(node_);  // kills count from here
+  if (memory_before_) memory_before_ = node::read_memory(node_);  // kills count from here
   oom_kills_ = {};
   oom_.clear();
   changed();
@@ -360,4 +362,4 @@ report::Snapshot Monitor::snapshot() const {
           .calendar = calendar_};
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::run

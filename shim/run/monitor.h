@@ -15,7 +15,7 @@
 #include "link/link.h"
 #include "loop/loop.h"
 #include "node/cgroup.h"
-#include "node/node.h"
+#include "node/host.h"
 #include "node/oom_kills.h"
 #include "report/exit_report.h"
 #include "report/files.h"
@@ -24,7 +24,7 @@
 #include "settings/settings.h"
 #include "supervise/supervise.h"
 
-namespace rankshim {
+namespace rankshim::run {
 
 /// Follows a run from its start to its end: the phases, the memory cgroup's counters, the provisional line in
 /// the termination log, the metrics file, and the answers to `rankshim status`. It does nothing of this at
@@ -32,7 +32,7 @@ namespace rankshim {
 /// moment after the waiting has begun, otherwise a moment after the command's start.
 class Monitor {
  public:
-  Monitor(boost::asio::io_context& io, const Settings& settings, const Node& node);
+  Monitor(boost::asio::io_context& io, const settings::Settings& settings, const node::Host& node);
 
   /// A phase begins, or has begun at `when`. `waiting_for` names what is waited for, in a phase of waiting;
   /// the secondary work begins a moment after it.
@@ -90,9 +90,9 @@ class Monitor {
   report::TerminationLog& termination_log() { return termination_log_; }
 
   /// The counters now, with the kills since the beginning; unknown if the beginning was not read.
-  [[nodiscard]] MemoryReading memory() const;
+  [[nodiscard]] node::MemoryReading memory() const;
   /// What ended() has found in this attempt, by process.
-  [[nodiscard]] const std::map<pid_t, OomEvidence>& oom() const { return oom_; }
+  [[nodiscard]] const std::map<pid_t, node::OomEvidence>& oom() const { return oom_; }
 
  private:
   [[nodiscard]] report::Snapshot snapshot() const;
@@ -107,8 +107,8 @@ class Monitor {
   void look_at_memory();
   void note_who_runs(std::uint64_t kills);
 
-  const Settings& settings_;
-  const Node& node_;
+  const settings::Settings& settings_;
+  const node::Host& node_;
   const launchers::Job* job_ = nullptr;
   std::vector<report::Phase> phases_;
   std::vector<report::PastAttempt> past_attempts_;
@@ -123,14 +123,14 @@ class Monitor {
   std::vector<link::Node> last_nodes_;  // once the run ends
 
   report::TerminationLog termination_log_;
-  std::optional<MemoryReading> memory_before_;
+  std::optional<node::MemoryReading> memory_before_;
   loop::Timer timer_;
   boost::asio::posix::stream_descriptor memory_events_;
   loop::Timer memory_timer_;
   std::chrono::milliseconds memory_pause_{50};  // doubled before it is first used
   bool has_told_of_limit_ = false;
-  OomKills oom_kills_;
-  std::map<pid_t, OomEvidence> oom_;
+  node::OomKills oom_kills_;
+  std::map<pid_t, node::OomEvidence> oom_;
   View view_;
   std::function<std::optional<report::PreparedAttempt>()> prepared_;
 
@@ -148,4 +148,4 @@ class Monitor {
   status::Socket metrics_socket_;
 };
 
-}  // namespace rankshim
+}  // namespace rankshim::run

@@ -12,16 +12,18 @@
 #include "platform/recognise.h"
 #include "report/redact.h"
 
-namespace rankshim {
+namespace rankshim::run {
 
 using launchers::Job;
 using launchers::LaunchChoice;
 using launchers::LaunchPlan;
 using plan::LaunchInput;
+using settings::Option;
 
 namespace {
 
-Outcome<Job> resolve(const Settings& settings, const std::vector<std::string>& command, const Node& node) {
+Outcome<Job> resolve(const settings::Settings& settings, const std::vector<std::string>& command,
+                     const node::Host& node) {
   auto set = platform::read_profiles(settings.text(Option::profile), node);
   if (auto* faults = std::get_if<Faults>(&set)) return std::move(*faults);
   const auto& known = std::get<platform::ProfileSet>(set);
@@ -54,7 +56,7 @@ LaunchPlan plan_launch(const LaunchChoice& choice, const LaunchInput& input,
   choice.launcher->change_environment(change, choice, input, known.folder);
   plan::hide_own_settings(change, node.environment());
   const bool by_worker = choice.launcher->starts_each_worker();  // and each gets its own
-  if (settings.get<RestartLimit>(Option::job_restarts)->most != 0) {
+  if (settings.get<settings::RestartLimit>(Option::job_restarts)->most != 0) {
     const std::string attempt = std::to_string(known.attempt);
     change.set.emplace_back("RANKSHIM_ATTEMPT", attempt);
     // A torchrun sets it anew for its workers, to its own restarts.
@@ -80,8 +82,8 @@ LaunchPlan plan_shown_launch(const LaunchChoice& choice, const LaunchInput& inpu
   return plan;
 }
 
-Outcome<Job> resolve_job(const Settings& settings, const std::vector<std::string>& command,
-                         const Node& node) {
+Outcome<Job> resolve_job(const settings::Settings& settings, const std::vector<std::string>& command,
+                         const node::Host& node) {
   auto resolved = resolve(settings, command, node);
   auto* const faults = std::get_if<Faults>(&resolved);
   auto* const job = std::get_if<Job>(&resolved);
@@ -95,4 +97,4 @@ Outcome<Job> resolve_job(const Settings& settings, const std::vector<std::string
   return resolved;
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::run

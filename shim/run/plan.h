@@ -5,12 +5,12 @@
 #include "base/fault.h"
 #include "launchers/launcher.h"
 
-namespace rankshim {
+namespace rankshim::run {
 
 /// Makes settings, platform, topology and choice for `command` (empty: only the environment and the waiting);
 /// pure. Faults and warnings are redacted (report/redact.h).
-Outcome<launchers::Job> resolve_job(const Settings& settings, const std::vector<std::string>& command,
-                                    const Node& node);
+Outcome<launchers::Job> resolve_job(const settings::Settings& settings,
+                                    const std::vector<std::string>& command, const node::Host& node);
 
 /// What is executed for that choice; pure. To be called once, when everything is known.
 launchers::LaunchPlan plan_launch(const launchers::LaunchChoice& choice, const plan::LaunchInput& input,
@@ -21,4 +21,4 @@ launchers::LaunchPlan plan_launch(const launchers::LaunchChoice& choice, const p
 launchers::LaunchPlan plan_shown_launch(const launchers::LaunchChoice& choice,
                                         const plan::LaunchInput& input);
 
-}  // namespace rankshim
+}  // namespace rankshim::run

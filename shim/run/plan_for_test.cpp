@@ -8,14 +8,17 @@
 #include "run/run.h"
 #include "settings/settings.h"
 
-namespace rankshim::for_test {
+namespace rankshim::run::for_test {
 
-Planned try_plan(const Node& node, Words line) {
-  const auto read = read_settings(line, node);
-  if (const auto* rejected = std::get_if<Rejected>(&read)) FAIL(to_line(rejected->faults.front()));
-  const auto& invocation = std::get<Invocation>(read);
+using node::Host;
+
+Planned try_plan(const Host& node, Words line) {
+  const auto read = settings::read_settings(line, node);
+  if (const auto* rejected = std::get_if<settings::Rejected>(&read)) FAIL(to_line(rejected->faults.front()));
+  const auto& invocation = std::get<settings::Invocation>(read);
   const auto profiles = platform::builtin_profiles();
-  const auto platform = platform::recognise(profiles, invocation.settings.text(Option::platform), node);
+  const auto platform =
+      platform::recognise(profiles, invocation.settings.text(settings::Option::platform), node);
   const auto torchrun = launchers::own_torchrun(invocation.settings, invocation.arguments);
   const auto topology =
       topology::resolve_topology(invocation.settings, std::get<platform::Platform>(platform), node,
@@ -31,14 +34,14 @@ Planned try_plan(const Node& node, Words line) {
                     launchers::plan_site(choice, input, std::nullopt), signal_scope(invocation.settings)}};
 }
 
-ShownPlan planned(const Node& node, Words line) {
+ShownPlan planned(const Host& node, Words line) {
   auto result = try_plan(node, std::move(line));
   if (const auto* faults = std::get_if<Faults>(&result.plan)) FAIL(to_line(faults->front()));
   return std::get<ShownPlan>(std::move(result.plan));
 }
 
-Environment environment_of(const launchers::LaunchPlan& plan, const Node& node) {
+node::Environment environment_of(const launchers::LaunchPlan& plan, const Host& node) {
   return plan.environment.apply(node.environment());
 }
 
-}  // namespace rankshim::for_test
+}  // namespace rankshim::run::for_test

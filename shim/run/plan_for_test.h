@@ -7,12 +7,12 @@
 #include "base/text.h"
 #include "launchers/choose.h"
 #include "launchers/torchrun/inner_torchrun.h"
-#include "node/fake_node_for_test.h"
+#include "node/fake_host_for_test.h"
 #include "run/plan.h"
 #include "topology/topology.h"
 
 /// For tests: all steps from a node and a command line to the plan, as explain shows it.
-namespace rankshim::for_test {
+namespace rankshim::run::for_test {
 
 using Words = std::vector<std::string>;
 
@@ -29,17 +29,17 @@ struct Planned {
 };
 
 /// Fails the test where the settings or the topology are refused.
-Planned try_plan(const Node& node, Words line);
+Planned try_plan(const node::Host& node, Words line);
 
 /// The same if the plan must be possible.
-ShownPlan planned(const Node& node, Words line);
+ShownPlan planned(const node::Host& node, Words line);
 
 /// The command's environment.
-Environment environment_of(const launchers::LaunchPlan& plan, const Node& node);
+node::Environment environment_of(const launchers::LaunchPlan& plan, const node::Host& node);
 
 /// Node 1 of 3 of a PyTorchJob.
 inline const Words kubeflow = {"PATH=/usr/bin",     "RANK=1",
                                "WORLD_SIZE=3",      "MASTER_ADDR=job-master-0",
                                "MASTER_PORT=23456", "PYTHONUNBUFFERED=0"};
 
-}  // namespace rankshim::for_test
+}  // namespace rankshim::run::for_test

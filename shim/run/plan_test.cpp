@@ -5,13 +5,15 @@
 #include "run/plan_for_test.h"
 #include "topology/resolve_for_test.h"
 
-namespace rankshim {
+namespace rankshim::run {
 namespace {
+
+using node::FakeHost;
 
 using namespace for_test;
 
 TEST_CASE("a script goes to torchrun with underscore flags and a static rendezvous") {
-  const FakeNode node(kubeflow);
+  const FakeHost node(kubeflow);
   const ShownPlan result = planned(node, {"train.py", "--epochs", "2"});
   CHECK(result.launcher->has_agent());
   CHECK(
@@ -26,7 +28,7 @@ TEST_CASE("a script goes to torchrun with underscore flags and a static rendezvo
 }
 
 TEST_CASE("--launcher launch gives the script --local_rank, none runs the script by the interpreter alone") {
-  const FakeNode node(kubeflow);
+  const FakeHost node(kubeflow);
   CHECK(shell_quote(planned(node, {"--launcher=launch", "train.py", "--x"}).argv)
             .ends_with(" train.py '--local_rank=${local_rank}' --x"));
   CHECK(planned(node, {"--launcher=none", "train.py"}).argv == Words{"python3", "-u", "train.py"});
@@ -34,7 +36,7 @@ TEST_CASE("--launcher launch gives the script --local_rank, none runs the script
 }
 
 TEST_CASE("--env sets variables of any command, as they are") {
-  const FakeNode node(kubeflow);
+  const FakeHost node(kubeflow);
   const ShownPlan program = planned(node, {"--env=OUT={rank}", "--env=NODE_RANK=7", "./task", "{rank}"});
   CHECK(environment_of(program, node).get("OUT") == "{rank}");
   CHECK(environment_of(program, node).get("NODE_RANK") == "7");
@@ -43,12 +45,12 @@ TEST_CASE("--env sets variables of any command, as they are") {
 }
 
 TEST_CASE("a command is written with our own folder's name, and without one where there is none") {
-  const FakeNode node({"PATH=/usr/bin", "PYTHONPATH=/a"});
+  const FakeHost node({"PATH=/usr/bin", "PYTHONPATH=/a"});
   const Words command = {"train.py"};
-  const auto read = read_settings(command, node);
+  const auto read = settings::read_settings(command, node);
   const auto outcome = topology::resolve(node, {}, command);
-  const plan::LaunchInput input{std::get<topology::Topology>(outcome), std::get<Invocation>(read).settings,
-                                command, node};
+  const plan::LaunchInput input{std::get<topology::Topology>(outcome),
+                                std::get<settings::Invocation>(read).settings, command, node};
   const auto choice = std::get<launchers::LaunchChoice>(launchers::choose_launch(input, nullptr));
   launchers::KnownAtStart known;
   const launchers::LaunchPlan without = plan_launch(choice, input, known);
@@ -63,4 +65,4 @@ TEST_CASE("a command is written with our own folder's name, and without one wher
 }
 
 }  // namespace
-}  // namespace rankshim
+}  // namespace rankshim::run

@@ -1,8 +1,10 @@
 #include "run/run.h"
 
-namespace rankshim {
+namespace rankshim::run {
 
-supervise::Policy plan_supervision(const Settings& settings) {
+using settings::Option;
+
+supervise::Policy plan_supervision(const settings::Settings& settings) {
   supervise::Policy policy;
   policy.grace = settings.time(Option::grace);
   policy.leftover_grace = *settings.time(Option::leftover_grace);
@@ -11,11 +13,11 @@ supervise::Policy plan_supervision(const Settings& settings) {
   return policy;
 }
 
-SignalScope signal_scope(const Settings& settings) {
+SignalScope signal_scope(const settings::Settings& settings) {
   const std::string_view wanted = settings.text(Option::signal_scope);
   if (wanted == "child") return SignalScope::child;
   if (wanted == "group") return SignalScope::group;
   return wanted == "tree" ? SignalScope::tree : SignalScope::handlers;
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::run

@@ -6,31 +6,31 @@
 #include <string>
 
 #include "launchers/launcher.h"
-#include "node/node.h"
+#include "node/host.h"
 #include "report/verdict.h"
 #include "run/monitor.h"
 #include "settings/settings.h"
 #include "supervise/signals.h"
 #include "supervise/supervise.h"
 
-namespace rankshim {
+namespace rankshim::run {
 
 /// What every step of a run needs, from the pre-start hook to the hold after a failure.
 struct Run {
   boost::asio::io_context& io;
   supervise::SignalQueue& signals;
-  const Settings& settings;
-  const Node& node;
+  const settings::Settings& settings;
+  const node::Host& node;
   Monitor& monitor;
   bool only_wait = false;  ///< `rankshim wait`, which has no hooks and is not held
   bool preflight = false;  ///< the command is the check of `rankshim preflight`
 };
 
 /// The part of the supervisor's policy that applies to hooks too.
-supervise::Policy plan_supervision(const Settings& settings);
+supervise::Policy plan_supervision(const settings::Settings& settings);
 
 /// Which processes get a signal, by --signal-scope.
-SignalScope signal_scope(const Settings& settings);
+SignalScope signal_scope(const settings::Settings& settings);
 
 /// Publishes a verdict, whatever it is: the last line on stderr, the report, the termination log, the
 /// post-stop hook, and the hold of a failed container. `job` is null if there was none yet, `record` if
@@ -42,10 +42,10 @@ boost::asio::awaitable<int> conclude(const Run& run, report::Verdict verdict, co
 
 /// Tells the other nodes of a job that this one cannot take part because of its settings, if the part of them
 /// that was understood says which job it is. It takes some seconds at most.
-void tell_rejection(const Rejected& rejected, const Node& node);
+void tell_rejection(const settings::Rejected& rejected, const node::Host& node);
 
 /// Runs `rankshim COMMAND`, `wait` and `preflight`: resolves, waits, launches, supervises, and reports how it
 /// ended. Takes the invocation over, whose settings it completes. Returns the exit code.
-int run_job(Invocation&& invocation, const Node& node);
+int run_job(settings::Invocation&& invocation, const node::Host& node);
 
-}  // namespace rankshim
+}  // namespace rankshim::run

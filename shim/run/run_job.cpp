@@ -35,12 +35,17 @@
 #include "run/whole_job.h"
 #include "supervise/supervise.h"
 
-namespace rankshim {
+namespace rankshim::run {
 namespace {
 
 using boost::asio::awaitable;
 using launchers::Job;
 using outcome::Cause;
+using settings::Invocation;
+using settings::Option;
+using settings::Setting;
+using settings::Settings;
+using settings::Subcommand;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
@@ -95,7 +100,7 @@ void prepare(Invocation& invocation) {
   // without: there each node is checked by itself.
   const bool is_alone = launchers::number_of_spares(settings) != 0;
   settings[Option::launcher] = Setting{{"none", Origin::fallback, ""}, {}};
-  settings[Option::job_restarts] = Setting{{"0", Origin::fallback, ""}, RestartLimit{}};
+  settings[Option::job_restarts] = Setting{{"0", Origin::fallback, ""}, settings::RestartLimit{}};
   settings[Option::link] = Setting{{is_alone ? "off" : "on", Origin::fallback, ""}, {}};
   if (is_alone) settings[Option::wait] = Setting{{"none", Origin::fallback, ""}, {}};
   settings[Option::spares] = Setting{{"0", Origin::fallback, ""}, {}};
@@ -250,21 +255,21 @@ bool is_tried_again(Attempts& attempts, const WholeJob* whole, report::Verdict& 
 awaitable<void> wait_for_accelerators(const Run& run) {
   constexpr std::chrono::seconds patience{10};
   constexpr milliseconds between_looks{100};
-  auto left = holders_of_accelerators(true);
+  auto left = node::holders_of_accelerators(true);
   if (left.empty()) co_return;
   run.monitor.enter("restart", "the accelerators to be free");
   log::info("waiting at most {} s for the accelerators, which are in use ({})", patience.count(),
             joined(left));
   const auto end = steady_clock::now() + patience;
-  for (; !left.empty() && steady_clock::now() < end; left = holders_of_accelerators(true))
+  for (; !left.empty() && steady_clock::now() < end; left = node::holders_of_accelerators(true))
     if ((co_await next_end(run, steady_clock::now() + between_looks)).number != 0) co_return;
   if (!left.empty())
     log::warn("{}: the accelerators are still in use; the next attempt may lack memory", joined(left));
 }
 
 /// What the last attempt's processes left in /dev/shm would stay there for good, and fill it.
-void free_shared_memory(const SharedMemory& memory) {
-  const auto left = memory.remove_leftovers(may_share_memory_with_host());
+void free_shared_memory(const node::SharedMemory& memory) {
+  const auto left = memory.remove_leftovers(node::may_share_memory_with_host());
   if (!left.removed.names.empty())
     log::info("removed what the last attempt left: {}", left.removed.in_words());
   if (!left.kept.names.empty())
@@ -278,14 +283,14 @@ struct Common {
   const std::vector<std::string>& arguments;
   const launchers::FoundTorch& torch;
   const AttemptInput& input;
-  const SlurmStep step;
+  const node::SlurmStep step;
   Attempts attempts;
   Warm warm;
   /// The attempt before, until the next one has started: on a busy disk, removing its folder takes longer
   /// than all the rest.
   std::unique_ptr<Launch> previous;
-  wait::Reached reached;               // where the master is, if it was looked up
-  std::optional<SharedMemory> memory;  // nothing: there is one attempt only
+  wait::Reached reached;                     // where the master is, if it was looked up
+  std::optional<node::SharedMemory> memory;  // nothing: there is one attempt only
 };
 
 /// Starts the command and follows it to its end. `whole` is null if the nodes are not linked. Returns the
@@ -459,7 +464,7 @@ awaitable<int> run_stages(const Run& run, const std::vector<std::string>& argume
   Common all{.arguments = arguments,
              .torch = torch,
              .input = input,
-             .step = SlurmStep(run.node.environment()),
+             .step = node::SlurmStep(run.node.environment()),
              .attempts = Attempts(run.settings, *job),
              .warm = Warm(input),
              .previous = {},
@@ -531,7 +536,7 @@ awaitable<int> tell_rejection_of(const Run& run, const std::vector<std::string>&
 
 }  // namespace
 
-void tell_rejection(const Rejected& rejected, const Node& node) {
+void tell_rejection(const settings::Rejected& rejected, const node::Host& node) {
   Invocation invocation = rejected.invocation;
   const bool is_preflight = invocation.subcommand == Subcommand::preflight;
   if (invocation.subcommand == Subcommand::wait || (invocation.arguments.empty() && !is_preflight)) return;
@@ -555,7 +560,7 @@ void tell_rejection(const Rejected& rejected, const Node& node) {
   }
 }
 
-int run_job(Invocation&& invocation, const Node& node) {
+int run_job(Invocation&& invocation, const node::Host& node) {
   prepare(invocation);
   const Settings& settings = invocation.settings;
   boost::asio::io_context io;
@@ -572,4 +577,4 @@ int run_job(Invocation&& invocation, const Node& node) {
   return loop::block_on(io, run_whole(run, invocation.arguments));
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::run

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-namespace rankshim {
+namespace rankshim::run {
 namespace {
 
 constexpr unsigned looks_in_timeout = 5;
@@ -80,4 +80,4 @@ std::vector<unsigned> StallClock::stragglers() const {
   return slow;
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::run

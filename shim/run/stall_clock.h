@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-namespace rankshim {
+namespace rankshim::run {
 
 /// How many collectives a worker has entered, and how many of them have ended.
 struct Collectives {
@@ -68,4 +68,4 @@ class StallClock {
   std::vector<std::vector<unsigned>> last_;  ///< who was last, in the last looks that saw the job move
 };
 
-}  // namespace rankshim
+}  // namespace rankshim::run

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace rankshim {
+namespace rankshim::run {
 namespace {
 
 using namespace std::chrono_literals;
@@ -125,4 +125,4 @@ TEST_CASE("where most do not wait, nobody is last") {
 }
 
 }  // namespace
-}  // namespace rankshim
+}  // namespace rankshim::run

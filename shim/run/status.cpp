@@ -23,7 +23,7 @@
 #include "loop/loop.h"
 #include "node/process.h"
 
-namespace rankshim::status {
+namespace rankshim::run::status {
 namespace {
 
 using std::chrono::steady_clock;
@@ -129,7 +129,7 @@ std::vector<Instance> find_instances(const std::vector<std::string>& folders, Qu
 
 /// The Slurm job that a process was started in; empty if it was in none, or is another user's.
 std::string slurm_job_of(pid_t pid) {
-  return std::string(value_in(read_proc(pid, "environ").value_or(""), "SLURM_JOB_ID"));
+  return std::string(node::value_in(node::read_proc(pid, "environ").value_or(""), "SLURM_JOB_ID"));
 }
 
 /// Whether that process is of this one's job, or of its session where neither is in one.
@@ -156,7 +156,7 @@ std::vector<Instance> instances_for_us(const std::vector<std::string>& folders, 
     const auto one = std::ranges::find(found, pid, &Instance::pid);
     if (one != found.end()) return {*one};
     if (shared && is_rankshim(pid)) return {};  // it has no socket yet
-    const auto process = read_process(pid);
+    const auto process = node::read_process(pid);
     pid = process ? process->parent : 0;
   }
   if (shared) std::erase_if(found, [](const Instance& one) { return !belongs_to_us(one.pid); });
@@ -165,7 +165,7 @@ std::vector<Instance> instances_for_us(const std::vector<std::string>& folders, 
 
 }  // namespace
 
-std::vector<std::string> socket_folders(std::string_view run_dir, const Environment& environment) {
+std::vector<std::string> socket_folders(std::string_view run_dir, const node::Environment& environment) {
   if (!run_dir.empty()) return {std::string(run_dir)};
   return {"/run", "/dev/shm", std::string(environment.get("TMPDIR").value_or("/tmp"))};
 }
@@ -249,4 +249,4 @@ bool is_well(std::string_view answer) { return json::field(answer, "failed") == 
 
 bool is_ready(std::string_view answer) { return is_well(answer) && json::field(answer, "phase") == "run"; }
 
-}  // namespace rankshim::status
+}  // namespace rankshim::run::status

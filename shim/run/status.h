@@ -15,14 +15,14 @@
 #include "node/environment.h"
 
 /// `rankshim status`: a Unix socket that shows what this container's instance is doing.
-namespace rankshim::status {
+namespace rankshim::run::status {
 
 /// The longest answer that a client takes.
 inline constexpr std::size_t longest_answer = std::size_t{64} << 10U;
 
 /// The folders where the socket may be: only `run_dir`, or if that is empty, /run, /dev/shm and $TMPDIR, in
 /// this order.
-std::vector<std::string> socket_folders(std::string_view run_dir, const Environment& environment);
+std::vector<std::string> socket_folders(std::string_view run_dir, const node::Environment& environment);
 
 /// What can be asked: each question has a socket of its own.
 enum class Question : std::uint8_t {
@@ -74,4 +74,4 @@ bool is_well(std::string_view answer);
 /// Whether that status is one of a job in which all nodes have met, and the workers of this one run.
 bool is_ready(std::string_view answer);
 
-}  // namespace rankshim::status
+}  // namespace rankshim::run::status

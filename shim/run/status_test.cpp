@@ -2,14 +2,14 @@
 
 #include "run/status.h"
 
-namespace rankshim::status {
+namespace rankshim::run::status {
 namespace {
 
 TEST_CASE("the folders of the socket are the option's alone, else /run, /dev/shm and TMPDIR") {
-  const Environment environment({"TMPDIR=/scratch"});
+  const node::Environment environment({"TMPDIR=/scratch"});
   CHECK(socket_folders("/x", environment) == std::vector<std::string>{"/x"});
   CHECK(socket_folders("", environment) == std::vector<std::string>{"/run", "/dev/shm", "/scratch"});
-  CHECK(socket_folders("", Environment()).back() == "/tmp");
+  CHECK(socket_folders("", node::Environment()).back() == "/tmp");
 }
 
 TEST_CASE("an instance is well that has not failed") {
@@ -26,4 +26,4 @@ TEST_CASE("an instance is ready while its command runs, and not while it waits, 
 }
 
 }  // namespace
-}  // namespace rankshim::status
+}  // namespace rankshim::run::status

@@ -20,9 +20,11 @@
 #include "plan/launch.h"
 #include "supervise/prepared.h"
 
-namespace rankshim {
+namespace rankshim::run {
 
 using boost::asio::awaitable;
+using node::Process;
+using settings::Option;
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
 using supervise::Prepared;
@@ -36,9 +38,9 @@ constexpr std::chrono::minutes to_import{10};  // on a cold file system
 constexpr std::chrono::milliseconds moment{100};
 
 /// What imports need must not be taken from a training.
-bool has_clear_room(const Node& node) {
+bool has_clear_room(const node::Host& node) {
   constexpr std::uint64_t least = std::uint64_t{1} << 30U;
-  const MemoryRoom room = memory_room(node);
+  const node::MemoryRoom room = node::memory_room(node);
   return room.left >= least && room.left >= room.all / 4;
 }
 
@@ -52,7 +54,7 @@ bool all_have_started(const std::vector<supervise::WorkerState>& workers, const 
 
 bool wants_warm(const AttemptInput& input) {
   const auto& [topology, choice] = input.job;
-  const Settings& settings = input.run.settings;
+  const settings::Settings& settings = input.run.settings;
   const bool starts_python =
       choice.launcher->launches() && (choice.launcher->starts_each_worker() || choice.launcher->is_agent());
   return settings.text(Option::warm) != "off" && starts_python && !input.command.empty() &&
@@ -120,7 +122,7 @@ void Warm::State::wait_for_ends() const {
   constexpr std::chrono::milliseconds patience{100};
   const auto until = steady_clock::now() + patience;
   const auto runs = [](const Process& process) {
-    const auto now = read_again(process);
+    const auto now = node::read_again(process);
     return now && now->alive();
   };
   while (std::ranges::any_of(ending, runs) && steady_clock::now() < until) poll(nullptr, 0, 1);
@@ -130,7 +132,7 @@ void Warm::State::wait_for_ends() const {
 void Warm::State::end() {
   ++round;
   changed.signal();
-  std::erase_if(ending, [](const Process& process) { return !read_again(process); });
+  std::erase_if(ending, [](const Process& process) { return !node::read_again(process); });
   for (const supervise::Command& command : commands)
     if (command.prepared) ending.push_back(command.prepared->process());
   const bool has_files = launch && !commands.empty() && !input.job.choice.log_dir.empty();
@@ -167,7 +169,7 @@ awaitable<void> Warm::State::prepare(std::shared_ptr<State> self, unsigned numbe
                                      std::optional<std::string> master_address, bool beside_training) {
   const unsigned of_round = self->round;
   // Without /proc, the command's processes cannot be told from these.
-  if (!all_processes()) co_return;
+  if (!node::all_processes()) co_return;
   const auto has_room = [&] {
     return !beside_training || self->is_asked_for() || has_clear_room(self->input.run.node);
   };
@@ -318,4 +320,4 @@ std::optional<report::PreparedAttempt> Warm::status() const {
       .ready = static_cast<std::size_t>(std::ranges::count_if(state_->commands, is_ready))};
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::run

@@ -9,7 +9,7 @@
 #include "report/snapshot.h"
 #include "run/launch.h"
 
-namespace rankshim {
+namespace rankshim::run {
 
 /// Warm prepares an attempt before its time (--warm): what it is to start runs already, and has imported what
 /// its script imports first (supervise/prepared.h). The first attempt is prepared while the nodes meet, and
@@ -48,7 +48,7 @@ class Warm {
 
   /// The processes that are prepared, and those that were and may be ending: the attempt that runs has
   /// nothing to do with them.
-  [[nodiscard]] std::vector<Process> processes() const;
+  [[nodiscard]] std::vector<node::Process> processes() const;
 
  private:
   [[nodiscard]] std::optional<report::PreparedAttempt> status() const;
@@ -57,4 +57,4 @@ class Warm {
   std::shared_ptr<State> state_;
 };
 
-}  // namespace rankshim
+}  // namespace rankshim::run

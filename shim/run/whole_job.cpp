@@ -22,12 +22,13 @@
 #include "report/wording.h"
 #include "run/before_start.h"
 
-namespace rankshim {
+namespace rankshim::run {
 
 using boost::asio::awaitable;
 using launchers::Job;
 using outcome::Cause;
 using outcome::Culprit;
+using settings::Option;
 using std::chrono::steady_clock;
 
 namespace {
@@ -73,7 +74,7 @@ void take_rank(topology::Topology& topology, topology::StaticNode& node, const l
 link::Options plan_link(const Run& run, const Job& job, const topology::StaticNode& node,
                         const std::optional<link::Key>& token, Attempts& attempts,
                         const wait::Reached& reached) {
-  const Environment& environment = run.node.environment();
+  const node::Environment& environment = run.node.environment();
   const auto variable = [&](std::string_view name) {
     return std::string(environment.get(name).value_or(""));
   };
@@ -424,4 +425,4 @@ void WholeJob::tell_end(const report::Verdict& verdict, std::optional<int> stop_
     link_->report_stop(stop_signal.value_or(SIGTERM));
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::run

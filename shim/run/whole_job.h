@@ -17,7 +17,7 @@
 #include "wait/wait.h"
 
 /// The whole job: this node linked with the others (link/).
-namespace rankshim {
+namespace rankshim::run {
 
 /// This node's link while its command runs: tells the others of what fails here, and stops the command for
 /// what fails there.
@@ -104,4 +104,4 @@ boost::asio::awaitable<std::optional<report::Verdict>> wait_as_spare(const Run& 
 boost::asio::awaitable<std::unique_ptr<WholeJob>> join_job(const Run& run, launchers::Job& job,
                                                            Attempts& attempts, wait::Reached& reached);
 
-}  // namespace rankshim
+}  // namespace rankshim::run

@@ -8,7 +8,7 @@
 #include "base/files.h"
 #include "wait/test_network.h"
 
-namespace rankshim {
+namespace rankshim::run {
 namespace {
 
 TEST_CASE("a token is a file's text, without the blanks around it", "[link]") {
@@ -47,4 +47,4 @@ TEST_CASE("a token that is none, or that others can choose, is refused", "[link]
 }
 
 }  // namespace
-}  // namespace rankshim
+}  // namespace rankshim::run

@@ -3,7 +3,7 @@
 #include "base/files.h"
 #include "base/text.h"
 
-namespace rankshim {
+namespace rankshim::settings {
 namespace {
 
 constexpr EmbeddedFile page[] = {
@@ -33,4 +33,4 @@ std::vector<std::string_view> all_codes() {
   return codes;
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::settings

@@ -5,6 +5,7 @@
 #include "base/fault.h"
 
 using namespace rankshim;
+using namespace rankshim::settings;
 
 TEST_CASE("each code of an error has its part of the page, and nothing else has one") {
   const auto codes = all_codes();

@@ -12,7 +12,7 @@
 #include "node/environment.h"
 #include "settings/options.h"
 
-namespace rankshim {
+namespace rankshim::settings {
 namespace {
 
 bool has_folder(std::string_view program) { return program.find('/') != std::string_view::npos; }
@@ -48,7 +48,8 @@ std::string advice_on_file_here(const std::string& name) {
 
 std::string where_not_found(std::string_view program) {
   const char* const path = std::getenv("PATH");
-  for (const std::string& candidate : executable_candidates(program, path == nullptr ? default_path : path)) {
+  for (const std::string& candidate :
+       node::executable_candidates(program, path == nullptr ? node::default_path : path)) {
     const std::string target = missing_target(candidate);
     if (!target.empty())
       return fmt::format(": {} is a symbolic link to {}, which is not there",
@@ -80,4 +81,4 @@ std::string not_found(std::string_view program) {
   return fmt::format("{} was not found{}{}", in_quotes(program), where, advice);
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::settings

@@ -9,6 +9,7 @@
 #include <fstream>
 
 using namespace rankshim;
+using namespace rankshim::settings;
 
 TEST_CASE("a program that is not found is told with what to do about it") {
   const std::filesystem::path before = std::filesystem::current_path();

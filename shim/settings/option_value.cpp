@@ -8,7 +8,7 @@
 #include "base/duration.h"
 #include "base/text.h"
 
-namespace rankshim {
+namespace rankshim::settings {
 namespace {
 
 bool is_anything(std::string_view /*text*/) { return true; }
@@ -55,10 +55,10 @@ bool is_modules(std::string_view text) {
   return true;
 }
 
-std::optional<Variables> parse_variables(std::string_view text) {
-  Variables variables;
+std::optional<node::Variables> parse_variables(std::string_view text) {
+  node::Variables variables;
   while (!text.empty()) {
-    const std::string_view entry = next_line(text), name = entry_name(entry);
+    const std::string_view entry = next_line(text), name = node::entry_name(entry);
     if (name.empty()) return std::nullopt;
     variables.emplace_back(name, entry.substr(name.size() + 1));
   }
@@ -243,4 +243,4 @@ std::optional<RestartLimit> RestartLimit::parse(std::string_view text) {
   return RestartLimit{.most = *most, .within = within};
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::settings

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace rankshim {
+namespace rankshim::settings {
 namespace {
 
 /// Whether the option's value may be that text.
@@ -48,7 +48,8 @@ TEST_CASE("what is taken is parsed, once") {
   using std::chrono::milliseconds;
   CHECK(std::get<milliseconds>(*parse(info(Option::grace), "10m")) == std::chrono::minutes(10));
   CHECK(std::get<bool>(*parse(info(Option::tee), "1")));
-  CHECK(std::get<Variables>(*parse(info(Option::env), "A=1\nB==")) == Variables{{"A", "1"}, {"B", "="}});
+  CHECK(std::get<node::Variables>(*parse(info(Option::env), "A=1\nB==")) ==
+        node::Variables{{"A", "1"}, {"B", "="}});
   CHECK(std::get<std::vector<std::string>>(*parse(info(Option::torchrun_args), " --a  --b ")) ==
         std::vector<std::string>{"--a", "--b"});
 }
@@ -58,4 +59,4 @@ TEST_CASE("a message about a wrong choice lists the choices") {
 }
 
 }  // namespace
-}  // namespace rankshim
+}  // namespace rankshim::settings

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace rankshim {
+namespace rankshim::settings {
 
 /// Every option. `--name`, `RANKSHIM_NAME` and the key `name` are one setting.
 enum class Option : std::uint8_t {
@@ -145,4 +145,4 @@ inline constexpr std::array exit_codes = {
     ExitCodeInfo{"127", "the command, its interpreter or its loader was not found", "no"},
 };
 
-}  // namespace rankshim
+}  // namespace rankshim::settings

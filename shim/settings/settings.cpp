@@ -14,8 +14,10 @@
 #include "base/toml.h"
 #include "settings/codes.h"
 
-namespace rankshim {
+namespace rankshim::settings {
 namespace {
+
+using node::Host;
 
 constexpr std::string_view variable_prefix = "RANKSHIM_";
 /// Not settings: images export the release's version in the one; a command has the other (--job-restarts).
@@ -82,7 +84,7 @@ std::optional<std::string> key_text(const OptionInfo& option, const toml::node& 
 /// Reads the sources in order of precedence: the first that sets an option decides it.
 class Reader {
  public:
-  explicit Reader(const Node& node) : node_(node) {}
+  explicit Reader(const Host& node) : node_(node) {}
 
   std::variant<Invocation, Rejected> read(const std::vector<std::string>& arguments) {
     read_command_line(arguments);
@@ -195,16 +197,16 @@ class Reader {
   void read_variables() {
     for (const std::string& entry : node_.environment().entries()) {
       if (!entry.starts_with(variable_prefix)) continue;
-      const std::string name(entry_name(entry));
+      const std::string name(node::entry_name(entry));
       if (name.empty() || contains(no_settings, name)) continue;
       const std::string_view value = std::string_view(entry).substr(name.size() + 1);
-      if (value.empty() || is_service_link(value)) continue;
+      if (value.empty() || node::is_service_link(value)) continue;
       const auto* const option = std::ranges::find_if(options, [&](const OptionInfo& candidate) {
         return candidate.has_variable && variable_name(candidate.name) == name;
       });
       if (option != options.end()) {
         take(*option, value, Origin::variable, name);
-      } else if (!is_service_link_name(name)) {
+      } else if (!node::is_service_link_name(name)) {
         const std::string_view near = nearest_in(options | std::views::filter(&OptionInfo::has_variable),
                                                  name.substr(variable_prefix.size()));
         reject(exit_code::configuration, ErrorCode::unknown_setting,
@@ -347,7 +349,7 @@ class Reader {
     }
   }
 
-  const Node& node_;
+  const Host& node_;
   Rejected result_;
   Invocation& invocation_ = result_.invocation;
 };
@@ -387,7 +389,7 @@ std::string one_screen() {
 }  // namespace
 
 std::variant<Invocation, Rejected> read_settings(const std::vector<std::string>& arguments,
-                                                 const Node& node) {
+                                                 const Host& node) {
   return Reader(node).read(arguments);
 }
 
@@ -441,4 +443,4 @@ std::string_view short_help() {
          "  rankshim --help                    print a summary with all subcommands\n";
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::settings

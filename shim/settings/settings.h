@@ -13,11 +13,11 @@
 #include "base/fact.h"
 #include "base/fault.h"
 #include "base/signals.h"
-#include "node/node.h"
+#include "node/host.h"
 #include "outcome/outcome.h"
 #include "settings/options.h"
 
-namespace rankshim {
+namespace rankshim::settings {
 
 /// As `--exit-map` and the log name it; empty if they have no name for it.
 std::string_view word_of_exit_map(outcome::Cause cause);
@@ -71,8 +71,9 @@ struct RestartLimit {
 
 /// A value as its option's kind reads it, parsed once. monostate: the text is the value, as of a text, a
 /// choice and a fact of the topology.
-using ParsedValue = std::variant<std::monostate, bool, std::chrono::milliseconds, int, SignalSet, SignalMap,
-                                 ExitMap, RestartLimit, ExitPattern, std::vector<std::string>, Variables>;
+using ParsedValue =
+    std::variant<std::monostate, bool, std::chrono::milliseconds, int, SignalSet, SignalMap, ExitMap,
+                 RestartLimit, ExitPattern, std::vector<std::string>, node::Variables>;
 
 /// A value, its source, and the value parsed.
 struct Setting : Value {
@@ -123,7 +124,8 @@ struct Rejected {
 
 /// Reads `arguments` (argv without argv[0]), RANKSHIM_* and the configuration file. Reports every fault that
 /// it finds; a fault of the command line decides the exit code.
-std::variant<Invocation, Rejected> read_settings(const std::vector<std::string>& arguments, const Node& node);
+std::variant<Invocation, Rejected> read_settings(const std::vector<std::string>& arguments,
+                                                 const node::Host& node);
 
 /// `--help`, for 80 columns: one screen of 24 lines, "all", or what one subcommand takes; or what a code
 /// means (codes.h).
@@ -132,4 +134,4 @@ std::string help_text(std::string_view topic = {});
 /// What to do, in a few lines, for a call without arguments.
 std::string_view short_help();
 
-}  // namespace rankshim
+}  // namespace rankshim::settings

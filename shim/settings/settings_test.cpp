@@ -7,15 +7,17 @@
 #include "base/fault.h"
 #include "base/files.h"
 #include "base/toml.h"
-#include "node/fake_node_for_test.h"
+#include "node/fake_host_for_test.h"
 
-namespace rankshim {
+namespace rankshim::settings {
 namespace {
+
+using node::FakeHost;
 
 std::variant<Invocation, Rejected> read(const std::vector<std::string>& arguments,
                                         std::vector<std::string> variables = {},
                                         const std::string& config = "") {
-  FakeNode node(std::move(variables));
+  FakeHost node(std::move(variables));
   if (!config.empty()) node.files["/etc/rankshim.toml"] = config;
   return read_settings(arguments, node);
 }
@@ -46,9 +48,9 @@ TEST_CASE("the command line wins over the variable, the variable over the file, 
 
 TEST_CASE("an option of rankshim after -- is a mistake, because it would be the command") {
   for (const char* word : {"--nnodes", "--nnodes=2"}) {
-    CHECK(std::get<Rejected>(read_settings({"--", word, "2", "train.py"}, FakeNode({}))).exit_code ==
+    CHECK(std::get<Rejected>(read_settings({"--", word, "2", "train.py"}, FakeHost({}))).exit_code ==
           exit_code::usage);
-    CHECK(std::get<Rejected>(read_settings({"explain", "--", word}, FakeNode({}))).exit_code ==
+    CHECK(std::get<Rejected>(read_settings({"explain", "--", word}, FakeHost({}))).exit_code ==
           exit_code::usage);
   }
 }
@@ -287,12 +289,12 @@ TEST_CASE("the exit map changes numbers, ranges and causes, a cause first") {
 }
 
 TEST_CASE("a configuration that is too large, too deep or not to be read is refused", "[attack]") {
-  const auto fault = [](const FakeNode& node) {
+  const auto fault = [](const FakeHost& node) {
     const Rejected rejected = refused(read_settings({"x"}, node));
     CHECK(rejected.exit_code == exit_code::configuration);
     return to_line(rejected.faults.front());
   };
-  FakeNode node({});
+  FakeHost node({});
   accepted(read_settings({"x"}, node));
   node.files["/etc/rankshim.toml"] = "wait = \"none\"\n#" + std::string(largest_file, 'x');
   CHECK_THAT(fault(node), Catch::Contains("/etc/rankshim.toml:1: the file is longer than 1024 KiB"));
@@ -371,4 +373,4 @@ TEST_CASE("the whole help fits 80 columns and names every option") {
 }
 
 }  // namespace
-}  // namespace rankshim
+}  // namespace rankshim::settings

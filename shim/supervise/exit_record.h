@@ -59,10 +59,10 @@ struct WorkerRecord {
   bool stopped_for_it = false;  ///< the command was stopped because of trains_alone
 
   /// Those of the last set that run, as /proc shows them.
-  [[nodiscard]] std::vector<Process> running() const {
-    std::vector<Process> found;
+  [[nodiscard]] std::vector<node::Process> running() const {
+    std::vector<node::Process> found;
     for (const WorkerState& worker : states) {
-      const auto process = worker.ended ? std::nullopt : read_process(worker.pid);
+      const auto process = worker.ended ? std::nullopt : node::read_process(worker.pid);
       if (process && process->alive()) found.push_back(*process);
     }
     return found;

@@ -38,7 +38,8 @@ std::shared_ptr<Prepared> Prepared::start(boost::asio::io_context& io, const Com
   Spawn spawn(early);
   std::optional<SpawnFailure> failed = spawn.start(how);
   if (!failed) failed = spawn.failure();  // exec's, which has returned unless the kernel forbids vfork(2)
-  if (spawn.pid() > 0) self->process_ = read_process(spawn.pid()).value_or(Process{.pid = spawn.pid()});
+  if (spawn.pid() > 0)
+    self->process_ = node::read_process(spawn.pid()).value_or(node::Process{.pid = spawn.pid()});
   if (failed) {
     self->give_up(fmt::format("{}: {}", failed->call, std::strerror(failed->error)));
     return self;
@@ -77,7 +78,7 @@ void Prepared::take(std::string_view message) {
     has_answered_ = true;
   } else if (message == "r" && state_ == State::at_gate) {
     // Its memory there would be missing in the attempt that trains.
-    const std::string file = find_open_file(process_.pid, is_accelerator_file);
+    const std::string file = node::find_open_file(process_.pid, node::is_accelerator_file);
     if (!file.empty()) return give_up(fmt::format("an import has opened {}", file));
     state_ = State::ready;
   } else if (message.starts_with("x ")) {
@@ -96,16 +97,16 @@ void Prepared::give_up(std::string why) {
 /// Its group with it: an import may have started a process.
 void Prepared::kill() {
   if (may_go_ || process_.start == 0) return;
-  if (read_again(process_)) kernel::send(-process_.pid, SIGKILL);
+  if (node::read_again(process_)) kernel::send(-process_.pid, SIGKILL);
 }
 
 void Prepared::add(std::string_view entry) { late_variables_.append(entry).push_back('\0'); }
 
 std::optional<pid_t> Prepared::go() {
   take_messages();
-  const std::optional<Process> now = read_again(process_);
+  const std::optional<node::Process> now = node::read_again(process_);
   const bool runs =
-      now && now->alive() && now->state != 'T' && now->state != 't' && !is_dying(process_.pid);
+      now && now->alive() && now->state != 'T' && now->state != 't' && !node::is_dying(process_.pid);
   if (state_ == State::starting) {
     give_up("it was not at the gate yet");
   } else if (state_ != State::unusable && !runs) {

@@ -47,7 +47,7 @@ class Prepared : boost::noncopyable {
   /// Why it is unusable, for a line of the log.
   [[nodiscard]] const std::string& why() const { return why_; }
   /// As it was started; a process number of 0 if it was not.
-  [[nodiscard]] const Process& process() const { return process_; }
+  [[nodiscard]] const node::Process& process() const { return process_; }
   [[nodiscard]] bool may_go() const { return may_go_; }
 
   /// NAME=VALUE, which it gets besides the variables that it was started with.
@@ -70,7 +70,7 @@ class Prepared : boost::noncopyable {
   State state_ = State::starting;
   bool has_answered_ = false;
   std::string why_;
-  Process process_;
+  node::Process process_;
   std::string late_variables_;  // NAME=VALUE, each ended by a NUL
   bool may_go_ = false;
 };

@@ -154,7 +154,9 @@ TEST_CASE("what is prepared for later gets no signal, is no leftover, and is not
           policy, {}, [&later](boost::asio::io_context& io, Command& command, Policy& here) {
             Command early{bash(later), command.environment};
             prepare(io, early);
-            here.apart = [process = early.prepared] { return std::vector<Process>{process->process()}; };
+            here.apart = [process = early.prepared] {
+              return std::vector<node::Process>{process->process()};
+            };
           });
       REQUIRE(command.line() == "ready");
       command.signal(SIGUSR1);

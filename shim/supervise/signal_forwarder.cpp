@@ -17,6 +17,7 @@
 namespace rankshim::supervise {
 namespace {
 
+using node::Process;
 using std::chrono::milliseconds;
 
 constexpr milliseconds first_delay{5};
@@ -29,7 +30,7 @@ constexpr std::size_t most_kept = 10'000;          // then the kernel's queue fi
 void SignalForwarder::leave_alone_present_children(const std::vector<Process>& prepared) {
   siginfo_t info;
   if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0) return;
-  before_us_ = descendants(getpid(), prepared).value_or(std::vector<Process>{});
+  before_us_ = node::descendants(getpid(), prepared).value_or(std::vector<Process>{});
 }
 
 /// The children that are not the command's, without what they have started.
@@ -292,7 +293,7 @@ void SignalForwarder::continue_stopped() try {
 }
 
 std::vector<Process> SignalForwarder::everything() const try {
-  return descendants(getpid(), apart()).value_or(std::vector<Process>{});
+  return node::descendants(getpid(), apart()).value_or(std::vector<Process>{});
 } catch (const std::bad_alloc& error) {
   loop::go_on_after(error);
   return {};
@@ -301,7 +302,7 @@ std::vector<Process> SignalForwarder::everything() const try {
 bool SignalForwarder::nothing_left() const {
   const std::vector<Process> others = apart();
   if (others.empty()) return false;
-  const std::optional<std::vector<Process>> left = descendants(getpid(), others);
+  const std::optional<std::vector<Process>> left = node::descendants(getpid(), others);
   return left && std::ranges::none_of(*left, &Process::alive);
 }
 

@@ -30,7 +30,7 @@ class SignalForwarder {
   /// To be called before the command's start. Children from before rankshim's exec are not the command's
   /// (`exec > >(tee log); exec rankshim …` in a shell): reaped, but neither signalled nor waited for.
   /// `prepared` are the command's though they are there already.
-  void leave_alone_present_children(const std::vector<Process>& prepared);
+  void leave_alone_present_children(const std::vector<node::Process>& prepared);
 
   /// Whether this process is rankshim's child and not the command's.
   [[nodiscard]] bool is_apart(pid_t process) const;
@@ -64,7 +64,7 @@ class SignalForwarder {
   void continue_stopped();
 
   /// Everything that the command started; none if /proc does not show it, or memory for a list is refused.
-  [[nodiscard]] std::vector<Process> everything() const;
+  [[nodiscard]] std::vector<node::Process> everything() const;
 
   /// Whether only children are left that are not the command's, which the kernel does not tell apart.
   [[nodiscard]] bool nothing_left() const;
@@ -76,23 +76,23 @@ class SignalForwarder {
     Clock::time_point since;  // when it came
   };
   struct Receiver {
-    Process process;
+    node::Process process;
     int signal = 0;
   };
 
-  [[nodiscard]] std::vector<Process> apart() const;
+  [[nodiscard]] std::vector<node::Process> apart() const;
   [[nodiscard]] bool is_for_workers(int signal) const { return (policy_.worker_signals & bit(signal)) != 0; }
-  [[nodiscard]] bool has_got(const Process& process, int signal) const;
+  [[nodiscard]] bool has_got(const node::Process& process, int signal) const;
   [[nodiscard]] bool waits(int signal) const;
   void forget_receivers(int signal);
   void pass_on_further(Signal signal, bool stop);
-  [[nodiscard]] bool can_take(const Process& worker, int signal) const;
-  [[nodiscard]] std::vector<Process> own_among(const std::vector<Process>& all) const;
-  [[nodiscard]] std::vector<Process> walkable() const;
+  [[nodiscard]] bool can_take(const node::Process& worker, int signal) const;
+  [[nodiscard]] std::vector<node::Process> own_among(const std::vector<node::Process>& all) const;
+  [[nodiscard]] std::vector<node::Process> walkable() const;
   int deliver(const Kept& kept);
   std::optional<int> walk(const Signal& signal);
-  int walk_from(std::vector<Process> next, const std::vector<Process>& all, const Signal& signal);
-  int to_workers(std::vector<Process> workers, const Signal& signal);
+  int walk_from(std::vector<node::Process> next, const std::vector<node::Process>& all, const Signal& signal);
+  int to_workers(std::vector<node::Process> workers, const Signal& signal);
   int to_handlers_in_time(const Signal& signal, Clock::time_point since);
   std::optional<int> to_handlers(const Signal& signal);
   int to_command(const Signal& signal, bool groups);
@@ -104,7 +104,7 @@ class SignalForwarder {
   Workers& launcher_;
   const std::vector<pid_t>& processes_;
   const bool pid_1_ = getpid() == 1;
-  std::vector<Process> before_us_;
+  std::vector<node::Process> before_us_;
   std::vector<Receiver> got_;  // who has got a stop, or a signal that was sent to everything
   std::vector<Kept> kept_;     // in the order of their arrival
   std::chrono::milliseconds delay_{0};

@@ -36,7 +36,7 @@ std::string_view path_of(const std::vector<std::string>& environment) {
   for (const std::string& entry : environment) {
     if (entry.starts_with(name)) return std::string_view(entry).substr(name.size());
   }
-  return default_path;
+  return node::default_path;
 }
 
 // exec takes char* for historical reasons and changes nothing.
@@ -126,7 +126,7 @@ void close_what_was_passed_on() {
 Spawn::Spawn(const Command& command)
     : command_(command),
       name_(command.argv.front()),
-      candidates_(executable_candidates(command.argv.front(), path_of(command.environment))) {
+      candidates_(node::executable_candidates(command.argv.front(), path_of(command.environment))) {
   shell_argv_ = {const_cast<char*>(shell), nullptr};  // NOLINT(cppcoreguidelines-pro-type-const-cast)
   for (const std::string& argument : command.argv) {
     if (!argv_.empty()) shell_argv_.push_back(pointer(argument));

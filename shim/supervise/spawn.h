@@ -22,12 +22,12 @@ class Prepared;
 
 struct Command {
   std::vector<std::string> argv;  ///< not empty; argv[0] is searched in PATH of `environment` (execvp(3))
-  std::vector<std::string> environment;  ///< NAME=VALUE
-  std::array<int, 2> output{-1, -1};     ///< what becomes its stdout and stderr; −1: rankshim's own
-  std::optional<Affinity> affinity;      ///< its CPUs and memory; nullopt: rankshim's
-  std::optional<rlimit> open_files;      ///< its limit on descriptors; nullopt: rankshim's
-  std::string working_directory;         ///< empty: rankshim's
-  int gate = -1;                         ///< a descriptor of rankshim that it inherits besides; −1: none
+  std::vector<std::string> environment;    ///< NAME=VALUE
+  std::array<int, 2> output{-1, -1};       ///< what becomes its stdout and stderr; −1: rankshim's own
+  std::optional<node::Affinity> affinity;  ///< its CPUs and memory; nullopt: rankshim's
+  std::optional<rlimit> open_files;        ///< its limit on descriptors; nullopt: rankshim's
+  std::string working_directory;           ///< empty: rankshim's
+  int gate = -1;                           ///< a descriptor of rankshim that it inherits besides; −1: none
   /// It was started before (prepared.h): it is let go, and started only if that cannot be. May be null.
   std::shared_ptr<Prepared> prepared;
 };

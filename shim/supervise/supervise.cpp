@@ -29,6 +29,7 @@
 namespace rankshim::supervise {
 namespace {
 
+using node::Process;
 using outcome::StopRequest;
 using std::chrono::milliseconds;
 using Clock = SignalQueue::Clock;

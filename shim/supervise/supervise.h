@@ -116,10 +116,10 @@ class Workers : public Observer {
   [[nodiscard]] virtual bool stops_workers() const { return false; }
   /// The running workers that get one of Policy::worker_signals. nullopt for a program: the processes of its
   /// tree that handle the signal get it.
-  [[nodiscard]] virtual std::optional<std::vector<Process>> receivers() const { return std::nullopt; }
+  [[nodiscard]] virtual std::optional<std::vector<node::Process>> receivers() const { return std::nullopt; }
   /// The workers that get this stop instead of the command, which ends after them; empty: the command gets
   /// it.
-  [[nodiscard]] virtual std::vector<Process> receivers_of_stop(int /*signal*/) { return {}; }
+  [[nodiscard]] virtual std::vector<node::Process> receivers_of_stop(int /*signal*/) { return {}; }
 
   /// A process was reaped, with this wait status: the command, a worker, or one that the command had left.
   virtual void reaped(pid_t /*process*/, int /*status*/) {}
@@ -186,7 +186,7 @@ struct Policy {
   std::chrono::milliseconds leftover_grace{5000};
   /// Children of rankshim that are not the command's, and may come and go while it runs: reaped, but neither
   /// signalled nor waited for. Empty: there are none.
-  std::function<std::vector<Process>()> apart;
+  std::function<std::vector<node::Process>()> apart;
   /// The command's workers; null for a program that has none.
   Workers* launcher = nullptr;
   /// Signals that announce something (Slurm's USR1 before the time limit), of which most launchers die. They

@@ -20,6 +20,8 @@
 namespace rankshim::supervise {
 namespace {
 
+using node::Process;
+
 constexpr int too_long_ms = 120'000;
 
 // The test program, too, blocks all signals before main. It must be possible to end it all the same, and the
@@ -144,7 +146,7 @@ Supervised::Supervised(Mode mode, const std::string& script, const Policy& polic
 Supervised::~Supervised() {
   if (pid_ > 0) {
     // A subreaper's end is not that of what it started.
-    const std::vector<Process> below = descendants(pid_).value_or(std::vector<Process>{});
+    const std::vector<Process> below = node::descendants(pid_).value_or(std::vector<Process>{});
     ::kill(pid_, SIGKILL);
     for (const Process& process : below) ::kill(process.pid, SIGKILL);
     waitpid(pid_, nullptr, 0);

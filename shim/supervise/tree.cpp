@@ -20,13 +20,15 @@
 namespace rankshim::supervise {
 namespace {
 
+using node::Process;
+
 /// By the name that it was called by, which for a script is its interpreter's.
 bool runs_shell(pid_t pid) {
-  const std::vector<std::string> words = read_command_line(pid);
+  const std::vector<std::string> words = node::read_command_line(pid);
   if (words.empty()) return false;
   std::string_view name = base_name(words.front());
   if (name.starts_with('-')) name.remove_prefix(1);  // a login shell
-  return is_shell(name);
+  return node::is_shell(name);
 }
 
 std::vector<Process> children_of(const Process& process, const std::vector<Process>& all) {
@@ -51,7 +53,7 @@ bool goes_on(const Process& parent, const SignalMasks& masks, const Process& chi
 
 /// "state S, in futex_do_wait", by the kernel's function (proc(5), wchan); for a running process, "state R".
 std::string how_it_waits(const Process& process) {
-  const std::string channel = read_proc(process.pid, "wchan").value_or("");
+  const std::string channel = node::read_proc(process.pid, "wchan").value_or("");
   const bool waits = !channel.empty() && channel != "0";
   return std::string("state ") + process.state + (waits ? ", in " + channel : "");
 }
@@ -61,8 +63,8 @@ std::string how_it_waits(const Process& process) {
 int send_to(const Process& process, const Signal& signal) {
   const UniqueFd descriptor(kernel::pidfd_open(process.pid));
   // Opened before the comparison: if the process is still the same, so is the descriptor's.
-  std::optional<Process> now = read_process(process.pid);
-  if (!now && errno != ENOENT && errno != ESRCH) now = read_process(process.pid);
+  std::optional<Process> now = node::read_process(process.pid);
+  if (!now && errno != ENOENT && errno != ESRCH) now = node::read_process(process.pid);
   if (!now || !now->is(process)) return -ESRCH;
   const int sent = descriptor.number() < 0 ? -ENOSYS : kernel::pidfd_send(descriptor.number(), signal);
   // If there is no pidfd (old kernels, seccomp), the comparison just made must do.
@@ -78,7 +80,7 @@ int send_each(const std::vector<Process>& processes, const Signal& signal) {
 }
 
 std::optional<SignalMasks> signal_masks(pid_t pid) {
-  const std::string status = read_proc(pid, "status").value_or("");
+  const std::string status = node::read_proc(pid, "status").value_or("");
   SignalMasks masks;
   for (const auto& [field, set] : {std::pair("\nSigCgt:\t", &masks.caught),
                                    {"\nSigIgn:\t", &masks.ignored},
@@ -139,7 +141,7 @@ std::string describe_hanging(const std::vector<Process>& processes, const std::v
   const bool by_number = names.empty();
   for (const Process& process : processes) {
     if (!by_number || !process.alive()) continue;
-    const std::string name = read_proc(process.pid, "comm").value_or("?");
+    const std::string name = node::read_proc(process.pid, "comm").value_or("?");
     names.push_back(fmt::format("{} ({}, {})", process.pid, trimmed(name), how_it_waits(process)));
   }
   constexpr std::size_t most = 5;

@@ -22,10 +22,10 @@ inline int either(int one, int other) {
 }
 
 /// Sends a signal to this process, never to another that has got its number since. Returns 0 or −errno.
-int send_to(const Process& process, const Signal& signal);
+int send_to(const node::Process& process, const Signal& signal);
 
 /// The same for each of these that lives; returns either() of all.
-int send_each(const std::vector<Process>& processes, const Signal& signal);
+int send_each(const std::vector<node::Process>& processes, const Signal& signal);
 
 /// What a process does with signals (proc(5), SigCgt, SigIgn, SigBlk).
 struct SignalMasks {
@@ -43,12 +43,13 @@ std::optional<SignalMasks> signal_masks(pid_t pid);
 
 /// Whether the process is younger than a minute. A Python script installs its handlers after its imports; one
 /// that is older and has none will have none.
-bool is_young(const Process& process);
+bool is_young(const node::Process& process);
 
 /// The processes among `all` that get a signal which only those shall get that handle it: the topmost ones at
 /// or below `roots`. One that handles it answers for its children as in next_after(); one that ignores it, or
 /// would be killed by it, is passed over.
-std::vector<Process> handlers_below(std::vector<Process> roots, const std::vector<Process>& all, int signal);
+std::vector<node::Process> handlers_below(std::vector<node::Process> roots,
+                                          const std::vector<node::Process>& all, int signal);
 
 /// The processes among `all` to which a stop goes on from this one, which has got it: it goes down the
 /// command's tree. A process that does not handle the signal is ended by it, and the signal goes on to its
@@ -58,7 +59,8 @@ std::vector<Process> handlers_below(std::vector<Process> roots, const std::vecto
 /// A shell is no answer for the command that runs in its foreground, because it runs its trap only when that
 /// has ended. And for INT and QUIT, which a terminal sends to the whole group, a process that ignores them
 /// may only be waiting for a child that does not (system(3), time(1)).
-std::vector<Process> next_after(const Process& process, const std::vector<Process>& all, int signal);
+std::vector<node::Process> next_after(const node::Process& process, const std::vector<node::Process>& all,
+                                      int signal);
 
 /// How long a process may write its stacks before it is killed: a fifth of its grace, at most a second.
 /// Python's fault handler needs milliseconds.
@@ -67,7 +69,7 @@ std::chrono::milliseconds time_for_stacks(std::chrono::milliseconds grace);
 /// The processes that have not stopped, for messages: "worker 1 (rank 9, pid 17, state S, in futex_do_wait),
 /// …" for the workers that still run, else "17 (python3, state S, in futex_do_wait), …" for all processes; ""
 /// for none. The state is that of proc(5): R running, S sleeping, D in the kernel, T stopped.
-std::string describe_hanging(const std::vector<Process>& processes,
+std::string describe_hanging(const std::vector<node::Process>& processes,
                              const std::vector<WorkerState>& workers = {});
 
 }  // namespace rankshim::supervise

@@ -14,8 +14,8 @@ using namespace rankshim::supervise;
 
 TEST_CASE("a signal never reaches another process with the same number", "[tree]") {
   const Child child;
-  auto below = *descendants(getpid());
-  std::erase_if(below, [&](const Process& process) { return process.pid != child.pid; });
+  auto below = *node::descendants(getpid());
+  std::erase_if(below, [&](const node::Process& process) { return process.pid != child.pid; });
   REQUIRE(below.size() == 1);
   below[0].start += 1;  // as if the number had been given to it since
   CHECK(send_each(below, {SIGKILL}) == -ESRCH);

@@ -78,10 +78,11 @@ struct State {
     variables.push_back(name + "=" + value);
   }
   void unset(std::string_view name) {
-    std::erase_if(variables, [&](const std::string& entry) { return glob_match(entry_name(entry), name); });
+    std::erase_if(variables,
+                  [&](const std::string& entry) { return glob_match(node::entry_name(entry), name); });
   }
   [[nodiscard]] Outcome<Topology> resolved(const std::string& hostname) const {
-    FakeNode node(variables);
+    node::FakeHost node(variables);
     node.name = hostname;
     node.files = files;
     std::vector<std::string> words;
@@ -93,7 +94,7 @@ struct State {
 
 /// The platform's facts.
 Facts facts_in(const State& state, const std::string& hostname) {
-  FakeNode node(state.variables);
+  node::FakeHost node(state.variables);
   node.name = hostname;
   node.files = state.files;
   const auto outcome = platform::recognise(platform::builtin_profiles(), "auto", node);
@@ -206,8 +207,8 @@ class Walker {
     }
     bool restored = false;
     for (const std::string& entry : recording_.variables) {
-      if (!glob_match(entry_name(entry), step.name)) continue;
-      state.set(std::string(entry_name(entry)), entry.substr(entry.find('=') + 1));
+      if (!glob_match(node::entry_name(entry), step.name)) continue;
+      state.set(std::string(node::entry_name(entry)), entry.substr(entry.find('=') + 1));
       restored = true;
     }
     if (restored) return true;
@@ -226,7 +227,7 @@ bool names_something(const Fault& fault, const State& state) {
   return std::any_of(fault.names.begin(), fault.names.end(), [&](const std::string& name) {
     return name.starts_with('/') ||
            std::any_of(state.variables.begin(), state.variables.end(),
-                       [&](const std::string& entry) { return glob_match(entry_name(entry), name); });
+                       [&](const std::string& entry) { return glob_match(node::entry_name(entry), name); });
   });
 }
 
@@ -289,7 +290,7 @@ std::size_t follow_all(const std::function<void(const State& whole, const Look& 
 std::size_t follow_all(std::initializer_list<const char*> values) {
   return follow_all([&](const State& whole, const Look& look) {
     for (const std::string& entry : whole.variables) {
-      const std::string name(entry_name(entry));
+      const std::string name(node::entry_name(entry));
       for (const char* value : values) {
         INFO(name << " as '" << value << "'");
         State altered = whole;
@@ -306,7 +307,7 @@ TEST_CASE(
     "following a refusal's advice leads to the right numbers where a variable or file is missing or empty") {
   const std::size_t without = follow_all([](const State& whole, const Look& look) {
     for (const std::string& entry : whole.variables) {
-      const std::string name(entry_name(entry));
+      const std::string name(node::entry_name(entry));
       INFO("without " << name);
       State without = whole;
       without.unset(name);

@@ -16,6 +16,8 @@
 namespace rankshim::topology {
 namespace {
 
+using node::Host;
+
 /// Other common spellings, without underscores. Those with the name's letters are found without this list.
 constexpr std::pair<std::string_view, std::string_view> spellings[] = {{"NNODE", "NNODES"},
                                                                        {"NODERANKS", "NODE_RANK"},
@@ -100,7 +102,7 @@ std::vector<boost::asio::ip::address> addresses_in(std::string_view value) {
   std::vector<boost::asio::ip::address> found;
   std::string_view rest = list;
   for (auto entry = next_word(rest); !entry.empty(); entry = next_word(rest)) {
-    const auto address = literal(host_in(entry));
+    const auto address = node::literal(host_in(entry));
     if (!address) return {};
     add_once(*address, found);
   }
@@ -115,7 +117,7 @@ bool are_several(const std::vector<boost::asio::ip::address>& addresses) {
 
 /// Whether a number that belongs to the index is above it: ROCKET_SIZE=2 beside ROCKET_INDEX=0;
 /// ROCKET_JOBS_COUNT or ROCKET_NUM_JOBS beside ROCKET_JOB_INDEX.
-bool has_number_above(std::string_view name, std::uint32_t index, const Environment& environment) {
+bool has_number_above(std::string_view name, std::uint32_t index, const node::Environment& environment) {
   const auto is_above = [&](const std::string& other) {
     const auto number = small_number(platform::without_quotes(environment.get(other).value_or("")));
     return number && *number > 1 && *number > index && !is_other(other);
@@ -180,9 +182,9 @@ Clue clue_of(const std::string& entry, std::string_view name) {
 /// Decides which clues count, by what is beside them.
 class Clues {
  public:
-  explicit Clues(const Node& node) : node_(node) {
+  explicit Clues(const Host& node) : node_(node) {
     for (const std::string& entry : node.environment().entries()) {
-      const std::string_view name = entry_name(entry);
+      const std::string_view name = node::entry_name(entry);
       if (name.empty()) continue;
       const Clue clue = clue_of(entry, name);
       if (!is_other(name, clue.kind == Kind::index)) all_.push_back(clue);
@@ -253,7 +255,7 @@ class Clues {
     return number && has_number_above(clue.name, *number, node_.environment());
   }
 
-  const Node& node_;
+  const Host& node_;
   std::vector<Clue> all_;
 };
 
@@ -297,7 +299,7 @@ std::vector<Phrase> proofs_of_others(const Resolution& r) {
 std::vector<std::string> unknown_signs(const Resolution& r) {
   auto signs = signs_of_several_nodes(r.node);
   std::erase_if(signs, [&](const std::string& sign) {
-    const std::string_view name = entry_name(sign);
+    const std::string_view name = node::entry_name(sign);
     return name == variable_of(Fact::rank) || name == variable_of(Fact::world_size) ||  // were weighed
            (r.has_own_words() && platform::mentions(*r.platform.profile, name)) ||
            std::ranges::any_of(r.platform.others, [&](const platform::Other& other) {
@@ -357,7 +359,7 @@ Findings weigh_signs(const Resolution& r) {
                                 signs.size() == 1 ? "looks" : "look",
                                 r.platform.profile == nullptr ? ", but no platform is recognised" : ""));
   }
-  for (const std::string& sign : signs) names.emplace_back(entry_name(sign));
+  for (const std::string& sign : signs) names.emplace_back(node::entry_name(sign));
   for (const NearMiss& miss : misses) {
     parts.push_back(miss.text);
     names.push_back(miss.name);
@@ -368,24 +370,24 @@ Findings weigh_signs(const Resolution& r) {
   const std::string fix = fmt::format(
       "{} or with a profile of your own (--profile), or set RANKSHIM_NNODES=1 if it is alone", settle_node);
   const bool is_certain = state || !signs.empty() || !std::ranges::all_of(misses, &NearMiss::is_empty);
-  if (r.settings.flag(Option::strict) && is_certain)
+  if (r.settings.flag(settings::Option::strict) && is_certain)
     return {{fault(ErrorCode::looks_like_several, {std::move(what), std::move(names)}, fix)}, {}};
   return {{}, {what + "; " + fix}};
 }
 
 }  // namespace
 
-std::vector<NearMiss> near_misses(const Environment& environment, std::span<const Fact> all,
+std::vector<NearMiss> near_misses(const node::Environment& environment, std::span<const Fact> all,
                                   bool of_several_nodes) {
   std::vector<NearMiss> misses;
   std::vector<std::pair<Fact, std::string>> variables;
   for (const Fact fact : all) variables.emplace_back(fact, variable_of(fact));
   for (const std::string& entry : environment.entries()) {
-    const std::string_view name = entry_name(entry);
+    const std::string_view name = node::entry_name(entry);
     for (const auto& [fact, wanted] : variables) {
       if (!is_nearly(name, wanted)) continue;
       const auto value = environment.get(name);
-      if (value && name == variable_of(Fact::master_addr) && is_service_link(*value))
+      if (value && name == variable_of(Fact::master_addr) && node::is_service_link(*value))
         misses.push_back(
             {std::string(name), fmt::format("{}={} is a URL, not a host name", name, in_quotes(*value))});
       if (environment.get(wanted)) continue;
@@ -399,7 +401,7 @@ std::vector<NearMiss> near_misses(const Environment& environment, std::span<cons
   return misses;
 }
 
-std::vector<std::string> signs_of_several_nodes(const Node& node) { return Clues(node).signs(); }
+std::vector<std::string> signs_of_several_nodes(const Host& node) { return Clues(node).signs(); }
 
 Findings warn_of_others(const Resolution& r) {
   if (!r.reads_variables() || r.user_says_alone()) return {};

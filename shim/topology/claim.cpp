@@ -12,6 +12,8 @@
 namespace rankshim::topology {
 namespace {
 
+using settings::Option;
+
 /// Facts that the user can set, and the option for each.
 constexpr std::pair<Fact, Option> user_facts[] = {{Fact::nnodes, Option::nnodes},
                                                   {Fact::node_rank, Option::node_rank},
@@ -189,7 +191,7 @@ bool same_value(Fact fact, std::string_view a, std::string_view b) {
   return left && left == parse_count(b);
 }
 
-Claims collect_claims(const Settings& settings, const platform::Platform& platform,
+Claims collect_claims(const settings::Settings& settings, const platform::Platform& platform,
                       const LauncherFlags* torchrun) {
   Claims claims;
   const auto add = [&](const Facts& facts, std::span<const Fact> which, Source source, std::string_view by) {

@@ -78,7 +78,7 @@ struct Claim {
 using Claims = std::vector<Claim>;
 
 /// All that is said about this node, side by side. `torchrun` is null if the command is not torchrun.
-Claims collect_claims(const Settings& settings, const platform::Platform& platform,
+Claims collect_claims(const settings::Settings& settings, const platform::Platform& platform,
                       const LauncherFlags* torchrun);
 
 /// What decides beside the claims themselves.

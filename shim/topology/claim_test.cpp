@@ -3,16 +3,18 @@
 #include <catch2/catch.hpp>
 
 #include "base/text.h"
-#include "node/fake_node_for_test.h"
+#include "node/fake_host_for_test.h"
 #include "topology/resolve_for_test.h"
 
 namespace rankshim::topology {
 namespace {
 
+using node::FakeHost;
+
 using Words = std::vector<std::string>;
 
 /// "node 1 of 2, master m", or "refused: WHAT".
-std::string answer(const FakeNode& node, const Words& options = {}, const Words& command = {"x"}) {
+std::string answer(const FakeHost& node, const Words& options = {}, const Words& command = {"x"}) {
   const auto outcome = resolve(node, options, command);
   if (const auto* faults = std::get_if<Faults>(&outcome)) return "refused: " + faults->front().what;
   const auto& topology = std::get<Topology>(outcome);
@@ -126,7 +128,7 @@ TEST_CASE("what says that a node is alone is weighed against everything that say
   };
   for (const auto& [variables, proof] : refused) {
     INFO(joined(variables, " "));
-    const FakeNode node(variables);
+    const FakeHost node(variables);
     CHECK_THAT(answer(node), Catch::StartsWith("refused: ") && Catch::Contains(proof));
     CHECK_THAT(answer(node, {"--nnodes=1"}),
                Catch::StartsWith("node 0 of 1") || Catch::StartsWith("rank 0 of 1"));
@@ -138,7 +140,7 @@ TEST_CASE("what says that a node is alone is weighed against everything that say
                              {"LSB_JOBID=1", "LSB_HOSTS=h2"},
                              {"NNODES=1"},
                              {"RUNAI_JOB_NAME=j"}}) {
-    const FakeNode node(with(alone, {"FOO_NODE_RANK=1", "FOO_NUM_NODES=2"}));
+    const FakeHost node(with(alone, {"FOO_NODE_RANK=1", "FOO_NUM_NODES=2"}));
     INFO(alone.front());
     CHECK_THAT(answer(node), Catch::StartsWith("node 0 of 1") && Catch::EndsWith("; warns"));
     CHECK_THAT(answer(node, {"--strict"}),
@@ -148,10 +150,10 @@ TEST_CASE("what says that a node is alone is weighed against everything that say
   }
 
   // As many processes as this node has workers are its own.
-  FakeNode eight(with(slurm_alone, {"RANK=0", "WORLD_SIZE=8"}));
-  eight.devices = DeviceCount{8, "/dev/nvidia[0-9]*"};
+  FakeHost eight(with(slurm_alone, {"RANK=0", "WORLD_SIZE=8"}));
+  eight.devices = node::DeviceCount{8, "/dev/nvidia[0-9]*"};
   CHECK(answer(eight) == "node 0 of 1, master 127.0.0.1");
-  CHECK(answer(FakeNode(with(slurm_alone, {"RANK=0", "WORLD_SIZE=1", "LOCAL_RANK=0"}))) ==
+  CHECK(answer(FakeHost(with(slurm_alone, {"RANK=0", "WORLD_SIZE=1", "LOCAL_RANK=0"}))) ==
         "node 0 of 1, master 127.0.0.1");
 }
 
@@ -163,7 +165,7 @@ TEST_CASE("a node whose workers are all of WORLD_SIZE is alone, whatever counts 
                           {"NNODES=1", "WORLD_SIZE=8", "NPROC_PER_NODE=8"},
                           {"NNODES=1", "WORLD_SIZE=8", "NPROC_PER_NODE=8", "NODE_RANK=0"}}) {
     INFO(joined(variables, " "));
-    CHECK(answer(FakeNode(variables)) == "node 0 of 1, master 127.0.0.1");
+    CHECK(answer(FakeHost(variables)) == "node 0 of 1, master 127.0.0.1");
   }
 }
 
@@ -172,11 +174,11 @@ TEST_CASE("a platform that gives one node and its master is believed, whatever t
       "PET_NNODES=1",          "PET_NODE_RANK=0",        "PET_NPROC_PER_NODE=8", "PET_MASTER_ADDR=j-master-0",
       "PET_MASTER_PORT=23456", "MASTER_ADDR=j-master-0", "MASTER_PORT=23456",    "RANK=0",
       "WORLD_SIZE=8"};
-  CHECK(answer(FakeNode(pod)) == "node 0 of 1, master j-master-0");
-  CHECK_THAT(answer(FakeNode({"LOCAL_WORLD_SIZE=8", "WORLD_SIZE=8", "NODE_RANK=0", "MASTER_ADDR=h"})),
+  CHECK(answer(FakeHost(pod)) == "node 0 of 1, master j-master-0");
+  CHECK_THAT(answer(FakeHost({"LOCAL_WORLD_SIZE=8", "WORLD_SIZE=8", "NODE_RANK=0", "MASTER_ADDR=h"})),
              Catch::EndsWith("; warns"));
   // Generic names are no platform's.
-  CHECK_THAT(answer(FakeNode({"NNODES=1", "NPROC_PER_NODE=8", "RANK=0", "WORLD_SIZE=8", "MASTER_ADDR=h"})),
+  CHECK_THAT(answer(FakeHost({"NNODES=1", "NPROC_PER_NODE=8", "RANK=0", "WORLD_SIZE=8", "MASTER_ADDR=h"})),
              Catch::EndsWith("; warns"));
 }
 
@@ -193,32 +195,32 @@ TEST_CASE("a launcher's processes that are all on one of several nodes train alo
   for (const Words& launcher : {one, eight, hydra})
     for (const Words& around : {slurm, pbs, lsf}) {
       INFO(joined(launcher, " ") << " in " << joined(around, " "));
-      FakeNode node(with(launcher, around));
+      FakeHost node(with(launcher, around));
       node.files["/nodes"] = "n1\nn2\n";
       CHECK_THAT(answer(node), Catch::Contains(" of ") && Catch::EndsWith("; warns"));
       CHECK_THAT(answer(node, {"--nnodes=1"}), !Catch::Contains("warns"));
     }
   // A step on one of the nodes is a job of its own.
-  CHECK_THAT(answer(FakeNode(with(one, {"SLURM_JOB_ID=7", "SLURM_JOB_NUM_NODES=2", "SLURM_STEP_ID=0",
+  CHECK_THAT(answer(FakeHost(with(one, {"SLURM_JOB_ID=7", "SLURM_JOB_NUM_NODES=2", "SLURM_STEP_ID=0",
                                         "SLURM_NNODES=1", "SLURM_STEP_NUM_NODES=1", "SLURM_NODEID=0"}))),
              !Catch::Contains("warns"));
 }
 
 TEST_CASE("a process that is the whole job is weighed as a node that is alone") {
   const Words alone = {"RANK=0", "WORLD_SIZE=1", "LOCAL_RANK=0", "LOCAL_WORLD_SIZE=1"};
-  CHECK(answer(FakeNode(alone)) == "rank 0 of 1, master 127.0.0.1");
-  CHECK(answer(FakeNode(with(alone, {"FOO_NODE_RANK=1", "FOO_NUM_NODES=2"}))) ==
+  CHECK(answer(FakeHost(alone)) == "rank 0 of 1, master 127.0.0.1");
+  CHECK(answer(FakeHost(with(alone, {"FOO_NODE_RANK=1", "FOO_NUM_NODES=2"}))) ==
         "rank 0 of 1, master 127.0.0.1; warns");
   for (const Words& others : std::vector<Words>{
            {"NODE_RANK=1", "MASTER_ADDR=h"}, {"JOB_COMPLETION_INDEX=3"}, {"MASTER_ADDR=h", "NNODES=2"}}) {
     INFO(joined(others, " "));
-    CHECK_THAT(answer(FakeNode(with(alone, others))), Catch::StartsWith("refused: "));
+    CHECK_THAT(answer(FakeHost(with(alone, others))), Catch::StartsWith("refused: "));
   }
 }
 
 TEST_CASE("what is left over beside a platform is said in one run") {
   const auto outcome = resolve(
-      FakeNode({"SKYPILOT_NUM_NODES=2", "SKYPILOT_NODE_RANK=1", "SKYPILOT_NODE_IPS=10.0.0.1\n10.0.0.2",
+      FakeHost({"SKYPILOT_NUM_NODES=2", "SKYPILOT_NODE_RANK=1", "SKYPILOT_NODE_IPS=10.0.0.1\n10.0.0.2",
                 "WORLD_SIZE=3", "RANK=7", "MASTER_ADDR=localhost"}));
   REQUIRE(std::holds_alternative<Faults>(outcome));
   const auto& faults = std::get<Faults>(outcome);
@@ -247,12 +249,12 @@ TEST_CASE("--nnodes=1 is enough to be alone, whatever the platform's number of t
   };
   for (const Words& variables : all) {
     INFO(joined(variables, " "));
-    CHECK(answer(FakeNode(variables), {"--nnodes=1"}) == "node 0 of 1, master 127.0.0.1");
-    CHECK(answer(FakeNode(with(variables, {"RANKSHIM_NNODES=1"}))) == "node 0 of 1, master 127.0.0.1");
+    CHECK(answer(FakeHost(variables), {"--nnodes=1"}) == "node 0 of 1, master 127.0.0.1");
+    CHECK(answer(FakeHost(with(variables, {"RANKSHIM_NNODES=1"}))) == "node 0 of 1, master 127.0.0.1");
   }
   // The user's other words count beside it.
-  CHECK_THAT(answer(FakeNode({"RANK=3"}), {"--nnodes=1", "--node-rank=1"}), Catch::StartsWith("refused: "));
-  CHECK(answer(FakeNode({"RANK=3"}), {"--nnodes=1", "--master-addr=me"}) == "node 0 of 1, master me");
+  CHECK_THAT(answer(FakeHost({"RANK=3"}), {"--nnodes=1", "--node-rank=1"}), Catch::StartsWith("refused: "));
+  CHECK(answer(FakeHost({"RANK=3"}), {"--nnodes=1", "--master-addr=me"}) == "node 0 of 1, master me");
 }
 
 TEST_CASE(
@@ -272,12 +274,12 @@ TEST_CASE(
   const Words by_hand = {"RANK=4", "WORLD_SIZE=8", "LOCAL_RANK=0", "LOCAL_WORLD_SIZE=4", "MASTER_ADDR=m"};
   for (const Words& variables : {slurm, open_mpi, by_hand}) {
     INFO(joined(variables, " "));
-    CHECK_THAT(answer(FakeNode(variables), {"--nnodes=1"}), Catch::Contains("so there are other nodes"));
+    CHECK_THAT(answer(FakeHost(variables), {"--nnodes=1"}), Catch::Contains("so there are other nodes"));
   }
 }
 
 TEST_CASE("another framework's number of nodes counts beside what its user sets for torch") {
-  CHECK(answer(FakeNode({"JAX_NUM_PROCESSES=2", "JAX_PROCESS_ID=1", "NODE_RANK=1", "MASTER_ADDR=h"})) ==
+  CHECK(answer(FakeHost({"JAX_NUM_PROCESSES=2", "JAX_PROCESS_ID=1", "NODE_RANK=1", "MASTER_ADDR=h"})) ==
         "node 1 of 2, master h");
 }
 
@@ -298,16 +300,16 @@ TEST_CASE("LOCAL_RANK=0 that is left over turns no node into a process") {
                      "NPROC_PER_NODE=8"};
   for (const Words& variables : {aihc, pytorchjob, old_pytorchjob, dlc}) {
     INFO(joined(variables, " "));
-    const std::string without = answer(FakeNode(variables));
+    const std::string without = answer(FakeHost(variables));
     CHECK_THAT(without, Catch::StartsWith("node 1 of 2"));
-    CHECK(answer(FakeNode(with(variables, {"LOCAL_RANK=0"}))) == without + "; warns");
-    CHECK(answer(FakeNode(with(variables, {"LOCAL_RANK=0", "LOCAL_WORLD_SIZE=1"}))) == without + "; warns");
-    CHECK(answer(FakeNode(with(variables, {"LOCAL_WORLD_SIZE=1"}))) == without);
+    CHECK(answer(FakeHost(with(variables, {"LOCAL_RANK=0"}))) == without + "; warns");
+    CHECK(answer(FakeHost(with(variables, {"LOCAL_RANK=0", "LOCAL_WORLD_SIZE=1"}))) == without + "; warns");
+    CHECK(answer(FakeHost(with(variables, {"LOCAL_WORLD_SIZE=1"}))) == without);
   }
-  CHECK_THAT(answer(FakeNode({"NNODES=2", "NODE_RANK=1", "WORLD_SIZE=16", "MASTER_ADDR=h", "RANK=0",
+  CHECK_THAT(answer(FakeHost({"NNODES=2", "NODE_RANK=1", "WORLD_SIZE=16", "MASTER_ADDR=h", "RANK=0",
                               "LOCAL_RANK=0", "LOCAL_WORLD_SIZE=1"})),
              Catch::StartsWith("refused: ") && Catch::Contains("do not identify a process on this node"));
-  CHECK(answer(FakeNode({"MASTER_ADDR=m", "RANK=1", "WORLD_SIZE=2", "LOCAL_RANK=0"})) ==
+  CHECK(answer(FakeHost({"MASTER_ADDR=m", "RANK=1", "WORLD_SIZE=2", "LOCAL_RANK=0"})) ==
         "rank 1 of 2, master m");
 }
 
@@ -333,13 +335,13 @@ TEST_CASE("processes are not counted as nodes") {
   };
   for (const auto& [variables, expected] : cases) {
     INFO(joined(variables, " "));
-    CHECK_THAT(answer(FakeNode(variables)), Catch::StartsWith(expected));
+    CHECK_THAT(answer(FakeHost(variables)), Catch::StartsWith(expected));
   }
 }
 
 TEST_CASE("the run id is the same on all nodes, however they spell the master, and the port too") {
   const auto meeting = [](const Words& variables, const char* hostname) {
-    FakeNode node(variables);
+    FakeHost node(variables);
     node.name = hostname;
     const auto outcome = resolve(node);
     REQUIRE(std::holds_alternative<Topology>(outcome));
@@ -360,42 +362,43 @@ TEST_CASE("a step on one of the job's nodes says nothing about the others") {
                       "SLURM_STEP_NODELIST=n2", "SLURM_NODEID=0",        "SLURM_PROCID=0",
                       "SLURM_LOCALID=0",        "SLURM_NNODES=1",        "SLURM_NTASKS=1"};
   const Words torchrun = {"torchrun", "--nnodes", "2", "--node_rank", "1", "--master_addr", "n1", "train.py"};
-  CHECK(answer(FakeNode(step), {}, torchrun) == "node 1 of 2, master n1");
-  CHECK(answer(FakeNode(step), {"--nnodes=2", "--node-rank=1"}, torchrun) == "node 1 of 2, master n1");
-  CHECK(answer(FakeNode(step), {"--nnodes=2", "--node-rank=1", "--master-addr=n1"}) ==
+  CHECK(answer(FakeHost(step), {}, torchrun) == "node 1 of 2, master n1");
+  CHECK(answer(FakeHost(step), {"--nnodes=2", "--node-rank=1"}, torchrun) == "node 1 of 2, master n1");
+  CHECK(answer(FakeHost(step), {"--nnodes=2", "--node-rank=1", "--master-addr=n1"}) ==
         "node 1 of 2, master n1");
-  CHECK(answer(FakeNode(with(step, {"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=n1"}))) ==
+  CHECK(answer(FakeHost(with(step, {"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=n1"}))) ==
         "node 1 of 2, master n1");
-  CHECK(answer(FakeNode(step)) == "node 0 of 1, master 127.0.0.1; warns");
-  CHECK(answer(FakeNode(step), {"--nnodes=1"}) == "node 0 of 1, master 127.0.0.1");
+  CHECK(answer(FakeHost(step)) == "node 0 of 1, master 127.0.0.1; warns");
+  CHECK(answer(FakeHost(step), {"--nnodes=1"}) == "node 0 of 1, master 127.0.0.1");
 
   // Only a rank that differs within one and the same number of nodes is wrong.
   Words whole = step;
   for (const char* entry : {"SLURM_STEP_NUM_NODES=2", "SLURM_STEP_NUM_TASKS=2", "SLURM_STEP_NODELIST=n[1-2]",
                             "SLURM_NNODES=2", "SLURM_NTASKS=2"}) {
-    std::erase_if(whole, [&](const std::string& old) { return entry_name(old) == entry_name(entry); });
+    std::erase_if(whole,
+                  [&](const std::string& old) { return node::entry_name(old) == node::entry_name(entry); });
     whole.emplace_back(entry);
   }
-  CHECK_THAT(answer(FakeNode(whole), {}, torchrun), Catch::StartsWith("refused: torchrun --node_rank=1"));
+  CHECK_THAT(answer(FakeHost(whole), {}, torchrun), Catch::StartsWith("refused: torchrun --node_rank=1"));
 }
 
 TEST_CASE("impossible values are refused, and what follows is filled in") {
-  CHECK_THAT(answer(FakeNode({"RANK=1", "WORLD_SIZE=4", "LOCAL_RANK=2", "MASTER_ADDR=m"})),
+  CHECK_THAT(answer(FakeHost({"RANK=1", "WORLD_SIZE=4", "LOCAL_RANK=2", "MASTER_ADDR=m"})),
              Catch::StartsWith("refused: RANK=1 is below LOCAL_RANK=2"));
   for (const char* nothing : {"None", "null", "nil", "NULL"})
-    CHECK_THAT(answer(FakeNode({"NNODES=2", "NODE_RANK=1", std::string("MASTER_ADDR=") + nothing})),
+    CHECK_THAT(answer(FakeHost({"NNODES=2", "NODE_RANK=1", std::string("MASTER_ADDR=") + nothing})),
                Catch::StartsWith("refused: MASTER_ADDR="));
   for (const char* backend : {"c10d", "etcd-v2"})
-    CHECK_THAT(answer(FakeNode({"PET_NNODES=2", std::string("PET_RDZV_BACKEND=") + backend,
+    CHECK_THAT(answer(FakeHost({"PET_NNODES=2", std::string("PET_RDZV_BACKEND=") + backend,
                                 "PET_RDZV_ENDPOINT=None:29400"})),
                Catch::Contains("PET_RDZV_ENDPOINT=None:29400 does not name a host"));
   const auto outcome = resolve(
-      FakeNode({"SLURM_JOB_ID=7", "SLURM_STEP_ID=0", "SLURM_STEP_NUM_NODES=1", "SLURM_STEP_NUM_TASKS=4",
+      FakeHost({"SLURM_JOB_ID=7", "SLURM_STEP_ID=0", "SLURM_STEP_NUM_NODES=1", "SLURM_STEP_NUM_TASKS=4",
                 "SLURM_NTASKS=4", "SLURM_NNODES=1", "SLURM_PROCID=1", "SLURM_LOCALID=1", "SLURM_NODEID=0"}));
   REQUIRE(std::holds_alternative<Topology>(outcome));
   CHECK(std::get<Topology>(outcome).facts.text(Fact::local_world_size) == "4");
 
-  FakeNode jobset({"JOB_COMPLETION_INDEX=1", "JOBSET_NAME=js", "NNODES=2",
+  FakeHost jobset({"JOB_COMPLETION_INDEX=1", "JOBSET_NAME=js", "NNODES=2",
                    "MASTER_ADDR=js-workers-0-0.js.team.svc.cluster.local"});
   jobset.name = "js-workers-0-1";
   CHECK(answer(jobset) == "node 1 of 2, master js-workers-0-0.js.team.svc.cluster.local");
@@ -407,11 +410,11 @@ TEST_CASE("a JobSet's second replicated job becomes no second node 0, whoever gi
     Words variables = pod;
     std::string_view rest = number;
     while (!rest.empty()) variables.emplace_back(split_next(rest, " "));
-    FakeNode node(variables);
+    FakeHost node(variables);
     node.name = "js-workers-1-0";
     CHECK_THAT(answer(node), Catch::StartsWith("refused: the host name can be that of a JobSet"));
   }
-  FakeNode node(pod);
+  FakeHost node(pod);
   node.name = "js-workers-1-0";
   CHECK_THAT(answer(node, {"--nnodes=2"}),
              Catch::StartsWith("refused: the host name can be that of a JobSet"));
@@ -421,7 +424,7 @@ TEST_CASE("a JobSet's second replicated job becomes no second node 0, whoever gi
 
 TEST_CASE("claims that are not used are listed") {
   const auto outcome =
-      resolve(FakeNode({"SKYPILOT_NUM_NODES=2", "SKYPILOT_NODE_RANK=1", "SKYPILOT_NODE_IPS=a\nb"}),
+      resolve(FakeHost({"SKYPILOT_NUM_NODES=2", "SKYPILOT_NODE_RANK=1", "SKYPILOT_NODE_IPS=a\nb"}),
               {"--node-rank=0", "--nnodes=2"});
   REQUIRE(std::holds_alternative<Topology>(outcome));
   const auto& unused = std::get<Topology>(outcome).unused;

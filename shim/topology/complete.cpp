@@ -80,7 +80,7 @@ Added count_workers(const Resolution& r) {
   const auto& nproc = r.topology.facts[Fact::nproc_per_node];
   const std::string wanted = nproc ? nproc->text : "auto";
   if (wanted == "cpu") {
-    const DeviceCount cpus = r.node.cpus();
+    const node::DeviceCount cpus = r.node.cpus();
     added.set(Fact::nproc_per_node, {std::to_string(cpus.count), Origin::devices, cpus.what});
     return added;
   }

@@ -1,10 +1,12 @@
 #include <catch2/catch.hpp>
 
-#include "node/fake_node_for_test.h"
+#include "node/fake_host_for_test.h"
 #include "topology/resolve_for_test.h"
 
 namespace rankshim::topology {
 namespace {
+
+using node::FakeHost;
 
 struct Row {
   std::vector<std::string> variables;
@@ -382,7 +384,7 @@ TEST_CASE("what contradicts itself or can mean two things is refused, and both v
     std::string all;
     for (const std::string& variable : row.variables) all += variable + " ";
     INFO(all);
-    FakeNode node(row.variables);
+    FakeHost node(row.variables);
     node.name = row.hostname;
     const auto outcome = resolve(node);
     REQUIRE(std::holds_alternative<Faults>(outcome));
@@ -407,7 +409,7 @@ TEST_CASE("a fault names the process or the fact that it is about") {
            {{"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=localhost"}, " on node 1 is this node itself"},
            {{"LWS_LEADER_ADDRESS=\"a.b\""}, "settle it with --master-addr"}}) {
     CAPTURE(variables);
-    const auto outcome = resolve(FakeNode(variables));
+    const auto outcome = resolve(FakeHost(variables));
     REQUIRE(std::holds_alternative<Faults>(outcome));
     CHECK_THAT(to_line(std::get<Faults>(outcome).front()), Catch::Contains(text));
   }
@@ -430,7 +432,7 @@ TEST_CASE("localhost as the master of a node above 0 is refused, whoever says it
             {"--nnodes=2:3", "--node-rank=1", "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:29400"},
             "on node 1"}}) {
     CAPTURE(says);
-    const auto outcome = resolve(FakeNode(variables), options);
+    const auto outcome = resolve(FakeHost(variables), options);
     REQUIRE(std::holds_alternative<Faults>(outcome));
     CHECK_THAT(to_line(std::get<Faults>(outcome).front()),
                Catch::Contains(says) && Catch::Contains("is this node itself, not the master"));
@@ -438,7 +440,7 @@ TEST_CASE("localhost as the master of a node above 0 is refused, whoever says it
   // An address is right where all nodes are on one machine, and who says it outright knows that.
   const auto warnings = [](const std::vector<std::string>& variables,
                            const std::vector<std::string>& options) {
-    return std::get<Topology>(resolve(FakeNode(variables), options)).warnings;
+    return std::get<Topology>(resolve(FakeHost(variables), options)).warnings;
   };
   CHECK(warnings({"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=127.0.0.1"}, {}).size() == 1);
   CHECK(warnings({"NNODES=2", "NODE_RANK=1"}, {"--master-addr=127.0.0.1"}).empty());
@@ -450,9 +452,9 @@ TEST_CASE("quotes of a variable that no platform here reads are no fault") {
        {"MAX_SIZE=\"1024\"", "GROUP_SIZE=\"128\"", "GPU_NUM=\"1\"", "DEVICE_ID=\"0\"", "NUM_PROCESSES=\"8\"",
         "MIN_SIZE=\"1\"", "RANK_ID=\"0\"", "LEARNER_ID=\"0\"", "NUM_TRAINERS=\"1\""}) {
     CAPTURE(entry);
-    CHECK(std::holds_alternative<Topology>(resolve(FakeNode({entry}))));
+    CHECK(std::holds_alternative<Topology>(resolve(FakeHost({entry}))));
     CHECK(std::holds_alternative<Topology>(
-        resolve(FakeNode({"NNODES=2", "NODE_RANK=0", "MASTER_ADDR=h", entry}))));
+        resolve(FakeHost({"NNODES=2", "NODE_RANK=0", "MASTER_ADDR=h", entry}))));
   }
 }
 
@@ -475,19 +477,19 @@ TEST_CASE("what looks like other nodes is a warning, not a fault") {
             "SLURM_STEP_NUM_NODES=2", "SLURM_STEP_NUM_TASKS=2", "SLURM_STEP_NODELIST=n[1-2]",
             "SLURM_PROCID=1", "SLURM_LOCALID=0"}}) {
     CAPTURE(variables);
-    const auto outcome = resolve(FakeNode(variables));
+    const auto outcome = resolve(FakeHost(variables));
     if (const auto* faults = std::get_if<Faults>(&outcome)) INFO(to_line(faults->front()));
     REQUIRE(std::holds_alternative<Topology>(outcome));
     CHECK(std::get<Topology>(outcome).warnings.size() == 1);
   }
-  CHECK(std::get<Topology>(resolve(FakeNode(eight))).warnings.empty());
+  CHECK(std::get<Topology>(resolve(FakeHost(eight))).warnings.empty());
 }
 
 TEST_CASE("what the user sets settles what is refused") {
   const auto quoted = resolve(
-      FakeNode({"NNODES=\"2\"", "NODE_RANK=1", "MASTER_ADDR=h", "RUN_NAME=\"r\"", "RANKSHIM_NNODES=2"}));
+      FakeHost({"NNODES=\"2\"", "NODE_RANK=1", "MASTER_ADDR=h", "RUN_NAME=\"r\"", "RANKSHIM_NNODES=2"}));
   CHECK(std::holds_alternative<Topology>(quoted));
-  const FakeNode two({"DSTACK_NODES_NUM=2", "DSTACK_NODE_RANK=1", "DSTACK_MASTER_NODE_IP=10.0.0.1",
+  const FakeHost two({"DSTACK_NODES_NUM=2", "DSTACK_NODE_RANK=1", "DSTACK_MASTER_NODE_IP=10.0.0.1",
                       "SKYPILOT_NODE_RANK=0", "SKYPILOT_NUM_NODES=2",
                       "SKYPILOT_NODE_IPS=10.0.0.1\n10.0.0.2"});
   const auto outcome = resolve(two, {"--platform=skypilot"});

@@ -1,14 +1,16 @@
 #include <catch2/catch.hpp>
 
-#include "node/fake_node_for_test.h"
+#include "node/fake_host_for_test.h"
 #include "topology/resolve_for_test.h"
 
 namespace rankshim::topology {
 
+using node::FakeHost;
+
 TEST_CASE("a rank table that does not agree with itself or with RANK_SIZE is refused") {
   const auto refused = [](std::string table, std::vector<std::string> variables = {}) {
     variables.emplace_back("XDL_IP=10.0.0.2");
-    FakeNode node(std::move(variables));
+    FakeHost node(std::move(variables));
     node.files["/user/config/jobstart_hccl.json"] = std::move(table);
     const auto outcome = resolve(node);
     const auto* faults = std::get_if<Faults>(&outcome);
@@ -28,11 +30,11 @@ TEST_CASE("a rank table that does not agree with itself or with RANK_SIZE is ref
   CHECK(refused(table("2"), {named, "RANK_SIZE=4", "RANK_ID=2", "DEVICE_ID=0"}));
   CHECK_FALSE(refused(table("2"), {named, "RANK_SIZE=3", "RANK_ID=2", "DEVICE_ID=0"}));
 
-  FakeNode other({"XDL_IP=10.0.0.2"});
+  FakeHost other({"XDL_IP=10.0.0.2"});
   other.files["/user/serverid/devindex/config/hccl.json"] = table("3");
   CHECK(std::holds_alternative<Faults>(resolve(other)));
 
-  FakeNode smaller({"XDL_IP=10.0.0.2"});
+  FakeHost smaller({"XDL_IP=10.0.0.2"});
   smaller.files["/user/config/jobstart_hccl.json"] = table("2");
   const auto outcome = resolve(smaller);
   REQUIRE(std::holds_alternative<Topology>(outcome));
@@ -43,7 +45,7 @@ TEST_CASE("a resourceconfig.json of SageMaker without a host, or with several gr
   for (const char* content : {R"({"hosts":["algo-1","algo-2"]})",
                               R"({"current_host":"algo-2","hosts":["algo-1","algo-2"],"instance_groups":)"
                               R"([{"instance_group_name":"a"},{"instance_group_name":"b"}]})"}) {
-    FakeNode node({});
+    FakeHost node({});
     node.files["/opt/ml/input/config/resourceconfig.json"] = content;
     const auto outcome = resolve(node);
     REQUIRE(std::holds_alternative<Faults>(outcome));
@@ -52,7 +54,7 @@ TEST_CASE("a resourceconfig.json of SageMaker without a host, or with several gr
 }
 
 TEST_CASE("a rank table that is initializing is a fault that passes and names its file") {
-  FakeNode node({});
+  FakeHost node({});
   node.files["/user/config/jobstart_hccl.json"] = R"({"status": "initializing"})";
   const auto outcome = resolve(node);
   REQUIRE(std::holds_alternative<Faults>(outcome));
@@ -79,7 +81,7 @@ TEST_CASE("a document that is set and cannot be read is refused and named, in ev
       {{}, "/user/config/jobstart_hccl.json", ""},
   };
   for (const Row& row : rows) {
-    FakeNode node(row.variables);
+    FakeHost node(row.variables);
     if (!row.file.empty()) node.files[row.file] = broken;
     INFO(row.file << row.name);
     const auto outcome = resolve(node);
@@ -90,7 +92,7 @@ TEST_CASE("a document that is set and cannot be read is refused and named, in ev
     CHECK(fault.transient == (row.file == "/user/config/jobstart_hccl.json"));  // it is being written
   }
   CHECK(std::holds_alternative<Topology>(
-      resolve(FakeNode({std::string("TF_CONFIG=") + broken}), {"--platform=none"})));
+      resolve(FakeHost({std::string("TF_CONFIG=") + broken}), {"--platform=none"})));
 }
 
 TEST_CASE(
@@ -100,9 +102,9 @@ TEST_CASE(
         R"({"cluster": {"worker": "a:1,b:1"}, "task": {"type": "worker", "index": 1}})",
         R"({"cluster": {"Worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}})"}) {
     INFO(config);
-    CHECK(std::holds_alternative<Faults>(resolve(FakeNode({std::string("TF_CONFIG=") + config}))));
+    CHECK(std::holds_alternative<Faults>(resolve(FakeHost({std::string("TF_CONFIG=") + config}))));
   }
-  CHECK(std::get<Topology>(resolve(FakeNode({R"(TF_CONFIG={"task": {"index": 0}})"}))).is_alone());
+  CHECK(std::get<Topology>(resolve(FakeHost({R"(TF_CONFIG={"task": {"index": 0}})"}))).is_alone());
 }
 
 }  // namespace rankshim::topology

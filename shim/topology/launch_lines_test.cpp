@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/text.h"
-#include "node/fake_node_for_test.h"
+#include "node/fake_host_for_test.h"
 #include "topology/resolve_for_test.h"
 
 /// How public repositories launch torch on two nodes, each line on both: they join, or they are refused with
@@ -44,7 +44,7 @@ Outcome<Topology> on_node(const Line& line, int node, const Words& advice) {
   Words variables = line.variables;
   Words options;
   for (const std::string& word : advice) (word.starts_with("--") ? options : variables).push_back(word);
-  FakeNode fake(on_node(variables, node));
+  node::FakeHost fake(on_node(variables, node));
   fake.name = on_node("h%i", node);
   return resolve(fake, on_node(options, node), split(on_node(line.command, node)));
 }

@@ -35,7 +35,7 @@ bool warns_of(const Topology& topology, const std::string& name) {
 TEST_CASE("a left-over variable in a recorded environment changes nothing, is refused, or is warned about") {
   std::size_t tried = 0, refused = 0, warned = 0;
   for (const platform::Recording& recording : platform::recordings()) {
-    FakeNode whole(recording.variables);
+    node::FakeHost whole(recording.variables);
     recording.apply(whole);
     const auto before = resolve(whole);
     const auto* truth = std::get_if<Topology>(&before);
@@ -49,7 +49,7 @@ TEST_CASE("a left-over variable in a recorded environment changes nothing, is re
         INFO(left_over);
         auto variables = recording.variables;
         variables.push_back(left_over);
-        FakeNode node(variables);
+        node::FakeHost node(variables);
         recording.apply(node);
         const auto after = resolve(node);
         ++tried;

@@ -13,7 +13,9 @@ std::vector<std::string> with(const platform::Recording& recording,
                               const std::vector<std::string>& left_over) {
   std::vector<std::string> variables = recording.variables;
   for (const std::string& entry : left_over) {
-    const auto is_same = [&](const std::string& own) { return entry_name(own) == entry_name(entry); };
+    const auto is_same = [&](const std::string& own) {
+      return node::entry_name(own) == node::entry_name(entry);
+    };
     if (std::none_of(variables.begin(), variables.end(), is_same)) variables.push_back(entry);
   }
   return variables;
@@ -30,7 +32,7 @@ TEST_CASE("the variables of a lone process make no lone node of one among severa
       {"RANK=0", "WORLD_SIZE=1", "LOCAL_RANK=0", "LOCAL_WORLD_SIZE=1"}};
   std::size_t nodes = 0;
   for (const platform::Recording& recording : platform::recordings()) {
-    FakeNode node(recording.variables);
+    node::FakeHost node(recording.variables);
     recording.apply(node);
     const auto recorded = resolve(node);
     const auto* truth = std::get_if<Topology>(&recorded);
@@ -39,7 +41,7 @@ TEST_CASE("the variables of a lone process make no lone node of one among severa
     if (profile == nullptr || profile->kind == platform::ProfileKind::foreign) continue;
     ++nodes;
     for (const auto& left_over : left_overs) {
-      FakeNode other(with(recording, left_over));
+      node::FakeHost other(with(recording, left_over));
       recording.apply(other);
       const auto outcome = resolve(other);
       INFO(recording.path.string() << " with " << left_over.size() << " variables left over");

@@ -3,11 +3,13 @@
 #include <array>
 #include <catch2/catch.hpp>
 
-#include "node/fake_node_for_test.h"
+#include "node/fake_host_for_test.h"
 #include "topology/resolve_for_test.h"
 
 namespace rankshim::topology {
 namespace {
+
+using node::FakeHost;
 
 using Words = std::vector<std::string>;
 
@@ -18,7 +20,7 @@ std::string listed(const std::vector<NearMiss>& misses) {
 }
 
 std::string fault_of(const Words& variables) {
-  const auto outcome = resolve(FakeNode(variables));
+  const auto outcome = resolve(FakeHost(variables));
   const auto* faults = std::get_if<Faults>(&outcome);
   return faults == nullptr ? std::string("no fault") : to_line(faults->front());
 }
@@ -43,14 +45,14 @@ TEST_CASE("a variable of nearly the right name is named with the right one") {
       {{"WORLD=2", "WORLD_SIZES=2", "MY_RANK=1", "_=x", "=x", "x"}, ""}};
   for (const auto& [variables, text] : cases) {
     CAPTURE(variables);
-    CHECK(listed(near_misses(Environment(variables), wanted)) == text);
+    CHECK(listed(near_misses(node::Environment(variables), wanted)) == text);
   }
 }
 
 TEST_CASE("of a lone node only those near misses count that it would not have") {
   constexpr Fact facts[] = {Fact::nnodes, Fact::world_size, Fact::node_rank, Fact::rank, Fact::master_addr};
   const auto misses = [&](Words variables) {
-    return near_misses(Environment(std::move(variables)), facts, true).size();
+    return near_misses(node::Environment(std::move(variables)), facts, true).size();
   };
   CHECK(misses({"WORLDSIZE=1", "NODERANK=0", "NNODE=1", "MASTERADDR=localhost", "rank=first"}) == 0);
   CHECK(misses({"WORLDSIZE=2", "NODERANK=1", "NNODE=2", "MASTERADDR=m", "RANK="}) == 5);
@@ -75,7 +77,7 @@ TEST_CASE(
        {"WORLDSIZE=2", "WORLDSIZE=\"2\"", "NODERANK='1'", "NODERANK=1", "NNODE=2", "MASTER_ADDRESS=m",
         "MASTERADDR=m", "WORLD_SIZE=", "RANK=", "NODE_RANK=", "NNODES=", "MASTER_ADDR="}) {
     CAPTURE(variable);
-    const auto outcome = resolve(FakeNode({variable}));
+    const auto outcome = resolve(FakeHost({variable}));
     REQUIRE(std::holds_alternative<Topology>(outcome));
     const auto& topology = std::get<Topology>(outcome);
     CHECK(topology.is_alone());
@@ -83,8 +85,8 @@ TEST_CASE(
     CHECK_THAT(topology.warnings.front(), Catch::Contains(" is set, but "));
     CHECK_THAT(topology.warnings.front(), Catch::Contains("this node is treated as a lone node"));
     const bool is_empty = std::string_view(variable).ends_with('=');
-    CHECK(std::holds_alternative<Faults>(resolve(FakeNode({variable}), {"--strict"})) == !is_empty);
-    CHECK(std::get<Topology>(resolve(FakeNode({variable}), {"--nnodes=1"})).warnings.empty());
+    CHECK(std::holds_alternative<Faults>(resolve(FakeHost({variable}), {"--strict"})) == !is_empty);
+    CHECK(std::get<Topology>(resolve(FakeHost({variable}), {"--nnodes=1"})).warnings.empty());
   }
 }
 
@@ -94,10 +96,10 @@ TEST_CASE("a near miss is named where the default takes its place") {
            {"MASTER_PORT=", "MASTER_PORT is set, but empty; it is ignored"},
            {"NPROCS_PER_NODE=8", "NPROCS_PER_NODE=8 is set, but the name is NPROC_PER_NODE; it is ignored"},
            {"NPROC_PER_NODE=", "NPROC_PER_NODE is set, but empty; it is ignored"}}) {
-    const auto outcome = resolve(FakeNode({"RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=m", variable}));
+    const auto outcome = resolve(FakeHost({"RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=m", variable}));
     REQUIRE(std::holds_alternative<Topology>(outcome));
     CHECK_THAT(std::get<Topology>(outcome).warnings, Catch::VectorContains(text));
-    CHECK(std::get<Topology>(resolve(FakeNode({variable}))).warnings.empty() ==
+    CHECK(std::get<Topology>(resolve(FakeHost({variable}))).warnings.empty() ==
           variable.starts_with("MASTER"));
   }
 }

@@ -8,13 +8,16 @@
 namespace rankshim::topology {
 namespace {
 
+using node::FakeHost;
+using node::Host;
+
 /// No other variable shows that this part of the job does not train.
 bool is_the_only_sign_of_the_role(std::string_view variable) {
   return variable == "K_MPI_JOB_ROLE" || variable == "NODE_TYPE" || variable == "SLURM_HET_SIZE";
 }
 
 /// The name of the profile that is recognised.
-std::string recognised(const Node& node) {
+std::string recognised(const Host& node) {
   const auto outcome = platform::recognise(platform::builtin_profiles(), "auto", node);
   const auto* platform = std::get_if<platform::Platform>(&outcome);
   return platform == nullptr ? "" : platform->id.name();
@@ -34,7 +37,7 @@ bool is_of_another_version(std::string_view missing, bool is_sign) {
 }
 
 /// `is_sign`: without it the platform is not recognised, so that no message can say what is missing.
-void check_without(const std::string& missing, bool is_sign, const Node& node, const std::string& expected) {
+void check_without(const std::string& missing, bool is_sign, const Host& node, const std::string& expected) {
   INFO("without " << missing);
   const auto outcome = resolve(node);
   if (const auto* topology = std::get_if<Topology>(&outcome))
@@ -67,12 +70,12 @@ void without_each(const platform::Recording& recording, Check check) {
   for (std::size_t i = 0; i < recording.variables.size(); ++i) {
     auto variables = recording.variables;
     variables.erase(variables.begin() + static_cast<std::ptrdiff_t>(i));
-    FakeNode node(variables);
+    FakeHost node(variables);
     recording.apply(node);
-    check(std::string(entry_name(recording.variables[i])), node);
+    check(std::string(node::entry_name(recording.variables[i])), node);
   }
   for (const auto& [path, content] : recording.files) {
-    FakeNode node(recording.variables);
+    FakeHost node(recording.variables);
     recording.apply(node);
     const bool mounted = path.starts_with("/etc/");  // a ConfigMap's files come and go together
     std::erase_if(node.files, [&](const auto& file) {
@@ -88,14 +91,14 @@ TEST_CASE(
     "with one variable or file of a recorded environment missing the place is the same, or it is named") {
   for (const platform::Recording& recording : platform::recordings()) {
     INFO(recording.path.string());
-    FakeNode whole(recording.variables);
+    FakeHost whole(recording.variables);
     recording.apply(whole);
     const auto outcome = resolve(whole);
     const auto* topology = std::get_if<Topology>(&outcome);
     if (topology == nullptr || topology->is_alone()) continue;
     const std::string expected = !topology->is<Idle>() ? part_in_job(*topology) : std::string();
     const std::string name = recognised(whole);
-    without_each(recording, [&](const std::string& missing, const Node& node) {
+    without_each(recording, [&](const std::string& missing, const Host& node) {
       check_without(missing, recognised(node) != name, node, expected);
     });
   }
@@ -110,7 +113,7 @@ TEST_CASE("what only looks like other nodes of the job is a warning, and with --
       {{"GROUP_SIZE=2", "ENTRY_ADDRESS=registry.example"}, "ENTRY_ADDRESS"}};
   for (const auto& [variables, name] : rows) {
     CAPTURE(variables);
-    FakeNode node(variables);
+    FakeHost node(variables);
     node.name = "j-worker-0";
     const auto outcome = resolve(node);
     REQUIRE(std::holds_alternative<Topology>(outcome));
@@ -128,7 +131,7 @@ TEST_CASE("what only looks like other nodes of the job is a warning, and with --
 TEST_CASE("a Volcano worker beside parameter servers, or tasks without pods, is alone without a warning") {
   for (const char* other : {"VC_PS_NUM=2", "VC_COORDINATOR_NUM=0"}) {
     CAPTURE(other);
-    FakeNode node({"VC_WORKER_HOSTS=j-worker-0.j", "VC_WORKER_NUM=1", "VC_TASK_INDEX=0",
+    FakeHost node({"VC_WORKER_HOSTS=j-worker-0.j", "VC_WORKER_NUM=1", "VC_TASK_INDEX=0",
                    "VC_PS_HOSTS=j-ps-0.j,j-ps-1.j", other});
     node.name = "j-worker-0";
     CHECK(std::get<Topology>(resolve(node)).warnings.empty());
@@ -136,11 +139,11 @@ TEST_CASE("a Volcano worker beside parameter servers, or tasks without pods, is 
 }
 
 TEST_CASE("a first host of Monarch's several does not train alone in silence") {
-  FakeNode node({R"(MONARCH_SERVICE_PROC_IDS=["a", "b"])", "MONARCH_SERVICE_PROC_RANK=0"});
+  FakeHost node({R"(MONARCH_SERVICE_PROC_IDS=["a", "b"])", "MONARCH_SERVICE_PROC_RANK=0"});
   const auto warnings = std::get<Topology>(resolve(node)).warnings;
   REQUIRE(warnings.size() == 1);
   CHECK_THAT(warnings.front(), Catch::Contains("one of several Monarch hosts"));
-  CHECK(std::get<Topology>(resolve(FakeNode({R"(MONARCH_SERVICE_PROC_IDS=["a"])"}))).warnings.empty());
+  CHECK(std::get<Topology>(resolve(FakeHost({R"(MONARCH_SERVICE_PROC_IDS=["a"])"}))).warnings.empty());
 }
 
 TEST_CASE(
@@ -148,8 +151,8 @@ TEST_CASE(
   const std::vector<std::string> variables = {"CLEARML_PROC_MASTER_ID=7:t", "MASTER_ADDR=10.0.0.5", "RANK=0",
                                               "NODE_RANK=0", "WORLD_SIZE=16"};
   for (const unsigned accelerators : {0U, 8U}) {
-    FakeNode node(variables);
-    if (accelerators != 0) node.devices = DeviceCount{accelerators, "CUDA_VISIBLE_DEVICES"};
+    FakeHost node(variables);
+    if (accelerators != 0) node.devices = node::DeviceCount{accelerators, "CUDA_VISIBLE_DEVICES"};
     const auto outcome = resolve(node);
     REQUIRE(std::holds_alternative<Faults>(outcome));
     CHECK_THAT(to_line(std::get<Faults>(outcome).front()),
@@ -158,14 +161,14 @@ TEST_CASE(
   }
   auto with_nnodes = variables;
   with_nnodes.emplace_back("NNODES=2");
-  CHECK(part_in_job(std::get<Topology>(resolve(FakeNode(with_nnodes)))) == "node 0 of 2, master 10.0.0.5");
+  CHECK(part_in_job(std::get<Topology>(resolve(FakeHost(with_nnodes)))) == "node 0 of 2, master 10.0.0.5");
 }
 
 TEST_CASE("a recorded environment of one node is no suspected job of several") {
   for (const platform::Recording& recording : platform::recordings()) {
     if (recording.path.parent_path().filename() != "single-node") continue;
     INFO(recording.path.string());
-    FakeNode node(recording.variables);
+    FakeHost node(recording.variables);
     recording.apply(node);
     CHECK(std::holds_alternative<Topology>(resolve(node, {"--strict"})));
   }
@@ -173,11 +176,11 @@ TEST_CASE("a recorded environment of one node is no suspected job of several") {
 
 TEST_CASE("what is refused does not train alone because a variable or file is missing too") {
   for (const platform::Recording& recording : platform::recordings()) {
-    FakeNode whole(recording.variables);
+    FakeHost whole(recording.variables);
     recording.apply(whole);
     if (!std::holds_alternative<Faults>(resolve(whole))) continue;
     INFO(recording.path.string());
-    without_each(recording, [&](const std::string& missing, const Node& node) {
+    without_each(recording, [&](const std::string& missing, const Host& node) {
       INFO("without " << missing);
       const auto outcome = resolve(node);
       const auto* topology = std::get_if<Topology>(&outcome);

@@ -12,6 +12,7 @@ namespace rankshim::topology {
 namespace {
 
 using platform::Granularity;
+using settings::Option;
 
 constexpr const char* settle_unit = "set --rank-unit=node or --rank-unit=process (RANKSHIM_RANK_UNIT)";
 

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/text.h"
-#include "node/fake_node_for_test.h"
+#include "node/fake_host_for_test.h"
 #include "topology/resolution.h"
 
 namespace rankshim::topology {
@@ -28,8 +28,8 @@ Facts facts_of(const Known& known) {
 
 /// "node nnodes=2 node_rank=1", or the first fault's line.
 std::string read(const Given& variables, const Known& known, std::string_view unit) {
-  const FakeNode node(variables);
-  const Settings settings;
+  const node::FakeHost node(variables);
+  const settings::Settings settings;
   const platform::Platform platform;
   Resolution r{settings, platform, node};
   r.topology.facts = facts_of(known);
@@ -102,8 +102,8 @@ TEST_CASE(
 
 TEST_CASE("RANK, WORLD_SIZE and similar variables are compared with a platform's own variables") {
   const auto fault = [](const Given& variables, Granularity granularity, const Facts& facts) {
-    const FakeNode node(variables);
-    const Settings settings;
+    const node::FakeHost node(variables);
+    const settings::Settings settings;
     const platform::Platform platform;
     Resolution r{settings, platform, node, nullptr, granularity};
     r.topology.platform = platform::PlatformId("skypilot");

@@ -329,7 +329,7 @@ constexpr auto flag_rows = std::to_array<Row>({
 
 }  // namespace
 
-RankVariables rank_variables(const Environment& environment) {
+RankVariables rank_variables(const node::Environment& environment) {
   RankVariables ranks;
   std::ranges::transform(facts_of_process, ranks.texts.begin(), [&](Fact fact) -> std::optional<std::string> {
     const auto text = environment.get(variable_of(fact));

@@ -30,7 +30,7 @@ struct RankVariables {
 };
 
 /// Reads the variables of an environment: nothing else reads them.
-RankVariables rank_variables(const Environment& environment);
+RankVariables rank_variables(const node::Environment& environment);
 
 /// --rank-unit: what RANK and WORLD_SIZE count. `any`: the rest of what is known decides.
 enum class RankUnit : std::uint8_t { any, node, process };

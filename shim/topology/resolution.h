@@ -46,14 +46,14 @@ struct Added : Findings {
 /// What is known while the claims of all sources become a topology or faults: resolve.cpp has the steps. Each
 /// returns what it adds. complete_…() take the steps for a node or a process one after the other.
 struct Resolution {
-  const Settings& settings;
+  const settings::Settings& settings;
   const platform::Platform& platform;
-  const Node& node;
+  const node::Host& node;
   const LauncherFlags* torchrun = nullptr;  ///< null once this is known to be a process
   platform::Granularity granularity = platform::Granularity::node;
   std::optional<platform::State> idle;
   RankVariables ranks = rank_variables(node.environment());  ///< without a LOCAL_RANK that is left over
-  RankUnit unit = rank_unit(settings.text(Option::rank_unit));
+  RankUnit unit = rank_unit(settings.text(settings::Option::rank_unit));
   Topology topology = {};
   Faults faults;
   Claims claims;
@@ -160,7 +160,7 @@ struct NearMiss {
 /// the same letters ignoring underscores and case, a few other spellings, and variables that are set and
 /// empty. A variable that is set properly has none. `of_several_nodes`: without those that a node which is
 /// alone would have too: a number of nodes of 1, a rank of 0, its own address as the master's.
-std::vector<NearMiss> near_misses(const Environment& environment, std::span<const Fact> wanted,
+std::vector<NearMiss> near_misses(const node::Environment& environment, std::span<const Fact> wanted,
                                   bool of_several_nodes = false);
 
 /// Variables whose names and values look like a job of several nodes, each as NAME=VALUE, in the
@@ -169,7 +169,7 @@ std::vector<NearMiss> near_misses(const Environment& environment, std::span<cons
 /// addresses with one of this node's (ROCKET_NODE_IPS). What other programs have too (a database's NODE_ID, a
 /// matrix's RANK, a storage's HOSTS) counts only beside one of these. It is a safety net for platforms
 /// without a profile. config/unknown-platforms.toml has the words.
-std::vector<std::string> signs_of_several_nodes(const Node& node);
+std::vector<std::string> signs_of_several_nodes(const node::Host& node);
 
 /// Warns of variables that may have been meant for the fact, whose default is used.
 Findings warn_of_near_misses(const Resolution& r, Fact fact);

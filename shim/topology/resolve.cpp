@@ -12,6 +12,7 @@
 namespace rankshim::topology {
 
 using platform::Granularity;
+using settings::Option;
 
 void Resolution::fill(Fact fact, Value value) {
   if (!has(fact)) topology.facts[fact] = std::move(value);
@@ -172,7 +173,7 @@ Value run_id_of(const Resolution& r) {
 }
 
 /// A port that is free, for a node that is alone.
-Value free_port(const Node& node) {
+Value free_port(const node::Host& node) {
   constexpr std::uint16_t torch_port = 29500;
   constexpr std::uint16_t last_tried = torch_port + 100;
   std::uint16_t port = torch_port;
@@ -310,8 +311,8 @@ Findings check_below(const Resolution& r, Fact smaller, Fact larger, std::string
                  fmt::format("{}, or {}{}", correct(what), settles, may_be_left_over ? if_alone : ""));
 }
 
-Outcome<Topology> resolve_topology(const Settings& settings, const platform::Platform& platform,
-                                   const Node& node, const LauncherFlags* torchrun) {
+Outcome<Topology> resolve_topology(const settings::Settings& settings, const platform::Platform& platform,
+                                   const node::Host& node, const LauncherFlags* torchrun) {
   Resolution r{settings, platform, node, torchrun, platform.granularity, platform.idle};
   r.topology.platform = platform.id;
   r.topology.also_matched = platform.also_matched;

@@ -1,13 +1,15 @@
 #include <catch2/catch.hpp>
 
 #include "base/text.h"
-#include "node/fake_node_for_test.h"
+#include "node/fake_host_for_test.h"
 #include "topology/resolve_for_test.h"
 
 namespace rankshim::topology {
 
+using node::FakeHost;
+
 TEST_CASE("torch's variables made of Slurm's count processes, those of the first task too") {
-  const FakeNode node({"MASTER_ADDR=n1", "MASTER_PORT=29500", "WORLD_SIZE=8", "RANK=0", "LOCAL_RANK=0",
+  const FakeHost node({"MASTER_ADDR=n1", "MASTER_PORT=29500", "WORLD_SIZE=8", "RANK=0", "LOCAL_RANK=0",
                        "SLURM_PROCID=0", "SLURM_LOCALID=0", "SLURM_NTASKS=8"});
   const auto outcome = resolve(node);
   REQUIRE(std::holds_alternative<Topology>(outcome));
@@ -78,7 +80,7 @@ TEST_CASE("RANK, WORLD_SIZE and LOCAL_RANK together are a process that something
   };
   for (const Case& wanted : cases) {
     INFO(joined(wanted.variables, " "));
-    const auto outcome = resolve(FakeNode(wanted.variables));
+    const auto outcome = resolve(FakeHost(wanted.variables));
     if (const auto* faults = std::get_if<Faults>(&outcome)) FAIL(to_line(faults->front()));
     const auto& topology = std::get<Topology>(outcome);
     CHECK(part_in_job(topology) == wanted.part);
@@ -133,7 +135,7 @@ TEST_CASE("MPI's one process of a node is the node's launcher") {
   };
   for (const Case& wanted : cases) {
     INFO(joined(wanted.variables, " "));
-    const auto outcome = resolve(FakeNode(wanted.variables));
+    const auto outcome = resolve(FakeHost(wanted.variables));
     if (const auto* faults = std::get_if<Faults>(&outcome)) FAIL(to_line(faults->front()));
     CHECK(part_in_job(std::get<Topology>(outcome)) == wanted.part);
   }
@@ -143,7 +145,7 @@ TEST_CASE("every task of a Slurm step with the old names alone counts processes,
   for (int rank = 0; rank < 4; ++rank) {
     const std::string node = std::to_string(rank / 2);
     const auto outcome = resolve(
-        FakeNode({"SLURM_JOBID=5", "SLURM_STEPID=0", "SLURM_NODELIST=n[1-2]", "SLURM_NNODES=2",
+        FakeHost({"SLURM_JOBID=5", "SLURM_STEPID=0", "SLURM_NODELIST=n[1-2]", "SLURM_NNODES=2",
                   "SLURM_NPROCS=4", "SLURM_TASKS_PER_NODE=2(x2)", "SLURM_NODEID=" + node,
                   "SLURM_PROCID=" + std::to_string(rank), "SLURM_LOCALID=" + std::to_string(rank % 2)}));
     if (const auto* faults = std::get_if<Faults>(&outcome)) FAIL(to_line(faults->front()));
@@ -162,7 +164,7 @@ TEST_CASE("other frameworks' launchers of one process, and single processes of a
                                              {"PMI_SIZE=1"},
                                              {"SLURM_JOB_ID=7", "SLURM_NNODES=1", "SLURM_NTASKS=8"}}) {
     INFO(variables.front());
-    const FakeNode node(std::move(variables));
+    const FakeHost node(std::move(variables));
     const auto outcome = resolve(node);
     REQUIRE(std::holds_alternative<Topology>(outcome));
     CHECK(std::get<Topology>(outcome).is_alone());

@@ -15,7 +15,7 @@ namespace {
 std::string canonical(std::string_view host) {
   host = without_brackets(host);
   if (host.size() > 1 && host.ends_with('.')) host.remove_suffix(1);
-  const auto address = literal(host);
+  const auto address = node::literal(host);
   return address ? address->to_string() : lower_case(host);
 }
 
@@ -33,7 +33,7 @@ bool is_host(std::string_view text) {
          (bare.find(':') == std::string_view::npos || is_literal(bare));
 }
 
-bool is_literal(std::string_view host) { return literal(canonical(host)).has_value(); }
+bool is_literal(std::string_view host) { return node::literal(canonical(host)).has_value(); }
 
 bool is_localhost_name(std::string_view host) {
   const std::string name = canonical(host);
@@ -42,8 +42,8 @@ bool is_localhost_name(std::string_view host) {
 }
 
 bool is_loopback(std::string_view host) {
-  const auto address = literal(canonical(host));
-  return is_localhost_name(host) || (address && unmapped(*address).is_loopback());
+  const auto address = node::literal(canonical(host));
+  return is_localhost_name(host) || (address && node::unmapped(*address).is_loopback());
 }
 
 bool same_host(std::string_view a, std::string_view b) {

@@ -10,7 +10,7 @@
 
 #include "base/fact.h"
 #include "base/fault.h"
-#include "node/node.h"
+#include "node/host.h"
 #include "platform/recognise.h"
 #include "settings/settings.h"
 #include "topology/claim.h"
@@ -118,8 +118,8 @@ struct Topology {
 
 /// Combines the values of the user, the platform and generic variables, finds contradictions and missing
 /// facts, and derives the rest. `torchrun`: the flags of a command that is it, which nothing may contradict.
-Outcome<Topology> resolve_topology(const Settings& settings, const platform::Platform& platform,
-                                   const Node& node, const LauncherFlags* torchrun = nullptr);
+Outcome<Topology> resolve_topology(const settings::Settings& settings, const platform::Platform& platform,
+                                   const node::Host& node, const LauncherFlags* torchrun = nullptr);
 
 /// The same on all nodes, in all versions: 20000 + CRC-32 (IEEE 802.3, as in zlib) of the run id mod 10000.
 std::uint16_t default_port(std::string_view run_id);

@@ -2,20 +2,22 @@
 
 #include <catch2/catch.hpp>
 
-#include "node/fake_node_for_test.h"
+#include "node/fake_host_for_test.h"
 #include "topology/resolve_for_test.h"
 
 namespace rankshim::topology {
 namespace {
 
-Topology resolved(const Node& node, std::vector<std::string> options = {}) {
+using node::FakeHost;
+
+Topology resolved(const node::Host& node, std::vector<std::string> options = {}) {
   auto result = resolve(node, std::move(options));
   if (const auto* faults = std::get_if<Faults>(&result)) FAIL(to_line(faults->front()));
   return std::get<Topology>(result);
 }
 
 TEST_CASE("a node without any variables is alone at 127.0.0.1:29500, or the next free port") {
-  FakeNode node({});
+  FakeHost node({});
   auto topology = resolved(node);
   CHECK(topology.platform.name() == "single-node");
   CHECK(topology.is_alone());
@@ -30,7 +32,7 @@ TEST_CASE("a node without any variables is alone at 127.0.0.1:29500, or the next
 }
 
 TEST_CASE("generic variables give nodes, their source and the host") {
-  const FakeNode node({"NNODES=3", "NODE_RANK=1", "NPROC_PER_NODE=8", "MASTER_ADDR=m", "MASTER_PORT=1234"});
+  const FakeHost node({"NNODES=3", "NODE_RANK=1", "NPROC_PER_NODE=8", "MASTER_ADDR=m", "MASTER_PORT=1234"});
   const auto topology = resolved(node);
   CHECK(topology.platform.name() == "generic");
   CHECK(topology.facts[Fact::nnodes]->source() == "env NNODES");
@@ -44,7 +46,7 @@ TEST_CASE("generic variables give nodes, their source and the host") {
 
 TEST_CASE(
     "numbers lose their leading zeros and an address its brackets: programs would take them otherwise") {
-  const FakeNode node({"NNODES=012", "NODE_RANK=08", "MASTER_ADDR=[fd00::1]", "MASTER_PORT=029500"});
+  const FakeHost node({"NNODES=012", "NODE_RANK=08", "MASTER_ADDR=[fd00::1]", "MASTER_PORT=029500"});
   const auto topology = resolved(node);
   CHECK(topology.facts.text(Fact::nnodes) == "12");
   CHECK(topology.facts.text(Fact::node_rank) == "8");
@@ -54,21 +56,21 @@ TEST_CASE(
 
 TEST_CASE("blanks and ends of lines around a value do not count, and a message shows what is odd in one") {
   const auto topology =
-      resolved(FakeNode({"WORLD_SIZE=3\n", "RANK= 1 ", "MASTER_ADDR=m\r\n", "MASTER_PORT=\t1234"}));
+      resolved(FakeHost({"WORLD_SIZE=3\n", "RANK= 1 ", "MASTER_ADDR=m\r\n", "MASTER_PORT=\t1234"}));
   CHECK(topology.facts.text(Fact::nnodes) == "3");
   CHECK(topology.facts.text(Fact::node_rank) == "1");
   CHECK(topology.facts.text(Fact::master_addr) == "m");
   CHECK(topology.facts.text(Fact::master_port) == "1234");
-  CHECK(resolved(FakeNode({"RANKSHIM_NNODES=2 ", "NODE_RANK=1", "MASTER_ADDR=m"})).facts.text(Fact::nnodes) ==
+  CHECK(resolved(FakeHost({"RANKSHIM_NNODES=2 ", "NODE_RANK=1", "MASTER_ADDR=m"})).facts.text(Fact::nnodes) ==
         "2");
 
-  const auto outcome = resolve(FakeNode({"NNODES=2\n3 \x1b[2J", "NODE_RANK=1", "MASTER_ADDR=m"}));
+  const auto outcome = resolve(FakeHost({"NNODES=2\n3 \x1b[2J", "NODE_RANK=1", "MASTER_ADDR=m"}));
   REQUIRE(std::holds_alternative<Faults>(outcome));
   CHECK_THAT(std::get<Faults>(outcome).front().what, Catch::Contains("NNODES=$'2\\n3 \\x1b[2J' is not"));
 }
 
 TEST_CASE("an elastic job's port loses its leading zeros, and an address its brackets but in the endpoint") {
-  const FakeNode node({"PET_NNODES=2:3", "PET_RDZV_BACKEND=c10d", "PET_RDZV_ENDPOINT=[fe80::1%eth0]:029400"});
+  const FakeHost node({"PET_NNODES=2:3", "PET_RDZV_BACKEND=c10d", "PET_RDZV_ENDPOINT=[fe80::1%eth0]:029400"});
   const auto topology = resolved(node);
   CHECK(topology.facts.text(Fact::master_addr) == "fe80::1%eth0");
   CHECK(topology.facts.text(Fact::master_port) == "29400");
@@ -84,7 +86,7 @@ TEST_CASE("WORLD_SIZE beside NODE_RANK is asked about only where it would count"
   };
   for (const auto& [variables, nnodes] : rows) {
     INFO(variables.front());
-    CHECK(resolved(FakeNode(variables)).facts.text(Fact::nnodes) == nnodes);
+    CHECK(resolved(FakeHost(variables)).facts.text(Fact::nnodes) == nnodes);
   }
 }
 
@@ -94,7 +96,7 @@ TEST_CASE("an address that is this machine itself by way of IPv6 is one") {
 }
 
 TEST_CASE("RANK and WORLD_SIZE without a sign of processes count nodes") {
-  const FakeNode node({"RANK=2", "WORLD_SIZE=3", "MASTER_ADDR=m", "MASTER_PORT=1"});
+  const FakeHost node({"RANK=2", "WORLD_SIZE=3", "MASTER_ADDR=m", "MASTER_PORT=1"});
   const auto topology = resolved(node);
   CHECK(topology.facts.text(Fact::nnodes) == "3");
   CHECK(topology.facts[Fact::nnodes]->source() == "env WORLD_SIZE");
@@ -104,19 +106,19 @@ TEST_CASE("RANK and WORLD_SIZE without a sign of processes count nodes") {
 
 TEST_CASE("variables that count processes are recognised if possible, and otherwise settled by --rank-unit") {
   const std::vector<std::string> processes = {"RANK=8", "WORLD_SIZE=16", "NPROC_PER_NODE=8", "MASTER_ADDR=m"};
-  const FakeNode node(processes);
+  const FakeHost node(processes);
   CHECK(resolved(node).facts.text(Fact::nnodes) == "16");
   CHECK(resolved(node, {"--rank-unit=process"}).facts.text(Fact::nnodes) == "2");
   CHECK(resolved(node, {"--rank-unit=process"}).facts.text(Fact::node_rank) == "1");
 
-  const FakeNode known(
+  const FakeHost known(
       {"RANK=1", "WORLD_SIZE=16", "NNODES=2", "NODE_RANK=1", "NPROC_PER_NODE=8", "MASTER_ADDR=m"});
   CHECK(resolved(known).facts.text(Fact::nnodes) == "2");
 
-  const FakeNode first({"RANK=0", "WORLD_SIZE=16", "NNODES=2", "MASTER_ADDR=m"});
+  const FakeHost first({"RANK=0", "WORLD_SIZE=16", "NNODES=2", "MASTER_ADDR=m"});
   CHECK(resolved(first).facts.text(Fact::node_rank) == "0");
 
-  const FakeNode worker({"RANK=9", "WORLD_SIZE=16", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=8", "MASTER_ADDR=m"});
+  const FakeHost worker({"RANK=9", "WORLD_SIZE=16", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=8", "MASTER_ADDR=m"});
   const auto topology = resolved(worker, {"--rank-unit=process"});
   CHECK(topology.is<CreatedProcess>());
   CHECK(topology.facts.text(Fact::rank) == "9");
@@ -245,7 +247,7 @@ TEST_CASE(
   };
   for (const Row& row : rows) {
     CAPTURE(row.variables);
-    const FakeNode node(row.variables);
+    const FakeHost node(row.variables);
     auto result = resolve(node);
     REQUIRE(std::holds_alternative<Faults>(result));
     const Fault& fault = std::get<Faults>(result).front();
@@ -257,16 +259,16 @@ TEST_CASE(
 }
 
 TEST_CASE("RANK and WORLD_SIZE change nothing if the platform has its own variables for the nodes") {
-  const FakeNode elastic({"PET_NNODES=2:3", "PET_NODE_RANK=1", "PET_MASTER_ADDR=m", "PET_RDZV_BACKEND=c10d",
+  const FakeHost elastic({"PET_NNODES=2:3", "PET_NODE_RANK=1", "PET_MASTER_ADDR=m", "PET_RDZV_BACKEND=c10d",
                           "PET_RDZV_ENDPOINT=m:1", "RANK=1", "WORLD_SIZE=3"});
   CHECK(resolved(elastic).facts.text(Fact::nnodes) == "2:3");
-  const FakeNode processes(
+  const FakeHost processes(
       {"PET_NNODES=2", "PET_NODE_RANK=1", "PET_MASTER_ADDR=m", "RANK=1", "WORLD_SIZE=17"});
   CHECK(resolved(processes).facts.text(Fact::nnodes) == "2");
 }
 
 TEST_CASE("what the user sets wins over everything") {
-  const FakeNode node({"PET_NNODES=3", "PET_NODE_RANK=1", "PET_MASTER_ADDR=m", "PET_MASTER_PORT=1",
+  const FakeHost node({"PET_NNODES=3", "PET_NODE_RANK=1", "PET_MASTER_ADDR=m", "PET_MASTER_PORT=1",
                        "NNODES=2", "RANKSHIM_MASTER_ADDR=other"});
   const auto topology = resolved(node, {"--nnodes=4", "--node-rank=3"});
   CHECK(topology.facts.text(Fact::nnodes) == "4");
@@ -282,17 +284,17 @@ TEST_CASE("two spellings of one address are no contradiction") {
   CHECK(same_host("Master", "master."));
   CHECK_FALSE(same_host("job-master-0", "job-master-01"));
   CHECK_FALSE(same_host("10.0.0.1", "10.0.0.1.example"));
-  const FakeNode node({"PET_NNODES=2", "PET_NODE_RANK=1", "PET_MASTER_ADDR=m.ns.svc", "MASTER_ADDR=m"});
+  const FakeHost node({"PET_NNODES=2", "PET_NODE_RANK=1", "PET_MASTER_ADDR=m.ns.svc", "MASTER_ADDR=m"});
   CHECK(resolved(node).facts.text(Fact::master_addr) == "m.ns.svc");
 }
 
 TEST_CASE("PORT is never the master's port: it is mostly a web server's") {
-  const FakeNode node({"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=m", "PORT=8080"});
+  const FakeHost node({"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=m", "PORT=8080"});
   CHECK(resolved(node).facts.text(Fact::master_port) == "29500");
 }
 
 TEST_CASE("a Kubernetes service link is no port: it is ignored with a warning, and the default is used") {
-  const FakeNode node({"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=m", "MASTER_PORT=tcp://10.0.0.1:80"});
+  const FakeHost node({"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=m", "MASTER_PORT=tcp://10.0.0.1:80"});
   const auto topology = resolved(node);
   CHECK(topology.facts.text(Fact::master_port) == "29500");
   CHECK(topology.facts[Fact::master_port]->source() == "default");
@@ -306,9 +308,9 @@ TEST_CASE("the default port is 20000 plus the CRC-32 of the run id mod 10000") {
 }
 
 TEST_CASE("workers per node come from the user, the platform, the devices, else 1") {
-  FakeNode node({"NNODES=2", "NODE_RANK=0", "MASTER_ADDR=m"});
+  FakeHost node({"NNODES=2", "NODE_RANK=0", "MASTER_ADDR=m"});
   CHECK(resolved(node).facts[Fact::nproc_per_node]->source() == "default");
-  node.devices = DeviceCount{4, "/dev/nvidia[0-9]*"};
+  node.devices = node::DeviceCount{4, "/dev/nvidia[0-9]*"};
   CHECK(resolved(node).facts.text(Fact::nproc_per_node) == "4");
   CHECK(resolved(node).facts[Fact::nproc_per_node]->source() == "devices /dev/nvidia[0-9]*");
   CHECK(resolved(node, {"--nproc-per-node=cpu"}).facts[Fact::nproc_per_node]->source() ==
@@ -316,8 +318,8 @@ TEST_CASE("workers per node come from the user, the platform, the devices, else 
   CHECK(resolved(node, {"--nproc-per-node=9"}).facts.text(Fact::nproc_per_node) == "9");
   CHECK(resolved(node, {"--nproc-per-node=gpu"}).facts.text(Fact::nproc_per_node) == "4");
 
-  FakeNode greedy({"NPROC_PER_NODE=8"});
-  greedy.devices = DeviceCount{4, "/dev/nvidia[0-9]*"};
+  FakeHost greedy({"NPROC_PER_NODE=8"});
+  greedy.devices = node::DeviceCount{4, "/dev/nvidia[0-9]*"};
   auto result = resolve(greedy);
   REQUIRE(std::holds_alternative<Faults>(result));
   CHECK_THAT(std::get<Faults>(result).front().what,
@@ -326,7 +328,7 @@ TEST_CASE("workers per node come from the user, the platform, the devices, else 
 
 TEST_CASE("the generic RDZV_BACKEND makes a job elastic") {
   const auto topology =
-      resolved(FakeNode({"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=m", "MASTER_PORT=1", "RDZV_BACKEND=c10d"}));
+      resolved(FakeHost({"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=m", "MASTER_PORT=1", "RDZV_BACKEND=c10d"}));
   CHECK(topology.is<ElasticNode>());
   CHECK(topology.facts.text(Fact::rdzv_endpoint) == "m:1");
   CHECK(topology.hosts_master() == false);
@@ -334,7 +336,7 @@ TEST_CASE("the generic RDZV_BACKEND makes a job elastic") {
 
 TEST_CASE(
     "what looks like a job of several nodes on an unknown platform is a warning, with --strict a fault") {
-  const FakeNode node({"FOO_REPLICA=0", "FOO_REPLICA_TOTAL=2", "FOO_NODE_RANK=1"});
+  const FakeHost node({"FOO_REPLICA=0", "FOO_REPLICA_TOTAL=2", "FOO_NODE_RANK=1"});
   const Topology warned = resolved(node);
   CHECK(warned.is_alone());
   REQUIRE(warned.warnings.size() == 1);
@@ -347,13 +349,13 @@ TEST_CASE(
   CHECK(std::get<Faults>(strict)[0].names == std::vector<std::string>{"FOO_REPLICA_TOTAL", "FOO_NODE_RANK"});
 
   // Generic names do not indicate other nodes if their value is this machine.
-  CHECK(resolved(FakeNode({"MASTER_ADDR=localhost", "FOO_NODE_RANK=1"})).warnings.size() == 1);
+  CHECK(resolved(FakeHost({"MASTER_ADDR=localhost", "FOO_NODE_RANK=1"})).warnings.size() == 1);
   // A user who sets the number gets no warning.
   CHECK(resolved(node, {"--nnodes=1", "--strict"}).warnings.empty());
 }
 
 TEST_CASE("an elastic job has a rendezvous, and the node of that name hosts it") {
-  FakeNode node({"PET_NNODES=1:3", "PET_RDZV_BACKEND=c10d", "PET_RDZV_ENDPOINT=job-worker-0:29400",
+  FakeHost node({"PET_NNODES=1:3", "PET_RDZV_BACKEND=c10d", "PET_RDZV_ENDPOINT=job-worker-0:29400",
                  "PET_RDZV_ID=job", "PET_MAX_RESTARTS=7"});
   node.name = "job-worker-0";
   auto topology = resolved(node);
@@ -371,21 +373,21 @@ TEST_CASE("an elastic job has a rendezvous, and the node of that name hosts it")
 TEST_CASE("in an elastic job with ranks node 0 is the host, unless the endpoint is elsewhere") {
   const std::vector<std::string> job = {"PET_NNODES=1:3", "PET_NODE_RANK=0", "PET_RDZV_BACKEND=c10d",
                                         "PET_RDZV_ENDPOINT=job-worker-0:1"};
-  FakeNode node(job);
+  FakeHost node(job);
   node.name = "any";
   CHECK(resolved(node).hosts_master() == true);
   auto with_master = job;
   with_master.emplace_back("PET_MASTER_ADDR=job-master-0");
-  FakeNode master(with_master);
+  FakeHost master(with_master);
   master.name = "job-master-0";
   CHECK_FALSE(resolved(master).hosts_master().has_value());
-  FakeNode worker(with_master);
+  FakeHost worker(with_master);
   worker.name = "job-worker-0";
   CHECK(resolved(worker).hosts_master() == true);
 }
 
 TEST_CASE("a platform that only the user names is told with who named it") {
-  const auto outcome = resolve(FakeNode({}), {"--platform=kubeflow-pytorchjob"});
+  const auto outcome = resolve(FakeHost({}), {"--platform=kubeflow-pytorchjob"});
   REQUIRE(std::holds_alternative<Faults>(outcome));
   CHECK_THAT(std::get<Faults>(outcome)[0].what,
              Catch::StartsWith("this is kubeflow-pytorchjob (--platform=kubeflow-pytorchjob), but "));

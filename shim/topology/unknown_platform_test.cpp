@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "node/fake_node_for_test.h"
+#include "node/fake_host_for_test.h"
 
 namespace rankshim::topology {
 namespace {
@@ -11,7 +11,7 @@ using Words = std::vector<std::string>;
 
 /// On a node with the addresses 10.0.0.1 and fd00::1.
 Words signs(Words entries) {
-  FakeNode node(std::move(entries));
+  node::FakeHost node(std::move(entries));
   node.own_addresses = {"127.0.0.1", "::1", "10.0.0.1", "fd00::1"};
   return signs_of_several_nodes(node);
 }

@@ -127,7 +127,7 @@ ResolvConf read_resolv_conf(std::string_view file, std::string_view host_name) {
     }
     if (domain || keyword == "nameserver") line = next_word(line);
     for (std::string_view word = next_word(line); !word.empty(); word = next_word(line)) {
-      if (keyword == "nameserver" && literal(split_host_port(word).first)) {
+      if (keyword == "nameserver" && node::literal(split_host_port(word).first)) {
         if (conf.servers.size() < most_servers)
           conf.servers.emplace_back(word);
         else
@@ -339,15 +339,15 @@ ResolvConf Resolver::read_conf() {
 
 asio::awaitable<void> Resolver::look(Clock::time_point deadline) {
   std::vector<ip::address> known;
-  if (const auto address = literal(name_)) {
+  if (const auto address = node::literal(name_)) {
     known.push_back(*address);
-  } else if (known = addresses_in_hosts(content_of(files_.hosts), name_);
+  } else if (known = node::addresses_in_hosts(content_of(files_.hosts), name_);
              known.empty() && is_localhost(name_)) {
     known = {ip::address_v4::loopback(), ip::address_v6::loopback()};
   }
-  if (known.size() == most_addresses)
+  if (known.size() == node::most_addresses)
     warn_once(files_.hosts, fmt::format("gives {} at least {} addresses: only the first {} are tried",
-                                        printable(name_), most_addresses, most_addresses));
+                                        printable(name_), node::most_addresses, node::most_addresses));
   if (known.empty())
     co_await ask_servers(deadline);
   else

@@ -155,7 +155,7 @@ class MasterWait {
   [[nodiscard]] double chance() { return std::uniform_real_distribution<double>()(random_); }
 
   [[nodiscard]] std::string name() const {
-    const auto address = literal(master_.host);
+    const auto address = node::literal(master_.host);
     const std::string host = address ? address->to_string() : master_.host;
     return master_.port == 0 ? host : host_port(host, std::to_string(master_.port));
   }
@@ -166,7 +166,7 @@ class MasterWait {
                          list(resolver_.answer().addresses));
     if (addresses_.empty()) return resolver_.answer().reason();
     const std::string port = port_ ? port_->reason() : "not tried yet";
-    return literal(master_.host) ? port : "resolves to " + list(addresses_) + ", " + port;
+    return node::literal(master_.host) ? port : "resolves to " + list(addresses_) + ", " + port;
   }
 
   [[nodiscard]] ErrorCode error_code() const {
@@ -185,12 +185,12 @@ class MasterWait {
 
   /// The master was given as 0.0.0.0 or ::, which as a destination is this node itself (ip(7)).
   [[nodiscard]] bool is_wildcard(const ip::address& address) const {
-    return unmapped(address).is_unspecified() && literal(master_.host);
+    return node::unmapped(address).is_unspecified() && node::literal(master_.host);
   }
 
   [[nodiscard]] bool is_useless(const ip::address& address) const {
-    return (is_unassignable(address) && !is_wildcard(address)) ||
-           (master_.elsewhere && unmapped(address).is_loopback() && !literal(master_.host));
+    return (node::is_unassignable(address) && !is_wildcard(address)) ||
+           (master_.elsewhere && node::unmapped(address).is_loopback() && !node::literal(master_.host));
   }
 
   asio::awaitable<void> look_up() {
@@ -202,8 +202,9 @@ class MasterWait {
     if (!useful.empty()) {
       if (ever_resolved_.empty()) step_begin_ = last_lookup_;  // a new thing to wait for: quickly again
       ever_resolved_ = list(useful);
-      mine_ = std::ranges::any_of(
-          useful, [this](const ip::address& address) { return is_own(address) || is_wildcard(address); });
+      mine_ = std::ranges::any_of(useful, [this](const ip::address& address) {
+        return node::is_own(address) || is_wildcard(address);
+      });
       warn_of_wrong_place(useful);
       addresses_ = std::move(useful);
     } else if (!answer.addresses.empty() || is_negative(answer.status)) {
@@ -214,7 +215,7 @@ class MasterWait {
   /// Once: a node that waits for itself, or that hosts for a master elsewhere.
   void warn_of_wrong_place(const std::vector<ip::address>& addresses) {
     std::string& wrong = mine_ ? master_.wrong_if_mine : master_.wrong_if_not_mine;
-    if (wrong.empty() || (mine_ && !std::ranges::all_of(addresses, is_own))) return;
+    if (wrong.empty() || (mine_ && !std::ranges::all_of(addresses, node::is_own))) return;
     log::warn("master {} is {}, {} of this node, {}", name(), list(addresses),
               mine_ ? "an address" : "no address", std::exchange(wrong, {}));
   }

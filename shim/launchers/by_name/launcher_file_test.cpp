@@ -5,7 +5,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "node/fake_node_for_test.h"
+#include "node/fake_host_for_test.h"
 
 namespace rankshim::launchers {
 namespace {
@@ -57,7 +57,7 @@ TEST_CASE("what is wrong with a launcher's file is named with its line") {
 }
 
 TEST_CASE("a launcher's file is not a profile of a platform, and one that cannot be read is a fault") {
-  const FakeNode node({});
+  const node::FakeHost node({});
   Faults faults;
   users_launchers("/no/x.launcher.toml", node, faults);
   CHECK(faults.size() == 1);

@@ -143,7 +143,7 @@ std::optional<NamedLauncher> launcher_in(const std::vector<std::string>& command
   const std::vector<std::size_t> starts = plan::possible_starts(command);
   for (const std::size_t at : starts)
     if (auto found = launcher_at(command, at, files)) return found;
-  if (starts.empty() || !is_shell(base_name(command[starts.back()]))) return std::nullopt;
+  if (starts.empty() || !node::is_shell(base_name(command[starts.back()]))) return std::nullopt;
   const auto option =
       std::find_if(command.begin() + static_cast<std::ptrdiff_t>(starts.back()), command.end(),
                    [](const std::string& one) { return one.starts_with('-') && one.ends_with('c'); });
@@ -390,13 +390,13 @@ LauncherFile read_launcher(std::string_view document, const std::string& path, F
   return file;
 }
 
-LauncherFile read_launcher_file(const std::string& path, const Node& node, Faults& faults) {
+LauncherFile read_launcher_file(const std::string& path, const node::Host& node, Faults& faults) {
   if (const auto document = node.file(path)) return read_launcher(*document, path, faults);
   faults.push_back(platform::unreadable_profile(path));
   return {};
 }
 
-std::vector<LauncherFile> users_launchers(std::string_view file, const Node& node, Faults& faults) {
+std::vector<LauncherFile> users_launchers(std::string_view file, const node::Host& node, Faults& faults) {
   std::vector<LauncherFile> files;
   for (const std::string& path : platform::users_files(file, true, node))
     files.push_back(read_launcher_file(path, node, faults));
@@ -414,8 +414,8 @@ void add_builtin_launchers(std::string_view word, std::vector<LauncherFile>& fil
 }
 
 std::optional<NamedLauncher> find_launcher(const plan::LaunchInput& input, Faults& faults) {
-  if (input.settings.text(Option::launcher) != "auto") return std::nullopt;
-  auto files = users_launchers(input.settings.text(Option::profile), input.node, faults);
+  if (input.settings.text(settings::Option::launcher) != "auto") return std::nullopt;
+  auto files = users_launchers(input.settings.text(settings::Option::profile), input.node, faults);
   return launcher_in(input.command, files);
 }
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "launchers/launcher.h"
-#include "node/node.h"
+#include "node/host.h"
 
 /// Launchers that are known by their names (accelerate, deepspeed, …). A TOML file describes each of them.
 namespace rankshim::launchers {
@@ -44,7 +44,7 @@ struct LauncherFile {
   std::vector<DescribedFlag> unless, flags, first, others;
   std::string hostfile, warning, without_accelerators;
   bool elastic = false;
-  Variables set;
+  node::Variables set;
   bool operator==(const LauncherFile&) const = default;
 };
 
@@ -52,10 +52,10 @@ struct LauncherFile {
 LauncherFile read_launcher(std::string_view document, const std::string& path, Faults& faults);
 
 /// The same for a file.
-LauncherFile read_launcher_file(const std::string& path, const Node& node, Faults& faults);
+LauncherFile read_launcher_file(const std::string& path, const node::Host& node, Faults& faults);
 
 /// The users' files: `file` if its name ends as a launcher's, and those of platform::profile_folder.
-std::vector<LauncherFile> users_launchers(std::string_view file, const Node& node, Faults& faults);
+std::vector<LauncherFile> users_launchers(std::string_view file, const node::Host& node, Faults& faults);
 
 /// Adds the files of config/launchers, which are compiled into the binary, as far as their `starts` mentions
 /// `word` and they are not there yet.
@@ -82,7 +82,7 @@ class FilledLauncher final : public Launcher {
     std::string file;          ///< that describes it
     bool joins_nodes = false;  ///< it runs on each of a fixed set of nodes, and fails if one of them does
     std::vector<std::string> command;  ///< with the flags; empty: it is as the user gave it
-    Variables variables;
+    node::Variables variables;
     std::string hostfile;  ///< the content of the file of hosts
   };
   explicit FilledLauncher(Parts parts) : parts_(std::move(parts)) {}

@@ -7,7 +7,9 @@
 namespace rankshim::launchers {
 namespace {
 
-using namespace for_test;
+using node::FakeHost;
+
+using namespace run::for_test;
 
 /// Node 1 of 2 of a PyTorchJob with four workers each.
 Words pytorchjob(std::string_view node_rank) {
@@ -23,13 +25,13 @@ Words command_line(std::string_view words) {
 
 /// The command that is started, and the file of hosts behind it.
 std::string filled(std::string_view line, std::string_view node_rank = "1") {
-  const ShownPlan plan = planned(FakeNode(pytorchjob(node_rank)), command_line(line));
+  const ShownPlan plan = planned(FakeHost(pytorchjob(node_rank)), command_line(line));
   return shell_quote(plan.argv) + plan.launcher->hostfile();
 }
 
 std::vector<std::string> warnings(std::string_view line, unsigned accelerators = 4) {
-  FakeNode node(pytorchjob("1"));
-  if (accelerators != 0) node.devices = DeviceCount{accelerators, "/dev/nvidia[0-9]*"};
+  FakeHost node(pytorchjob("1"));
+  if (accelerators != 0) node.devices = node::DeviceCount{accelerators, "/dev/nvidia[0-9]*"};
   return planned(node, command_line(line)).warnings;
 }
 
@@ -113,7 +115,7 @@ TEST_CASE("what the user wrote and the platform contradicts is a warning, a gues
   CHECK(warnings("accelerate launch --num_machines 2 --main_process_ip=MASTER. x.py").empty());
   CHECK(warnings("tune run --rdzv_backend c10d --rdzv_id y x --config z").empty());
   CHECK(
-      planned(FakeNode(kubeflow), command_line("accelerate launch --num_processes 6 x.py")).warnings.empty());
+      planned(FakeHost(kubeflow), command_line("accelerate launch --num_processes 6 x.py")).warnings.empty());
 }
 
 TEST_CASE(
@@ -121,7 +123,7 @@ TEST_CASE(
   CHECK_THAT(warnings("accelerate launch x.py", 0).at(0), Catch::Contains("it starts one process"));
   CHECK(warnings("accelerate launch x.py").empty());
   CHECK(warnings("deepspeed x.py", 0).empty());
-  FakeNode one(pytorchjob("1"));
+  FakeHost one(pytorchjob("1"));
   CHECK(planned(one, {"--nproc-per-node=1", "--", "accelerate", "launch", "x.py"}).warnings.empty());
 }
 
@@ -138,18 +140,18 @@ TEST_CASE("a launcher whose own flags name the nodes stays as it is") {
 }
 
 TEST_CASE("variables of a launcher's file are set unless they are set already") {
-  FakeNode node(pytorchjob("1"));
+  FakeHost node(pytorchjob("1"));
   const ShownPlan plan = planned(node, command_line("bash -c llamafactory-cli"));
   CHECK(plan.warnings.empty());
   CHECK(environment_of(plan, node).get("FORCE_TORCHRUN") == "1");
   Words variables = pytorchjob("1");
   variables.emplace_back("FORCE_TORCHRUN=0");
-  const FakeNode set(variables);
+  const FakeHost set(variables);
   CHECK(environment_of(planned(set, command_line("lmf train x")), set).get("FORCE_TORCHRUN") == "0");
 }
 
 TEST_CASE("a launcher is found behind programs that execute another one") {
-  const FakeNode node(pytorchjob("1"));
+  const FakeHost node(pytorchjob("1"));
   for (const std::string line :
        {"env -u X Y=Z deepspeed", "timeout -k 5 60 nice -n 5 deepspeed", "python -u /usr/bin/deepspeed",
         "gosu user env X=Y python3 -m deepspeed.launcher.runner", "conda run -n train deepspeed",
@@ -169,7 +171,7 @@ TEST_CASE("a launcher is found behind programs that execute another one") {
 
 TEST_CASE("a shell's text is not changed: a warning names the flags, unless the text has some") {
   const auto in_shell = [](std::string text) {
-    const FakeNode node(pytorchjob("1"));
+    const FakeHost node(pytorchjob("1"));
     const ShownPlan plan = planned(node, {"--", "bash", "-euc", text});
     CHECK(plan.argv == Words{"bash", "-euc", text});
     return plan.warnings;
@@ -182,8 +184,8 @@ TEST_CASE("a shell's text is not changed: a warning names the flags, unless the 
 }
 
 TEST_CASE("nothing is filled in on a lone node, with --launcher none, or in an elastic job") {
-  CHECK(planned(FakeNode({}), {"deepspeed", "x.py"}).argv == Words{"deepspeed", "x.py"});
-  const FakeNode node(pytorchjob("1"));
+  CHECK(planned(FakeHost({}), {"deepspeed", "x.py"}).argv == Words{"deepspeed", "x.py"});
+  const FakeHost node(pytorchjob("1"));
   CHECK(planned(node, {"--launcher=none", "deepspeed", "x.py"}).argv == Words{"deepspeed", "x.py"});
   CHECK(planned(node, {"--launcher=none", "deepspeed", "x.py"}).warnings.empty());
   const ShownPlan elastic = planned(node, {"--nnodes=1:2", "--rdzv-backend=c10d", "deepspeed", "x.py"});
@@ -192,7 +194,7 @@ TEST_CASE("nothing is filled in on a lone node, with --launcher none, or in an e
 }
 
 TEST_CASE("the nodes of a launcher that needs all of them are linked") {
-  const FakeNode node(pytorchjob("1"));
+  const FakeHost node(pytorchjob("1"));
   const auto joins = [&](const std::string& line) {
     return planned(node, command_line(line)).launcher->joins_nodes();
   };
@@ -208,7 +210,7 @@ TEST_CASE("the nodes of a launcher that needs all of them are linked") {
 }
 
 TEST_CASE("a user's file describes a new launcher, or replaces a built-in one") {
-  FakeNode node(pytorchjob("1"));
+  FakeHost node(pytorchjob("1"));
   node.files["/etc/rankshim.d/ours.launcher.toml"] =
       "starts = ['ourlaunch go', 'deepspeed']\nflags = ['--of {nnodes}', '-r|--rank={rank}']\n";
   CHECK(planned(node, {"ourlaunch", "go", "x"}).argv ==

@@ -8,6 +8,8 @@
 
 namespace rankshim::launchers {
 
+using settings::Option;
+
 Faults NativeLauncher::faults(const plan::LaunchInput& input) const {
   const auto& [topology, settings, command, node] = input;
   const auto refuse = [&](std::string_view why, std::string_view or_fix) {
@@ -32,7 +34,7 @@ Faults NativeLauncher::faults(const plan::LaunchInput& input) const {
 }
 
 Faults NativeLauncher::worker_faults(LaunchChoice& /*choice*/, const plan::LaunchInput& input) const {
-  const Settings& settings = input.settings;
+  const settings::Settings& settings = input.settings;
   if (input.command.empty() || settings.flag(Option::tee) == settings[Option::log_dir].has_value()) return {};
   if (settings.flag(Option::tee)) return tee_without_files(settings);
   if (!settings.flag(Option::prefix)) return {};

@@ -31,7 +31,7 @@ class NativeLauncher final : public Launcher {
   [[nodiscard]] std::vector<WorkerPlan> shown_workers(const LaunchPlan& plan, const LaunchChoice& choice,
                                                       const plan::LaunchInput& input,
                                                       const std::string& folder) const override;
-  [[nodiscard]] std::string error_file(const Environment& /*environment*/,
+  [[nodiscard]] std::string error_file(const node::Environment& /*environment*/,
                                        const OwnFolder& /*folder*/) const override {
     return {};
   }

@@ -16,6 +16,9 @@
 
 namespace rankshim::launchers {
 
+using node::Environment;
+using node::Host;
+using settings::Option;
 using supervise::Command;
 
 namespace {
@@ -34,7 +37,7 @@ topology::StaticNode static_node(const topology::Topology& topology) {
 /// The master's port. A job on one machine that is restarted gets another one, so that no worker meets the
 /// store of the previous attempt. Where the master is not on loopback the port stays: other nodes may reach
 /// only this one (a Service), and the store that used it is gone with its worker.
-std::uint16_t port_of_attempt(const StaticJob& job, const Node& node) {
+std::uint16_t port_of_attempt(const StaticJob& job, const Host& node) {
   if (job.attempt == 0 || job.node.nodes > 1 || !topology::is_loopback(job.master.host))
     return job.master.port;
   constexpr unsigned tries = 100;
@@ -47,7 +50,7 @@ std::uint16_t port_of_attempt(const StaticJob& job, const Node& node) {
 /// Plans one worker: its own variables besides the common ones (change_for_workers), of which the user's
 /// replace others, and its command. It writes its exception to `folder`; empty: to no file.
 WorkerPlan plan_worker(const StaticJob& job, unsigned local_rank, std::vector<std::string> argv,
-                       const Environment& common, const Node& node, const std::string& folder) {
+                       const Environment& common, const Host& node, const std::string& folder) {
   const std::string rank = text(job.node.first_rank() + local_rank);
   plan::EnvironmentChange own{.set = {{"RANK", rank},
                                       {"LOCAL_RANK", text(local_rank)},
@@ -57,8 +60,8 @@ WorkerPlan plan_worker(const StaticJob& job, unsigned local_rank, std::vector<st
   if (!folder.empty()) own.set.emplace_back("TORCHELASTIC_ERROR_FILE", folder + "/error.json");
   const Placeholders placeholders = placeholders_of(job, local_rank);
   for (const auto& [name, value] : job.variables) own.replace(name, filled_in(value, placeholders));
-  NearAccelerator near;
-  if (job.binds) near = near_accelerator(node, own.apply(common), local_rank);
+  node::NearAccelerator near;
+  if (job.binds) near = node::near_accelerator(node, own.apply(common), local_rank);
   for (std::string& word : argv) word = filled_in(word, placeholders);
   return {std::move(own.set), std::move(argv), std::move(near)};
 }
@@ -88,7 +91,7 @@ std::string filled_in(std::string_view word, const Placeholders& placeholders) {
   return out += word;
 }
 
-StaticJob static_job(const topology::Topology& topology, const Settings& settings) {
+StaticJob static_job(const topology::Topology& topology, const settings::Settings& settings) {
   const topology::Master* master = topology.master();
   return {.node = static_node(topology),
           .master = master != nullptr ? *master : topology::Master{},
@@ -125,16 +128,16 @@ void choose_for_workers(LaunchChoice& choice, const plan::LaunchInput& input) {
 void change_for_workers(plan::EnvironmentChange& change, const plan::LaunchInput& input) {
   const Environment& environment = input.node.environment();
   const StaticJob job = static_job(input.topology, input.settings);
-  const Variables common = {{"WORLD_SIZE", text(job.node.world_size())},
-                            {"LOCAL_WORLD_SIZE", text(job.node.workers)},
-                            {"GROUP_RANK", text(job.node.rank)},
-                            {"GROUP_WORLD_SIZE", text(job.node.nodes)},
-                            {"ROLE_NAME", std::string(environment.get("PET_ROLE").value_or("default"))},
-                            {"ROLE_WORLD_SIZE", text(job.node.world_size())},
-                            {"MASTER_ADDR", job.master.host},
-                            {"MASTER_PORT", text(job.master.port)},
-                            {"TORCHELASTIC_RUN_ID", job.run_id},
-                            {"TORCHELASTIC_MAX_RESTARTS", text(job.node.max_restarts)}};
+  const node::Variables common = {{"WORLD_SIZE", text(job.node.world_size())},
+                                  {"LOCAL_WORLD_SIZE", text(job.node.workers)},
+                                  {"GROUP_RANK", text(job.node.rank)},
+                                  {"GROUP_WORLD_SIZE", text(job.node.nodes)},
+                                  {"ROLE_NAME", std::string(environment.get("PET_ROLE").value_or("default"))},
+                                  {"ROLE_WORLD_SIZE", text(job.node.world_size())},
+                                  {"MASTER_ADDR", job.master.host},
+                                  {"MASTER_PORT", text(job.master.port)},
+                                  {"TORCHELASTIC_RUN_ID", job.run_id},
+                                  {"TORCHELASTIC_MAX_RESTARTS", text(job.node.max_restarts)}};
   for (const auto& [name, value] : common) change.replace(name, value);
   constexpr const char* async_errors = "TORCH_NCCL_ASYNC_ERROR_HANDLING";
   if (!environment.has(async_errors)) change.replace(async_errors, "1");
@@ -158,7 +161,7 @@ std::vector<WorkerPlan> plan_workers(const LaunchPlan& plan, const LaunchChoice&
 }
 
 NativeWorkers::NativeWorkers(boost::asio::io_context& io, const topology::Topology& topology,
-                             const Settings& settings, const std::string& folder, const Node& node,
+                             const settings::Settings& settings, const std::string& folder, const Host& node,
                              unsigned attempt)
     : io_(io),
       settings_(settings),

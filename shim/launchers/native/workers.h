@@ -31,12 +31,12 @@ struct StaticJob {
   topology::StaticNode node;  ///< a node alone is one of one
   topology::Master master;    ///< empty if the command asks the platform for it
   std::string run_id;
-  unsigned attempt = 0;  ///< how often this job was started again
-  bool binds = false;    ///< each worker runs near its accelerator
-  Variables variables;   ///< the user's for each worker; their values may have placeholders
+  unsigned attempt = 0;       ///< how often this job was started again
+  bool binds = false;         ///< each worker runs near its accelerator
+  node::Variables variables;  ///< the user's for each worker; their values may have placeholders
 };
 
-StaticJob static_job(const topology::Topology& topology, const Settings& settings);
+StaticJob static_job(const topology::Topology& topology, const settings::Settings& settings);
 
 /// The pattern of the name of a job's folder in the user's folder for logs. It is a new one for each run, and
 /// its content has torchrun's layout (torch/distributed/elastic/multiprocessing/api.py, DefaultLogsSpecs).
@@ -64,14 +64,17 @@ class NativeWorkers final : public supervise::Workers {
  public:
   /// In `folder`, a worker writes its exception to attempt_N/LOCAL_RANK/error.json, and its output to files
   /// beside it with --log-dir; empty: to no file.
-  NativeWorkers(boost::asio::io_context& io, const topology::Topology& topology, const Settings& settings,
-                const std::string& folder, const Node& node, unsigned attempt);
+  NativeWorkers(boost::asio::io_context& io, const topology::Topology& topology,
+                const settings::Settings& settings, const std::string& folder, const node::Host& node,
+                unsigned attempt);
 
   [[nodiscard]] std::vector<supervise::Command> workers_to_start(const supervise::Command& command) override;
   /// Whether nobody has taken the port that was free.
   [[nodiscard]] bool can_still_start() const override;
 
-  [[nodiscard]] std::optional<std::vector<Process>> receivers() const override { return record_.running(); }
+  [[nodiscard]] std::optional<std::vector<node::Process>> receivers() const override {
+    return record_.running();
+  }
   void started(const std::vector<pid_t>& processes, Clock::time_point when,
                const std::vector<std::string>& environment) override;
   void reaped(pid_t process, int status) override {
@@ -86,8 +89,8 @@ class NativeWorkers final : public supervise::Workers {
   int open_output(const std::string& folder, int target, unsigned rank);
 
   boost::asio::io_context& io_;
-  const Settings& settings_;
-  const Node& node_;
+  const settings::Settings& settings_;
+  const node::Host& node_;
   const std::uint16_t port_of_job_;  // that of the first attempt
   StaticJob job_;
   std::vector<UniqueFd> workers_ends_;  // of their stdout and stderr, until they are started

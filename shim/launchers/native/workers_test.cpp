@@ -7,19 +7,21 @@
 
 using namespace rankshim;
 using namespace rankshim::launchers;
-using namespace rankshim::for_test;
+using namespace rankshim::run::for_test;
+
+using node::FakeHost;
 
 namespace {
 
 /// Node 1 of 3 of a PyTorchJob, with two accelerators' workers.
 ShownPlan started_natively(Words line, Words environment = kubeflow) {
-  FakeNode node(std::move(environment));
+  FakeHost node(std::move(environment));
   node.programs = {"/usr/bin/python3"};
   line.insert(line.begin(), {"--launcher=native", "--nproc-per-node=2"});
   return planned(node, std::move(line));
 }
 
-std::string value(const Variables& variables, std::string_view name) {
+std::string value(const node::Variables& variables, std::string_view name) {
   std::string found = "(not set)";
   for (const auto& [known, value] : variables) {
     if (known != name) continue;
@@ -31,7 +33,7 @@ std::string value(const Variables& variables, std::string_view name) {
 
 Fault refused(Words line, const Words& environment = kubeflow) {
   line.insert(line.begin(), "--launcher=native");
-  const auto planned = try_plan(FakeNode(environment), std::move(line));
+  const auto planned = try_plan(FakeHost(environment), std::move(line));
   const auto* faults = std::get_if<Faults>(&planned.plan);
   REQUIRE(faults != nullptr);
   return faults->front();
@@ -55,7 +57,7 @@ TEST_CASE("a worker's place follows from its node's and its local rank", "[nativ
 TEST_CASE("what only the native launcher can do is refused under torchrun, and a warning for a program",
           "[native]") {
   const auto refusal = [](Words line) {
-    const auto outcome = try_plan(FakeNode(kubeflow), std::move(line)).plan;
+    const auto outcome = try_plan(FakeHost(kubeflow), std::move(line)).plan;
     REQUIRE(std::holds_alternative<Faults>(outcome));
     return to_line(std::get<Faults>(outcome).front());
   };
@@ -63,7 +65,7 @@ TEST_CASE("what only the native launcher can do is refused under torchrun, and a
       refusal({"--bind=numa", "torchrun", "train.py"}) ==
       "--bind=numa, but torchrun starts the workers; leave it out, or set --launcher (RANKSHIM_LAUNCHER) to "
       "native, or use torchrun's own: --torchrun-args=--numa-binding=node [R23]");
-  FakeNode node(kubeflow);
+  FakeHost node(kubeflow);
   node.programs = {"/usr/bin/python3"};
   CHECK(planned(node, {"--bind=none", "train.py"}).launcher->has_agent());
   CHECK_THAT(planned(node, {"--bind=numa", "bash", "run.sh"}).warnings,
@@ -71,7 +73,7 @@ TEST_CASE("what only the native launcher can do is refused under torchrun, and a
 }
 
 TEST_CASE("explain shows what each worker is bound to", "[native]") {
-  FakeNode node(kubeflow);
+  FakeHost node(kubeflow);
   node.folders = {{"/dev", {"nvidia0"}}, {"/proc/driver/nvidia/gpus", {"0000:01:00.0"}}};
   node.files = {{"/proc/driver/nvidia/gpus/0000:01:00.0/information", "Device Minor: \t 0\n"},
                 {"/sys/bus/pci/devices/0000:01:00.0/numa_node", "0\n"},
@@ -93,10 +95,10 @@ TEST_CASE("nothing of an agent reaches a worker that has none", "[native]") {
   environment.insert(environment.end(),
                      {"TORCHELASTIC_USE_AGENT_STORE=True", "TORCHELASTIC_ERROR_FILE=/agents/own",
                       "LOCAL_RANK=7", "PET_NNODES=3", "TORCH_NCCL_ASYNC_ERROR_HANDLING=3"});
-  FakeNode node(environment);
+  FakeHost node(environment);
   const ShownPlan plan =
       planned(node, {"--launcher=native", "--rank-unit=node", "--nproc-per-node=2", "train.py"});
-  const Environment given = environment_of(plan, node);
+  const node::Environment given = environment_of(plan, node);
   for (const char* const name :
        {"TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_ERROR_FILE", "LOCAL_RANK", "PET_NNODES"})
     CHECK_FALSE(given.has(name));
@@ -115,7 +117,7 @@ TEST_CASE("any program can be started by the native launcher, with each worker's
 TEST_CASE("--env sets each worker's variables, which replace others", "[native]") {
   const ShownPlan plan = started_natively(
       {"--env=CACHE=/cache/{rank}", "--env=A=x=1,{{rank}}", "--env", "RANK={local_rank}", "--", "./mytask"});
-  const Variables& second = plan.workers[1].environment;
+  const node::Variables& second = plan.workers[1].environment;
   CHECK(value(second, "CACHE") == "/cache/3");
   CHECK(value(second, "A") == "x=1,{rank}");
   CHECK(value(second, "RANK") == "1");
@@ -152,7 +154,7 @@ TEST_CASE("a job that the native launcher cannot start is refused with what to d
 }
 
 TEST_CASE("only the native launcher can put a prefix before lines", "[native]") {
-  const auto outcome = try_plan(FakeNode(kubeflow), {"--prefix", "train.py"}).plan;
+  const auto outcome = try_plan(FakeHost(kubeflow), {"--prefix", "train.py"}).plan;
   REQUIRE(std::holds_alternative<Faults>(outcome));
   CHECK(to_line(std::get<Faults>(outcome).front()) ==
         "--prefix=true, but torchrun starts the workers; leave it out, or set --launcher (RANKSHIM_LAUNCHER) "

@@ -15,6 +15,7 @@
 
 namespace rankshim::launchers {
 
+using node::Process;
 using std::chrono::milliseconds;
 using supervise::Order;
 
@@ -95,7 +96,7 @@ void Agent::stop_agent() {
 
 /// The time that it gives its workers after a stop (torch/distributed/launcher/api.py, whole seconds).
 milliseconds Agent::time_of_workers() const {
-  const Environment known(environment());
+  const node::Environment known(environment());
   const std::string_view set = known.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT").value_or("");
   return std::chrono::seconds(first_number<unsigned>(set).value_or(30));
 }
@@ -111,7 +112,7 @@ void Agent::expect_kill_to_help() {
 void Agent::look_at_killed() {
   const std::vector<Process> running = record_.running();
   if (running.empty()) return;
-  const std::vector<pid_t> going_on = running_processes();
+  const std::vector<pid_t> going_on = node::running_processes();
   if (std::ranges::any_of(running, [&](const Process& worker) { return contains(going_on, worker.pid); }))
     return expect_kill_to_help();
   if (!std::exchange(seen_dying_, true))
@@ -160,7 +161,7 @@ void Agent::command_ended(const supervise::ExitRecord& record) {
 /// Whether torch is loaded, and the agent's memory is mapped as at the last look: an import maps more all the
 /// time. What is then not connected to the store cannot reach it.
 bool Agent::has_imported() {
-  const std::string maps = read_proc(find_agent(command()).pid, "maps").value_or("");
+  const std::string maps = node::read_proc(find_agent(command()).pid, "maps").value_or("");
   const std::size_t before = std::exchange(memory_, std::hash<std::string>{}(maps));
   return memory_ == before && maps.find("/libtorch_python") != std::string::npos;
 }

@@ -43,10 +43,10 @@ class Agent final : public Program {
   Agent(AgentPlan plan, const JobSize& job, bool strict) : Program(job, strict), plan_(std::move(plan)) {}
 
   [[nodiscard]] bool stops_workers() const override { return true; }
-  [[nodiscard]] std::optional<std::vector<Process>> receivers() const override {
+  [[nodiscard]] std::optional<std::vector<node::Process>> receivers() const override {
     return workers_of(command(), environment());
   }
-  [[nodiscard]] std::vector<Process> receivers_of_stop(int signal) override;
+  [[nodiscard]] std::vector<node::Process> receivers_of_stop(int signal) override;
 
   void prepare(boost::asio::io_context& io) override;
   void started(const std::vector<pid_t>& processes, Clock::time_point when,

@@ -5,17 +5,19 @@
 
 #include "base/files.h"
 #include "base/json.h"
-#include "node/fake_node_for_test.h"
+#include "node/fake_host_for_test.h"
 
 using namespace rankshim;
 using namespace rankshim::launchers;
+
+using node::FakeHost;
 
 TEST_CASE("an error file is read as far as it goes, wherever it is cut", "[attack]") {
   const std::string whole =
       R"({"message": {"message": "x\\\u00e4\ud83d\ude00y ä 😀 \"message\": \"", "extraInfo": {"py_callstack": "a\nb"}}})";
   REQUIRE(json::error(whole).empty());
   const std::string message = "x\\ä😀y ä 😀 \"message\": \"", traceback = "a\nb";
-  FakeNode node({});
+  FakeHost node({});
   for (std::size_t size = 0; size <= whole.size(); ++size) {
     node.files["/error.json"] = whole.substr(0, size);
     PythonError error = read_error_file(node, "/error.json");
@@ -31,7 +33,7 @@ TEST_CASE("an error file is read as far as it goes, wherever it is cut", "[attac
 }
 
 TEST_CASE("the beginning of an error file that is too large is reported", "[attack]") {
-  FakeNode node({});
+  FakeHost node({});
   node.files["/error.json"] = R"({"message": {"message": "ValueError: )" +
                               std::string(2 * largest_file, 'x') +
                               R"(", "extraInfo": {"py_callstack": "Traceback"}}})";
@@ -45,7 +47,7 @@ TEST_CASE("the beginning of an error file that is too large is reported", "[atta
 }
 
 TEST_CASE("a large error file that is not valid JSON takes no time worth mentioning", "[attack]") {
-  FakeNode node({});
+  FakeHost node({});
   std::string& text = node.files["/error.json"];
   text = R"({"message": ["x",)";
   while (text.size() < largest_file) text += "1,";
@@ -57,7 +59,7 @@ TEST_CASE("a large error file that is not valid JSON takes no time worth mention
 TEST_CASE("of torchrun's word about a failure only what can be true is believed", "[attack]") {
   const auto read = [](const std::string& rank, const std::string& local_rank, const std::string& pid,
                        const std::string& exitcode) {
-    FakeNode node({});
+    FakeHost node({});
     node.files["/failure.json"] = R"({"rank": )" + rank + R"(, "local_rank": )" + local_rank +
                                   R"(, "pid": )" + pid + R"(, "exitcode": )" + exitcode + "}";
     return read_failure(node, "/failure.json");

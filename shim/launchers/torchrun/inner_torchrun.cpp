@@ -13,6 +13,9 @@
 namespace rankshim::launchers {
 namespace {
 
+using node::Environment;
+using settings::Option;
+
 /// The file into which a process under torch's @record, such as the agent, writes why it failed.
 constexpr std::string_view agent_error_variable = "TORCHELASTIC_ERROR_FILE";
 
@@ -62,8 +65,8 @@ bool needs_plain_variables(const plan::LaunchInput& input, bool has_site) {
 /// The variables with which a torchrun inside a program joins the job: PET_ and the flag's name
 /// (torch/distributed/argparse_util.py), except those in `environment` and this node's address. The
 /// torchrun's command line decides which of them it needs (python/sitecustomize.py).
-Variables torchrun_job(const topology::Topology& topology, const Environment& environment) {
-  Variables job;
+node::Variables torchrun_job(const topology::Topology& topology, const Environment& environment) {
+  node::Variables job;
   const std::string conf(topology.facts.text(Fact::rdzv_conf));
   const auto hosts = topology.hosts_master();
   for (auto& [flag, value] : job_flags(topology, hosts ? with_host(conf, *hosts) : conf)) {

@@ -16,7 +16,7 @@ struct PythonSite {
   /// The PET_* variables for a torchrun that the command starts, as far as they are not in the command's
   /// environment: they replace what its command line leaves out; an empty one is found there. nullopt
   /// if such a torchrun must not be changed.
-  std::optional<Variables> job;
+  std::optional<node::Variables> job;
   std::string master;    ///< its address, IPv4 or IPv6, without brackets; empty if it is not known
   bool records = false;  ///< whether exceptions are recorded: of workers, and of a Python that is the command
   SignalSet ignored = 0;  ///< what a torchrun that the command starts ignores: notices()
@@ -43,7 +43,7 @@ void record_agent_error(plan::EnvironmentChange& change, const plan::LaunchInput
                         const OwnFolder& folder);
 
 /// The file into which such a process writes its error; empty if there is none.
-std::string agent_error_file(const Environment& environment, const OwnFolder& folder);
+std::string agent_error_file(const node::Environment& environment, const OwnFolder& folder);
 
 /// Makes each Python import the folder's sitecustomize.py, if it has one.
 void add_site(plan::EnvironmentChange& change, const plan::LaunchInput& input, const OwnFolder& folder);

@@ -142,19 +142,19 @@ std::optional<TorchrunCommand> read_torchrun(const std::vector<std::string>& com
   return torchrun;
 }
 
-std::shared_ptr<const TorchrunCommand> own_torchrun(const Settings& settings,
+std::shared_ptr<const TorchrunCommand> own_torchrun(const settings::Settings& settings,
                                                     const std::vector<std::string>& command) {
-  if (settings.text(Option::launcher) == "none") return nullptr;
+  if (settings.text(settings::Option::launcher) == "none") return nullptr;
   for (const std::size_t at : plan::possible_starts(command))
     if (auto torchrun = read_torchrun(command, at))
       return std::make_shared<const TorchrunCommand>(std::move(*torchrun));
   return nullptr;
 }
 
-TorchrunCommand read_torchrun_args(const Settings& settings) {
+TorchrunCommand read_torchrun_args(const settings::Settings& settings) {
   TorchrunCommand torchrun;
-  torchrun.words =
-      settings.get<std::vector<std::string>>(Option::torchrun_args).value_or(std::vector<std::string>{});
+  torchrun.words = settings.get<std::vector<std::string>>(settings::Option::torchrun_args)
+                       .value_or(std::vector<std::string>{});
   read_flags(torchrun);
   return torchrun;
 }

@@ -52,11 +52,11 @@ std::optional<TorchrunCommand> read_torchrun(const std::vector<std::string>& com
 
 /// The user's command if it is a torchrun, possibly behind programs that execute it (possible_starts), and
 /// --launcher allows it to be the launcher; else null.
-std::shared_ptr<const TorchrunCommand> own_torchrun(const Settings& settings,
+std::shared_ptr<const TorchrunCommand> own_torchrun(const settings::Settings& settings,
                                                     const std::vector<std::string>& command);
 
 /// The options in --torchrun-args. `script_at` is the index of the first word that is none.
-TorchrunCommand read_torchrun_args(const Settings& settings);
+TorchrunCommand read_torchrun_args(const settings::Settings& settings);
 
 /// The flags that the environment can turn on (as PET_NAME) and the command line cannot turn off, or that
 /// would describe another job (torch/distributed/run.py, check_env and env): rankshim sets them.

@@ -2,11 +2,13 @@
 
 #include <catch2/catch.hpp>
 
-#include "node/fake_node_for_test.h"
+#include "node/fake_host_for_test.h"
 #include "topology/resolve_for_test.h"
 
 namespace rankshim::launchers {
 namespace {
+
+using node::FakeHost;
 
 using Words = std::vector<std::string>;
 
@@ -22,13 +24,13 @@ std::string first_fault(const Outcome<topology::Topology>& outcome) {
 }
 
 topology::Topology topology_of(const Words& variables, const Words& command) {
-  const auto outcome = topology::resolve(FakeNode(variables), {}, command);
+  const auto outcome = topology::resolve(FakeHost(variables), {}, command);
   if (const auto* faults = std::get_if<Faults>(&outcome)) FAIL(to_line(faults->front()));
   return std::get<topology::Topology>(outcome);
 }
 
 std::string fault_of(const Words& variables, const Words& command) {
-  return first_fault(topology::resolve(FakeNode(variables), {}, command));
+  return first_fault(topology::resolve(FakeHost(variables), {}, command));
 }
 
 const Words two_nodes = {"PET_NNODES=2", "PET_NODE_RANK=1", "PET_NPROC_PER_NODE=4", "PET_MASTER_ADDR=m",
@@ -72,8 +74,8 @@ TEST_CASE("torchrun is recognised by all of its names") {
 }
 
 TEST_CASE("torchrun is found behind programs that execute another one") {
-  const auto read = read_settings({"--", "x"}, FakeNode({}));
-  const Settings& settings = std::get<Invocation>(read).settings;
+  const auto read = settings::read_settings({"--", "x"}, FakeHost({}));
+  const settings::Settings& settings = std::get<settings::Invocation>(read).settings;
   for (const std::string_view line :
        {"timeout -k 5 100", "uv run --no-sync", "uv --directory x run", "env -u X Y=Z nice -n 5", "gosu user",
         "conda run -n train", "poetry run", "pixi run -e cuda", "hatch -e gpu run", "tini -g --",
@@ -156,7 +158,7 @@ TEST_CASE("a flag that names this node as the master is refused on a node of ano
     CHECK_THAT(fault_of(node_1, command),
                Catch::StartsWith("torchrun " + what) &&
                    Catch::Contains(" on node 1 is this node itself, not the master; take it out"));
-    const auto outcome = topology::resolve(FakeNode({"NNODES=3", "NODE_RANK=0"}), {}, command);
+    const auto outcome = topology::resolve(FakeHost({"NNODES=3", "NODE_RANK=0"}), {}, command);
     CHECK(std::holds_alternative<topology::Topology>(outcome));
   }
   const auto warnings = [](const Words& variables, const std::string& flag) {
@@ -195,7 +197,7 @@ TEST_CASE("torchrun's flags may not contradict the platform or rankshim's option
     CHECK_THAT(line, Catch::Contains("--launcher=none"));
   }
   const auto contradicted =
-      topology::resolve(FakeNode(two_nodes), {"--nnodes=3"}, {"torchrun", "--nnodes=2", "t.py"});
+      topology::resolve(FakeHost(two_nodes), {"--nnodes=3"}, {"torchrun", "--nnodes=2", "t.py"});
   CHECK_THAT(first_fault(contradicted), Catch::Contains("torchrun --nnodes=2 contradicts --nnodes=3"));
 }
 
@@ -261,7 +263,7 @@ TEST_CASE("torchrun's --node_rank may not contradict RANK, wherever the number o
         "no fault");
   CHECK(fault_of({"RANK=1", "WORLD_SIZE=2", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=m"},
                  on_first) == "no fault");
-  CHECK(first_fault(topology::resolve(FakeNode({"RANK=8", "WORLD_SIZE=16", "MASTER_ADDR=m"}),
+  CHECK(first_fault(topology::resolve(FakeHost({"RANK=8", "WORLD_SIZE=16", "MASTER_ADDR=m"}),
                                       {"--rank-unit=process", "--nproc-per-node=8"},
                                       {"torchrun", "--node_rank=1", "t.py"})) == "no fault");
 }

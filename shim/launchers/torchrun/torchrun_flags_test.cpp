@@ -9,12 +9,14 @@
 namespace rankshim::launchers {
 namespace {
 
-using namespace for_test;
+using node::FakeHost;
+
+using namespace run::for_test;
 
 TEST_CASE("max_restarts is the option's, then PET_MAX_RESTARTS, then 0") {
   auto variables = kubeflow;
   variables.emplace_back("PET_MAX_RESTARTS=4");
-  const FakeNode node(variables);
+  const FakeHost node(variables);
   CHECK_THAT(shell_quote(planned(node, {"train.py"}).argv), Catch::Contains("--max_restarts=4"));
   CHECK_THAT(shell_quote(planned(node, {"--max-restarts=2", "train.py"}).argv),
              Catch::Contains("--max_restarts=2"));
@@ -23,20 +25,20 @@ TEST_CASE("max_restarts is the option's, then PET_MAX_RESTARTS, then 0") {
 TEST_CASE(
     "PET_ variables never reach torchrun with another value than rankshim's, and empty ones reach no "
     "process") {
-  const FakeNode node({"PET_NNODES=3", "PET_NODE_RANK=1", "PET_NPROC_PER_NODE=2", "PET_MASTER_ADDR=m",
+  const FakeHost node({"PET_NNODES=3", "PET_NODE_RANK=1", "PET_NPROC_PER_NODE=2", "PET_MASTER_ADDR=m",
                        "PET_MASTER_PORT=5", "PET_STANDALONE=", "PET_RDZV_ENDPOINT=", "PET_LOG_DIR=/logs"});
-  const Environment script = environment_of(planned(node, {"--nnodes=4", "train.py"}), node);
+  const node::Environment script = environment_of(planned(node, {"--nnodes=4", "train.py"}), node);
   CHECK_FALSE(script.has("PET_NNODES"));
   CHECK_FALSE(script.has("PET_STANDALONE"));
   CHECK(script.get("PET_LOG_DIR") == "/logs");
-  const Environment program = environment_of(planned(node, {"--nnodes=4", "bash"}), node);
+  const node::Environment program = environment_of(planned(node, {"--nnodes=4", "bash"}), node);
   CHECK(program.get("PET_NNODES") == "4");
   CHECK_FALSE(program.has("PET_STANDALONE"));
   CHECK_FALSE(program.has("PET_RDZV_ENDPOINT"));
 }
 
 TEST_CASE("an elastic job meets by c10d, with the host and the local address set explicitly") {
-  FakeNode node({"PET_NNODES=1:3", "PET_RDZV_BACKEND=c10d", "PET_RDZV_ENDPOINT=job-worker-0:29400",
+  FakeHost node({"PET_NNODES=1:3", "PET_RDZV_BACKEND=c10d", "PET_RDZV_ENDPOINT=job-worker-0:29400",
                  "PET_RDZV_ID=job", "PET_RDZV_CONF=join_timeout=60"});
   node.name = "job-worker-0";
   const ShownPlan result = planned(node, {"train.py"});
@@ -51,46 +53,47 @@ TEST_CASE("an elastic job meets by c10d, with the host and the local address set
 }
 
 TEST_CASE("an IPv6 address has brackets in every endpoint, and none as master_addr") {
-  const FakeNode node({"NNODES=3", "NODE_RANK=1", "MASTER_ADDR=fd00::1", "MASTER_PORT=1234"});
+  const FakeHost node({"NNODES=3", "NODE_RANK=1", "MASTER_ADDR=fd00::1", "MASTER_PORT=1234"});
   CHECK_THAT(shell_quote(planned(node, {"train.py"}).argv), Catch::Contains(" --master_addr=fd00::1 "));
   CHECK_THAT(shell_quote(planned(node, {"--nnodes", "1:3", "train.py"}).argv),
              Catch::Contains(" '--rdzv_endpoint=[fd00::1]:1234' "));
   const auto job = planned(node, {"bash", "run.sh"}).site->job.value();
   const auto has = [&](std::string_view name, std::string_view value) {
-    return std::find(job.begin(), job.end(), Variables::value_type(name, value)) != job.end();
+    return std::find(job.begin(), job.end(), node::Variables::value_type(name, value)) != job.end();
   };
   CHECK(has("PET_MASTER_ADDR", "fd00::1"));
   CHECK(has("PET_RDZV_ENDPOINT", "[fd00::1]:1234"));
   const auto text = [&](const Words& line) {
-    const auto read = read_settings(line, node);
+    const auto read = settings::read_settings(line, node);
     const Planned found = try_plan(node, line);
     const auto& shown = std::get<ShownPlan>(found.plan);
-    return explain::as_text({found.topology, shown}, shown, std::get<Invocation>(read).settings);
+    return cli::explain::as_text({found.topology, shown}, shown,
+                                 std::get<settings::Invocation>(read).settings);
   };
   CHECK_THAT(text({"train.py"}),
              Catch::Contains("waits for    all 3 nodes, which meet at [fd00::1]:1234, at most"));
 }
 
 TEST_CASE("torch waits for the other nodes as long as --wait-timeout") {
-  const FakeNode job(kubeflow);
-  const auto argv = [](const Node& node, const std::string& timeout) {
+  const FakeHost job(kubeflow);
+  const auto argv = [](const node::Host& node, const std::string& timeout) {
     return shell_quote(planned(node, {"--wait-timeout=" + timeout, "train.py"}).argv);
   };
   CHECK_THAT(argv(job, "2m"), !Catch::Contains("rdzv_conf"));  // we end it then
   CHECK_THAT(argv(job, "30m"), Catch::Contains("--rdzv_conf=timeout=1860 "));
-  CHECK_THAT(argv(FakeNode({}), "30m"), !Catch::Contains("rdzv_conf"));
+  CHECK_THAT(argv(FakeHost({}), "30m"), !Catch::Contains("rdzv_conf"));
 
-  const FakeNode elastic({"PET_NNODES=2:3", "PET_RDZV_BACKEND=c10d", "PET_RDZV_ENDPOINT=job-worker-0:29400"});
+  const FakeHost elastic({"PET_NNODES=2:3", "PET_RDZV_BACKEND=c10d", "PET_RDZV_ENDPOINT=job-worker-0:29400"});
   CHECK_THAT(argv(elastic, "2m"), Catch::Contains("join_timeout=120 "));
   CHECK_THAT(argv(elastic, "10m"), !Catch::Contains("join_timeout"));  // torch's own
-  const FakeNode given_by_user({"PET_NNODES=2:3", "PET_RDZV_BACKEND=c10d",
+  const FakeHost given_by_user({"PET_NNODES=2:3", "PET_RDZV_BACKEND=c10d",
                                 "PET_RDZV_ENDPOINT=job-worker-0:29400", "PET_RDZV_CONF=join_timeout=60"});
   CHECK_THAT(argv(given_by_user, "2m"), Catch::Contains("join_timeout=60 "));
 }
 
 TEST_CASE("a torchrun that makes its own rendezvous gets only the workers and the logs") {
-  FakeNode node({});
-  node.devices = DeviceCount{2, "/dev/nvidia[0-9]*"};
+  FakeHost node({});
+  node.devices = node::DeviceCount{2, "/dev/nvidia[0-9]*"};
   CHECK(shell_quote(planned(node, {"torchrun", "--standalone", "train.py"}).argv) ==
         "torchrun --nproc_per_node=2 --max_restarts=0 --log_dir=/tmp/rankshim-XXXXXX --standalone train.py");
   CHECK(shell_quote(planned(node, {"torchrun", "--nproc_per_node", "auto", "train.py"}).argv)
@@ -98,7 +101,7 @@ TEST_CASE("a torchrun that makes its own rendezvous gets only the workers and th
 }
 
 TEST_CASE("a user's elastic torchrun gets the host and the local address") {
-  FakeNode node({});
+  FakeHost node({});
   node.name = "h";
   const Words command = {"torchrun", "--nnodes",        "1:2", "--rdzv_backend",
                          "c10d",     "--rdzv_endpoint", "h:7", "--rdzv-conf=join_timeout=60",
@@ -110,7 +113,7 @@ TEST_CASE("a user's elastic torchrun gets the host and the local address") {
 }
 
 TEST_CASE("PET_RDZV_CONF counts on every platform") {
-  const FakeNode node({"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=m", "PET_RDZV_CONF=timeout=77"});
+  const FakeHost node({"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=m", "PET_RDZV_CONF=timeout=77"});
   CHECK_THAT(shell_quote(planned(node, {"train.py"}).argv), Catch::Contains(" --rdzv_conf=timeout=77 "));
   CHECK_THAT(shell_quote(planned(node, {"--torchrun-args=--rdzv_conf=timeout=78", "train.py"}).argv),
              Catch::Contains(" --rdzv_conf=timeout=78 ") && !Catch::Contains("timeout=77"));
@@ -122,25 +125,25 @@ TEST_CASE(
   Words variables = {"PET_NNODES=1:3", "PET_RDZV_BACKEND=c10d", "PET_RDZV_ENDPOINT=job-worker-0:29400",
                      "PET_LOCAL_ADDR=10.0.0.7"};
   CHECK_THAT(
-      shell_quote(planned(FakeNode(variables), {"--torchrun-args=--local-addr=10.0.0.8", "train.py"}).argv),
+      shell_quote(planned(FakeHost(variables), {"--torchrun-args=--local-addr=10.0.0.8", "train.py"}).argv),
       Catch::Contains(" --local_addr=10.0.0.8 ") && !Catch::Contains("10.0.0.7"));
-  CHECK_THAT(shell_quote(planned(FakeNode(variables), {"train.py"}).argv),
+  CHECK_THAT(shell_quote(planned(FakeHost(variables), {"train.py"}).argv),
              Catch::Contains(" --local_addr=10.0.0.7 "));
   variables.pop_back();
-  CHECK_THAT(shell_quote(planned(FakeNode(variables), {"train.py"}).argv),
+  CHECK_THAT(shell_quote(planned(FakeHost(variables), {"train.py"}).argv),
              Catch::Contains(" --local_addr=10.9.9.9 "));
 }
 
 TEST_CASE("agents that meet at the loopback without ranks find out themselves which of them hosts") {
-  const FakeNode node({});
+  const FakeHost node({});
   const Words line = {"--nnodes=1:2", "--rdzv-endpoint=127.0.0.1:7", "train.py"};
   CHECK(shell_quote(planned(node, line).argv).find("is_host") == std::string::npos);
-  const FakeNode ranked({"NODE_RANK=1"});
+  const FakeHost ranked({"NODE_RANK=1"});
   CHECK_THAT(shell_quote(planned(ranked, line).argv), Catch::Contains("is_host=false"));
 }
 
 TEST_CASE("--launcher launch writes the argument as the script does") {
-  FakeNode node({});
+  FakeHost node({});
   const auto argument = [&](Words words) {
     words.insert(words.begin(), "--launcher=launch");
     const ShownPlan result = planned(node, std::move(words));

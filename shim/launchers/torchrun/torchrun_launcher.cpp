@@ -16,8 +16,13 @@
 namespace rankshim::launchers {
 namespace {
 
+using node::Environment;
+using node::Variables;
+using settings::Option;
+using settings::Settings;
+
 /// The interpreter in a torchrun's first line; nothing if that names another program.
-std::vector<std::string> interpreter_of(const std::string& program, const Node& node) {
+std::vector<std::string> interpreter_of(const std::string& program, const node::Host& node) {
   const std::string text = node.file(node.find_program(program).value_or("")).value_or("");
   const std::string line = text.substr(0, text.find('\n'));
   const bool python =
@@ -26,7 +31,7 @@ std::vector<std::string> interpreter_of(const std::string& program, const Node& 
 }
 
 /// The text of a script, or of a module below the working directory; empty if it cannot be read.
-std::string script_text(const std::vector<std::string>& command, const Node& node) {
+std::string script_text(const std::vector<std::string>& command, const node::Host& node) {
   std::string path = command[0];
   if (path == "-m") {
     path = command.size() > 1 ? command[1] : std::string();

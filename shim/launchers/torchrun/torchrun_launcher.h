@@ -43,7 +43,7 @@ class TorchrunLauncher final : public Launcher {
   [[nodiscard]] std::string_view lost_without_folder() const override {
     return "the workers' own exit codes and exceptions may not be known";
   }
-  [[nodiscard]] std::string error_file(const Environment& environment,
+  [[nodiscard]] std::string error_file(const node::Environment& environment,
                                        const OwnFolder& folder) const override;
   [[nodiscard]] SignalSet ignored_at_start(const LaunchPlan& plan, const LaunchChoice& choice,
                                            const plan::LaunchInput& input) const override;
@@ -56,8 +56,9 @@ class TorchrunLauncher final : public Launcher {
   [[nodiscard]] bool is_wrapped() const { return own_ && own_->begins_at != 0; }
   [[nodiscard]] Faults output_faults(const plan::LaunchInput& input) const;
   [[nodiscard]] TorchrunCommand whole_command(const plan::LaunchInput& input, const FoundTorch& found) const;
-  [[nodiscard]] Variables missing_flags(const LaunchChoice& choice, const TorchrunCommand& command,
-                                        const plan::LaunchInput& input, const KnownAtStart& known) const;
+  [[nodiscard]] node::Variables missing_flags(const LaunchChoice& choice, const TorchrunCommand& command,
+                                              const plan::LaunchInput& input,
+                                              const KnownAtStart& known) const;
 
   const std::shared_ptr<const TorchrunCommand> own_;
   const bool tells_local_rank_;
@@ -65,18 +66,18 @@ class TorchrunLauncher final : public Launcher {
 };
 
 /// The launcher of these settings; `own` as above.
-std::shared_ptr<const Launcher> torchrun_launcher(const Settings& settings,
+std::shared_ptr<const Launcher> torchrun_launcher(const settings::Settings& settings,
                                                   std::shared_ptr<const TorchrunCommand> own);
 
 /// Unsets the PET_* variables that would describe another job. `keeps_how`: those that say how, and not
 /// where, torchrun starts the script are kept.
-void hide_other_job(plan::EnvironmentChange& change, const Environment& environment, bool keeps_how);
+void hide_other_job(plan::EnvironmentChange& change, const node::Environment& environment, bool keeps_how);
 
 /// A rendezvous' configuration that says whether this node hosts it, unless it does already.
 std::string with_host(const std::string& conf, bool is_host);
 
 /// The job as torchrun's flags: names and values, for a static rendezvous and for c10d; empty is what is not
 /// known. Names are full and have underscores, as every version of torch takes them.
-Variables job_flags(const topology::Topology& topology, std::string conf);
+node::Variables job_flags(const topology::Topology& topology, std::string conf);
 
 }  // namespace rankshim::launchers

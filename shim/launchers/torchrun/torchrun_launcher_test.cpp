@@ -7,11 +7,13 @@
 namespace rankshim::launchers {
 namespace {
 
-using namespace for_test;
+using node::FakeHost;
+
+using namespace run::for_test;
 
 TEST_CASE(
     "workers whose script we launch are recorded, with our folder before what the user has in PYTHONPATH") {
-  const FakeNode node(kubeflow);
+  const FakeHost node(kubeflow);
   const ShownPlan script = planned(node, {"train.py"});
   REQUIRE(script.site);
   CHECK(script.site->records);
@@ -20,7 +22,7 @@ TEST_CASE(
   CHECK(environment_of(script, node).get("PYTHONPATH") == "/tmp/rankshim-XXXXXX");
   CHECK_FALSE(planned(node, {"--no-record", "train.py"}).site);
 
-  const FakeNode own({"PYTHONPATH=/a:/b", "TMPDIR=/scratch"});
+  const FakeHost own({"PYTHONPATH=/a:/b", "TMPDIR=/scratch"});
   const ShownPlan with_path = planned(own, {"train.py"});
   CHECK(with_path.site->had_path);
   CHECK(environment_of(with_path, own).get("PYTHONPATH") == "/scratch/rankshim-XXXXXX:/a:/b");
@@ -33,18 +35,18 @@ TEST_CASE(
 
 TEST_CASE(
     "a torchrun inside a program on several nodes gets the job's variables, and no other process does") {
-  const FakeNode node(
+  const FakeHost node(
       {"NNODES=3", "NODE_RANK=1", "NPROC_PER_NODE=8", "MASTER_ADDR=m", "MASTER_PORT=1234", "PET_NNODES=3"});
   const ShownPlan program = planned(node, {"bash", "run.sh"});
   REQUIRE(program.site);
-  CHECK(program.site->job == Variables{{"PET_NPROC_PER_NODE", "8"},
-                                       {"PET_NODE_RANK", "1"},
-                                       {"PET_MASTER_ADDR", "m"},
-                                       {"PET_MASTER_PORT", "1234"},
-                                       {"PET_RDZV_ENDPOINT", "m:1234"},
-                                       {"PET_RDZV_ID", "rankshim"},
-                                       {"PET_RDZV_CONF", "is_host=false"},
-                                       {"PET_LOCAL_ADDR", ""}});
+  CHECK(program.site->job == node::Variables{{"PET_NPROC_PER_NODE", "8"},
+                                             {"PET_NODE_RANK", "1"},
+                                             {"PET_MASTER_ADDR", "m"},
+                                             {"PET_MASTER_PORT", "1234"},
+                                             {"PET_RDZV_ENDPOINT", "m:1234"},
+                                             {"PET_RDZV_ID", "rankshim"},
+                                             {"PET_RDZV_CONF", "is_host=false"},
+                                             {"PET_LOCAL_ADDR", ""}});
   CHECK(program.site->master.empty());  // a name, as far as is known
   CHECK(planned(node, {"--master-addr=10.0.0.1", "bash", "run.sh"}).site->master == "10.0.0.1");
   CHECK(program.site->records);
@@ -55,11 +57,11 @@ TEST_CASE(
         "/dev/shm/rankshim-XXXXXX/error.json");
   CHECK_FALSE(planned(node, {"--no-export-pet", "bash", "run.sh"}).site);
   CHECK_FALSE(planned(node, {"train.py"}).site->job);
-  CHECK_FALSE(planned(FakeNode({}), {"bash", "run.sh"}).site);
+  CHECK_FALSE(planned(FakeHost({}), {"bash", "run.sh"}).site);
 }
 
 TEST_CASE("torchrun behind another program joins the link, and gets its log folder where it runs") {
-  const FakeNode node(kubeflow);
+  const FakeHost node(kubeflow);
   const ShownPlan front = planned(node, {"torchrun", "t.py"});
   const ShownPlan wrapped = planned(node, {"timeout", "100", "torchrun", "t.py"});
   Words expected = front.argv;
@@ -69,14 +71,14 @@ TEST_CASE("torchrun behind another program joins the link, and gets its log fold
   CHECK(wrapped.links);
   CHECK(wrapped.wait == front.wait);
   CHECK(wrapped.python.empty());  // uv run has another one than PATH
-  CHECK(wrapped.site->job == Variables{});
+  CHECK(wrapped.site->job == node::Variables{});
   CHECK_FALSE(environment_of(wrapped, node).has("TORCHELASTIC_ERROR_FILE"));
   CHECK(planned(node, {"--no-record", "timeout", "100", "torchrun", "t.py"}).site);
   CHECK(planned(node, {"--launcher=none", "timeout", "100", "torchrun", "t.py"}).launcher->name() == "none");
 }
 
 TEST_CASE("a torchrun that joins without a link is worth a note") {
-  FakeNode node(kubeflow);
+  FakeHost node(kubeflow);
   node.files["run.sh"] = "torchrun t.py";
   const auto note = [&](const Words& line) { return planned(node, line).note; };
   CHECK_THAT(note({"bash", "-c", "torchrun t.py | tee log"}),
@@ -87,11 +89,11 @@ TEST_CASE("a torchrun that joins without a link is worth a note") {
   CHECK(note({"--link=off", "bash", "run.sh"}).empty());
   CHECK(note({"timeout", "9", "torchrun", "t.py"}).empty());
   CHECK(note({"bash", "other.sh"}).empty());
-  CHECK(planned(FakeNode({}), {"bash", "run.sh"}).note.empty());
+  CHECK(planned(FakeHost({}), {"bash", "run.sh"}).note.empty());
 }
 
 TEST_CASE("a torchrun whose PYTHONPATH is replaced gets the job's variables themselves") {
-  FakeNode node({"NNODES=3", "NODE_RANK=1", "MASTER_ADDR=m", "PATH=/usr/bin"});
+  FakeHost node({"NNODES=3", "NODE_RANK=1", "MASTER_ADDR=m", "PATH=/usr/bin"});
   node.files["keeps.sh"] = "torchrun t.py";
   node.files["own.sh"] = "export PYTHONPATH=$PWD\ntorchrun t.py";
   node.files["alone.sh"] = "export PYTHONPATH=$PWD\ntorchrun --standalone t.py";
@@ -116,7 +118,7 @@ TEST_CASE("a torchrun whose PYTHONPATH is replaced gets the job's variables them
 }
 
 TEST_CASE("a command that is torchrun is the launcher, and gets the flags that the user left out") {
-  FakeNode node(kubeflow);
+  FakeHost node(kubeflow);
   node.programs = {"/usr/bin/python3", "/usr/bin/torchrun"};
   const ShownPlan result =
       planned(node, {"torchrun", "--nproc-per-node", "2", "--max_restarts=1", "train.py", "--nnodes", "9"});
@@ -141,7 +143,7 @@ TEST_CASE("a command that is torchrun is the launcher, and gets the flags that t
 }
 
 TEST_CASE("--torchrun-args are torchrun's own options, behind rankshim's and before the user's") {
-  FakeNode node(kubeflow);
+  FakeHost node(kubeflow);
   node.programs = {"/usr/bin/python3", "/usr/bin/torchrun"};
   const auto argv = [&](Words words) { return shell_quote(planned(node, std::move(words)).argv); };
   CHECK_THAT(
@@ -164,19 +166,19 @@ TEST_CASE("--torchrun-args are torchrun's own options, behind rankshim's and bef
 }
 
 TEST_CASE("a torch without torchrun starts torch.distributed.launch with the flags that it knows") {
-  FakeNode node(kubeflow);
+  FakeHost node(kubeflow);
   const auto argv = [&](const std::string& script, const Words& options = {}) {
     Words line = options;
     line.push_back(script);
-    const auto read = read_settings(line, node);
+    const auto read = settings::read_settings(line, node);
     const Planned found = try_plan(node, line);
     const Words command = {script};
     KnownAtStart known;
     known.torch = {.has_only_launch = true, .rejected = {"--role=a"}};
     known.folder.path = "/tmp/x";
-    const LaunchPlan plan =
-        plan_launch(std::get<ShownPlan>(found.plan),
-                    {found.topology, std::get<Invocation>(read).settings, command, node}, known);
+    const LaunchPlan plan = run::plan_launch(
+        std::get<ShownPlan>(found.plan),
+        {found.topology, std::get<settings::Invocation>(read).settings, command, node}, known);
     CHECK(plan.agent_name == "torch.distributed.launch");
     return shell_quote(plan.argv);
   };
@@ -192,7 +194,7 @@ TEST_CASE("a torch without torchrun starts torch.distributed.launch with the fla
 }
 
 TEST_CASE("the user's own log folder is followed instead of a temporary one") {
-  const FakeNode node(kubeflow);
+  const FakeHost node(kubeflow);
   const ShownPlan result = planned(node, {"torchrun", "--log-dir", "/logs", "train.py"});
   CHECK(result.log_dir == "/logs");
   CHECK(shell_quote(result.argv).find("--log_dir") == std::string::npos);
@@ -202,7 +204,7 @@ TEST_CASE("the user's own log folder is followed instead of a temporary one") {
 TEST_CASE("--log-dir gives torchrun the folder and sends the workers' output there") {
   Words environment = kubeflow;
   environment.emplace_back("PET_LOG_DIR=/others");
-  FakeNode node(environment);
+  FakeHost node(environment);
   node.programs = {"/usr/bin/python3", "/usr/bin/torchrun"};
   const ShownPlan script = planned(node, {"--log-dir=/logs", "train.py"});
   CHECK(script.log_dir == "/logs");
@@ -211,12 +213,12 @@ TEST_CASE("--log-dir gives torchrun the folder and sends the workers' output the
   const Words own = {"--log-dir=/logs", "torchrun", "--log-dir", "/logs", "-r1", "train.py"};
   CHECK(shell_quote(planned(node, own).argv).ends_with(" --max_restarts=0 --log-dir /logs -r1 train.py"));
   const Words alone = {"--nnodes=1", "--log-dir=/logs", "torchrun", "--standalone", "train.py"};
-  CHECK(shell_quote(planned(FakeNode({}), alone).argv)
+  CHECK(shell_quote(planned(FakeHost({}), alone).argv)
             .ends_with(" --log_dir=/logs --redirects=3 --standalone train.py"));
 }
 
 TEST_CASE("--log-dir for another folder than torchrun's is refused, and for a program it is a warning") {
-  const FakeNode node(kubeflow);
+  const FakeHost node(kubeflow);
   const auto planned_both =
       try_plan(node, {"--log-dir=/logs", "torchrun", "--log_dir=/own", "train.py"}).plan;
   const auto* faults = std::get_if<Faults>(&planned_both);
@@ -231,14 +233,14 @@ TEST_CASE("--log-dir for another folder than torchrun's is refused, and for a pr
 }
 
 TEST_CASE("torchrun inside processes that exist already is a program, with a warning") {
-  const FakeNode node({"RANK=3", "WORLD_SIZE=4", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=m"});
+  const FakeHost node({"RANK=3", "WORLD_SIZE=4", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=m"});
   const Words command = {"--rank-unit=process", "torchrun", "train.py"};
   CHECK(planned(node, command).argv == Words{"torchrun", "train.py"});
   CHECK_THAT(planned(node, command).warnings.at(0), Catch::Contains("in each of them"));
 }
 
 TEST_CASE("torchrun's first line names the interpreter that needs torch") {
-  FakeNode node(kubeflow);
+  FakeHost node(kubeflow);
   node.programs = {"/usr/bin/torchrun"};
   node.files["/usr/bin/torchrun"] = "#!/opt/venv/bin/python3\nimport sys\n";
   CHECK(planned(node, {"torchrun", "train.py"}).python == Words{"/opt/venv/bin/python3"});

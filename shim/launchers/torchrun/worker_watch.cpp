@@ -22,6 +22,8 @@
 
 namespace rankshim::launchers {
 
+using node::Process;
+
 using namespace supervise;
 
 namespace {
@@ -171,7 +173,7 @@ void WorkerWatch::on_entry(const std::string& folder, const std::string& name) {
 /// A worker's environment shows which folder is the launcher's (torch/distributed/elastic/agent/server/
 /// local_elastic_agent.py: TORCHELASTIC_ERROR_FILE is RUN/ATTEMPT/LOCAL_RANK/error.json).
 void WorkerWatch::take_folder_of(std::string_view environment) {
-  const std::filesystem::path file(value_in(environment, "TORCHELASTIC_ERROR_FILE"));
+  const std::filesystem::path file(node::value_in(environment, "TORCHELASTIC_ERROR_FILE"));
   const std::filesystem::path folder = file.parent_path().parent_path();
   const std::string attempt = folder.filename(), run = folder.parent_path().filename();
   if (run.empty() || !attempt.starts_with("attempt_")) return;
@@ -190,7 +192,7 @@ void WorkerWatch::begin_attempt(const std::string& folder) {
   restarted_ = !again && !before.empty();
   if (record_.attempts == 0 || restarted_) ++record_.attempts;
   record_.error_folder = folder;
-  std::erase_if(known_, [](pid_t pid) { return !read_process(pid); });
+  std::erase_if(known_, [](pid_t pid) { return !node::read_process(pid); });
   pidfds_.clear();
   record_.states.clear();
   record_.ends.clear();
@@ -239,7 +241,7 @@ void WorkerWatch::look_for_workers() {
   ++looks_;
   const pid_t agent = find_agent(command_).pid;
   const std::size_t before = record_.states.size();
-  for (const Process& process : descendants(agent).value_or(std::vector<Process>{}))
+  for (const Process& process : node::descendants(agent).value_or(std::vector<Process>{}))
     if (process.parent == agent && !known_.contains(process.pid)) add_worker(process);
   if (record_.states.size() != before) seen_();
   if (record_.states.size() < expected_) return look_soon();
@@ -252,7 +254,7 @@ void WorkerWatch::add_worker(const Process& process) {
   const std::optional<unsigned> told = candidate.number("LOCAL_RANK");
   if (!told) {
     // Between fork and exec it still has the agent's environment; a zombie has none any more.
-    const std::optional<Process> now = read_process(pid);
+    const std::optional<Process> now = node::read_process(pid);
     if (!now || now->alive()) return;  // it is gone, not ready yet, or no worker
   }
   // Its parent starts workers in the order of their ranks.
@@ -288,7 +290,7 @@ void WorkerWatch::wait_for_end(pid_t pid) {
 void WorkerWatch::on_end(pid_t pid, std::optional<int> status) {
   const auto pidfd = pidfds_.find(pid);
   if (pidfd == pidfds_.end()) return;
-  if (!status) status = zombie_status(pid);
+  if (!status) status = node::zombie_status(pid);
   if (!status) status = reaped_status(pidfd->second.native_handle());
   pidfds_.erase(pidfd);
   log::debug("worker {} ended with wait status {}", pid,

@@ -64,7 +64,7 @@ class WorkerWatch {
   void take_folder_of(std::string_view environment);
   void look_soon();
   void look_for_workers();
-  void add_worker(const Process& process);
+  void add_worker(const node::Process& process);
   void take_ends();
   void wait_for_end(pid_t pid);
 

@@ -12,7 +12,7 @@
 #include "base/files.h"
 #include "node/environment.h"
 
-namespace rankshim {
+namespace rankshim::node {
 
 /// A number of devices and what was counted, for messages ("/dev/nvidia[0-9]*").
 struct DeviceCount {
@@ -22,10 +22,10 @@ struct DeviceCount {
 
 /// The node that this process runs on, as seen from inside: everything that the pure stages may read from the
 /// system. Nothing here uses the network. Tests replace it.
-class Node : boost::noncopyable {
+class Host : boost::noncopyable {
  public:
-  explicit Node(Environment environment) : environment_(std::move(environment)) {}
-  virtual ~Node() = default;
+  explicit Host(Environment environment) : environment_(std::move(environment)) {}
+  virtual ~Host() = default;
 
   [[nodiscard]] const Environment& environment() const { return environment_; }
 
@@ -77,4 +77,4 @@ class Node : boost::noncopyable {
   mutable std::uint16_t taken_port_ = 0;
 };
 
-}  // namespace rankshim
+}  // namespace rankshim::node

@@ -7,14 +7,14 @@
 #include <utility>
 #include <vector>
 
-#include "node/node.h"
+#include "node/host.h"
 
-namespace rankshim {
+namespace rankshim::node {
 
 /// A node that a test makes up.
-class FakeNode final : public Node {
+class FakeHost final : public Host {
  public:
-  explicit FakeNode(std::vector<std::string> variables) : Node(Environment(std::move(variables))) {}
+  explicit FakeHost(std::vector<std::string> variables) : Host(Environment(std::move(variables))) {}
 
   std::map<std::string, std::string> files;
   std::map<std::string, int> unreadable;  ///< the path and the errno of reading it
@@ -63,4 +63,4 @@ class FakeNode final : public Node {
   }
 };
 
-}  // namespace rankshim
+}  // namespace rankshim::node

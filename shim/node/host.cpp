@@ -1,4 +1,4 @@
-#include "node/node.h"
+#include "node/host.h"
 
 #include <fmt/format.h>
 #include <net/if.h>
@@ -22,7 +22,7 @@
 #include "node/addresses.h"
 #include "node/cgroup.h"
 
-namespace rankshim {
+namespace rankshim::node {
 
 namespace asio = boost::asio;
 namespace ip = boost::asio::ip;
@@ -97,26 +97,26 @@ std::string interface_of(const Source& own) {
 
 }  // namespace
 
-std::variant<std::string, Unreadable> Node::read(const std::string& path) const { return read_file(path); }
+std::variant<std::string, Unreadable> Host::read(const std::string& path) const { return read_file(path); }
 
-void Node::each_name(const char* folder, const std::function<void(std::string_view name)>& see) const {
+void Host::each_name(const char* folder, const std::function<void(std::string_view name)>& see) const {
   Folder entries(folder);
   while (const char* name = entries.next())
     if (*name != '.') see(name);
 }
 
-std::string Node::field(const std::string& path, std::string_view key) const {
+std::string Host::field(const std::string& path, std::string_view key) const {
   return std::string(trimmed(text_after(file(path).value_or(""), key)));
 }
 
-std::string Node::host_name() const {
+std::string Host::host_name() const {
   boost::system::error_code none;
   return ip::host_name(none);
 }
 
-std::optional<DeviceCount> Node::accelerators() const { return visible_accelerators(*this); }
+std::optional<DeviceCount> Host::accelerators() const { return visible_accelerators(*this); }
 
-DeviceCount Node::cpus() const {
+DeviceCount Host::cpus() const {
   cpu_set_t set;
   CPU_ZERO(&set);
   const long count =
@@ -127,24 +127,24 @@ DeviceCount Node::cpus() const {
   return {all, "CPU affinity"};
 }
 
-bool Node::take_port(std::uint16_t port) const {
+bool Host::take_port(std::uint16_t port) const {
   if (port == taken_port_) return true;
   if (!can_listen(port) || !claim_port(port)) return false;
   taken_port_ = port;
   return true;
 }
 
-bool Node::owns_address(std::string_view address) const {
+bool Host::owns_address(std::string_view address) const {
   const auto known = literal(address);
   return known && is_own(*known);
 }
 
-std::optional<std::string> Node::address_towards(std::string_view peer) const {
+std::optional<std::string> Host::address_towards(std::string_view peer) const {
   const auto own = source_towards(peer);
   return own ? std::optional(own->address.to_string()) : std::nullopt;
 }
 
-std::string Node::interface_towards(std::string_view peer) const {
+std::string Host::interface_towards(std::string_view peer) const {
   const auto own = source_towards(peer);
   if (!own) return {};
   if (own->address.is_v4()) return interface_of(*own);
@@ -153,7 +153,7 @@ std::string Node::interface_towards(std::string_view peer) const {
   return line.substr(line.rfind(' ') + 1);
 }
 
-std::optional<std::string> Node::find_program(std::string_view program) const {
+std::optional<std::string> Host::find_program(std::string_view program) const {
   const auto runs = [](const std::string& path) {
     struct stat status{};
     return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && access(path.c_str(), X_OK) == 0;
@@ -163,4 +163,4 @@ std::optional<std::string> Node::find_program(std::string_view program) const {
   return std::nullopt;
 }
 
-}  // namespace rankshim
+}  // namespace rankshim::node
