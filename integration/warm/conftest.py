@@ -10,6 +10,7 @@ import os
 import re
 import socket
 import sys
+import tempfile
 import textwrap
 import time
 
@@ -141,12 +142,12 @@ def node(rankshim, tmp_path):
 
         def start(rank, command, *options, launcher="native", nproc=1, folder=tmp_path, before=(), **variables):
             """`folder`: of this job, and its working directory. `before`: a command that starts rankshim."""
-            (folder / str(rank)).mkdir(parents=True)
+            run_dir = stack.enter_context(tempfile.TemporaryDirectory(prefix="warm-"))  # a socket's name must be short
             process = stack.enter_context(Process(
                 [*before, rankshim, "--nnodes=2", f"--node-rank={rank}", f"--nproc-per-node={nproc}", "--master-addr=127.0.0.1",
-                 f"--launcher={launcher}", f"--run-id={folder}", f"--run-dir={folder}/{rank}",
+                 f"--launcher={launcher}", f"--run-id={folder}", f"--run-dir={run_dir}",
                  f"--report={folder}/report-{rank}.json", *options, "--", *command], clean_environment(variables), cwd=folder))
-            process.status = lambda: ask(rankshim, f"{folder}/{rank}")
+            process.status = lambda: ask(rankshim, run_dir)
             process.report = lambda: json.loads((folder / f"report-{rank}.json").read_text())
             return process
 

@@ -170,7 +170,7 @@ def test_one_that_is_killed_at_the_memory_limit_is_replaced(memory_group, job, t
     (tmp_path / "fail.0").touch()
     until(lambda: killed_at_the_limit(memory_group) == 1 and not job.prepared(), "it is killed")
     job.go_on()
-    assert "a prepared process is not used: it has ended" in job.first.stderr
+    assert "a prepared process is not used: it " in job.first.stderr  # has ended, or ends
     job.end_well()
     assert "memory" not in job.first.stderr
 
