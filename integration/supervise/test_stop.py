@@ -180,9 +180,10 @@ def test_a_checkpoint_is_saved_with_the_helpers_of_the_data_loader(rankshim, tmp
         assert process.wait(START) == code
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"{rank}.pt" for rank in range(workers)]
     assert process.stdout.count("SAVED after 1 signals") == workers, "each was asked once"
-    assert "killed by" not in process.stderr
-    if workers == 2:
+    if workers == 2:  # torchrun itself gets the signal, too, where it does not end within two seconds of its workers
         assert re.search("(all|the) workers (then )?exited with code 0", process.stderr.splitlines()[-1])
+    else:
+        assert "killed by" not in process.stderr
 
 
 def test_a_program_without_a_fault_handler_has_its_whole_grace(start):
