@@ -13,26 +13,34 @@ endif()
 # CMake wants programs of one word each. Try-compiles read this file again: they get the first run's folder.
 if(NOT RANKSHIM_ZIG_TOOLS)
   set(RANKSHIM_ZIG_TOOLS "${CMAKE_BINARY_DIR}/zig-tools")
+  get_filename_component(zig_folder "${RANKSHIM_ZIG}" DIRECTORY)
+  # zig's cache knows what it has compiled by the path of zig's sources. Seen from the folder of the build that is the same
+  # in each checkout, so a second one finds musl and libc++ there. (CMake's checks run in other folders.)
+  set(zig_sources zig-tools/lib)
+  file(MAKE_DIRECTORY "${RANKSHIM_ZIG_TOOLS}")
+  file(CREATE_LINK "${zig_folder}/lib" "${CMAKE_BINARY_DIR}/${zig_sources}" SYMBOLIC)
   foreach(tool cc c++ ar ranlib)
-    file(WRITE "${RANKSHIM_ZIG_TOOLS}/${tool}" "#!/bin/sh\nexec '${RANKSHIM_ZIG}' ${tool} \"$@\"\n")
+    file(WRITE "${RANKSHIM_ZIG_TOOLS}/${tool}"
+         "#!/bin/sh\n[ ! -d ${zig_sources} ] || export ZIG_LIB_DIR=${zig_sources}\nexec '${RANKSHIM_ZIG}' ${tool} \"$@\"\n")
     file(CHMOD "${RANKSHIM_ZIG_TOOLS}/${tool}" PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
   endforeach()
   # zig's part of libc, for a program of one thread, and for speed. In what zig c++ links, which -fsingle-threaded does not
   # reach, malloc takes three system calls for each class of sizes, and memcpy is a loop over bytes. -fno-builtin: without
   # it the compiler turns the loop of memcpy into a call of memcpy, and a long copy overflows the stack.
-  get_filename_component(zig_folder "${RANKSHIM_ZIG}" DIRECTORY)
   set(build -target "${RANKSHIM_ARCH}-linux-musl" -lc -fstrip)
   foreach(part c compiler_rt)
-    list(APPEND commands COMMAND "${RANKSHIM_ZIG}" build-obj "${zig_folder}/lib/${part}.zig" ${build} -O ReleaseFast
+    list(APPEND commands COMMAND "${RANKSHIM_ZIG}" build-obj "${zig_sources}/${part}.zig" ${build} -O ReleaseFast
                          -fno-builtin -fsingle-threaded -ffunction-sections -fdata-sections "-femit-bin=${RANKSHIM_ZIG_TOOLS}/${part}.o")
     string(APPEND CMAKE_EXE_LINKER_FLAGS_INIT " \"${RANKSHIM_ZIG_TOOLS}/${part}.o\"")
   endforeach()
   # The first link compiles musl and libc++ into zig's cache: with two processors one file at a time, unless -j says more,
-  # which zig c++ does not know. It is found there by paths as they are seen from the folder of the link.
+  # which zig c++ does not know.
   file(WRITE "${RANKSHIM_ZIG_TOOLS}/empty.cpp" "int main() {}\n")
+  set(ENV{ZIG_LIB_DIR} ${zig_sources})
   execute_process(${commands} COMMAND "${RANKSHIM_ZIG}" build-exe -j8 "${RANKSHIM_ZIG_TOOLS}/empty.cpp" ${build} -lc++ -static
                                       -flto -O ReleaseSmall "-femit-bin=${RANKSHIM_ZIG_TOOLS}/empty"
                   WORKING_DIRECTORY "${CMAKE_BINARY_DIR}" COMMAND_ERROR_IS_FATAL ANY)
+  unset(ENV{ZIG_LIB_DIR})
 endif()
 list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES RANKSHIM_ARCH RANKSHIM_ZIG RANKSHIM_ZIG_TOOLS)
 
