@@ -4,6 +4,7 @@ import itertools
 import json
 import pathlib
 import shutil
+import subprocess
 import tempfile
 
 import pytest
@@ -46,7 +47,8 @@ def image_folder(rankshim):
             podman.build(engine, USER, HERE, USER_IMAGE, timeout=BUILD_TIMEOUT)
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        # Not waited for: on a busy disk it takes half a minute, at the very end of all tests.
+        subprocess.Popen(["rm", "-rf", folder], start_new_session=True)
 
 
 @pytest.fixture(scope="session")
