@@ -64,7 +64,7 @@ TEST_CASE("what is set but cannot be used is named with its value and why") {
 
 TEST_CASE("a number of nodes by a name that others use for something else is a hint") {
   CHECK(line_for({{"MASTER_ADDR=m", "NODE_RANK=1", "NUM_NODES=2"}, ""}) ==
-        "NODE_RANK=1, MASTER_ADDR=m say that there are other nodes, but their number is unknown: NUM_NODES=2 "
+        "NODE_RANK=1, MASTER_ADDR=m show that there are other nodes, but not how many: NUM_NODES=2 "
         "may give it, but not for certain; set NNODES on every node, or --nnodes (RANKSHIM_NNODES=1 if this "
         "node "
         "is alone) [R7]");

@@ -135,8 +135,8 @@ Findings check_for_nnodes(const Resolution& r) {
     if (r.has_own_words() && r.has(Fact::master_addr) &&
         r.topology.facts[Fact::master_addr]->origin == Origin::derived)
       what += " of " + r.recognised();
-    what += what.text.find(", ") == std::string::npos ? " says" : " say";
-    what += " that there are other nodes, but their number is unknown";
+    what += what.text.find(", ") == std::string::npos ? " shows" : " show";
+    what += " that there are other nodes, but not how many";
   } else if (is_known) {
     what = std::move(shown);
     what += " is this node's rank, but the number of nodes is unknown";
@@ -237,7 +237,8 @@ Added check_elastic_rank(const Resolution& r) {
 Added use_endpoint(const Resolution& r) {
   const auto [host, port] = split_host_port(r.text(Fact::rdzv_endpoint));
   if (!is_host(host) || (!port.empty() && !is_port(port)))
-    return {refusal(ErrorCode::no_host, r.said(Fact::rdzv_endpoint) + " is not of the form HOST:PORT",
+    return {refusal(ErrorCode::no_host,
+                    r.said(Fact::rdzv_endpoint) + " does not name a host and a port, as HOST:PORT",
                     "correct it to HOST:PORT, or set --rdzv-endpoint (RANKSHIM_RDZV_ENDPOINT)")};
   Added added;
   added.set(Fact::master_addr, {std::string(host), Origin::derived, "rdzv_endpoint"});

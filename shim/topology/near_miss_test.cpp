@@ -60,9 +60,9 @@ TEST_CASE("of a lone node only those near misses count that it would not have") 
 
 TEST_CASE("missing variables are reported with their near misses") {
   CHECK_THAT(fault_of({"WORLDSIZE=2", "RANK=1", "MASTER_ADDR=m"}),
-             Catch::Contains("their number is unknown: WORLDSIZE=2 is set, but the name is WORLD_SIZE; "));
+             Catch::Contains("but not how many: WORLDSIZE=2 is set, but the name is WORLD_SIZE; "));
   CHECK_THAT(fault_of({"WORLD_SIZE=", "RANK=1", "MASTER_ADDR=m"}),
-             Catch::Contains("their number is unknown: WORLD_SIZE is set, but empty; "));
+             Catch::Contains("but not how many: WORLD_SIZE is set, but empty; "));
   CHECK_THAT(fault_of({"NNODES=2", "NODERANK=1", "MASTER_ADDR=m"}),
              Catch::Contains("rank is unknown: NODERANK=1 is set, but the name is NODE_RANK; "));
   CHECK_THAT(fault_of({"NNODES=2", "NODE_RANK=1", "MASTER_ADDRESS=m"}),
