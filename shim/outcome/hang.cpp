@@ -67,9 +67,10 @@ bool is_in_distributed(const WorkerLook& look) {
 
 /// What is known of the job.
 struct JobLooks {
-  std::map<unsigned, const WorkerLook*> looks;  ///< of those that run, by rank
-  Ranks ended;                                  ///< that exited 0
-  std::map<unsigned, Place> waited_at;          ///< of the victims
+  std::map<unsigned, const WorkerLook*> looks;   ///< of those that run, by rank
+  Ranks ended;                                   ///< that exited 0
+  std::map<unsigned, Place> waited_at;           ///< of the victims
+  std::map<unsigned, const WorkerLook*> before;  ///< looks at victims, before they ended
 
   [[nodiscard]] Ranks victims() const {
     const auto ranks = waited_at | std::views::keys;
@@ -377,6 +378,35 @@ Split split(const JobLooks& job) {
   return ranks;
 }
 
+/// The number of the last collective that a victim has entered and this rank has not, and its group; 0 if
+/// there is none.
+std::pair<std::uint64_t, const GroupProgress*> behind(const WorkerLook& look, const JobLooks& job) {
+  for (const WorkerLook* victim : job.before | std::views::values)
+    for (const GroupProgress& its : victim->groups) {
+      const auto own = std::ranges::find(look.groups, its.name, &GroupProgress::name);
+      if (own != look.groups.end() && own->entered < its.entered) return {its.entered, &its};
+    }
+  return {0, nullptr};
+}
+
+/// Nobody waits in a collective any more. By what the recorders say, one that has failed has ended.
+std::optional<Culprit> left_behind(const JobLooks& job, const std::vector<Waiters>& waits) {
+  Ranks ranks;
+  std::pair<std::uint64_t, const GroupProgress*> first;
+  for (const auto& [rank, look] : job.looks) {
+    const auto found = behind(*look, job);
+    if (found.first == 0) continue;
+    if (ranks.empty()) first = found;
+    ranks.insert(rank);
+  }
+  if (!waits.empty() || ranks.empty()) return std::nullopt;
+  Culprit culprit = hang_of(HangKind::missing, job, ranks, job.victims());
+  culprit.hang->number = first.first;
+  culprit.hang->group = first.second->description.empty() ? first.second->name : first.second->description;
+  culprit.hang->operation = first.second->operation;
+  return culprit;
+}
+
 /// Nobody waits in a collective any more, and some have failed because they did.
 std::optional<Culprit> left_running(const JobLooks& job, const std::vector<Waiters>& waits) {
   auto [waiting, elsewhere] = split(job);
@@ -492,13 +522,14 @@ bool is_point_to_point(std::string_view call) {
 
 std::optional<Culprit> find_hang(const Looks& looks, const std::vector<unsigned>& ended,
                                  const std::map<unsigned, Place>& victims) {
-  JobLooks job{.looks = {}, .ended = {ended.begin(), ended.end()}, .waited_at = victims};
+  JobLooks job{.looks = {}, .ended = {ended.begin(), ended.end()}, .waited_at = victims, .before = {}};
   for (const WorkerLook& look : looks)
-    if (!job.ended.contains(look.rank) && !victims.contains(look.rank))
-      job.looks.try_emplace(look.rank, &look);
+    if (!job.ended.contains(look.rank))
+      (victims.contains(look.rank) ? job.before : job.looks).try_emplace(look.rank, &look);
   const auto groups = groups_of(job);
   const std::vector<Waiters> waits = waits_of(groups);
-  for (const HangRow row : {stopped, missing, all_inside, left_running, not_there, sending, store, by_stacks})
+  for (const HangRow row :
+       {stopped, missing, all_inside, left_behind, left_running, not_there, sending, store, by_stacks})
     if (auto culprit = row(job, waits)) return culprit;
   return std::nullopt;
 }
@@ -529,7 +560,7 @@ std::vector<StackGroup> group_stacks(const Looks& looks) {
 }
 
 std::vector<Wait> find_waits(const Looks& looks, const std::vector<unsigned>& ended) {
-  JobLooks job{.looks = {}, .ended = {ended.begin(), ended.end()}, .waited_at = {}};
+  JobLooks job{.looks = {}, .ended = {ended.begin(), ended.end()}, .waited_at = {}, .before = {}};
   for (const WorkerLook& look : looks) job.looks.try_emplace(look.rank, &look);
   const auto groups = groups_of(job);
   std::vector<Wait> waits;

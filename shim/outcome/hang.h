@@ -15,8 +15,8 @@ namespace rankshim::outcome {
 
 /// Decides who hangs, by the first row that fits. `ended` are the ranks that have exited 0, `victims` those
 /// that have failed because they waited for others in vain, and where they waited, as far as their exceptions
-/// say it. A rank of which nothing is known is never to blame. In each process group the next collective is
-/// the one after the last that has ended anywhere.
+/// say it; looks at them are from before. A rank of which nothing is known is never to blame. In each process
+/// group the next collective is the one after the last that has ended anywhere.
 ///
 /// - stopped: ranks are in state T, t, or D all the time.
 /// - missing, ended, order: whoever has entered the next collective, or is still in an earlier one, waits for
@@ -25,6 +25,9 @@ namespace rankshim::outcome {
 /// - mismatch: all members have entered it by different operations or lines. The minority; if there is none,
 ///   nobody.
 /// - nobody missing: all members have entered the same; elsewhere: if not all members can be seen.
+/// - missing: nobody waits in a collective any more, and there are victims. Those that have not entered what
+/// a
+///   victim has.
 /// - missing: nobody waits in a collective any more, there are victims, and no more run than these. Those
 ///   that run and are not in torch.distributed themselves.
 /// - missing: nobody waits in a collective, and some wait in torch.distributed, as for its store. The others.

@@ -115,6 +115,13 @@ std::vector<Case> cases() {
        {},
        "node 0 hung: rank 1 is in train.py:26; ranks 0 and 2 waited in all_reduce (train.py:37) until their "
        "timeout"},
+      {"two have not come where one has failed, which had entered more than they",
+       {rank(0, 3, 21, 21, {line(300)}), rank(1, 3, 20, 20, {line(17, "wait_for_file")}),
+        rank(2, 3, 20, 20, {line(17, "wait_for_file")})},
+       {},
+       "node 0 hung: ranks 1-2 are in wait_for_file (train.py:17); rank 0 waited in all_reduce until its "
+       "timeout",
+       {0}},
       {"B: a data loader hangs",
        {waiting(0), loads, waiting(2)},
        {},

@@ -226,10 +226,9 @@ std::optional<Culprit> seen_to_hang(const Evidence& evidence) {
       if (counts && !worker.look) return std::nullopt;
       const Hang* wait = wait_of(node, worker);
       if (wait != nullptr && victims.contains(worker.rank)) victims[worker.rank] = wait->waits_at;
-      if (!worker.look || wait != nullptr || worker.code == 0) continue;
-      if (victims.contains(worker.rank) && !is_inside(*worker.look)) continue;  // it was ending already
+      if (!worker.look || worker.code == 0) continue;
       looks.push_back(*worker.look);
-      victims.erase(worker.rank);  // it was still inside
+      if (wait == nullptr && is_inside(*worker.look)) victims.erase(worker.rank);  // it was still inside
     }
   }
   const auto succeeded = ranks_with(
