@@ -77,7 +77,8 @@ std::vector<supervise::WorkerState> Program::running_workers() const {
                        .local_rank = candidate.number("LOCAL_RANK").value_or(local_rank),
                        .rank = candidate.number("RANK")});
   }
-  if (workers.empty())
+  had_workers_ = had_workers_ || !workers.empty();
+  if (!had_workers_)
     workers.push_back({.pid = innermost(command_), .rank = look_at({.pid = command_}).number("RANK")});
   return workers;
 }

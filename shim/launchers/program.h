@@ -36,7 +36,8 @@ class Program : public supervise::Workers {
     drop(Task::look);
   }
   void command_ended(const supervise::ExitRecord& record) override;
-  /// The workers of a launcher in the command, as /proc shows them, or the command itself.
+  /// The workers of a launcher in the command, as /proc shows them, or the command itself if it never had
+  /// any.
   [[nodiscard]] std::vector<supervise::WorkerState> running_workers() const override;
 
  protected:
@@ -56,6 +57,7 @@ class Program : public supervise::Workers {
   const JobSize job_;
   const bool strict_;
   pid_t command_ = 0;
+  mutable bool had_workers_ = false;  ///< running_workers() has found some
   Clock::time_point started_;
   const std::vector<std::string>* environment_ = nullptr;
   boost::asio::io_context* io_ = nullptr;  // until the command has ended

@@ -309,9 +309,25 @@ std::optional<Culprit> judge_workers(const ExitRecord& record, const RootCause& 
   return is_found ? culprit : std::nullopt;
 }
 
-/// Whether these workers alone show it: others may wait on nodes of which this one knows nothing.
-bool is_sure_without_others(const Culprit& culprit) {
-  return culprit.hang && (culprit.hang->kind == outcome::HangKind::stopped || !culprit.hang->group.empty());
+/// Whether a worker beside it has entered a collective that this one has not.
+bool is_behind(const outcome::WorkerLook& look, const Details& details) {
+  return std::ranges::any_of(look.groups, [&](const outcome::GroupProgress& group) {
+    return std::ranges::any_of(details.looks | std::views::values, [&](const outcome::WorkerLook& other) {
+      const auto same = std::ranges::find(other.groups, group.name, &outcome::GroupProgress::name);
+      return same != other.groups.end() && same->entered > group.entered;
+    });
+  });
+}
+
+/// Whether the workers of this node alone show that these hang: who waits on other nodes is not known.
+bool is_sure_without_others(const Culprit& culprit, const Details& details) {
+  if (!culprit.hang || culprit.ranks.empty()) return false;
+  if (culprit.hang->kind == outcome::HangKind::stopped) return true;
+  return std::ranges::all_of(details.looks | std::views::values, [&](const outcome::WorkerLook& look) {
+    const bool is_to_blame = std::ranges::any_of(
+        culprit.ranks, [&](const outcome::RankRange& range) { return range.contains(look.rank); });
+    return !is_to_blame || is_behind(look, details);
+  });
 }
 
 /// What failed first on this node; nullopt if nothing did.
@@ -343,7 +359,7 @@ void judge_failure(Verdict& verdict, const ExitRecord& record, const Details& de
   if (verdict.culprit && verdict.of_several) {
     verdict.culprit->node = root.culprit.node;
     verdict.culprit->host = root.culprit.host;
-    if (!is_sure_without_others(*verdict.culprit)) verdict.culprit.reset();
+    if (!is_sure_without_others(*verdict.culprit, details)) verdict.culprit.reset();
   }
   if (!verdict.of_several && is_victim(root.culprit.cause))
     set_cause(root, own_cause(root), details);  // "peer" means another node

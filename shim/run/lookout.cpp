@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <ranges>
 #include <utility>
 
@@ -50,10 +51,11 @@ void Lookout::worker_suffered(unsigned local_rank) {
   const auto launcher = launcher_.lock();
   if (launcher == nullptr) return;
   std::vector<supervise::WorkerState> unseen = launcher->running_workers();
+  if (unseen.empty()) return;
   const bool had_seen = std::erase_if(unseen, [this](const supervise::WorkerState& worker) {
                           return seen_.contains(worker.pid);
                         }) != 0;
-  if (!had_seen && !unseen.empty()) suffered_.clear();
+  if (!had_seen) suffered_.clear();
   add_once(local_rank, suffered_);
   if (unseen.empty()) return;
   for (const supervise::WorkerState& worker : unseen) seen_.insert(worker.pid);
@@ -114,7 +116,22 @@ awaitable<link::Sight> Lookout::look(bool full) {
   }
   if (full)
     for (const auto& [local_rank, look] : last_seen_) sight.looks.try_emplace(local_rank, look);
+  add_seen(sight.workers);
   co_return sight;
+}
+
+/// Those whose ends are not known had failed by then, or their launcher has ended them by now.
+void Lookout::add_seen(std::vector<link::WorkerReport>& workers) const {
+  for (const unsigned local_rank : last_seen_ | std::views::keys)
+    if (std::ranges::find(workers, local_rank, &link::WorkerReport::local_rank) == workers.end())
+      workers.push_back({.local_rank = local_rank,
+                         .code = contains(suffered_, local_rank) ? 1 : exit_code::signal_base + SIGTERM});
+}
+
+std::vector<link::WorkerReport> Lookout::ends(const std::vector<supervise::WorkerEnd>& known) const {
+  std::vector<link::WorkerReport> workers = ends_of(known);
+  add_seen(workers);
+  return workers;
 }
 
 std::string Lookout::trained_alone() const {

@@ -50,6 +50,10 @@ class Lookout : public std::enable_shared_from_this<Lookout> {
   /// The same for a node that is not linked with others.
   boost::asio::awaitable<JobSight> look_at_own(bool full);
 
+  /// How this node's workers have ended, as far as it is known, when all have: of those that a program has
+  /// started, by what worker_suffered() found.
+  [[nodiscard]] std::vector<link::WorkerReport> ends(const std::vector<supervise::WorkerEnd>& known) const;
+
   /// "trained alone (a process group of 1 in a job of 2 nodes)": each worker that answered had only itself in
   /// its default group, which no variable shows (`file://`, world_size=1 in the script). Empty: not so.
   [[nodiscard]] std::string trained_alone() const;
@@ -81,6 +85,7 @@ class Lookout : public std::enable_shared_from_this<Lookout> {
   static boost::asio::awaitable<void> warn_of_it(std::shared_ptr<Lookout> self,
                                                  supervise::WorkerState worker);
 
+  void add_seen(std::vector<link::WorkerReport>& workers) const;
   void note_who_trains_alone(const std::vector<outcome::WorkerLook>& looks);
   boost::asio::awaitable<std::map<unsigned, outcome::WorkerLook>> look_at(
       std::vector<supervise::WorkerState> workers, bool full);

@@ -387,7 +387,10 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
     // The others may take their time to end, and then all meet.
     if (verdict.code != 0 && all.attempts.may_go_on() && !record.stopped_from_outside())
       all.warm.before_meeting(all.attempts.number() + 1, false);
-    if (whole != nullptr) co_await whole->finish(run, verdict, record);
+    if (whole != nullptr) {
+      auto ends = verdict.code == 0 ? ends_of(record.workers.ends) : lookout->ends(record.workers.ends);
+      co_await whole->finish(run, verdict, record, std::move(ends));
+    }
     if (!is_tried_again(all.attempts, whole, verdict, record)) {
       all.warm.drop();
       co_return co_await conclude(run, verdict, &job, &record, details);

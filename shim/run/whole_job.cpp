@@ -362,7 +362,8 @@ awaitable<std::optional<int>> WholeJob::wait_for_others(const Run& run, const li
 }
 
 awaitable<void> WholeJob::finish(const Run& run, report::Verdict& verdict,
-                                 const supervise::ExitRecord& ending) {
+                                 const supervise::ExitRecord& ending,
+                                 std::vector<link::WorkerReport> workers) {
   tell_end(verdict, ending.stopped_from_outside());
   const bool own_stop = ending.command_stopped_from_outside().has_value();
   verdict.is_linked = true;
@@ -372,8 +373,7 @@ awaitable<void> WholeJob::finish(const Run& run, report::Verdict& verdict,
     run.monitor.enter("finish", "the other nodes' ends");
     if (verdict.root) log::warn("{}; this node waits for the others", report::wording::sentence(verdict));
   }
-  const std::optional<int> signal =
-      co_await wait_for_others(run, {verdict.code, ends_of(ending.workers.ends)});
+  const std::optional<int> signal = co_await wait_for_others(run, {verdict.code, std::move(workers)});
   if (stop_ && !own_stop) add_stop(verdict);
   // Node 0's word may not have come: this node's own failure is told alike.
   if (verdict.failed() && verdict.error_code == ErrorCode::none) verdict.error_code = ErrorCode::node_failed;

@@ -58,10 +58,11 @@ class WholeJob {
   /// What ended the job, as far as this node knows.
   [[nodiscard]] const std::optional<link::Stop>& stop() const { return stop_; }
 
-  /// This node's command has ended as the verdict says. Waits until the job is over if it ended well, and
-  /// changes the verdict to what ended the whole job.
+  /// This node's command has ended as the verdict says, and its workers so. Waits until the job is over if it
+  /// ended well, and changes the verdict to what ended the whole job.
   boost::asio::awaitable<void> finish(const Run& run, report::Verdict& verdict,
-                                      const supervise::ExitRecord& ending);
+                                      const supervise::ExitRecord& ending,
+                                      std::vector<link::WorkerReport> workers);
 
  private:
   /// The signal that ended the wait, if one did. What ended the job is in stop_ afterwards.
