@@ -15,7 +15,7 @@ struct Unit {
   std::string_view suffix;
   std::int64_t milliseconds;
 };
-constexpr std::array<Unit, 4> units = {{{"ms", 1}, {"s", 1000}, {"m", 60'000}, {"h", 3'600'000}}};
+constexpr std::array<Unit, 4> time_units = {{{"ms", 1}, {"s", 1000}, {"m", 60'000}, {"h", 3'600'000}}};
 
 std::string seconds_and_tenths(std::chrono::milliseconds time) {
   return fmt::format("{}.{} s", time.count() / 1000, time.count() / 100 % 10);
@@ -27,17 +27,18 @@ std::optional<std::chrono::milliseconds> parse_time(std::string_view text) {
   const auto number = take_number<std::int64_t>(text);
   if (!number || *number < 0) return std::nullopt;
   const std::string_view suffix = text.empty() ? "s" : text;
-  const auto* const unit = std::ranges::find(units, suffix, &Unit::suffix);
+  const auto* const unit = std::ranges::find(time_units, suffix, &Unit::suffix);
   constexpr std::int64_t longest = std::int64_t{100} * 365 * 24 * 3'600'000;
-  if (unit == units.end() || *number > longest / unit->milliseconds) return std::nullopt;
+  if (unit == time_units.end() || *number > longest / unit->milliseconds) return std::nullopt;
   return std::chrono::milliseconds(*number * unit->milliseconds);
 }
 
 std::string format_time(std::chrono::milliseconds time) {
-  const auto unit = std::find_if(units.rbegin(), units.rend(), [&](const Unit& u) {
+  const auto unit = std::find_if(time_units.rbegin(), time_units.rend(), [&](const Unit& u) {
     return time.count() != 0 && time.count() % u.milliseconds == 0;
   });
-  return unit == units.rend() ? "0s" : fmt::format("{}{}", time.count() / unit->milliseconds, unit->suffix);
+  return unit == time_units.rend() ? "0s"
+                                   : fmt::format("{}{}", time.count() / unit->milliseconds, unit->suffix);
 }
 
 std::string seconds(std::chrono::milliseconds time) {

@@ -18,7 +18,7 @@ using Utf8 = utf::utf_traits<char>;
 
 /// Characters without a shape of their own: Unicode's categories Cc, Cf, Zl and Zp (Unicode 16,
 /// extracted/DerivedGeneralCategory.txt).
-constexpr auto unseen = std::to_array<std::pair<utf::code_point, utf::code_point>>(
+constexpr auto invisible = std::to_array<std::pair<utf::code_point, utf::code_point>>(
     {{0x00, 0x1F},       {0x7F, 0x9F},       {0xAD, 0xAD},       {0x600, 0x605},     {0x61C, 0x61C},
      {0x6DD, 0x6DD},     {0x70F, 0x70F},     {0x890, 0x891},     {0x8E2, 0x8E2},     {0x180E, 0x180E},
      {0x200B, 0x200F},   {0x2028, 0x202E},   {0x2060, 0x2064},   {0x2066, 0x206F},   {0xFEFF, 0xFEFF},
@@ -82,8 +82,9 @@ std::string escaped(char c) {
 
 std::string printable(std::string_view text) {
   const auto is_control = [](utf::code_point c) {
-    return c != '\t' && std::ranges::any_of(
-                            unseen, [c](const auto& range) { return c >= range.first && c <= range.second; });
+    return c != '\t' && std::ranges::any_of(invisible, [c](const auto& range) {
+             return c >= range.first && c <= range.second;
+           });
   };
   const auto is_plain = [](char c) { return c >= ' ' && c <= '~'; };  // almost every text that is printed
   return std::ranges::all_of(text, is_plain) ? std::string(text) : replaced(text, is_control, escaped);
