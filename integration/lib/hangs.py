@@ -368,6 +368,65 @@ if rank == 1:
 dist.monitored_barrier(timeout=datetime.timedelta(seconds=float(sys.argv[1])))
 """,
         r"rank 1 (is|was) in load \(train.py:\d+\)"),
+    "exception, then a checkpoint": Report(
+        ("https://github.com/Lightning-AI/pytorch-lightning/issues/6430",),
+        "a rank's exception makes it save, by a broadcast of the file's name; so do the others after their timeout",
+        """
+def save_last():
+    dist.broadcast_object_list([None], src=0)  # the file's name
+
+def step(number):
+    if rank == 1 and number == 25:
+        raise ValueError("bad sample")
+    dist.all_reduce(x)
+
+try:
+    for number in range(50):
+        time.sleep(0.1)
+        step(number)
+except Exception:
+    save_last()
+    raise
+""",
+        r"do not match.*rank 1 (is|was) in broadcast\w* \(train.py:\d+\), and ranks 0 and 2 in all_reduce \(train.py:\d+\)"),
+    "file of rank 0": Report(
+        ("https://github.com/mosaicml/llm-foundry/pull/749",),
+        "all but rank 0 poll for a file, which rank 0 does not write because of an exception that it catches",
+        """
+def wait_for_file():
+    while not os.path.exists(folder + "/ready"):
+        time.sleep(0.1)
+
+steps()
+if rank != 0:
+    wait_for_file()
+dist.barrier()
+""",
+        r"ranks 1-2 (are|were) in wait_for_file \(train.py:\d+\).*; rank 0 waited in barrier \(train.py:\d+\)"),
+    "thread that stays": Report(
+        ("https://github.com/ultralytics/yolov5/issues/5160", "https://github.com/mosaicml/composer/issues/51"),
+        "one rank's loop is shorter, and a thread that is no daemon keeps its process, as for an upload",
+        """
+def upload():
+    while True:
+        time.sleep(1)
+
+if rank == 1:
+    threading.Thread(target=upload).start()
+steps(25 if rank == 1 else 26)
+""",
+        r"rank 1 (is|was) in _shutdown \(threading.py:\d+\).*; ranks 0 and 2 waited in all_reduce \(train.py:\d+\)"),
+    "other sources": Report(
+        ("https://github.com/meta-pytorch/torchrec/pull/4601",),
+        "one rank broadcasts from another source than the others",
+        """
+steps()
+dist.broadcast(torch.ones(10_000_000), src=2 if rank == 2 else 0)
+dist.barrier()
+steps()
+""",
+        r"ranks 0 and 2 waited .*in broadcast \(train.py:\d+\).*, and no rank is missing",
+        ends=r"do not match.*in barrier \(train.py:\d+\), and ranks 0 and 2 in broadcast \(train.py:\d+\)"),
     "unused parameters": Report(
         ("https://github.com/pytorch/pytorch/issues/40566",),
         "a rank whose batch uses no parameter of the model skips DDP's all_reduce",

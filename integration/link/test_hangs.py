@@ -92,6 +92,19 @@ def test_of_groups_of_two_by_two_the_rank_that_nobody_waits_behind_is_named(star
         assert re.search(GRID_WAITS.format(r"for \S+ s" if level else "until their timeout"), last_line(node)), node.transcript()
 
 
+@pytest.mark.nightly
+@pytest.mark.torch
+@pytest.mark.parametrize("level", [0, 3])
+def test_of_a_torchrun_in_a_shell_the_worker_that_hangs_beside_a_victim_is_named(start, tmp_path, torch, level):
+    (tmp_path / "train.py").write_text(GRID)
+    command = ["sh", "-c", f"torchrun {tmp_path}/train.py {1800 if level else 6}; exit $?"]
+    options = ["--link=on", *(["--hang-timeout=5s"] if level else [])]
+    nodes = [start(rank, command, *options, nodes=2, RANKSHIM_LAUNCHER="auto", RANKSHIM_NPROC_PER_NODE="2") for rank in range(2)]
+    assert [node.wait(LONG) for node in nodes] == [76, 124], [node.transcript() for node in nodes]
+    for node in nodes:
+        assert re.search(GRID_WAITS.format(r"for \S+ s" if level else "until their timeout"), last_line(node)), node.transcript()
+
+
 @pytest.mark.torch
 @pytest.mark.parametrize(("name", "level"), [
     pytest.param(name, level, marks=[] if (name, level) == ("early return", 3) else pytest.mark.nightly)
@@ -120,7 +133,8 @@ steps()
 @pytest.mark.parametrize(("options", "code", "says"), [
     (["--exit-map=hang=42", "--job-restarts=2", "--permanent=hang"], 42,
      r"; not restarted: hang is permanent \(--permanent\); --exit-map makes the exit code 42 \[R42\]$"),
-    pytest.param(["--job-restarts=2"], 124, r"; not restarted: it has hung twice in a row at the same lines and the same collective \[R42\]$",
+    pytest.param(["--job-restarts=2"], 124,
+                 r"; not restarted: it has hung twice in a row at the same lines and the same collective \[R42\]$",
                  marks=pytest.mark.nightly),
 ], ids=["permanent", "tried again"])
 def test_a_hang_has_an_exit_code_and_a_restart_of_its_own(start, tmp_path, torch, options, code, says):

@@ -1,29 +1,41 @@
 """Who hangs on a node that is alone, or that is not linked with the others: it looks at its own workers."""
 
+import os
+import pathlib
 import re
 import sys
 
 import pytest
 from lib.hangs import TRAINS
 from lib.process import Process, clean_environment, last_line
+from lib.requirements import cannot
 
 LONG = 120
 SAYS = r"rank 1 (is|was) in train\.py:\d+, in the kernel's \S+; ranks 0 and 2 waited in all_reduce \(train\.py:\d+\) .* \[R42\]$"
 
 
+# Where scripts/setup installs the launchers.
+BIN = pathlib.Path(os.environ.get("LAUNCHERS", pathlib.Path(sys.prefix) / "share" / "launchers")) / "bin"
 COMMANDS = {
     "torchrun": ["--launcher=torchrun", "--nproc-per-node=3", "--"],
     "native": ["--launcher=native", "--nproc-per-node=3", "--"],
     "a shell's torchrun": ["--", "sh", "-c", 'torchrun --standalone --nproc_per_node=3 "$@"', "sh"],
+    "accelerate": ["--", f"{BIN}/accelerate", "launch", "--multi_gpu", "--num_processes=3"],
+    "a shell's accelerate": ["--", "sh", "-c", f'{BIN}/accelerate launch --multi_gpu --num_processes=3 "$@"; exit $?', "sh"],
+    "deepspeed": ["--", f"{BIN}/deepspeed", "--no_local_rank", "--num_gpus=3", "--master_port=29511"],
+    "fabric": ["--", f"{BIN}/fabric", "run", "--accelerator=cpu", "--devices=3"],
 }
 
 
 @pytest.mark.torch
 @pytest.mark.parametrize(("level", "name"), [
     (0, "a shell's torchrun"),
-    *(pytest.param(level, name, marks=pytest.mark.nightly) for level in (0, 3) for name in COMMANDS if (level, name) != (0, "a shell's torchrun")),
+    *(pytest.param(level, name, marks=pytest.mark.nightly) for level in (0, 3) for name in COMMANDS
+      if (level, name) != (0, "a shell's torchrun")),
 ])
 def test_a_worker_for_which_its_neighbours_wait_is_named_with_its_line(rankshim, tmp_path, torch, level, name):
+    if name not in ("torchrun", "native", "a shell's torchrun") and not BIN.exists():
+        cannot(f"{BIN} is not there (scripts/setup installs it)")
     script = tmp_path / "train.py"
     script.write_text(TRAINS)
     limits = (["--hang-timeout=5s"], "1800") if level else ([], "6")

@@ -84,7 +84,9 @@ void Launcher::change_environment(plan::EnvironmentChange& change, const LaunchC
                                   const plan::LaunchInput& input, const OwnFolder& folder) const {
   const topology::Topology& topology = input.topology;
   if (topology.is_alone() && topology.platform.is_off()) change.set.clear();
-  if (folder.has_site && topology.is<topology::CreatedProcess>()) record_agent_error(change, input, folder);
+  const auto is_named = [&] { return described_by().empty() && starts_named_launcher(input); };
+  if (folder.has_site && (topology.is<topology::CreatedProcess>() || is_named()))
+    record_agent_error(change, input, folder);
   change_for_inner_torchrun(change, input, folder);
   add_site(change, input, folder);
   plan::share_cpus(change, false, input);

@@ -413,6 +413,15 @@ void add_builtin_launchers(std::string_view word, std::vector<LauncherFile>& fil
   }
 }
 
+bool starts_named_launcher(std::string_view text) {
+  return std::ranges::any_of(builtins, [text](const EmbeddedFile& one) {
+    std::string_view starts = one.text.substr(0, one.text.find('\n'));
+    for (split_next(starts, "\""); !starts.empty(); split_next(starts, "\""))
+      if (text.find(split_next(starts, "\"")) != text.npos) return true;
+    return false;
+  });
+}
+
 std::optional<NamedLauncher> find_launcher(const plan::LaunchInput& input, Faults& faults) {
   if (input.settings.text(settings::Option::launcher) != "auto") return std::nullopt;
   auto files = users_launchers(input.settings.text(settings::Option::profile), input.node, faults);

@@ -61,6 +61,9 @@ std::vector<LauncherFile> users_launchers(std::string_view file, const node::Hos
 /// `word` and they are not there yet.
 void add_builtin_launchers(std::string_view word, std::vector<LauncherFile>& files);
 
+/// Whether a text, such as a shell script's, has the words that start one of those.
+bool starts_named_launcher(std::string_view text);
+
 /// A launcher that a command starts by its own name.
 struct NamedLauncher {
   LauncherFile file;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "launchers/by_name/named_launcher.h"
 #include "launchers/temporary_folder.h"
 #include "launchers/torchrun/torchrun_launcher.h"
 
@@ -28,7 +29,7 @@ bool may_start_torchrun(const plan::LaunchInput& input) {
 std::string text_of(const plan::LaunchInput& input) {
   std::string text;
   for (const std::string& word : input.command) {
-    text += word + '\n';
+    text += word + ' ';
     if (word.ends_with(".sh")) text += input.node.file(word).value_or("");
   }
   return text;
@@ -123,7 +124,7 @@ std::optional<PythonSite> plan_site(const LaunchChoice& choice, const plan::Laun
   const auto runs_python = [&] {
     return !topology.is<topology::Idle>() &&
            (!choice.interpreter.empty() || base_name(input.command.front()).starts_with("python") ||
-            starts_torchrun(text_of(input)));
+            starts_torchrun(text_of(input)) || starts_named_launcher(input));
   };
   if (!joins && !is_wrapped && !(records && (launches || runs_python()))) return std::nullopt;
   const Environment& environment = input.node.environment();
@@ -139,7 +140,8 @@ std::optional<PythonSite> plan_site(const LaunchChoice& choice, const plan::Laun
                   .records = records,
                   .ignored = plan::notices(input.settings)};
   // Its command line has all but the log folder; and torchrun alone needs none of the job's.
-  if (is_wrapped || (!launches && python_starts_torchrun(choice, input))) site.job.emplace();
+  const bool may_start = python_starts_torchrun(choice, input) || starts_named_launcher(input);
+  if (is_wrapped || (!launches && may_start)) site.job.emplace();
   if (joins) {
     site.job = torchrun_job(topology, environment);
     const std::string_view master = topology.facts.text(Fact::master_addr);
@@ -158,6 +160,8 @@ void change_for_inner_torchrun(plan::EnvironmentChange& change, const plan::Laun
   for (auto& [name, value] : torchrun_job(input.topology, change.apply(input.node.environment())))
     change.set.emplace_back(name, value);
 }
+
+bool starts_named_launcher(const plan::LaunchInput& input) { return starts_named_launcher(text_of(input)); }
 
 void record_agent_error(plan::EnvironmentChange& change, const plan::LaunchInput& input,
                         const OwnFolder& folder) {

@@ -37,6 +37,9 @@ std::string tell_unlinked(const LaunchChoice& choice, const plan::LaunchInput& i
 void change_for_inner_torchrun(plan::EnvironmentChange& change, const plan::LaunchInput& input,
                                const OwnFolder& folder);
 
+/// Whether the command, or its shell script, starts a launcher by another name than torchrun's.
+bool starts_named_launcher(const plan::LaunchInput& input);
+
 /// Makes a process under torch's @record write its error into rankshim's folder. So does a worker of a
 /// launcher that has no error files (python/sitecustomize.py).
 void record_agent_error(plan::EnvironmentChange& change, const plan::LaunchInput& input,

@@ -33,6 +33,22 @@ TEST_CASE(
   CHECK(environment_of(shell, own).get("PYTHONPATH") == "/a:/b");
 }
 
+TEST_CASE("the workers of a launcher by its own name are recorded on a lone node, too") {
+  const FakeHost node({});
+  for (const auto& command : {std::vector<std::string>{"/venv/bin/accelerate", "launch", "x.py"},
+                              {"bash", "-c", "cd /app && deepspeed x.py"},
+                              {"timeout", "60", "fabric", "run", "x.py"}}) {
+    CAPTURE(command);
+    const ShownPlan program = planned(node, command);
+    REQUIRE(program.site);
+    CHECK(program.site->job == node::Variables{});  // its Python keeps our folder for them
+    const auto environment = environment_of(program, node);
+    CHECK(environment.get("TORCHELASTIC_ERROR_FILE") ==
+          std::string(environment.get("PYTHONPATH").value()) + "/error.json");
+  }
+  CHECK_FALSE(planned(node, {"bash", "-c", "accelerate config"}).site);
+}
+
 TEST_CASE(
     "a torchrun inside a program on several nodes gets the job's variables, and no other process does") {
   const FakeHost node(

@@ -87,6 +87,30 @@ def before_excepthook(tell):
     return excepthook
 
 
+class ImportHook(object):
+    """Calls `act` once, when Python begins to import the module `name`, and finds nothing."""
+
+    def __init__(self, name, act):
+        self.name = name
+        self.act = act
+
+    def find_spec(self, name, path=None, target=None):
+        if name == self.name and self.act is not None:
+            act, self.act = self.act, None
+            try:
+                act()
+            except Exception:
+                pass
+        return None
+
+
+def at_import(name, act):
+    """Returns the hook, which is the first of the finders from now on."""
+    hook = ImportHook(name, act)
+    sys.meta_path.insert(0, hook)
+    return hook
+
+
 # ---- what Python runs ----
 
 def command_line():
@@ -294,7 +318,7 @@ def say_raised():
     folder = os.open(FOLDER, os.O_RDONLY)
     try:
         place.setblocking(False)
-        place.sendto(os.environ["LOCAL_RANK"].encode(), "/proc/self/fd/%d/raised" % folder)
+        place.sendto(os.environ.get("LOCAL_RANK", "0").encode(), "/proc/self/fd/%d/raised" % folder)
     finally:
         os.close(folder)
         place.close()
@@ -565,42 +589,34 @@ def answer_questions():
         if answering:
             answering[1].close()
 
-    class Finder(object):
-        """Sees the import of torch.distributed, and finds nothing."""
+    def follow(torch):
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=hang_up)
+        set_rank = getattr(torch, "_set_global_rank", None)
+        if set_rank is None:  # an older torch
+            return begin()
 
-        seen = False
+        def set_global_rank(rank):
+            """Called when the default process group is made, and with -1 when it goes."""
+            try:
+                if hook in sys.meta_path:
+                    sys.meta_path.remove(hook)
+                if rank >= 0:
+                    begin()
+            except Exception:
+                pass
+            return set_rank(rank)
 
-        def find_spec(self, name, path=None, target=None):
-            if name == "torch.distributed.distributed_c10d" and not self.seen:
-                self.seen = True
-                for follow in (connect_sooner, self.follow):
-                    try:
-                        follow(sys.modules["torch._C._distributed_c10d"])
-                    except Exception:
-                        pass
-            return None
+        torch._set_global_rank = set_global_rank
 
-        def follow(self, torch):
-            if hasattr(os, "register_at_fork"):
-                os.register_at_fork(after_in_child=hang_up)
-            set_rank = getattr(torch, "_set_global_rank", None)
-            if set_rank is None:  # an older torch
-                return begin()
+    def follow_all():
+        for one in (connect_sooner, follow):
+            try:
+                one(sys.modules["torch._C._distributed_c10d"])
+            except Exception:
+                pass
 
-            def set_global_rank(rank):
-                """Called when the default process group is made, and with -1 when it goes."""
-                try:
-                    if self in sys.meta_path:
-                        sys.meta_path.remove(self)
-                    if rank >= 0:
-                        begin()
-                except Exception:
-                    pass
-                return set_rank(rank)
-
-            torch._set_global_rank = set_global_rank
-
-    sys.meta_path.insert(0, Finder())
+    hook = at_import("torch.distributed.distributed_c10d", follow_all)
 
 
 # ---- the worker's way to torch's store ----
@@ -678,6 +694,7 @@ def prepare(had_path, job, towards, parent, ignored):
         return FOLDER + "/error.json"
     if not os.environ.get(ERROR_FILE) or not os.environ.get("LOCAL_RANK"):
         if not itself:
+            at_import("torch.distributed.run", lambda: tell_failure(words))  # accelerate in a shell's script
             return None
         leave_environment(had_path)
         return FOLDER + "/error.json"
