@@ -335,7 +335,7 @@ threading.Event().wait()
   }
 }
 
-TEST_CASE("a Python whose threads run, begin and end is not harmed by a look") { look_at_busy_pythons(200); }
+TEST_CASE("a Python whose threads run, begin and end is not harmed by a look") { look_at_busy_pythons(100); }
 
 TEST_CASE("nor by ten thousand looks", "[.][nightly]") { look_at_busy_pythons(10'000); }
 
