@@ -323,6 +323,6 @@ def test_a_debugger_that_holds_a_rank_is_named_as_such(start, tmp_path, torch):
     assert re.search(says, notice.text), notice.text
     os.waitpid(worker, 0x40000000)  # __WALL
     assert libc.ptrace(detach, worker, None, None) == 0
-    (tmp_path / "over").touch()
     nodes[0].wait_line("collectives continue after", LONG)
+    (tmp_path / "over").touch()
     assert [node.wait(LONG) for node in nodes] == [0, 0, 0], [node.transcript() for node in nodes]
