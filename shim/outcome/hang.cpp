@@ -378,32 +378,28 @@ Split split(const JobLooks& job) {
   return ranks;
 }
 
-/// The number of the last collective that a victim has entered and this rank has not, and its group; 0 if
-/// there is none.
-std::pair<std::uint64_t, const GroupProgress*> behind(const WorkerLook& look, const JobLooks& job) {
+/// The victim's progress in a group in which this rank has not come as far; null: there is none.
+const GroupProgress* ahead(const WorkerLook& look, const JobLooks& job) {
   for (const WorkerLook* victim : job.before | std::views::values)
-    for (const GroupProgress& its : victim->groups) {
-      const auto own = std::ranges::find(look.groups, its.name, &GroupProgress::name);
-      if (own != look.groups.end() && own->entered < its.entered) return {its.entered, &its};
-    }
-  return {0, nullptr};
+    if (const GroupProgress* group = group_behind(look, *victim)) return group;
+  return nullptr;
 }
 
 /// Nobody waits in a collective any more. By what the recorders say, one that has failed has ended.
 std::optional<Culprit> left_behind(const JobLooks& job, const std::vector<Waiters>& waits) {
   Ranks ranks;
-  std::pair<std::uint64_t, const GroupProgress*> first;
+  const GroupProgress* first = nullptr;
   for (const auto& [rank, look] : job.looks) {
-    const auto found = behind(*look, job);
-    if (found.first == 0) continue;
+    const GroupProgress* const found = ahead(*look, job);
+    if (found == nullptr) continue;
     if (ranks.empty()) first = found;
     ranks.insert(rank);
   }
   if (!waits.empty() || ranks.empty()) return std::nullopt;
   Culprit culprit = hang_of(HangKind::missing, job, ranks, job.victims());
-  culprit.hang->number = first.first;
-  culprit.hang->group = first.second->description.empty() ? first.second->name : first.second->description;
-  culprit.hang->operation = first.second->operation;
+  culprit.hang->number = first->entered;
+  culprit.hang->group = first->description.empty() ? first->name : first->description;
+  culprit.hang->operation = first->operation;
   return culprit;
 }
 
@@ -532,6 +528,15 @@ std::optional<Culprit> find_hang(const Looks& looks, const std::vector<unsigned>
        {stopped, missing, all_inside, left_behind, left_running, not_there, sending, store, by_stacks})
     if (auto culprit = row(job, waits)) return culprit;
   return std::nullopt;
+}
+
+const GroupProgress* group_behind(const WorkerLook& look, const WorkerLook& other) {
+  const auto is_ahead = [&](const GroupProgress& its) {
+    const auto own = std::ranges::find(look.groups, its.name, &GroupProgress::name);
+    return own != look.groups.end() && own->entered < its.entered;
+  };
+  const auto found = std::ranges::find_if(other.groups, is_ahead);
+  return found == other.groups.end() ? nullptr : &*found;
 }
 
 std::vector<StackGroup> group_stacks(const Looks& looks) {

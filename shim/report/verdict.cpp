@@ -311,11 +311,8 @@ std::optional<Culprit> judge_workers(const ExitRecord& record, const RootCause& 
 
 /// Whether a worker beside it has entered a collective that this one has not.
 bool is_behind(const outcome::WorkerLook& look, const Details& details) {
-  return std::ranges::any_of(look.groups, [&](const outcome::GroupProgress& group) {
-    return std::ranges::any_of(details.looks | std::views::values, [&](const outcome::WorkerLook& other) {
-      const auto same = std::ranges::find(other.groups, group.name, &outcome::GroupProgress::name);
-      return same != other.groups.end() && same->entered > group.entered;
-    });
+  return std::ranges::any_of(details.looks | std::views::values, [&](const outcome::WorkerLook& other) {
+    return outcome::group_behind(look, other) != nullptr;
   });
 }
 
