@@ -135,9 +135,8 @@ Faults check_spares(LaunchChoice& choice, const plan::LaunchInput& input, bool i
         "give rankshim the script (rankshim -- train.py), or leave --spares out");
   if (settings.text(Option::job_token_file).empty())
     choice.warnings.emplace_back(
-        "with --spares, nodes can join as long as the job runs, and so can strangers: set --job-token-file "
-        "on "
-        "all nodes");
+        "with --spares, nodes can join as long as the job runs, and so can strangers: set "
+        "--job-token-file on all nodes");
   return {};
 }
 

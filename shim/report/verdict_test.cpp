@@ -650,8 +650,7 @@ TEST_CASE("a worker that hung is named also where the command has started the to
   plan.argv = {"bash", "run.sh"};
   const std::string words =
       "rank 9 was in step (train.py:5); ranks 8 and 10 waited in all_reduce (train.py:7) until their timeout "
-      "of 20.0 s "
-      "[R42]";
+      "of 20.0 s [R42]";
   const Verdict alone = judge(record, {}, plan, details);
   CHECK(wording::message(alone) == words);
   CHECK(alone.code == 124);

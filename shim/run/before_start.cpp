@@ -44,9 +44,8 @@ void expect_place(wait::MasterTarget& master, const topology::Topology& topology
       fmt::format("{} {} ({})", created ? "rank" : "node", facts.text(number), facts[number]->source());
   if (*hosts_master) {
     master.wrong_if_not_mine = fmt::format(
-        "though this is {}: the master ({}) or the rank is wrong, or two have this rank; may be right if "
-        "that "
-        "address leads here, as a Service's does",
+        "though this is {}: the master ({}) or the rank is wrong, or two have this rank; may be right "
+        "if that address leads here, as a Service's does",
         what, facts[Fact::master_addr]->source());
   } else if (!created) {  // a process may be beside rank 0
     master.wrong_if_mine = fmt::format(

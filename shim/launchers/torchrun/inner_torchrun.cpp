@@ -107,9 +107,8 @@ std::string tell_unlinked(const LaunchChoice& choice, const plan::LaunchInput& i
                         may_start_torchrun(input);
   if (choice.links || !could_be || !starts_torchrun(text_of(input))) return {};
   return fmt::format(
-      "the nodes are not linked, because {} starts torchrun and not rankshim: a failure on one node does not "
-      "end "
-      "the others; --link on (RANKSHIM_LINK) links them",
+      "the nodes are not linked, because {} starts torchrun and not rankshim: a failure on one node does "
+      "not end the others; --link on (RANKSHIM_LINK) links them",
       base_name(command[0]));
 }
 
