@@ -87,7 +87,7 @@ OPTION(hang_notice, "", "hang-notice", limit, "TIME|off", "5m",
 OPTION(
     hang_timeout, "", "hang-timeout", limit, "TIME|off", "off",
     "end the job when no collective has completed for TIME: exit with 124 on the node of the rank that the "
-    "others wait for; a rank that still computes, reads or writes has four times that")
+    "others wait for; a rank that still works or polls has four times that")
 OPTION(hang_dumps, "", "hang-dumps", text, "DIR", "",
        "keep torch's own dumps of a hang in DIR, for torchfrtrace")
 OPTION(check, "", "check", text, "CMD", "", "for preflight: the command to run on each node, by /bin/sh")
