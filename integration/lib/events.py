@@ -2,7 +2,7 @@
 
 import time
 
-# Seconds until an event that must come is missing. A loaded machine can delay it by half a minute.
+# Seconds after which an event that must come is taken to be missing. A loaded machine can delay it by half a minute.
 PATIENCE = 60
 
 

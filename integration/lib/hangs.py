@@ -452,5 +452,5 @@ if rank < 2:
 steps()
 """,
         r"ranks 0-1 waited .*for each other in a cycle",
-        ends=r"circle|[Tt]imed out"),
+        ends=r"cycle|[Tt]imed out"),
 }
