@@ -362,10 +362,10 @@ awaitable<std::optional<int>> WholeJob::wait_for_others(const Run& run, const li
 }
 
 awaitable<void> WholeJob::finish(const Run& run, report::Verdict& verdict,
-                                 const supervise::ExitRecord& ending,
+                                 const supervise::ExitRecord& record,
                                  std::vector<link::WorkerReport> workers) {
-  tell_end(verdict, ending.stopped_from_outside());
-  const bool own_stop = ending.command_stopped_from_outside().has_value();
+  tell_end(verdict, record.stopped_from_outside());
+  const bool own_stop = record.command_stopped_from_outside().has_value();
   verdict.is_linked = true;
   if (verdict.root)
     verdict.root->culprit.text = link::with_node_names(verdict.root->culprit.text, link_->nodes());

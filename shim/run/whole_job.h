@@ -61,7 +61,7 @@ class WholeJob {
   /// This node's command has ended as the verdict says, and its workers so. Waits until the job is over if it
   /// ended well, and changes the verdict to what ended the whole job.
   boost::asio::awaitable<void> finish(const Run& run, report::Verdict& verdict,
-                                      const supervise::ExitRecord& ending,
+                                      const supervise::ExitRecord& record,
                                       std::vector<link::WorkerReport> workers);
 
  private:
