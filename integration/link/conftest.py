@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from link.pods import Pods
 
 MASTER, PORT = "job-node-0", 29500
 
@@ -27,3 +28,9 @@ def start(cluster, rankshim, tmp_path):
         return process
 
     return start
+
+
+@pytest.fixture
+def pods(network, rankshim, tmp_path):
+    """Five pods of a job with spares, of which three train."""
+    return Pods(network, rankshim, tmp_path)

@@ -1,12 +1,8 @@
 """Of the nodes that the platform gives, some wait (--spares) and take the place of a node that is lost or drained."""
 
-import collections
-import json
-import pathlib
 import random
 import re
 import signal
-import subprocess
 import sys
 import time
 
@@ -14,71 +10,9 @@ import pytest
 
 from lib.events import until
 from lib.process import last_line, shell
-
-MASTER, PORT = "job-node-0", "29500"
-LONG = 120
-IMPORTS = 300  # torch, on all nodes and twice, on a busy machine
-# Says who it is, and runs until the file `go` is there, which ends all well.
-WAITS = "echo UP $NODE_RANK $NNODES $RANK $WORLD_SIZE $RANKSHIM_ATTEMPT; until [ -e {go} ]; do sleep 0.02; done"
-
-
-@pytest.fixture
-def pods(network, rankshim, tmp_path):
-    """pods.start(INDEX, OPTION...): the rankshim of one of `pods.count` pods, of which 3 train."""
-
-    class Pods:
-        def __init__(self):
-            self.count, self.go, self.dns, self.nodes = 5, tmp_path / "go", network.dns(), {}
-            self.network, self.rankshim = network, rankshim
-
-        def script(self):
-            return shell(WAITS.format(go=self.go))
-
-        def start(self, index, *options, command=None, **variables):
-            node = self.nodes.get(index) or self.nodes.setdefault(index, network.node(f"job-node-{index}"))
-            if index == 0:
-                self.dns.publish(MASTER, node)
-            report = tmp_path / f"{index}.json"
-            environment = {"RANKSHIM_NODE_RANK": str(index), "RANKSHIM_NNODES": str(self.count), "RANKSHIM_NPROC_PER_NODE": "1",
-                           "RANKSHIM_MASTER_ADDR": MASTER, "RANKSHIM_MASTER_PORT": PORT, "RANKSHIM_LAUNCHER": "native",
-                           "RANKSHIM_JOB_RESTARTS": "2", "RANKSHIM_SPARES": str(self.count - 3), "RANKSHIM_REPORT": str(report),
-                           **variables}
-            process = node.start([rankshim, *options, "--", *(command or self.script())], environment)
-            process.report = lambda: json.loads(report.read_text())
-            return process
-
-        def start_all(self, *options, **how):
-            all = [self.start(index, *options, **how) for index in range(self.count)]
-            for process in all[:3]:
-                process.wait_line("UP", 30)
-            for process in all[3:]:
-                process.wait_line("waits as a spare", 30)
-            return all
-
-        def status(self, process):
-            argv = ["nsenter", "--pid", "--mount", f"--target={process.init}", rankshim, "status"]
-            return json.loads(subprocess.run(argv, capture_output=True, check=True).stdout)
-
-        def end_well(self, processes):
-            self.go.touch()
-            for process in processes:
-                assert process.wait(LONG) == 0, process.transcript()
-
-    return Pods()
-
-
-def ranks(process):
-    """[(NODE_RANK, NNODES, RANK, WORLD_SIZE, ATTEMPT)] of the commands that a pod started."""
-    return [tuple(map(int, line.split()[1:])) for line in process.stdout.splitlines() if line.startswith("UP")]
-
-
-def taken(spares, place, attempt):
-    """The spare that has rank `place` in this attempt: the first of them that came to the meeting."""
-    def found():
-        return [process for process in spares if (place, 3, place, 3, attempt) in ranks(process)]
-
-    until(found, f"a spare has rank {place}")
-    return found()[0]
+from link.pods import (
+    LONG, MASTER, PORT, WAITS, assert_each_rank_once, held_by, kill, places, private_memory, ranks, reduce, taken,
+)
 
 
 def test_the_place_of_a_node_that_is_killed_is_taken_by_a_spare_and_all_others_keep_their_ranks(pods):
@@ -279,10 +213,9 @@ def test_a_check_runs_on_each_node_alone_and_one_that_fails_keeps_only_its_own_n
     check = "[ $(hostname) != job-node-1 ] || exit 9"
     alone = {}
     for index in (1, 2):
-        node = pods.nodes.setdefault(index, pods.network.node(f"job-node-{index}"))
         environment = {"RANKSHIM_NODE_RANK": str(index), "RANKSHIM_NNODES": "4", "RANKSHIM_MASTER_ADDR": MASTER, "RANKSHIM_SPARES": "1",
                        "RANKSHIM_JOB_RESTARTS": "2"}
-        alone[index] = node.run([pods.rankshim, "preflight", "--check", check], environment).code
+        alone[index] = pods.node(index).run([pods.rankshim, "preflight", "--check", check], environment).code
     assert alone == {1: 9, 2: 0}
     all = [pods.start(index, "--pre-start", check) for index in range(4)]
     assert all[1].wait(60) != 0, all[1].transcript()
@@ -292,63 +225,50 @@ def test_a_check_runs_on_each_node_alone_and_one_that_fails_keeps_only_its_own_n
     pods.end_well([all[0], all[2], all[3]])
 
 
-def private_memory(process):
-    """The kilobytes that only the node's rankshim has."""
-    rollup = pathlib.Path(f"/proc/{process.init}/smaps_rollup").read_text()
-    return sum(int(number) for number in re.findall(r"Private_\w+: *(\d+) kB", rollup))
-
-
-def held_by(process):
-    """How many descriptors a node's rankshim has, and on how many ports its network listens."""
-    descriptors = len(list(pathlib.Path(f"/proc/{process.init}/fd").iterdir()))
-    listening = [line for name in ("tcp", "tcp6") for line in pathlib.Path(f"/proc/{process.init}/net/{name}").read_text().splitlines()
-                 if line.split()[3] == "0A"]
-    return descriptors, len(listening)
-
-
-def places(processes):
-    """What each of the nodes was told when they last met: its rank, or "spare"; None: nothing yet."""
-    told = [re.findall(r"nodes train, and this one (?:has rank (\d+)|waits as a (spare))", process.stderr) for process in processes]
-    return [lines[-1][0] or lines[-1][1] if lines else None for lines in told]
-
-
-@pytest.mark.parametrize("kills", [12, pytest.param(200, marks=pytest.mark.nightly)])
-def test_whatever_nodes_are_killed_each_attempt_has_each_rank_once_and_nothing_grows(pods, kills):
-    """All but node 0 are killed at random moments, and their containers are started again at once."""
+@pytest.mark.parametrize(("first", "kills"), [(0, 20), pytest.param(0, 130, marks=pytest.mark.nightly),
+                                              pytest.param(1, 200, marks=pytest.mark.nightly)])
+def test_whatever_nodes_are_killed_each_attempt_has_each_rank_once_and_nothing_grows(pods, first, kills):
+    """All nodes, or all but node 0, are killed at random moments, and their containers are started again at once."""
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     draw = random.Random(seed)
     options = {"RANKSHIM_JOB_RESTARTS": "100000", "RANKSHIM_RESTART_PAUSE": "0"}
     processes, ended, held, memory = pods.start_all(**options), [], [], []
+    lost = set()  # since all were there
 
     def settled():
-        """All five are there, and three of them run the same attempt."""
+        """All five are there, and three of them run the same attempt, the last."""
         now = places(processes)
         train = [process for process, place in zip(processes, now, strict=True) if place not in (None, "spare") and ranks(process)]
         last = {ranks(process)[-1][2:] for process in train}
-        attempt = ranks(processes[0])[-1][-1]
+        attempt = max((one[-1] for one in last), default=None)
         return sorted(map(str, now)) == ["0", "1", "2", "spare", "spare"] and last == {(rank, 3, attempt) for rank in range(3)}
+
+    def holds():
+        """What the node that holds most has: the hub."""
+        return tuple(map(max, zip(*map(held_by, processes), strict=True)))
 
     for number in range(1, kills + 1):
         time.sleep(draw.random() / 4)  # a random moment: also while they meet
-        index = draw.randrange(1, 5)
-        processes[index].signal(signal.SIGKILL)
-        processes[index].wait(30)
+        index = draw.randrange(first, 5)
+        kill(processes[index])
+        lost.add(index)
         ended.append(processes[index])
         processes[index] = pods.start(index, **options)
-        if number in (kills // 2, kills) or draw.random() < 0.5:
+        # Without node 0 the others need a majority.
+        if number in (kills // 2, kills) or len(lost) == 2 or draw.random() < 0.5:
             until(settled, f"all run again after kill {number}", LONG)
+            lost.clear()
         if number in (kills // 2, kills):
-            held.append(held_by(processes[0]))
+            held.append(holds())
             memory.append(private_memory(processes[0]))
     # The last that came may still have a connection too many, and how many timers there are depends on the moment.
     most = (held[0][0] + 2, held[0][1])
-    until(lambda: all(now <= then for now, then in zip(held_by(processes[0]), most, strict=True)), "node 0 holds no more than before")
+    until(lambda: all(now <= then for now, then in zip(holds(), most, strict=True)), "no node holds more than before")
     pods.end_well(processes)
-    seen = collections.Counter((attempt, rank) for process in (*processes, *ended) for _, _, rank, _, attempt in ranks(process))
-    assert set(seen.values()) == {1}, seen
-    assert memory[1] - memory[0] < 300, memory
-    print(f"{max(seen)[0]} attempts after {kills} kills; kB of node 0: {memory}; its descriptors and its listening ports: {held}")
+    last = assert_each_rank_once([*processes, *ended])
+    assert first == 0 or memory[1] - memory[0] < 300, memory
+    print(f"{last} attempts after {kills} kills; kB of node 0: {memory}; most descriptors and listening ports of a node: {held}")
 
 
 @pytest.mark.parametrize(("variables", "why"), [
@@ -397,48 +317,13 @@ def test_a_spare_has_its_worker_ready_which_learns_its_rank_when_it_gets_one(pod
     pods.end_well([all[0], all[2], all[3]])
 
 
-# Each attempt ends well once the file `go` is there; until then the ranks add up their numbers.
-REDUCES = """
-import os, sys, torch, torch.distributed as dist
-dist.init_process_group("gloo")
-attempt = int(os.environ["RANKSHIM_ATTEMPT"])
-said = False
-while True:
-    value = torch.tensor([dist.get_rank() + 1.0, float(os.path.exists(sys.argv[1]))])
-    dist.all_reduce(value)
-    if not said:
-        print("SUM", attempt, int(value[0]), flush=True)
-        said = True
-    if value[1] == dist.get_world_size():
-        break
-"""
-
-
-def reduce(pods, tmp_path, launcher, how):
-    """Node 1 of three gets the signal `how`, and the spare takes its place."""
-    pods.count = 4
-    (tmp_path / "train.py").write_text(REDUCES)
-    command = [str(tmp_path / "train.py"), str(pods.go)]
-    all = [pods.start(index, command=command, RANKSHIM_LAUNCHER=launcher, OMP_NUM_THREADS="1") for index in range(4)]
-    for process in all[:3]:
-        process.wait_line("SUM 0 6", IMPORTS)
-    all[1].signal(how)
-    began = time.monotonic()
-    for process in (all[0], all[2], all[3]):
-        process.wait_line("SUM 1 6", IMPORTS)
-    print(f"{launcher}, {how.name}: the first all_reduce after {time.monotonic() - began:.2f} s")
-    if how == signal.SIGTERM:
-        assert all[1].wait(IMPORTS) == 143, all[1].transcript()
-    pods.end_well([all[0], all[2], all[3]])
-
-
 @pytest.mark.torch
-def test_workers_that_communicate_continue_with_the_spare_in_the_drained_nodes_place(pods, tmp_path, torch):
-    reduce(pods, tmp_path, "native", signal.SIGTERM)
+def test_workers_that_communicate_continue_with_the_spare_in_the_drained_nodes_place(pods, torch):
+    reduce(pods, "native", signal.SIGTERM, 1)
 
 
 @pytest.mark.torch
 @pytest.mark.nightly
 @pytest.mark.parametrize(("launcher", "how"), [("native", signal.SIGKILL), ("torchrun", signal.SIGKILL), ("torchrun", signal.SIGTERM)])
-def test_so_it_is_under_torchrun_and_after_a_loss(pods, tmp_path, torch, launcher, how):
-    reduce(pods, tmp_path, launcher, how)
+def test_so_it_is_under_torchrun_and_after_a_loss(pods, torch, launcher, how):
+    reduce(pods, launcher, how, 1)
