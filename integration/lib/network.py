@@ -11,6 +11,7 @@ A network namespace here is nothing but an open file descriptor: no name, no fil
 this process ends, in whatever way, the kernel takes all of it down, so two runs never meet.
 """
 
+import concurrent.futures
 import ctypes
 import os
 import pathlib
@@ -65,11 +66,7 @@ _machine_network = None  # the descriptor of the network namespace that we have 
 def leave_machine_network():
     """Moves this process, and all that it starts from now on, into a new network namespace with nothing but loopback."""
     global _machine_network
-    left = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(CLONE_NEWNET) != 0:
-        raise OSError(ctypes.get_errno(), "unshare: cannot make a network namespace")
-    _machine_network = left
+    _machine_network = _unshare_network()
     _tool("ip", "link", "set", "lo", "up")
 
 
@@ -86,25 +83,32 @@ def has_ipv6():
         return False
 
 
-def _tool(*argv):
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE, env=clean_environment())
+def _tool(*argv, given=None):
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE, env=clean_environment(), input=given)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(argv)}: exit {done.returncode}: {done.stderr.strip()}")
     return done.stdout
 
 
+def _unshare_network():
+    """Moves the calling thread into a new network namespace, and returns a descriptor of the one that it has left."""
+    left = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(CLONE_NEWNET) != 0:
+        raise OSError(ctypes.get_errno(), "unshare: cannot make a network namespace")
+    return left
+
+
 class NetworkNamespace:
-    """A network namespace with loopback up, alive as long as this object is open."""
+    """A network namespace, alive as long as this object is open. Its loopback is down."""
 
     def __init__(self):
-        holder = subprocess.Popen(
-            [*DIE_WITH_US, "unshare", "--net", "sh", "-c", "ip link set lo up && echo up && read end"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=clean_environment(),
-        )
-        if holder.stdout.readline() != b"up\n":
-            raise RuntimeError("cannot make a network namespace")
-        self.fd = os.open(f"/proc/{holder.pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-        holder.communicate(timeout=PATIENCE)
+        def make():
+            os.close(_unshare_network())
+            return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+
+        with concurrent.futures.ThreadPoolExecutor(1) as thread:  # this one stays where it is
+            self.fd = thread.submit(make).result()
 
     @property
     def path(self):
@@ -118,6 +122,10 @@ class NetworkNamespace:
     def ip(self, *arguments):
         """Runs `ip` in here; its output."""
         return _tool(*self.entry, "ip", *arguments)
+
+    def ip_batch(self, *lines):
+        """Runs `ip` in here with the arguments in each line: as one process, for a test may make dozens of links."""
+        _tool(*self.entry, "ip", "-batch", "-", given="\n".join(lines))
 
     def close(self):
         os.close(self.fd)
@@ -234,8 +242,7 @@ class Network:
         self._open = []
         self.records = None  # the name server
         self._switch = self._keep(NetworkNamespace())
-        self._switch.ip("link", "add", "bridge", "type", "bridge")
-        self._switch.ip("link", "set", "bridge", "up")
+        self._switch.ip_batch("link add bridge type bridge", "link set bridge up")
 
     def _keep(self, thing):
         self._open.append(thing)
@@ -278,14 +285,13 @@ class Network:
         return self.records
 
     def _connect(self, namespace, name, address, address6):
-        self._switch.ip("link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", namespace.path)
-        self._switch.ip("link", "set", name, "master", "bridge", "up")
-        namespace.ip("addr", "add", f"{address}/24", "dev", "eth0")
-        if address6:
-            namespace.ip("-6", "addr", "add", f"{address6}/64", "dev", "eth0", "nodad")
-        namespace.ip("link", "set", "eth0", "up")
-        # As in a pod; nothing is there.
-        namespace.ip("route", "add", "default", "via", f"{NODES}1")
+        self._switch.ip_batch(f"link add {name} type veth peer name eth0 netns {namespace.path}",
+                              f"link set {name} master bridge up")
+        namespace.ip_batch("link set lo up",
+                           f"addr add {address}/24 dev eth0",
+                           *([f"addr add {address6}/64 dev eth0 nodad"] if address6 else []),
+                           "link set eth0 up",
+                           f"route add default via {NODES}1")  # as in a pod; nothing is there
 
     def close(self):
         for thing in reversed(self._open):
