@@ -21,7 +21,7 @@ import tempfile
 
 from lib.dns import AuthoritativeAndCache, Dnsmasq, StubDns
 from lib.events import PATIENCE, until
-from lib.process import DIE_WITH_US, Process, children, clean_environment, descendants
+from lib.process import Process, children, clean_environment, descendants
 
 # Inside private namespaces any addresses will do: these look like a cluster's.
 NODES = "10.244.0."
