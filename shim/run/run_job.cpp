@@ -4,7 +4,6 @@
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -119,60 +118,6 @@ awaitable<void> write_last_output(const Run& run, const supervise::Workers& laun
   if (launcher.has_output())
     log::warn("the workers' last lines are lost: nothing has read stdout or stderr in time");
 }
-
-/// What happens while the command runs, for this node and for the whole job.
-class Watchers final : public supervise::Observer {
- public:
-  using Judge = std::function<report::Verdict(const supervise::ExitRecord&, const report::Details&)>;
-
-  Watchers(Monitor& monitor, WholeJob* whole, const ErrorFiles& errors, const supervise::Workers& launcher,
-           Lookout& lookout, Warm& warm, std::unique_ptr<Launch>& previous, const Judge& judge)
-      : monitor_(monitor),
-        whole_(whole),
-        errors_(errors),
-        launcher_(launcher),
-        lookout_(lookout),
-        warm_(warm),
-        previous_(previous),
-        judge_(judge) {}
-  void started(const std::vector<pid_t>& processes, Clock::time_point /*when*/,
-               const std::vector<std::string>& /*environment*/) override {
-    monitor_.started(processes.front());
-    warm_.started();
-    previous_.reset();
-  }
-  void workers_seen() override { monitor_.changed(); }
-  void worker_ended(const supervise::WorkerEnd& worker) override {
-    monitor_.changed();
-    if (worker.status_known && worker.status == 0) return;
-    monitor_.ended(worker.pid, worker.started);
-    const outcome::Culprit failure = errors_.failure_of(worker, launcher_.record().error_folder);
-    if (is_victim(failure.cause)) lookout_.worker_suffered(worker.local_rank);
-    if (whole_ != nullptr && whole_->counts(worker, failure)) whole_->worker_failed(failure);
-  }
-  void stop_passed_on(const outcome::StopRequest& stop, std::optional<milliseconds> /*grace*/) override {
-    if (stop.by == outcome::StopRequest::By::signal) warm_.drop();
-    if (whole_ != nullptr) whole_->stopping(stop.signal);
-    monitor_.stopping(stop.signal);
-  }
-  void command_ended(const supervise::ExitRecord& record) override {
-    monitor_.command_ended();
-    monitor_.ended(record.pid, record.started_at);
-    if (whole_ == nullptr || record.stop) return;
-    const report::Details details = errors_.gather(record);
-    whole_->tell_end(judge_(record, details));
-  }
-
- private:
-  Monitor& monitor_;
-  WholeJob* const whole_;
-  const ErrorFiles& errors_;
-  const supervise::Workers& launcher_;
-  Lookout& lookout_;
-  Warm& warm_;
-  std::unique_ptr<Launch>& previous_;
-  const Judge& judge_;
-};
 
 /// How this node sees the job: node 0 of linked nodes all of it, any other node its own workers. `end` is
 /// called where --hang-timeout ends these.
@@ -293,116 +238,222 @@ struct Common {
   std::optional<node::SharedMemory> memory;  // nothing: there is one attempt only
 };
 
+/// The master's literal address, if it was looked up.
+std::optional<std::string> master_address(const Common& all) {
+  if (all.reached.addresses.empty()) return std::nullopt;
+  return all.reached.addresses.front();
+}
+
+/// What was prepared for this attempt, or else is made now.
+std::unique_ptr<Launch> launch_of(Common& all) {
+  auto prepared = all.warm.take(all.attempts.number(), master_address(all));
+  if (prepared) return prepared;
+  return std::make_unique<Launch>(all.input, all.attempts.number(), master_address(all));
+}
+
+/// Attempt is one start of the command, with everything that watches it, for this node and for the whole job.
+class Attempt final : public supervise::Observer {
+ public:
+  /// Makes what is launched. `whole` is null if the nodes are not linked.
+  Attempt(const Run& run, const Job& job, Common& all, WholeJob* whole)
+      : run_(run),
+        job_(job),
+        all_(all),
+        whole_(whole),
+        launch_(launch_of(all)),
+        errors_(run, job, launch_->environment, launch_->folder.own()),
+        lookout_(std::make_shared<Lookout>(run.io, site_folder(), launch_->workers,
+                                           job.topology.is_alone() ? 0 : job.topology.nodes().value_or(0))) {
+    if (whole_ != nullptr) launch_->command.open_files = whole_->link().inherited_limit();
+  }
+
+  /// Begins to watch: for exceptions, for hangs, and for whoever asks.
+  void watch() {
+    if (!site_folder().empty())
+      raised_.emplace(run_.io, site_folder(), [this](unsigned local_rank) { worker_raised(local_rank); });
+    if (whole_ != nullptr) whole_->begin(launch_->workers, lookout_);
+    const HangWatch::Job to_watch =
+        job_to_watch(run_, job_, whole_, lookout_,
+                     [this](const outcome::Culprit& culprit, std::vector<outcome::WorkerLook> looks) {
+                       end_hang(culprit, std::move(looks));
+                     });
+    if (is_to_watch(run_.settings, job_, whole_)) {
+      const StallClock::Rules rules{.notice = *run_.settings.time(Option::hang_notice),
+                                    .timeout = *run_.settings.time(Option::hang_timeout)};
+      hang_watch_ = std::make_unique<HangWatch>(run_.io, rules, to_watch, [this] { run_.monitor.changed(); });
+    }
+    run_.monitor.begin_attempt(all_.attempts.number(), !all_.attempts.allowed(), launch_->workers);
+    run_.monitor.set_view({.look =
+                               [&run = run_, to_watch](status::Socket::Reply reply) {
+                                 loop::spawn(run.io, answer_stacks(to_watch, std::move(reply)));
+                               },
+                           .slow = [this] { return hang_watch_ ? slow_ranks(*hang_watch_) : std::string(); },
+                           .hang = [this] { return hang_watch_ ? hang_watch_->notice() : std::string(); }});
+  }
+
+  /// Starts the command, and returns once it and all that it started have ended.
+  awaitable<supervise::ExitRecord> run_command() {
+    if (all_.attempts.may_go_on()) all_.warm.beside(*launch_, master_address(all_));
+    const supervise::Policy policy = plan_policy();
+    co_return co_await supervise::supervise(run_.io, run_.signals, launch_->command, policy);
+  }
+  /// The command's, until end_watch().
+  [[nodiscard]] const supervise::Workers& workers() const { return *launch_->workers; }
+
+  /// The command has ended: nobody looks at it any more.
+  void end_watch() {
+    run_.monitor.set_view({});
+    hang_watch_.reset();
+    raised_.reset();
+    launch_->workers.reset();
+  }
+
+  /// All that is known about this end, once nobody watches.
+  report::Details gather(const supervise::ExitRecord& record) {
+    report::Details details = errors_.gather(record, launch_->folder.remove_if_unused());
+    details.looks = lookout_->last_seen();
+    details.suffered = lookout_->suffered();
+    details.trained_alone = lookout_->trained_alone();
+    details.hang = std::move(hang_);
+    details.hang_looks = std::move(hang_looks_);
+    return details;
+  }
+  [[nodiscard]] report::Verdict judge(const supervise::ExitRecord& record,
+                                      const report::Details& details) const {
+    return report::judge(record, job_.choice, launch_->plan, details, numbers_of(record, job_),
+                         run_.settings.flag(Option::strict));
+  }
+  /// Of each worker of this node, for the others.
+  [[nodiscard]] std::vector<link::WorkerReport> ends(const supervise::ExitRecord& record,
+                                                     const report::Verdict& verdict) const {
+    return verdict.code == 0 ? ends_of(record.workers.ends) : lookout_->ends(record.workers.ends);
+  }
+  /// Gives away what was launched: its folder takes a while to remove.
+  std::unique_ptr<Launch> take_launch() { return std::move(launch_); }
+
+  void started(const std::vector<pid_t>& processes, Clock::time_point /*when*/,
+               const std::vector<std::string>& /*environment*/) override {
+    run_.monitor.started(processes.front());
+    all_.warm.started();
+    all_.previous.reset();
+  }
+  void workers_seen() override { run_.monitor.changed(); }
+  void worker_ended(const supervise::WorkerEnd& worker) override {
+    run_.monitor.changed();
+    if (worker.status_known && worker.status == 0) return;
+    run_.monitor.ended(worker.pid, worker.started);
+    const outcome::Culprit failure = errors_.failure_of(worker, launch_->workers->record().error_folder);
+    if (is_victim(failure.cause)) lookout_->worker_suffered(worker.local_rank);
+    if (whole_ != nullptr && whole_->counts(worker, failure)) whole_->worker_failed(failure);
+  }
+  void stop_passed_on(const outcome::StopRequest& stop, std::optional<milliseconds> /*grace*/) override {
+    if (stop.by == outcome::StopRequest::By::signal) all_.warm.drop();
+    if (whole_ != nullptr) whole_->stopping(stop.signal);
+    run_.monitor.stopping(stop.signal);
+  }
+  void command_ended(const supervise::ExitRecord& record) override {
+    run_.monitor.command_ended();
+    run_.monitor.ended(record.pid, record.started_at);
+    if (whole_ == nullptr || record.stop) return;
+    whole_->tell_end(judge(record, errors_.gather(record)));
+  }
+
+ private:
+  /// Where the workers' Python answers; empty: it does not.
+  [[nodiscard]] std::string site_folder() const {
+    const launchers::OwnFolder& folder = launch_->folder.own();
+    return folder.has_site ? folder.path : "";
+  }
+
+  [[nodiscard]] supervise::Policy plan_policy() {
+    supervise::Policy policy = plan_supervision(run_.settings);
+    policy.scope = signal_scope(run_.settings);
+    policy.stacks = run_.settings.flag(Option::stacks);
+    policy.ctty = run_.settings.flag(Option::ctty);
+    policy.launcher = launch_->workers.get();
+    policy.worker_signals = *run_.settings.get<SignalSet>(Option::worker_signals);
+    policy.ignored_at_start = launch_->ignored;
+    policy.apart = [&all = all_] { return all.warm.processes(); };
+    policy.sent_to_all = [&all = all_](const supervise::Signal& signal) {
+      return all.step.has_signalled_all(static_cast<pid_t>(signal.sender));
+    };
+    policy.observer = this;
+    return policy;
+  }
+
+  /// A worker has raised an exception, and may not have ended yet. Where the workers of a program write
+  /// theirs is not known, and a look harms nobody.
+  void worker_raised(unsigned local_rank) {
+    if (!launch_->workers) return;
+    lookout_->worker_raised(local_rank);
+    const bool has_files = job_.choice.launcher->launches();
+    if (!has_files || errors_.is_victims(local_rank, launch_->workers->record().error_folder))
+      lookout_->worker_suffered(local_rank);
+  }
+
+  /// --hang-timeout is over: ends the whole job, or this node's command if the nodes are not linked.
+  void end_hang(const outcome::Culprit& culprit, std::vector<outcome::WorkerLook> looks) {
+    hang_looks_ = std::move(looks);
+    if (whole_ != nullptr) return whole_->shared_link()->end_job(culprit);
+    hang_ = culprit;
+    log::error("{}; this node is stopped", present_hang_in_words(culprit));
+    launch_->workers->give({.kind = supervise::Order::Kind::stop});
+  }
+
+  const Run& run_;
+  const Job& job_;
+  Common& all_;
+  WholeJob* const whole_;
+  std::unique_ptr<Launch> launch_;
+  const ErrorFiles errors_;
+  const std::shared_ptr<Lookout> lookout_;
+  std::optional<look::Raised> raised_;
+  std::unique_ptr<HangWatch> hang_watch_;  // of linked nodes, node 0 watches for all
+  std::optional<outcome::Culprit> hang_;   // of a node that is not linked
+  std::vector<outcome::WorkerLook> hang_looks_;
+};
+
+/// Another attempt follows the one that ended so: counts it, and waits until the machine is free for it.
+awaitable<void> prepare_next(const Run& run, Common& all, bool is_replaced, const report::Verdict& verdict,
+                             const supervise::ExitRecord& record) {
+  all.attempts.next(steady_clock::now(), !is_replaced);
+  log::warn("{}; next: {}", report::wording::sentence(verdict),
+            is_replaced ? "a spare takes its place" : all.attempts.progress());
+  run.monitor.end_attempt(verdict, record);
+  if (all.memory) free_shared_memory(*all.memory);
+  co_await wait_for_accelerators(run);
+}
+
 /// Starts the command and follows it to its end. `whole` is null if the nodes are not linked. Returns the
 /// exit code once the end is reported; nothing if all nodes start again.
 awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common& all, WholeJob* whole) {
-  std::optional<std::string> master_address;
-  if (!all.reached.addresses.empty()) master_address = all.reached.addresses.front();
   announce(job, all.torch, all.arguments);
   // All nodes begin this phase at one moment, by which rankshim-review aligns their clocks.
   run.monitor.enter(job.choice.launcher->launches() ? "launch" : "run", {},
                     whole != nullptr ? whole->link().launched_at() : link::now());
-  std::unique_ptr<Launch> launch = all.warm.take(all.attempts.number(), master_address);
-  if (!launch) launch = std::make_unique<Launch>(all.input, all.attempts.number(), master_address);
   if (const std::string_view dumps = run.settings.text(Option::hang_dumps); !dumps.empty())
     make_folder(dumps);
-  if (whole != nullptr) launch->command.open_files = whole->link().inherited_limit();
-  const launchers::OwnFolder& folder = launch->folder.own();
-  const ErrorFiles error_files(run, job, launch->environment, folder);
+  Attempt attempt(run, job, all, whole);
   if (!job.choice.note.empty()) log::info("{}", job.choice.note);
-  std::shared_ptr<supervise::Workers>& launcher = launch->workers;
-  supervise::Policy policy = plan_supervision(run.settings);
-  policy.scope = signal_scope(run.settings);
-  policy.stacks = run.settings.flag(Option::stacks);
-  policy.ctty = run.settings.flag(Option::ctty);
-  policy.launcher = launcher.get();
-  policy.worker_signals = *run.settings.get<SignalSet>(Option::worker_signals);
-  policy.ignored_at_start = launch->ignored;
-  policy.apart = [&all] { return all.warm.processes(); };
-  policy.sent_to_all = [&all](const supervise::Signal& signal) {
-    return all.step.has_signalled_all(static_cast<pid_t>(signal.sender));
-  };
-  const Watchers::Judge judge_end = [&](const supervise::ExitRecord& ended, const report::Details& details) {
-    return report::judge(ended, job.choice, launch->plan, details, numbers_of(ended, job),
-                         run.settings.flag(Option::strict));
-  };
-  const auto lookout =
-      std::make_shared<Lookout>(run.io, folder.has_site ? folder.path : "", launcher,
-                                job.topology.is_alone() ? 0 : job.topology.nodes().value_or(0));
-  Watchers watchers(run.monitor, whole, error_files, *launcher, *lookout, all.warm, all.previous, judge_end);
-  policy.observer = &watchers;
-  std::optional<look::Raised> raised;
-  // Where the workers of a program write their exceptions is not known, and a look harms nobody.
-  const bool has_files = job.choice.launcher->launches();
-  if (folder.has_site)
-    raised.emplace(run.io, folder.path, [=, &error_files, &launcher](unsigned local_rank) {
-      if (!launcher) return;
-      lookout->worker_raised(local_rank);
-      if (!has_files || error_files.is_victims(local_rank, launcher->record().error_folder))
-        lookout->worker_suffered(local_rank);
-    });
-  if (whole != nullptr) whole->begin(launcher, lookout);
-  std::optional<outcome::Culprit> hang;  // of a node that is not linked
-  std::vector<outcome::WorkerLook> hang_looks;
-  const HangWatch::Job to_watch =
-      job_to_watch(run, job, whole, lookout, [&](const outcome::Culprit& culprit, auto looks) {
-        hang_looks = std::move(looks);
-        if (whole != nullptr) return whole->shared_link()->end_job(culprit);
-        hang = culprit;
-        log::error("{}; this node is stopped", present_hang_in_words(culprit));
-        launcher->give({.kind = supervise::Order::Kind::stop});
-      });
-  std::unique_ptr<HangWatch> hang_watch;  // of linked nodes, node 0 watches for all
-  if (is_to_watch(run.settings, job, whole))
-    hang_watch =
-        std::make_unique<HangWatch>(run.io,
-                                    StallClock::Rules{.notice = *run.settings.time(Option::hang_notice),
-                                                      .timeout = *run.settings.time(Option::hang_timeout)},
-                                    to_watch, [&run] { run.monitor.changed(); });
-  run.monitor.begin_attempt(all.attempts.number(), !all.attempts.allowed(), launcher);
-  run.monitor.set_view({.look =
-                            [&run, to_watch](status::Socket::Reply reply) {
-                              loop::spawn(run.io, answer_stacks(to_watch, std::move(reply)));
-                            },
-                        .slow = [&] { return hang_watch ? slow_ranks(*hang_watch) : std::string(); },
-                        .hang = [&] { return hang_watch ? hang_watch->notice() : std::string(); }});
-  supervise::ExitRecord record;
+  attempt.watch();
   std::optional<int> code;  // of the command, once it has ended: it is true whatever fails after that
   try {
-    if (all.attempts.may_go_on()) all.warm.beside(*launch, master_address);
-    record = co_await supervise::supervise(run.io, run.signals, launch->command, policy);
+    const supervise::ExitRecord record = co_await attempt.run_command();
     code = supervise::exit_code_of(record);
-    co_await write_last_output(run, *launcher);
-    run.monitor.set_view({});
-    hang_watch.reset();
-    raised.reset();
-    launcher.reset();
-    report::Details details = error_files.gather(record, launch->folder.remove_if_unused());
-    details.looks = lookout->last_seen();
-    details.suffered = lookout->suffered();
-    details.trained_alone = lookout->trained_alone();
-    details.hang = std::move(hang);
-    details.hang_looks = std::move(hang_looks);
-    report::Verdict verdict = judge_end(record, details);
+    co_await write_last_output(run, attempt.workers());
+    attempt.end_watch();
+    const report::Details details = attempt.gather(record);
+    report::Verdict verdict = attempt.judge(record, details);
     // The others may take their time to end, and then all meet.
     if (verdict.code != 0 && all.attempts.may_go_on() && !record.stopped_from_outside())
       all.warm.before_meeting(all.attempts.number() + 1, false);
-    if (whole != nullptr) {
-      auto ends = verdict.code == 0 ? ends_of(record.workers.ends) : lookout->ends(record.workers.ends);
-      co_await whole->finish(run, verdict, record, std::move(ends));
-    }
+    if (whole != nullptr) co_await whole->finish(run, verdict, record, attempt.ends(record, verdict));
     if (!is_tried_again(all.attempts, whole, verdict, record)) {
       all.warm.drop();
       co_return co_await conclude(run, verdict, &job, &record, details);
     }
-    const bool is_replaced = whole != nullptr && whole->stop()->drained();
-    all.attempts.next(steady_clock::now(), !is_replaced);
-    log::warn("{}; next: {}", report::wording::sentence(verdict),
-              is_replaced ? "a spare takes its place" : all.attempts.progress());
-    run.monitor.end_attempt(verdict, record);
-    all.previous = std::move(launch);
-    if (all.memory) free_shared_memory(*all.memory);
-    co_await wait_for_accelerators(run);
+    all.previous = attempt.take_launch();
+    co_await prepare_next(run, all, whole != nullptr && whole->stop()->drained(), verdict, record);
     co_return std::nullopt;
   } catch (const std::exception& error) {
     run.monitor.set_view({});
