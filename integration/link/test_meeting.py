@@ -206,15 +206,22 @@ def test_a_node_that_lacks_memory_for_the_start_after_the_meeting_ends_all_by_it
         assert says in last_line(node), node.transcript()
 
 
-@pytest.mark.parametrize(("launcher", "says"), [("none", "/etc/passwd cannot be executed"), ("native", "exited with code 126")])
+@pytest.mark.parametrize("launcher", ["none", "native"])
 @pytest.mark.parametrize("rank", [0, 1])
-def test_a_program_that_cannot_be_executed_on_one_node_ends_all_by_its_name(start, rank, launcher, says):
-    program = {"RANKSHIM_LAUNCHER": launcher, "RANKSHIM_LINK": "on"}
-    nodes = [start(one, ["/etc/passwd"] if one == rank else UP, **program) for one in range(3)]
-    assert nodes.pop(rank).wait(LONG) == 126
-    for node in nodes:
-        assert node.wait(LONG) == 76, node.transcript()
-        assert f"node {rank} (job-node-{rank}) failed: " in last_line(node) and says in last_line(node)
+def test_a_program_that_cannot_be_executed_on_one_node_ends_all_by_its_name(start, tmp_path, rank, launcher):
+    script = tmp_path / "script"
+    script.write_text("#!/no/such/shell\n")
+    script.chmod(0o700)
+    for program, code, says in (("/etc/passwd", 126, "/etc/passwd cannot be executed: Permission denied"),
+                                (str(script), 127, f"{script} cannot be executed: its interpreter /no/such/shell was not found")):
+        nodes = [start(one, [program] if one == rank else UP, RANKSHIM_LAUNCHER=launcher, RANKSHIM_LINK="on") for one in range(3)]
+        failed = nodes.pop(rank)
+        assert failed.wait(LONG) == code, failed.transcript()
+        assert says in last_line(failed)
+        for node in nodes:
+            assert node.wait(LONG) == 76, node.transcript()
+            assert f"node {rank} (job-node-{rank}) failed: {says}" in last_line(node)
+            assert says in node.report()["root_cause"]["reason"]
 
 
 @pytest.mark.parametrize("rank", [0, 1])

@@ -337,6 +337,7 @@ class Attempt final : public supervise::Observer {
     all_.warm.started();
     all_.previous.reset();
   }
+  void start_failed(const supervise::ExitRecord& record) override { tell_end(record); }
   void workers_seen() override { run_.monitor.changed(); }
   void worker_ended(const supervise::WorkerEnd& worker) override {
     run_.monitor.changed();
@@ -354,11 +355,15 @@ class Attempt final : public supervise::Observer {
   void command_ended(const supervise::ExitRecord& record) override {
     run_.monitor.command_ended();
     run_.monitor.ended(record.pid, record.started_at);
-    if (whole_ == nullptr || record.stop) return;
-    whole_->tell_end(judge(record, errors_.gather(record)));
+    tell_end(record);
   }
 
  private:
+  /// Tells the other nodes how the command has ended, unless it was stopped.
+  void tell_end(const supervise::ExitRecord& record) {
+    if (whole_ != nullptr && !record.stop) whole_->tell_end(judge(record, errors_.gather(record)));
+  }
+
   /// Where the workers' Python answers; empty: it does not.
   [[nodiscard]] std::string site_folder() const {
     const launchers::OwnFolder& folder = launch_->folder.own();

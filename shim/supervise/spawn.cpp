@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <string>
 #include <string_view>
 
@@ -254,11 +255,11 @@ std::optional<SpawnFailure> Spawn::failure() {
                       failure_->exists};
 }
 
-std::string missing_interpreter(std::string file) {
+std::string missing_interpreter(std::string file, const std::filesystem::path& folder) {
   constexpr unsigned deepest = 5;  // the kernel's own limit (fs/exec.c)
   for (unsigned depth = 0; depth < deepest; ++depth) {
-    file = interpreter_of(file);
-    if (file.empty() || access(file.c_str(), F_OK) != 0) return file;
+    file = interpreter_of(folder / file);
+    if (file.empty() || access((folder / file).c_str(), F_OK) != 0) return file;
   }
   return {};
 }

@@ -6,6 +6,7 @@
 #include <array>
 #include <boost/core/noncopyable.hpp>
 #include <cerrno>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -102,7 +103,8 @@ constexpr int exit_code_of_exec(int error) {
 void close_what_was_passed_on();
 
 /// What the kernel does not find when it executes this file, which is there: the interpreter of its first
-/// line ("#!/bin/bash"), that one's own, or the dynamic loader of a program. Empty if it is not known.
-std::string missing_interpreter(std::string file);
+/// line ("#!/bin/bash"), that one's own, or the dynamic loader of a program. Relative paths begin in
+/// `folder`; empty: in the working directory. The result is empty if it is not known.
+std::string missing_interpreter(std::string file, const std::filesystem::path& folder);
 
 }  // namespace rankshim::supervise

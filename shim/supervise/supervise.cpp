@@ -114,7 +114,7 @@ class Supervisor {
 
   void reap();
   void on_child(pid_t pid, int status);
-  void on_process_end(pid_t pid, int status);
+  void on_process_end(int status, bool fails_first);
   void record_end(pid_t pid, int status);
   void record_failed_start(SpawnFailure failed);
   void end_other_workers();
@@ -231,7 +231,6 @@ ExitRecord Supervisor::end() {
   terminal_.take_back();
   if (!working_directory_.empty() && chdir(working_directory_.c_str()) != 0)
     log::warn("the working directory {} no longer exists ({})", working_directory_, std::strerror(errno));
-  if (record_.failure.interpreter) record_.interpreter = missing_interpreter(record_.failure.path);
   if (!record_.ended_at)
     record_.ran = std::chrono::duration_cast<milliseconds>(Clock::now() - record_.started_at);
   return record_;
@@ -407,8 +406,12 @@ void Supervisor::on_child(pid_t pid, int status) {
       terminal_.command_stopped(pid, WSTOPSIG(status));
     return;
   }
+  const bool is_own = std::erase(running_, pid) != 0;
+  const bool fails_first = is_own && status != 0 && !failed_at_;
+  // Before the launcher tells of a worker's end: one that never became its command has a better reason.
+  if (fails_first || (is_own && command_ended() && !failed_at_)) secondary([&] { record_end(pid, status); });
   secondary([&] { launcher_.reaped(pid, status); });
-  if (std::erase(running_, pid) != 0) return on_process_end(pid, status);
+  if (is_own) return on_process_end(status, fails_first);
   if (looked_at_leftovers_ && was_killed(status) && !forwarder_.is_apart(pid)) ++record_.leftovers_killed;
   if (policy_.warn_on_reap) log::warn("reaped an orphan: {}", pid);
 }
@@ -421,12 +424,10 @@ bool Supervisor::was_killed(int status) const {
 }
 
 /// The command has ended, or one of the workers.
-void Supervisor::on_process_end(pid_t pid, int status) {
-  const bool first = status != 0 && !failed_at_;
-  if (first || (command_ended() && !failed_at_)) secondary([&] { record_end(pid, status); });
-  if (first) failed_at_ = Clock::now();
+void Supervisor::on_process_end(int status, bool fails_first) {
+  if (fails_first) failed_at_ = Clock::now();
   if (command_ended()) return on_command_end(status);
-  if (first) end_other_workers();
+  if (fails_first) end_other_workers();
 }
 
 void Supervisor::record_end(pid_t pid, int status) {
@@ -442,6 +443,11 @@ void Supervisor::record_failed_start(SpawnFailure failed) {
   record_.kind = ExitRecord::Kind::not_started;
   record_.number = failed.error;
   record_.failure = std::move(failed);
+  secondary([this] {
+    if (record_.failure.interpreter)
+      record_.interpreter = missing_interpreter(record_.failure.path, working_directory_);
+    observer_.start_failed(record_);
+  });
 }
 
 /// The other workers would wait for one that is gone. A stop that was passed on has reached them already.

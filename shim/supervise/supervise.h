@@ -57,6 +57,9 @@ class Observer : boost::noncopyable {
   /// number, or those of the workers that were started instead: fewer than planned if the system refused one.
   virtual void started(const std::vector<pid_t>& /*processes*/, Clock::time_point /*when*/,
                        const std::vector<std::string>& /*environment*/) {}
+  /// The command, or one of its workers, could not be started; the record says why. The end of that process,
+  /// if there is one, comes after this.
+  virtual void start_failed(const ExitRecord& /*record*/) {}
   /// Workers are seen that were not before. This comes from the launcher.
   virtual void workers_seen() {}
   /// A worker has ended, as soon as the kernel shows it. This comes from the launcher.
