@@ -123,6 +123,7 @@ struct Group {
   std::map<unsigned, const GroupProgress*> progress;  ///< by rank
   std::uint64_t next = 1;                             ///< the collective after the last that has ended
   Ranks victims;                                      ///< members that have waited, and have ended
+  std::map<unsigned, const GroupProgress*> before;    ///< of victims, when they failed
 
   /// The collective in which a rank waits; nullopt if it is in none. NCCL lets a program enter further
   /// ones, and who has sent its part of a broadcast may be further than the others.
@@ -134,8 +135,13 @@ struct Group {
     return std::nullopt;
   }
   [[nodiscard]] bool has_entered(unsigned rank, std::uint64_t number) const {
+    if (const auto found = before.find(rank); found != before.end()) return found->second->entered >= number;
     const auto found = progress.find(rank);
     return victims.contains(rank) || (found != progress.end() && found->second->entered >= number);
+  }
+  /// Whether it is known not to have entered that collective.
+  [[nodiscard]] bool is_behind(unsigned rank, std::uint64_t number) const {
+    return (progress.contains(rank) || before.contains(rank)) && !has_entered(rank, number);
   }
   /// Whether that very collective is the last that it has entered.
   [[nodiscard]] bool is_in(unsigned rank, std::uint64_t number) const {
@@ -155,12 +161,13 @@ void add_in(const std::vector<RankRange>& ranges, const Ranks& ranks, Ranks& to)
 std::map<std::string, Group> groups_of(const JobLooks& job) {
   std::map<std::string, Group> groups;
   const Ranks running = job.running(), victims = job.victims();
-  for (const auto& [rank, look] : job.looks) {
-    for (const GroupProgress& progress : look->groups) {
+  const auto add = [&](unsigned rank, const WorkerLook& look, bool is_victim) {
+    for (const GroupProgress& progress : look.groups) {
       Group& group = groups[progress.name];
       group.description = progress.description.empty() ? progress.name : progress.description;
-      group.progress[rank] = &progress;
-      group.next = std::max(group.next, progress.ended + 1);
+      (is_victim ? group.before : group.progress)[rank] = &progress;
+      // By what the recorders say, the collective in which a victim has failed has ended.
+      if (!is_victim) group.next = std::max(group.next, progress.ended + 1);
       group.members.insert(rank);
       if (progress.members.empty() || group.size != 0) continue;
       for (const RankRange& range : progress.members) group.size += range.size();
@@ -169,7 +176,9 @@ std::map<std::string, Group> groups_of(const JobLooks& job) {
       add_in(progress.members, victims, group.victims);
       group.members.insert(group.victims.begin(), group.victims.end());
     }
-  }
+  };
+  for (const auto& [rank, look] : job.looks) add(rank, *look, false);
+  for (const auto& [rank, look] : job.before) add(rank, *look, true);
   return groups;
 }
 
@@ -178,7 +187,8 @@ struct Waiters {
   const Group* group = nullptr;
   std::uint64_t number = 0;
   Ranks waiting;
-  Ranks missing;  ///< those that they wait for
+  Ranks missing;         ///< those that they wait for
+  bool is_over = false;  ///< they have waited in vain, and failed
 };
 
 Waiters waiters_in(const Group& group, std::uint64_t number, Ranks waiting) {
@@ -188,7 +198,26 @@ Waiters waiters_in(const Group& group, std::uint64_t number, Ranks waiting) {
   return waiters;
 }
 
-/// Of each group its next collective, and the first of the earlier ones in which somebody still waits.
+/// The last collectives of victims into which not all have followed them. A victim does not tell in which it
+/// has failed, but one that others have not entered has not ended.
+void add_waits_of_victims(const Group& group, std::vector<Waiters>& waits) {
+  std::map<std::uint64_t, Ranks> by_number;
+  for (const auto& [rank, progress] : group.before) by_number[progress->entered].insert(rank);
+  for (auto& [number, victims] : by_number) {
+    Ranks behind;
+    for (const unsigned rank : group.members)
+      if (group.is_behind(rank, number)) behind.insert(rank);
+    if (!behind.empty())
+      waits.push_back({.group = &group,
+                       .number = number,
+                       .waiting = std::move(victims),
+                       .missing = std::move(behind),
+                       .is_over = true});
+  }
+}
+
+/// Of each group its next collective, the first of the earlier ones in which somebody still waits, and those
+/// in which victims have waited.
 std::vector<Waiters> waits_of(const std::map<std::string, Group>& groups) {
   std::vector<Waiters> waits;
   for (const Group& group : groups | std::views::values) {
@@ -203,8 +232,11 @@ std::vector<Waiters> waits_of(const std::map<std::string, Group>& groups) {
     if (!in_next.empty()) waits.push_back(waiters_in(group, group.next, std::move(in_next)));
     if (!in_earlier.empty()) waits.push_back(waiters_in(group, first, std::move(in_earlier)));
   }
+  for (const Group& group : groups | std::views::values) add_waits_of_victims(group, waits);
   return waits;
 }
+
+bool nobody_waits(const std::vector<Waiters>& waits) { return std::ranges::all_of(waits, &Waiters::is_over); }
 
 /// All that wait, or waited in vain.
 Ranks waiting_in(const JobLooks& job, const std::vector<Waiters>& waits) {
@@ -229,8 +261,9 @@ Ranks last_of_all(const std::vector<Waiters>& waits) {
 }
 
 std::string operation_of(const Waiters& wait) {
-  for (const auto& [rank, progress] : wait.group->progress)
-    if (wait.group->is_in(rank, wait.number) && !progress->operation.empty()) return progress->operation;
+  for (const auto* members : {&wait.group->progress, &wait.group->before})
+    for (const GroupProgress* progress : *members | std::views::values)
+      if (progress->entered == wait.number && !progress->operation.empty()) return progress->operation;
   return "";
 }
 
@@ -378,36 +411,12 @@ Split split(const JobLooks& job) {
   return ranks;
 }
 
-/// The victim's progress in a group in which this rank has not come as far; null: there is none.
-const GroupProgress* ahead(const WorkerLook& look, const JobLooks& job) {
-  for (const WorkerLook* victim : job.before | std::views::values)
-    if (const GroupProgress* group = group_behind(look, *victim)) return group;
-  return nullptr;
-}
-
-/// Nobody waits in a collective any more. By what the recorders say, one that has failed has ended.
-std::optional<Culprit> left_behind(const JobLooks& job, const std::vector<Waiters>& waits) {
-  Ranks ranks;
-  const GroupProgress* first = nullptr;
-  for (const auto& [rank, look] : job.looks) {
-    const GroupProgress* const found = ahead(*look, job);
-    if (found == nullptr) continue;
-    if (ranks.empty()) first = found;
-    ranks.insert(rank);
-  }
-  if (!waits.empty() || ranks.empty()) return std::nullopt;
-  Culprit culprit = hang_of(HangKind::missing, job, ranks, job.victims());
-  culprit.hang->number = first->entered;
-  culprit.hang->group = first->description.empty() ? first->name : first->description;
-  culprit.hang->operation = first->operation;
-  return culprit;
-}
-
 /// Nobody waits in a collective any more, and some have failed because they did.
 std::optional<Culprit> left_running(const JobLooks& job, const std::vector<Waiters>& waits) {
   auto [waiting, elsewhere] = split(job);
   waiting.merge(job.victims());
-  if (!waits.empty() || elsewhere.empty() || elsewhere.size() > job.waited_at.size()) return std::nullopt;
+  if (!nobody_waits(waits) || elsewhere.empty() || elsewhere.size() > job.waited_at.size())
+    return std::nullopt;
   return hang_of(HangKind::missing, job, elsewhere, waiting);
 }
 
@@ -424,7 +433,7 @@ bool waits_for_store(const WorkerLook& look) {
 /// Some wait in torch.distributed for what has no number, or does not tell it, and others are elsewhere.
 std::optional<Culprit> not_there(const JobLooks& job, const std::vector<Waiters>& waits) {
   const auto [inside, elsewhere] = split(job);
-  if (!waits.empty() || inside.empty() || elsewhere.empty()) return std::nullopt;
+  if (!nobody_waits(waits) || inside.empty() || elsewhere.empty()) return std::nullopt;
   return hang_of(HangKind::missing, job, elsewhere, inside);
 }
 
@@ -432,7 +441,7 @@ std::optional<Culprit> not_there(const JobLooks& job, const std::vector<Waiters>
 std::optional<Culprit> sending(const JobLooks& job, const std::vector<Waiters>& waits) {
   const auto sends = [](const WorkerLook* look) { return is_point_to_point(place_of(*look).call); };
   const auto sender = std::ranges::find_if(job.looks | std::views::values, sends).base();
-  if (!waits.empty() || sender == job.looks.end() || !are_in_distributed(job)) return std::nullopt;
+  if (!nobody_waits(waits) || sender == job.looks.end() || !are_in_distributed(job)) return std::nullopt;
   Ranks all = job.running();
   all.merge(job.victims());
   Culprit culprit = hang_of(HangKind::order, job, {}, all);
@@ -444,7 +453,7 @@ std::optional<Culprit> sending(const JobLooks& job, const std::vector<Waiters>& 
 std::optional<Culprit> store(const JobLooks& job, const std::vector<Waiters>& waits) {
   const bool all_wait = std::ranges::all_of(job.looks | std::views::values,
                                             [](const WorkerLook* look) { return waits_for_store(*look); });
-  if (!waits.empty() || job.looks.size() < 2 || !all_wait) return std::nullopt;
+  if (!nobody_waits(waits) || job.looks.size() < 2 || !all_wait) return std::nullopt;
   return hang_of(HangKind::store, job, {}, job.running());
 }
 
@@ -457,7 +466,7 @@ std::optional<Culprit> by_stacks(const JobLooks& job, const std::vector<Waiters>
     if (!is_open || place.line.file.empty()) return std::nullopt;
     by_place[{line_of(place), place.call}].insert(rank);
   }
-  if (!waits.empty() || by_place.empty()) return std::nullopt;
+  if (!nobody_waits(waits) || by_place.empty()) return std::nullopt;
   const bool are_inside = are_in_distributed(job);
   const bool are_idle = std::ranges::all_of(job.looks | std::views::values,
                                             [](const WorkerLook* look) { return look->works == false; });
@@ -524,19 +533,16 @@ std::optional<Culprit> find_hang(const Looks& looks, const std::vector<unsigned>
       (victims.contains(look.rank) ? job.before : job.looks).try_emplace(look.rank, &look);
   const auto groups = groups_of(job);
   const std::vector<Waiters> waits = waits_of(groups);
-  for (const HangRow row :
-       {stopped, missing, all_inside, left_behind, left_running, not_there, sending, store, by_stacks})
+  for (const HangRow row : {stopped, missing, all_inside, left_running, not_there, sending, store, by_stacks})
     if (auto culprit = row(job, waits)) return culprit;
   return std::nullopt;
 }
 
-const GroupProgress* group_behind(const WorkerLook& look, const WorkerLook& other) {
-  const auto is_ahead = [&](const GroupProgress& its) {
+bool is_behind(const WorkerLook& look, const WorkerLook& other) {
+  return std::ranges::any_of(other.groups, [&](const GroupProgress& its) {
     const auto own = std::ranges::find(look.groups, its.name, &GroupProgress::name);
     return own != look.groups.end() && own->entered < its.entered;
-  };
-  const auto found = std::ranges::find_if(other.groups, is_ahead);
-  return found == other.groups.end() ? nullptr : &*found;
+  });
 }
 
 std::vector<StackGroup> group_stacks(const Looks& looks) {

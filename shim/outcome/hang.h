@@ -20,13 +20,12 @@ namespace rankshim::outcome {
 ///
 /// - stopped: ranks are in state T, t, or D all the time.
 /// - missing, ended, order: whoever has entered the next collective, or is still in an earlier one, waits for
-///   those members who have not entered it. To blame are those for whom others wait and who are in no
-///   collective themselves, of these the ones that exited 0. If all wait for others, they wait in a cycle.
+///   those members who have not entered it; so did victims in their last one. To blame are those for whom
+///   others wait and who are in no collective themselves, of these the ones that exited 0. If all wait for
+///   others, they wait in a cycle.
 /// - mismatch: all members have entered it by different operations or lines. The minority; if there is none,
 ///   nobody.
 /// - nobody missing: all members have entered the same; elsewhere: if not all members can be seen.
-/// - missing: nobody waits in a collective any more, and there are victims. Those that have not
-///   entered what a victim has.
 /// - missing: nobody waits in a collective any more, there are victims, and no more run than these. Those
 ///   that run and are not in torch.distributed themselves.
 /// - missing: nobody waits in a collective, and some wait in torch.distributed, as for its store. The others.
@@ -48,8 +47,8 @@ bool is_point_to_point(std::string_view call);
 /// last one's.
 std::vector<Frame> frames_of_traceback(std::string_view traceback);
 
-/// A group in which another worker has entered a collective that this one has not; null: there is none.
-const GroupProgress* group_behind(const WorkerLook& look, const WorkerLook& other);
+/// Whether another worker has entered a collective of one of its groups that this one has not.
+bool is_behind(const WorkerLook& look, const WorkerLook& other);
 
 /// What a worker does: the innermost line of the user's own code, which is what is not in site-packages,
 /// dist-packages or Python's library, and the library's function that it has called.

@@ -312,7 +312,7 @@ std::optional<Culprit> judge_workers(const ExitRecord& record, const RootCause& 
 /// Whether a worker beside it has entered a collective that this one has not.
 bool is_behind(const outcome::WorkerLook& look, const Details& details) {
   return std::ranges::any_of(details.looks | std::views::values, [&](const outcome::WorkerLook& other) {
-    return outcome::group_behind(look, other) != nullptr;
+    return outcome::is_behind(look, other);
   });
 }
 
