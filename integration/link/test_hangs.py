@@ -76,6 +76,40 @@ def test_hang_timeout_ends_a_job_whose_collectives_no_longer_end(start, tmp_path
     assert {len(group["stack"]) > 0 for group in nodes[0].report()["hang"]["groups"]} == {True}
 
 
+# Each rank waits in a group of two for the next one.
+THREE_GROUPS = START + """
+limit = datetime.timedelta(seconds=float(sys.argv[1]))
+groups = [dist.new_group(ranks, timeout=limit) for ranks in ([0, 1], [1, 2], [0, 2])]
+steps()
+for number in (rank, rank - 1):
+    dist.all_reduce(x, group=groups[number])
+steps()
+"""
+RECEIVES = START + """
+steps()
+dist.recv(x, (rank + 1) % 3)
+"""
+CIRCLES = [
+    ("two groups", TRAINS, r"ranks 0-1 waited for each other in a cycle, so the order of their collectives differs"),
+    ("three groups", THREE_GROUPS, r"ranks 0-2 waited for each other in a cycle, so the order of their collectives differs"),
+    ("receives", RECEIVES, r"ranks 0-2 waited in recv \(train.py:\d+\) for each other, so their sends and receives do not match"),
+]
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(("circle", "script", "says", "launcher"), [
+    *rarely([(*row, "native") for row in CIRCLES], ["two groups"]),
+    *rarely([(*row, "torchrun") for row in CIRCLES], []),
+])
+def test_when_torchs_timeout_fires_in_a_circle_of_waits_no_rank_is_to_blame(start, tmp_path, torch, circle, script, says, launcher):
+    words = ["waits in a circle", "6"] if script == TRAINS else ["6", str(tmp_path)]
+    nodes = run_script(start, tmp_path, script, words, RANKSHIM_LAUNCHER=launcher)
+    assert [node.wait(LONG) for node in nodes] == [124, 124, 124], [node.transcript() for node in nodes]
+    for node in nodes:
+        assert re.search(f"the job hung: {says}", last_line(node)) and "[R43]" in last_line(node), node.transcript()
+        assert node.report()["hang"]["kind"] == "order"
+
+
 GRID_WAITS = (r"node 1 \(job-node-1\) hung: rank 3 (is|was) in step \(train.py:\d+\), in the kernel's \S+; "
               r"ranks 0-2 waited in all_reduce \(train.py:\d+\) {}")
 
@@ -103,6 +137,25 @@ def test_of_a_torchrun_in_a_shell_the_worker_that_hangs_beside_a_victim_is_named
     assert [node.wait(LONG) for node in nodes] == [76, 124], [node.transcript() for node in nodes]
     for node in nodes:
         assert re.search(GRID_WAITS.format(r"for \S+ s" if level else "until their timeout"), last_line(node)), node.transcript()
+
+
+# What a program must do itself that no launcher has given its rank.
+RANKS = 'import os\nos.environ.update(RANK=os.environ["NODE_RANK"], WORLD_SIZE=os.environ["NNODES"])\n'
+
+
+@pytest.mark.nightly
+@pytest.mark.torch
+@pytest.mark.parametrize("level", [0, 3])
+@pytest.mark.parametrize(("fault", "says", "culprit"), [FAULTS[0], FAULTS[1]], ids=["sleeps", "loads"])
+def test_of_a_python_program_that_is_linked_the_one_that_hangs_is_named(start, tmp_path, torch, fault, says, culprit, level):
+    (tmp_path / "train.py").write_text(RANKS + TRAINS)
+    command = ["python3", f"{tmp_path}/train.py", fault, "1800" if level else "6"]
+    options = ["--link=on", "--grace=3s", *(["--hang-timeout=5s"] if level else [])]
+    nodes = [start(rank, command, *options, RANKSHIM_LAUNCHER="auto") for rank in range(3)]
+    assert [node.wait(LONG) for node in nodes] == [124 if rank == culprit else 76 for rank in range(3)], [node.transcript() for node in nodes]
+    says = says.replace("{others}", r"ranks \d[- and]+2 waited in all_reduce \(train.py:\d+\) " + (r"for \S+ s" if level else "until their timeout of 6.0 s"))
+    for node in nodes:
+        assert re.search(rf"node {culprit} \(job-node-{culprit}\) hung: {says}", last_line(node)), node.transcript()
 
 
 @pytest.mark.torch

@@ -99,7 +99,7 @@ std::string Launcher::error_file(const node::Environment& environment, const Own
 
 std::shared_ptr<supervise::Workers> Launcher::workers(const Attempt& attempt) const {
   return std::make_shared<Program>(size_of(attempt.topology, attempt.node),
-                                   attempt.settings.flag(Option::strict));
+                                   attempt.settings.flag(Option::strict), attempt.answers);
 }
 
 }  // namespace rankshim::launchers

@@ -103,6 +103,7 @@ struct Attempt {
   const node::Host& node;
   std::string log_folder;  ///< the launcher's; empty: none
   unsigned number = 0;     ///< how often this job was started again
+  std::string answers;     ///< the folder where a worker's Python answers (look/progress.h); empty: none
 };
 
 /// Launcher is one way to start the workers. The class itself is a command that rankshim starts as it is.

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "look/progress.h"
 
 namespace rankshim::launchers {
 
@@ -78,8 +79,28 @@ std::vector<supervise::WorkerState> Program::running_workers() const {
                        .rank = candidate.number("RANK")});
   }
   had_workers_ = had_workers_ || !workers.empty();
-  if (!had_workers_)
-    workers.push_back({.pid = innermost(command_), .rank = look_at({.pid = command_}).number("RANK")});
+  if (had_workers_) return workers;
+  workers = answering();
+  if (workers.empty()) workers.push_back({.pid = innermost(command_)});
+  // What several have in common is not the rank of each.
+  if (workers.size() == 1) workers.front().rank = look_at({.pid = workers.front().pid}).number("RANK");
+  return workers;
+}
+
+/// The local rank of one that runs does not change when others have ended.
+std::vector<supervise::WorkerState> Program::answering() const {
+  const std::vector<pid_t> ever = answers_.empty() ? std::vector<pid_t>{} : look::find_answering(answers_);
+  std::vector<Process> running = node::descendants(command_).value_or(std::vector<Process>{});
+  running.push_back({.pid = command_});
+  std::erase_if(running,
+                [&](const Process& process) { return !process.alive() || !contains(ever, process.pid); });
+  std::vector<supervise::WorkerState> workers;
+  for (const Process& process : running) {
+    // What a worker has started is not another one.
+    if (std::ranges::find(running, process.parent, &Process::pid) != running.end()) continue;
+    const auto local_rank = static_cast<unsigned>(std::ranges::find(ever, process.pid) - ever.begin());
+    workers.push_back({.pid = process.pid, .local_rank = local_rank});
+  }
   return workers;
 }
 

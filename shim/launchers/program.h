@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "launchers/launcher_in_proc.h"
@@ -26,7 +27,9 @@ JobSize size_of(const topology::Topology& topology, const node::Host& node);
 /// start: training alone is a warning, and with --strict a stop.
 class Program : public supervise::Workers {
  public:
-  Program(const JobSize& job, bool strict) : job_(job), strict_(strict) {}
+  /// `answers`: the folder where a worker's Python answers (look/progress.h); empty: none.
+  Program(const JobSize& job, bool strict, std::string answers = {})
+      : job_(job), strict_(strict), answers_(std::move(answers)) {}
 
   void prepare(boost::asio::io_context& io) override { io_ = &io; }
   void started(const std::vector<pid_t>& processes, Clock::time_point when,
@@ -36,8 +39,9 @@ class Program : public supervise::Workers {
     drop(Task::look);
   }
   void command_ended(const supervise::ExitRecord& record) override;
-  /// The workers of a launcher in the command, as /proc shows them, or the command itself if it never had
-  /// any.
+  /// The workers of a launcher in the command, as /proc shows them. If it never had any, the processes that
+  /// have a process group (torch.multiprocessing.spawn starts them in the order of their local ranks), or
+  /// else the command itself.
   [[nodiscard]] std::vector<supervise::WorkerState> running_workers() const override;
 
  protected:
@@ -53,9 +57,11 @@ class Program : public supervise::Workers {
 
  private:
   void look(std::size_t number);
+  [[nodiscard]] std::vector<supervise::WorkerState> answering() const;
 
   const JobSize job_;
   const bool strict_;
+  const std::string answers_;
   pid_t command_ = 0;
   mutable bool had_workers_ = false;  ///< running_workers() has found some
   Clock::time_point started_;

@@ -12,6 +12,7 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <memory>
 #include <set>
@@ -128,6 +129,20 @@ std::optional<std::vector<GroupProgress>> parse_progress(std::string_view answer
     if (take(element, group)) groups.push_back(std::move(group));
   }
   return groups;
+}
+
+std::vector<pid_t> find_answering(const std::string& folder) {
+  std::vector<pid_t> found;
+  std::error_code error;
+  for (auto entry = std::filesystem::directory_iterator(folder, error);
+       !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    const std::string name = entry->path().filename();
+    std::string_view rest = name;
+    if (split_next(rest, "look.").empty() && !rest.empty())
+      if (const auto pid = parse_number<pid_t>(rest)) found.push_back(*pid);
+  }
+  std::ranges::sort(found);
+  return found;
 }
 
 boost::asio::awaitable<std::map<pid_t, std::vector<GroupProgress>>> ask_progress(

@@ -31,6 +31,10 @@ boost::asio::awaitable<std::map<pid_t, std::vector<outcome::GroupProgress>>> ask
     boost::asio::io_context& io, const std::string& folder, const std::vector<pid_t>& pids, bool operations,
     std::chrono::milliseconds patience);
 
+/// The processes that answer there, sorted, and those that have ended since: all that have made a process
+/// group in this attempt.
+std::vector<pid_t> find_answering(const std::string& folder);
+
 /// An answer: a JSON list of groups, each [name, description, members, entered, ended, operation],
 /// whose members are a list of [first rank, last rank, step]. At most `most_groups` of them, without those
 /// that say what cannot be; nullopt if it is anything else.

@@ -6,13 +6,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <array>
 #include <optional>
 #include <string_view>
 #include <utility>
 
 #include "base/files.h"
 #include "base/text.h"
+#include "look/progress.h"
 #include "loop/loop.h"
 
 namespace rankshim::look {
@@ -32,7 +32,8 @@ bool bind_in(int socket, const std::string& folder) {
 
 }  // namespace
 
-Raised::Raised(boost::asio::io_context& io, const std::string& folder, std::function<void(unsigned)> told)
+Raised::Raised(boost::asio::io_context& io, const std::string& folder,
+               std::function<void(unsigned, const Groups&)> told)
     : told_(std::move(told)), socket_(io) {
   if (folder.empty()) return;
   const int descriptor = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -55,13 +56,15 @@ void Raised::listen() {
 }
 
 void Raised::receive() {
-  constexpr int most_at_once = 64;  // a worker says it once
-  std::array<char, 16> text{};
+  constexpr int most_at_once = 64;  // a worker says it twice
+  std::string text;
   for (int count = 0; count < most_at_once; ++count) {
+    text.resize(longest_answer);
     const ssize_t got = recv(socket_.native_handle(), text.data(), text.size(), MSG_DONTWAIT);
     if (got < 0) return;
-    const auto local_rank = parse_number<unsigned>({text.data(), static_cast<std::size_t>(got)});
-    if (local_rank) told_(*local_rank);
+    std::string_view said(text.data(), static_cast<std::size_t>(got));
+    const auto local_rank = parse_number<unsigned>(split_next(said, " "));
+    if (local_rank) told_(*local_rank, parse_progress(said).value_or(Groups{}));
   }
 }
 

@@ -36,9 +36,10 @@ launchers::LaunchPlan make_plan(const AttemptInput& input, unsigned number,
 }
 
 std::shared_ptr<supervise::Workers> make_workers(const AttemptInput& input, const std::string& log_folder,
-                                                 unsigned number) {
-  return input.job.choice.launcher->workers(
-      {input.run.io, input.job.topology, input.run.settings, input.run.node, log_folder, number});
+                                                 unsigned number, const launchers::OwnFolder& folder) {
+  return input.job.choice.launcher->workers({input.run.io, input.job.topology, input.run.settings,
+                                             input.run.node, log_folder, number,
+                                             folder.has_site ? folder.path : ""});
 }
 
 /// Whether what this launcher starts can learn another place of the node before it runs. What it writes must
@@ -87,7 +88,7 @@ Launch::Launch(const AttemptInput& input, unsigned attempt, const std::optional<
       environment(plan.environment.apply(input.run.node.environment())),
       command{plan.argv, environment.entries()},
       ignored(input.job.choice.launcher->ignored_at_start(plan, input.job.choice, plan_input(input))),
-      workers(make_workers(input, log_folder, number)),
+      workers(make_workers(input, log_folder, number, folder.own())),
       ranks_(ranks_of(input.job.topology)) {}
 
 std::optional<Launch::Ranks> Launch::ranks_of(const topology::Topology& topology) {
@@ -114,7 +115,7 @@ std::optional<std::vector<std::vector<std::string>>> Launch::update(
   const auto may_change = moves ? VariableNames(of_place) : VariableNames();
   supervise::Command its_command = command;
   its_command.environment = its_environment.entries();
-  const auto its_workers = moves ? make_workers(input, log_folder, number) : workers;
+  const auto its_workers = moves ? make_workers(input, log_folder, number, folder.own()) : workers;
   std::vector<supervise::Command> its_commands = commands;
   std::vector<std::vector<std::string>> late;
   if (moves) its_commands = its_workers->workers_to_start(its_command);

@@ -47,25 +47,35 @@ std::vector<link::WorkerReport> ends_of(const std::vector<supervise::WorkerEnd>&
 
 /// The first victim's look counts: when the others have failed as well, the launcher is ending the rest. A
 /// launcher that starts its workers again has others then.
-void Lookout::worker_suffered(unsigned local_rank) {
+void Lookout::worker_suffered(unsigned local_rank, std::vector<outcome::GroupProgress> groups) {
   const auto launcher = launcher_.lock();
   if (launcher == nullptr) return;
   std::vector<supervise::WorkerState> unseen = launcher->running_workers();
   if (unseen.empty()) return;
+  const auto worker = std::ranges::find(unseen, local_rank, &supervise::WorkerState::local_rank);
+  if (worker != unseen.end() && !groups.empty()) {
+    WorkerLook& look = last_seen_[local_rank];
+    look.rank = worker->rank.value_or(local_rank);
+    look.pid = static_cast<std::uint32_t>(worker->pid);
+    told_[worker->pid] = look.groups = std::move(groups);
+  }
   const bool had_seen = std::erase_if(unseen, [this](const supervise::WorkerState& worker) {
                           return seen_.contains(worker.pid);
                         }) != 0;
   if (!had_seen) suffered_.clear();
   add_once(local_rank, suffered_);
   if (unseen.empty()) return;
-  for (const supervise::WorkerState& worker : unseen) seen_.insert(worker.pid);
+  for (const supervise::WorkerState& one : unseen) seen_.insert(one.pid);
   loop::spawn(io_, look_before_stop(shared_from_this(), Hold(launcher), std::move(unseen)));
 }
 
 awaitable<void> Lookout::look_before_stop(std::shared_ptr<Lookout> self, Hold /*hold*/,
                                           std::vector<supervise::WorkerState> workers) {
-  for (auto& [local_rank, look] : co_await self->look_at(std::move(workers), true))
+  for (auto& [local_rank, look] : co_await self->look_at(std::move(workers), true)) {
+    const auto told = self->told_.find(static_cast<pid_t>(look.pid));
+    if (told != self->told_.end()) look.groups = told->second;
     self->last_seen_[local_rank] = std::move(look);
+  }
 }
 
 void Lookout::worker_raised(unsigned local_rank) {

@@ -40,8 +40,8 @@ class Lookout : public std::enable_shared_from_this<Lookout> {
 
   /// This worker has lost its peer, or waited for it in vain: whoever still runs may be the reason, and its
   /// launcher kills it in a moment. It is looked at now, and rankshim itself stops nobody before that is
-  /// over.
-  void worker_suffered(unsigned local_rank);
+  /// over. `groups`: how far its collectives were when it failed, as it says itself; empty: it does not.
+  void worker_suffered(unsigned local_rank, std::vector<outcome::GroupProgress> groups = {});
 
   /// How the workers are, and how far those are that run; `full`: also what they do, and what those did that
   /// worker_suffered() found alive.
@@ -99,6 +99,7 @@ class Lookout : public std::enable_shared_from_this<Lookout> {
   std::vector<unsigned> suffered_;
   std::map<pid_t, loop::Timer> raised_;  ///< until they must have exited
   std::map<unsigned, outcome::WorkerLook> last_seen_;
+  std::map<pid_t, std::vector<outcome::GroupProgress>> told_;  ///< worker_suffered()'s
 };
 
 /// What node 0 sees of the whole job.

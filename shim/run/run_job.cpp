@@ -270,7 +270,10 @@ class Attempt final : public supervise::Observer {
   /// Begins to watch: for exceptions, for hangs, and for whoever asks.
   void watch() {
     if (!site_folder().empty())
-      raised_.emplace(run_.io, site_folder(), [this](unsigned local_rank) { worker_raised(local_rank); });
+      raised_.emplace(run_.io, site_folder(),
+                      [this](unsigned local_rank, const look::Raised::Groups& groups) {
+                        worker_raised(local_rank, groups);
+                      });
     if (whole_ != nullptr) whole_->begin(launch_->workers, lookout_);
     const HangWatch::Job to_watch =
         job_to_watch(run_, job_, whole_, lookout_,
@@ -388,12 +391,12 @@ class Attempt final : public supervise::Observer {
 
   /// A worker has raised an exception, and may not have ended yet. Where the workers of a program write
   /// theirs is not known, and a look harms nobody.
-  void worker_raised(unsigned local_rank) {
+  void worker_raised(unsigned local_rank, const look::Raised::Groups& groups) {
     if (!launch_->workers) return;
     lookout_->worker_raised(local_rank);
     const bool has_files = job_.choice.launcher->launches();
     if (!has_files || errors_.is_victims(local_rank, launch_->workers->record().error_folder))
-      lookout_->worker_suffered(local_rank);
+      lookout_->worker_suffered(local_rank, groups);
   }
 
   /// --hang-timeout is over: ends the whole job, or this node's command if the nodes are not linked.

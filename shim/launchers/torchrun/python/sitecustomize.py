@@ -7,7 +7,8 @@ removes the folder from the path and imports the image's own sitecustomize. Besi
 - in a torchrun, it sets the PET_* variables of the job for what the command line leaves out, so that it joins, ignores
   the signals that are only for its workers, and writes down which worker failed first, and how;
 - in a worker, and in a Python that is the command itself, it writes the exception that ends the script where torch's
-  @record would, waits a moment for rank 0's store, and answers how many collectives it has entered;
+  @record would;
+- in any other than a torchrun, it waits a moment for rank 0's store, and answers how many collectives it has entered;
 - in a process that is prepared, it waits until the command may run (gate.py).
 
 It must run on every Python, also on one that is too old for it, cost nearly nothing, and never print anything.
@@ -311,14 +312,20 @@ def write_error(path, message, stack):
 
 def say_raised():
     """Tells rankshim that this worker has written down its exception: whoever it has waited for still runs, and the launcher
-    kills that soon after the end of this process (shim/look/raised.h)."""
+    kills that soon after the end of this process (shim/look/raised.h). Then it tells how far its collectives are, as the
+    thread that answers knows it: torch may block, and may abort once this process exits."""
     import socket
 
     place = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     folder = os.open(FOLDER, os.O_RDONLY)
     try:
-        place.setblocking(False)
-        place.sendto(os.environ.get("LOCAL_RANK", "0").encode(), "/proc/self/fd/%d/raised" % folder)
+        rank, here = os.environ.get("LOCAL_RANK", "0").encode(), "/proc/self/fd/%d/" % folder
+        place.settimeout(0.5)
+        place.bind("")
+        place.sendto(rank, here + "raised")
+        if os.path.exists("%slook.%d" % (here, os.getpid())):
+            place.sendto(b"operations", "%slook.%d" % (here, os.getpid()))
+            place.sendto(rank + b" " + place.recv(1 << 17), here + "raised")
     finally:
         os.close(folder)
         place.close()
@@ -667,11 +674,9 @@ def connect_sooner(torch):
 
 # ---- at Python's start ----
 
-def prepare(had_path, job, towards, parent, ignored):
+def prepare(words, arguments, had_path, job, towards, parent, ignored):
     """Does what this process needs before the image's own sitecustomize; the error file of a worker or of the command
-    itself, else None."""
-    words = command_line()
-    arguments = torchrun_arguments(words)
+    itself, else None. `arguments`: of a torchrun, else None."""
     logs = FOLDER + "/logs"
     if arguments is not None:
         given = given_flags(arguments)
@@ -736,10 +741,17 @@ def serve(had_path, job, towards, records, parent=0, ignored=()):
     gate = os.environ.pop(GATE, None)
     if gate is not None:
         gate = open_gate(gate) if os.getppid() == parent else None
-    error_file = failure = None
+    to_do = []
+    failure = None
     leave_path(had_path)
     try:
-        error_file = prepare(had_path, job, towards, parent, ignored)
+        words = command_line()
+        arguments = torchrun_arguments(words)
+        error_file = prepare(words, arguments, had_path, job, towards, parent, ignored)
+        if error_file and records:
+            to_do.append(lambda: record(error_file))
+        if arguments is None and records:
+            to_do.append(answer_questions)
     except Exception:
         pass
     us = sys.modules.pop("sitecustomize")  # kept: Python 2 empties a module that nobody holds
@@ -748,12 +760,11 @@ def serve(had_path, job, towards, records, parent=0, ignored=()):
             import sitecustomize  # the image's own; without one Python expects the ImportError
     except BaseException as error:
         failure = error
-    if error_file and records:
-        for prepare_worker in (lambda: record(error_file), answer_questions):
-            try:
-                prepare_worker()
-            except Exception:
-                pass
+    for prepare_worker in to_do:
+        try:
+            prepare_worker()
+        except Exception:
+            pass
     if gate is not None:
         wait_at_gate(gate, failure)
     if failure is not None:
