@@ -174,6 +174,24 @@ def test_hangs_of_public_reports_come_out_right(start, tmp_path, torch, name, le
         assert re.search(report.says if level or not report.ends else report.ends, last_line(node)), node.transcript()
 
 
+RAISES = START + """
+steps()
+if rank == 1:
+    threading.Thread(target=time.sleep, args=(1000,)).start()
+    raise ValueError("boom")
+steps()
+"""
+
+
+@pytest.mark.nightly
+@pytest.mark.torch
+def test_of_a_rank_that_has_raised_and_does_not_exit_the_exception_is_named(start, tmp_path, torch):
+    nodes = run_script(start, tmp_path, RAISES, ["1800", str(tmp_path)], "--hang-timeout=5s")
+    assert [node.wait(LONG) for node in nodes] == [76, 1, 76], [node.transcript() for node in nodes]
+    for node in nodes:
+        assert re.search(r"rank 1 exited with code 1.*ValueError: boom", last_line(node)), node.transcript()
+
+
 SLEEPS = START + """
 steps()
 if rank == 1:

@@ -50,8 +50,8 @@ std::string call_of(const PythonSite& site) {
   std::string ignored;
   for (int signal = 1; signal <= last_signal; ++signal)
     if ((site.ignored & bit(signal)) != 0) ignored += fmt::format("{}, ", signal);
-  return fmt::format("\n\nserve({}, {}, {}, {}, {}, ({}))\n", truth(site.had_path), job,
-                     python_literal(site.master), truth(site.records), getpid(), ignored);
+  return fmt::format("\n\nserve({}, {}, {}, {}, {}, ({}), {})\n", truth(site.had_path), job,
+                     python_literal(site.master), truth(site.records), getpid(), ignored, site.exit_after);
 }
 
 /// Writes a new file into its folder, whatever the umask. The processes of a command that rankshim runs as

@@ -52,9 +52,9 @@ TEST_CASE("a command's temporary folder holds our part in Python's start, and go
     REQUIRE(fs::is_directory(path));
     CHECK(folder.own().path == path);
     CHECK(folder.own().has_site);
-    CHECK(
-        content(path + "/sitecustomize.py")
-            .ends_with("\n\nserve(True, None, \"10.0.0.1\", True, " + std::to_string(getpid()) + ", ())\n"));
+    CHECK(content(path + "/sitecustomize.py")
+              .ends_with("\n\nserve(True, None, \"10.0.0.1\", True, " + std::to_string(getpid()) +
+                         ", (), 0)\n"));
     CHECK(content(path + "/gate.py").starts_with("\"\"\"The gate, "));
     CHECK((fs::status(path).permissions() & fs::perms::all) == fs::perms::owner_all);
     fs::create_directories(path + "/attempt_0/0");
@@ -108,12 +108,13 @@ TEST_CASE("a torchrun that another user's process may start can read our part") 
   const Place place;
   PythonSite site = site_for(Variables{{"PET_NNODES", "2"}, {"PET_RDZV_ID", "a\"b\\\n"}});
   site.ignored = bit(SIGUSR1) | bit(SIGUSR2);
+  site.exit_after = 225;
   const TemporaryFolder folder(torchrun_chosen(), site, place.node);
   const std::string path = folder.own().path;
   CHECK(content(path + "/sitecustomize.py")
             .ends_with("serve(True, {\"PET_NNODES\": \"2\", \"PET_RDZV_ID\": \"a\\x22b\\x5c\\x0a\", }, "
                        "\"10.0.0.1\", True, " +
-                       std::to_string(getpid()) + ", (10, 12, ))\n"));
+                       std::to_string(getpid()) + ", (10, 12, ), 225)\n"));
   const auto others = [](const std::string& name) {
     return fs::status(name).permissions() & fs::perms::others_all;
   };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <utility>
 
@@ -133,11 +134,15 @@ std::optional<PythonSite> plan_site(const LaunchChoice& choice, const plan::Laun
   constexpr std::size_t longest_path = std::size_t{120} << 10U;
   const bool two_folders = temporary_folder_template(input.node, launches).find(':') != std::string::npos;
   if (two_folders || (path && path->size() > longest_path)) return std::nullopt;
+  // Sooner than the job is ended for a hang: its exception is the reason.
+  constexpr double part_of_timeout = 0.75;
+  const std::chrono::duration<double> hang_timeout = *input.settings.time(Option::hang_timeout);
   PythonSite site{.had_path = path.has_value(),
                   .job = {},
                   .master = {},
                   .records = records,
-                  .ignored = plan::notices(input.settings)};
+                  .ignored = plan::notices(input.settings),
+                  .exit_after = part_of_timeout * hang_timeout.count()};
   // Its command line has all but the log folder; and torchrun alone needs none of the job's.
   const bool may_start = python_starts_torchrun(choice, input) || starts_named_launcher(input);
   if (is_wrapped || (!launches && may_start)) site.job.emplace();

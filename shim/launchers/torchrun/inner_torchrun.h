@@ -20,6 +20,9 @@ struct PythonSite {
   std::string master;    ///< its address, IPv4 or IPv6, without brackets; empty if it is not known
   bool records = false;  ///< whether exceptions are recorded: of workers, and of a Python that is the command
   SignalSet ignored = 0;  ///< what a torchrun that the command starts ignores: notices()
+  /// The seconds after which a process that an exception has ended exits, whatever its threads do; four times
+  /// as long if they work. 0: never.
+  double exit_after = 0;
 
   bool operator==(const PythonSite&) const = default;
 };

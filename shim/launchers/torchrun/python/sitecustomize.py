@@ -331,6 +331,32 @@ def say_raised():
         place.close()
 
 
+def exit_later(seconds):
+    """Ends this process as its exception would have, unless it ends before: threads that are no daemons may keep it for ever.
+    It has four times as long if it computes, reads or writes (shim/look/activity.h)."""
+    import time
+
+    def used():
+        with open("/proc/self/io") as file:
+            io = dict(line.split(": ") for line in file)
+        return sum(os.times()[:2]), int(io["rchar"]) + int(io["wchar"])
+
+    def exit():
+        try:
+            for _ in range(4):
+                before = used()
+                time.sleep(seconds)
+                cpu, moved = (now - then for now, then in zip(used(), before))
+                if cpu < 0.01 * seconds and moved < 10000 * seconds:
+                    break
+        finally:
+            os._exit(1)
+
+    from _thread import start_new_thread
+
+    start_new_thread(exit, ())
+
+
 def keep_exit():
     """Returns two lists, which from now on have the text of a sys.exit("TEXT"), and where sys.exit(CODE) was called."""
     from _thread import get_ident
@@ -391,8 +417,9 @@ def record_forks(path, worker):
         os.register_at_fork(after_in_child=in_fork)
 
 
-def record(path):
-    """From now on the exception that ends this process is written to `path`."""
+def record(path, exit_after):
+    """From now on the exception that ends this process is written to `path`, and ends it after so many seconds at the latest,
+    if these are not 0."""
     import atexit
 
     is_cpython = sys.implementation.name == "cpython"  # what the two below do, the language does not promise
@@ -411,6 +438,8 @@ def record(path):
         except Exception:
             words = "<unprintable>"
         write_error(path, "%s: %s" % (kind.__name__, words), "".join(traceback.format_exception(kind, value, trace)))
+        if exit_after:
+            exit_later(exit_after)
         say_raised()
 
     excepthook = before_excepthook(tell)
@@ -733,11 +762,12 @@ def wait_at_gate(gate, failure):
         gate.end("an import of the script fails")
 
 
-def serve(had_path, job, towards, records, parent=0, ignored=()):
+def serve(had_path, job, towards, records, parent=0, ignored=(), exit_after=0):
     """`had_path`: the user has a PYTHONPATH. `job`: the PET_* for a torchrun that the command starts, as far as they are
     not in its environment, empty where it is to find the value; None where it is rankshim's own. `towards`: the master's
     address, where it is known. `records`: of workers, and of the command itself, whose parent's number is `parent`.
-    `ignored`: the signals that a torchrun ignores."""
+    `ignored`: the signals that a torchrun ignores. `exit_after`: the seconds after its exception in which a worker must have
+    exited, or 0."""
     gate = os.environ.pop(GATE, None)
     if gate is not None:
         gate = open_gate(gate) if os.getppid() == parent else None
@@ -749,7 +779,7 @@ def serve(had_path, job, towards, records, parent=0, ignored=()):
         arguments = torchrun_arguments(words)
         error_file = prepare(words, arguments, had_path, job, towards, parent, ignored)
         if error_file and records:
-            to_do.append(lambda: record(error_file))
+            to_do.append(lambda: record(error_file, exit_after))
         if arguments is None and records:
             to_do.append(answer_questions)
     except Exception:
