@@ -9,7 +9,7 @@ import tempfile
 
 import pytest
 
-from container import podman
+from container import podman, stranger
 from lib.requirements import cannot, why_not_static
 
 SHIM_IMAGE = "localhost/rankshim"
@@ -41,8 +41,9 @@ def image_folder(rankshim):
     (context / "Dockerfile").write_text(BUILT + last_stage(PROJECT))
     try:
         with podman.Engine(folder, machine_network=True) as engine:
-            # With the package of the stranger's image, so that one minimal Debian serves both.
-            podman.make_base_image(engine, sorted({*podman.base_names(PROJECT), *podman.base_names(USER)}), "python3")
+            # The stranger's image, too: one minimal Debian serves all.
+            names = sorted({*podman.base_names(PROJECT), *podman.base_names(USER), stranger.IMAGE})
+            podman.make_base_image(engine, names, "python3")
             podman.build(engine, context / "Dockerfile", context, SHIM_IMAGE, timeout=BUILD_TIMEOUT)
             podman.build(engine, USER, HERE, USER_IMAGE, timeout=BUILD_TIMEOUT)
         yield folder

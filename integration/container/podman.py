@@ -137,7 +137,7 @@ def make_base_image(engine, names, *packages):
         include = [f"--include={','.join(packages)}"] if packages else []
         with tempfile.TemporaryDirectory(prefix="mmdebstrap-", dir=archive.parent) as folder:
             new = pathlib.Path(folder) / "tar"
-            _succeed(["mmdebstrap", "--variant=minbase", "--format=tar", *include, "bookworm", new], proxies())
+            _succeed(["mmdebstrap", "--variant=minbase", "--format=tar", *include, "bookworm", new], {**proxies(), **in_memory()})
             new.rename(archive)
     path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     engine.must("import", "--change", f"ENV PATH={path}", archive, names[0], timeout=600)
@@ -149,6 +149,12 @@ def _succeed(argv, env=None):
     done = run([str(word) for word in argv], {**tool_environment(), **(env or {})}, timeout=600,
                wrapper=networks.machine_network())
     assert done.code == 0, f"{argv[0]}: exit {done.code}\n{done.transcript()}"
+
+
+def in_memory():
+    """The variable by which tools put their many small files into memory, which takes a third less of the processors."""
+    free = shutil.disk_usage("/dev/shm").free if os.path.isdir("/dev/shm") else 0
+    return {"TMPDIR": "/dev/shm"} if free > 1 << 30 else {}
 
 
 def base_names(dockerfile):

@@ -256,8 +256,9 @@ def test_a_second_after_the_last_node_came_all_are_refused(start, cluster, ranks
             assert says in last_line(node)
             assert not node.stdout
         took.append(time.monotonic() - began)
-    print(f"from the start of the last node to the end of all: {', '.join(f'{one:.2f} s' for one in sorted(took))}")
-    assert min(took) < 1, took
+        if took[-1] < 1:
+            break  # the machine may have disturbed those before
+    assert took[-1] < 1, took
 
 
 def test_a_node_of_an_earlier_attempt_is_turned_away_and_the_others_start(start):
