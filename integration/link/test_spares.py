@@ -116,17 +116,6 @@ def test_a_failed_job_ends_its_spares_with_76(pods):
     assert "node 2 (job-node-2) failed: rank 2 exited with code 65" in last_line(all[3])
 
 
-def test_a_hub_that_is_lost_is_waited_for_by_spares_too(pods):
-    pods.count = 4
-    all = pods.start_all()
-    all[0].signal(signal.SIGKILL)
-    all[0].wait(20)
-    all[0] = pods.start(0)
-    for process in all[:3]:
-        process.wait_line("UP . 3 . 3 1", 30)
-    pods.end_well(all)
-
-
 def test_a_spare_that_dies_in_the_lost_nodes_place_is_replaced_by_the_next(pods):
     all = pods.start_all()
     all[1].signal(signal.SIGKILL)

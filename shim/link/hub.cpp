@@ -24,6 +24,7 @@ constexpr int backlog = 4096;
 constexpr std::size_t most_unknown = 64;  // unproven connections beyond the job's own nodes
 constexpr rlim_t others = 64;             // open files of rankshim, and those that it inherited
 constexpr milliseconds accept_pause{100};
+constexpr unsigned name_rounds = 5;  // of looks for another hub: then the master's name is asked for, too
 constexpr milliseconds between_looks{20};  // whether the others' kernels have what they were told
 
 /// Raises the soft limit of open files to what all nodes need, and as many strangers as are kept, as far as
@@ -43,17 +44,19 @@ std::optional<rlimit> raise_descriptors(rlim_t nodes) {
   return limit;
 }
 
-/// The link of node 0. It listens on the master's port until all nodes are here, and then on another port for
-/// nodes whose connection was lost. Where the job may be started again that is the second port, which a node
-/// that was started anew knows. What it knows and decides is the roster's; this is its sockets and its
-/// time.
+/// The link of the hub, which is node 0 until another one takes over. Node 0 listens on the master's port
+/// until all nodes are here, and then on another port for nodes whose connection was lost. Where the job may
+/// be started again that is the second port, which a node that was started anew knows. With spares every hub
+/// listens on its own listener all the time. What it knows and decides is the roster's; this is its sockets
+/// and its time.
 class Hub final : public Link {
  public:
   Hub(asio::io_context& io, Options options)
       : Link(io, std::move(options)),
         roster_(options_.self, options_.rules, now()),
         port_(io),
-        way_back_(io),
+        own_way_back_(io),
+        way_back_(options_.succession ? options_.succession->listener : own_way_back_),
         due_(io.get_executor()) {}
 
   ~Hub() override {
@@ -62,7 +65,11 @@ class Hub final : public Link {
     for (auto& [id, connection] : connections_) connection->close("node 0's link is over");
   }
 
-  void begin() { loop::spawn(io_, act(weak_from_this())); }
+  void begin() {
+    loop::spawn(io_, act(weak_from_this()));
+    if (options_.succession) loop::spawn(io_, look_for_another_hub(weak_from_this()));
+  }
+  [[nodiscard]] bool is_hub() const override { return true; }
 
   [[nodiscard]] std::vector<Node> nodes() const override { return roster_.nodes(); }
   [[nodiscard]] std::vector<Members::Tenure> history() const override { return roster_.members().history(); }
@@ -107,7 +114,6 @@ class Hub final : public Link {
   /// another job on this machine. If it does not, that ends the meeting. Until then the others, whom that
   /// job's store may answer, find this node at the second port.
   asio::awaitable<void> listen(Time deadline) {
-    inherited_limit_ = raise_descriptors(options_.self.nnodes);
     for (Time look = now(); const auto error = open_listener(port_, options_.master.port, backlog);) {
       if (error != asio::error::address_in_use)
         throw boost::system::system_error(
@@ -143,7 +149,8 @@ class Hub final : public Link {
 
   /// Listens on a port to which nodes come back whose connection was lost, unless it does.
   void open_way_back(std::uint16_t port) {
-    if (way_back_.is_open()) return;
+    if (std::exchange(has_way_back_, true)) return;
+    if (way_back_.is_open()) return loop::spawn(io_, accept_from(weak_from_this(), way_back_));
     if (open_listener(way_back_, port, backlog)) {
       if (const auto error = open_listener(way_back_, 0, backlog))
         return log::warn("the link: a connection that is lost cannot be made again: {}", error.message());
@@ -154,6 +161,7 @@ class Hub final : public Link {
   /// Until the listener is closed. The loop itself must not accept: the command could start, and inherit the
   /// connection, before this knows of it.
   asio::awaitable<void> accept_from(std::weak_ptr<Link> weak, tcp::acceptor& acceptor) {
+    const auto listener = options_.succession;           // outlives this link, and so may the wait
     loop::Timer later(io_.get_executor(), Time::max());  // it gets its descriptor while there are some
     boost::system::error_code error;
     while (true) {
@@ -269,10 +277,13 @@ class Hub final : public Link {
     }
     boost::system::error_code ignored;
     const Welcome welcome{.instance = options_.self.instance,
+                          .rank = options_.self.rank,
                           .host = hello.run == options_.self.run ? options_.self.host : "",
                           .port = way_back_.local_endpoint(ignored).port(),
                           .pings = static_cast<std::uint32_t>(ping_interval(options_.timeout).count()),
                           .seen = connection.remote_address(),
+                          .term = roster_.term(),
+                          .running = launched(),
                           .nonce = options_.token ? random_number() : ""};
     if (options_.token) connection.use(options_.token->for_connection(heard.line.text, to_text(welcome)));
     connection.send(welcome);
@@ -357,7 +368,7 @@ class Hub final : public Link {
     boost::system::error_code ignored;
     port_.close(ignored);
     tcp::acceptor store(io_);
-    if (!open_listener(store, options_.master.port, 0)) {
+    if (!roster_.hosts_master(now()) || !open_listener(store, options_.master.port, 0)) {
       const Time launched = now();
       roster_.launch(launched);
       const auto history = roster_.members().history();  // each rank's nodes follow each other
@@ -379,7 +390,9 @@ class Hub final : public Link {
 
   asio::awaitable<void> hold_meeting(Time deadline) override {
     deadline_ = deadline;
-    co_await listen(deadline);
+    inherited_limit_ = raise_descriptors(options_.self.nnodes);
+    if (options_.succession) open_way_back(0);
+    options_.self.rank == 0 ? co_await listen(deadline) : roster_.listens(now());
     roster_.give_up_at(deadline);
     due_.signal();
     if (options_.leads_elsewhere) co_await (wait_for_verdict() || ask_other_node_0(deadline));
@@ -405,6 +418,54 @@ class Hub final : public Link {
     }
   }
 
+  /// Until the meeting is over, looks whether one of the nodes before this one on the list leads already, or
+  /// any other one that runs: a network may have been cut, and a node may have been slow. While all run, a
+  /// hub that is not node 0 looks where the master's name leads: new containers look for node 0 there.
+  asio::awaitable<void> look_for_another_hub(std::weak_ptr<Link> weak) {
+    const std::shared_ptr<Succession> known = options_.succession;
+    const milliseconds between = options_.timing.other_hub;
+    loop::Timer timer(io_.get_executor());
+    for (unsigned round = 1;; ++round) {
+      timer.expires_after(between);
+      boost::system::error_code error;
+      co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, error));
+      const auto self = weak.lock();
+      if (!self || is_over() || (met_ && !launched())) co_return;
+      if (!launched()) {
+        for (const Door& door : std::vector<Door>(known->doors))
+          if (door.index != options_.self.rank && !met_) co_await ask(door);
+      }
+      if (options_.self.rank != 0 && round % name_rounds == 1) co_await ask_where_the_name_leads();
+    }
+  }
+
+  /// Yields to the hub at this door, if there is one and it goes before.
+  asio::awaitable<void> ask(Door door) {
+    Options scout = options_;
+    scout.scout = door;
+    const MeetingResult found = co_await make_peer(io_, scout)->meet(now() + options_.timing.scout);
+    const auto* refuse = std::get_if<Refuse>(&found);
+    if (refuse == nullptr || !refuse->moved || refuse->moved->index == options_.self.rank || met_) co_return;
+    roster_.end_meeting(*refuse);
+    process();
+    due_.signal();
+  }
+
+  /// A new container of node 0 that listens there yields to this hub, and passes its nodes on to it.
+  asio::awaitable<void> ask_where_the_name_leads() {
+    wait::Limits limits = options_.dns;
+    limits.timeout = options_.timing.other_hub;
+    limits.is_quiet = true;
+    wait::MasterTarget name = options_.master;
+    name.until = wait::Until::name;
+    const wait::Result found = co_await wait::wait_for(name, limits);
+    const auto* reached = std::get_if<wait::Reached>(&found);
+    if (reached == nullptr || reached->mine) co_return;
+    for (const std::string& address : reached->addresses)
+      for (const unsigned port : {unsigned{options_.master.port}, unsigned{options_.second_port}})
+        co_await ask({.index = 0, .address = address, .port = port});
+  }
+
   /// When the job is over, waits until the others have closed their connections (then no state of the
   /// connection stays at this port), or, where the job is stopped, have said that they have ended; not for
   /// long, unless all start again. But each node is told, unless this one was stopped: one whose
@@ -417,7 +478,7 @@ class Hub final : public Link {
     process();  // tells what is still to be told
     boost::system::error_code ignored;
     port_.close(ignored);
-    if (refuse != nullptr) way_back_.close(ignored);
+    if (refuse != nullptr) own_way_back_.close(ignored);
     for (const Time began = now();;) {
       for (auto& [id, connection] : connections_)
         if (!stop_) connection->finish();
@@ -439,13 +500,15 @@ class Hub final : public Link {
   asio::awaitable<void> tell_those_to_come() {
     const milliseconds patience = is_stopping() ? options_.timing.leave : options_.timing.late;
     const Time until = std::min(deadline_, now() + patience);
-    if (!port_.is_open()) co_await listen(until);
+    if (!port_.is_open() && options_.self.rank == 0) co_await listen(until);
     while (port_.is_open() && !roster_.all_came() && now() < until) co_await changed_.wait(until);
   }
 
   Roster roster_;
   tcp::acceptor port_;
-  tcp::acceptor way_back_;
+  tcp::acceptor own_way_back_;
+  tcp::acceptor& way_back_;  ///< this one, or with spares the one that is always there
+  bool has_way_back_ = false;
   std::optional<rlimit> inherited_limit_;
   std::unordered_map<ConnectionId, std::shared_ptr<Connection>> connections_;
   std::map<ConnectionId, Time> limited_;  ///< they are to say who they are, or to close, until then

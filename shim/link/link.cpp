@@ -12,6 +12,12 @@ namespace rankshim::link {
 
 namespace asio = boost::asio;
 
+namespace {
+
+constexpr int backlog = 4096;
+
+}  // namespace
+
 bool LogLimiter::allows(const std::string& line) {
   using namespace std::chrono_literals;  // a little less than what lies between node 0's own lines
   const auto since = now() - when;
@@ -23,9 +29,21 @@ bool LogLimiter::allows(const std::string& line) {
 
 std::shared_ptr<Link> Link::make(asio::io_context& io, Options options) {
   options.self.instance = random_number();
+  bool is_hub = options.self.rank == 0;
+  if (options.succession) {
+    Succession& known = *options.succession;
+    is_hub = known.is_led_by(options.self.rank);
+    options.self.term = known.term;
+    options.self.holds = known.rank;
+    boost::system::error_code error;
+    if (!known.listener.is_open() && open_listener(known.listener, options.second_port, backlog))
+      error = open_listener(known.listener, 0, backlog);
+    if (error) throw boost::system::system_error(error, "cannot listen for the other nodes");
+    options.self.door = known.listener.local_endpoint(error).port();
+  }
   if (options.self.port == 0) options.self.port = options.master.port;
   options.self.master = options.master.host;
-  return options.self.rank == 0 ? make_hub(io, std::move(options)) : make_peer(io, std::move(options));
+  return is_hub ? make_hub(io, std::move(options)) : make_peer(io, std::move(options));
 }
 
 Link::Link(asio::io_context& io, Options options)
@@ -100,8 +118,18 @@ void Link::handle(const Message& message) {
   if (const auto* go = std::get_if<Go>(&message); go != nullptr && !met_) {
     met_ = *go;
     launched_at_ = now();
+    remember(*go);
   }
   if (const auto* refuse = std::get_if<Refuse>(&message); refuse != nullptr && !met_) met_ = *refuse;
+  if (stop != nullptr && options_.succession && (stop->drained() || stop->lost()))
+    options_.succession->gone[stop->culprit.node] =
+        stop->drained() ? Member::State::drained : Member::State::lost;
+  if (const auto* voters = std::get_if<Voters>(&message); voters != nullptr && options_.succession) {
+    std::optional<KnownTerm>& term = options_.succession->term;
+    const bool said = term && term->said && term->last == voters->term;
+    term = heard(term, voters->term, voters->before, voters->votes);
+    term->said = said || is_hub();
+  }
   if (waiting != nullptr) {
     waiting_ = waiting->line;
     if (parts_) next_line_ = now() + options_.rules.report + std::chrono::seconds(1);
@@ -119,6 +147,40 @@ void Link::handle(const Message& message) {
     is_over_ = true;
   }
   changed_.signal();
+}
+
+/// What the next attempt needs to know of this one.
+void Link::remember(const Go& go) {
+  if (!options_.succession || !go.lead) return;
+  Succession& known = *options_.succession;
+  known.term = heard(known.term, go.lead->term, go.lead->before, go.lead->votes);
+  known.term->said = is_hub();
+  known.doors = go.lead->doors;
+  known.leader.reset();
+  known.gone.clear();
+  known.passed.clear();
+  known.refused.clear();
+  known.rank = go.rank;
+  known.hub_rank = go.lead->hub_rank;
+  known.launched = launched_at_;
+  known.earliest = {};
+}
+
+const Door* Succession::next() const {
+  const auto is_left = [this](const Door& door) {
+    return !gone.contains(door.index) && !passed.contains(door.index);
+  };
+  if (leader && is_left(*leader)) return &*leader;
+  const auto found = std::ranges::find_if(doors, is_left);
+  return found == doors.end() ? nullptr : &*found;
+}
+
+unsigned Succession::to_come() const {
+  if (!term) return 0;
+  std::set<unsigned> away = refused;
+  for (const auto& [index, how] : gone) away.insert(index);
+  const unsigned all = term->last.voters;
+  return all - std::min<unsigned>(all, static_cast<unsigned>(away.size()));
 }
 
 /// The groups of a worker follow in parts, of which each fits into a message.

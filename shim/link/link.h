@@ -16,6 +16,7 @@
 #include "link/connection.h"
 #include "link/message.h"
 #include "link/roster.h"
+#include "link/succession.h"
 #include "loop/loop.h"
 #include "wait/wait.h"
 
@@ -27,14 +28,18 @@ struct Timing {
   std::chrono::milliseconds welcome{3'000};  ///< for the hub's answer, before the peer connects again
   std::chrono::milliseconds retry{100};      ///< between two tries to connect; more with many nodes
   std::chrono::milliseconds store{10'000};   ///< before torch's store in node 0's place is believed to be its
-  std::chrono::milliseconds stranger{1'000};  ///< the same where another job's node 0 has answered
-  std::chrono::milliseconds verdict{5'000};   ///< more than its own time that a peer gives node 0 to end …
-                                              ///< … the meeting, so that all say the same
-  std::chrono::milliseconds farewell{1'000};  ///< for the last words, at most
-  std::chrono::milliseconds leave{3'000};     ///< for a node that takes no part to meet those that it tells
-  std::chrono::milliseconds late{10'000};     ///< the same for node 0, unless its platform may kill it soon
-  std::chrono::milliseconds look{2'000};      ///< for the answers of all nodes how their workers are
-  std::chrono::milliseconds end{600'000};     ///< for all nodes' commands to end, when all start again
+  std::chrono::milliseconds stranger{1'000};    ///< the same where another job's node 0 has answered
+  std::chrono::milliseconds verdict{5'000};     ///< more than its own time that a peer gives node 0 to end …
+                                                ///< … the meeting, so that all say the same
+  std::chrono::milliseconds farewell{1'000};    ///< for the last words, at most
+  std::chrono::milliseconds leave{3'000};       ///< for a node that takes no part to meet those that it tells
+  std::chrono::milliseconds late{10'000};       ///< the same for node 0, unless its platform may kill it soon
+  std::chrono::milliseconds look{2'000};        ///< for the answers of all nodes how their workers are
+  std::chrono::milliseconds end{600'000};       ///< for all nodes' commands to end, when all start again
+  std::chrono::milliseconds successor{35'000};  ///< for a node that may be the next hub to end its command
+  std::chrono::milliseconds other_hub{1'000};   ///< between two looks whether there is another hub
+  std::chrono::milliseconds scout{500};         ///< for an answer to one
+  std::chrono::milliseconds old_hub{60'000};    ///< for a hub that was only silent to end its command
 };
 
 struct Options {
@@ -49,6 +54,8 @@ struct Options {
   std::chrono::milliseconds timeout{30'000};  ///< `--link-timeout`
   wait::Limits dns;                           ///< where names are looked up
   Roster::Rules rules;
+  std::shared_ptr<Succession> succession;  ///< of a job with spares
+  std::optional<Door> scout;               ///< of a hub: it only asks whether another one is there
   Timing timing;
 };
 
@@ -80,14 +87,15 @@ struct Sight {
 /// event loop. After meet() it does not throw, and a link that breaks does no harm.
 class Link : public std::enable_shared_from_this<Link> {
  public:
-  /// Node 0's if `options.self.rank` is 0. Throws what the system refuses.
+  /// The hub's if this node is it: node 0, or who takes over from it. Throws what the system refuses.
   static std::shared_ptr<Link> make(boost::asio::io_context& io, Options options);
   virtual ~Link() = default;
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
   /// Waits until all nodes are here and agree, or it is clear that they will not. Cancelling it (terminal)
-  /// ends it at once. What the system refuses means no link.
+  /// ends it at once. What the system refuses means no link. After a Refuse with `moved` another link must be
+  /// made: this node has become the hub, or is it no longer.
   boost::asio::awaitable<MeetingResult> meet(Time deadline);
 
   /// Sets what is called once when another node ends this one; at once if that is known already.
@@ -110,6 +118,8 @@ class Link : public std::enable_shared_from_this<Link> {
   /// Reports that this node was stopped from outside, by this signal.
   void report_stop(int signal);
 
+  /// Whether this node keeps the roster.
+  [[nodiscard]] virtual bool is_hub() const { return false; }
   /// Whether this node was launched without a rank, to wait beside the job.
   [[nodiscard]] bool is_spare() const { return launched() && !std::get<Go>(*met_).rank; }
   /// A spare: waits until the job is over or starts again, which stop() says; finish() follows.
@@ -178,6 +188,7 @@ class Link : public std::enable_shared_from_this<Link> {
   virtual boost::asio::awaitable<void> wait_for_end(bool well) = 0;
 
   void tell_stop();
+  void remember(const Go& go);
   boost::asio::awaitable<void> answer(std::weak_ptr<Link> weak, Look look);
 
   bool parts_ = false;

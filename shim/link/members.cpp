@@ -18,6 +18,20 @@ Members::Members(unsigned nodes, unsigned spares) : members_(nodes), ranks_(node
   for (unsigned rank = 0; rank < ranks_; ++rank) members_[rank].rank = rank;
 }
 
+Members Members::taken_over(unsigned nodes, unsigned spares) {
+  Members members(nodes, spares);
+  for (Member& member : members.members_) member.rank.reset();
+  members.was_launched_ = true;
+  return members;
+}
+
+void Members::held(unsigned rank, unsigned index, const std::string& host, Time since) {
+  const auto has_it = [&](const Tenure& tenure) { return tenure.rank == rank || tenure.index == index; };
+  if (rank >= ranks_ || std::ranges::any_of(tenures_, has_it)) return;
+  members_[index].rank = rank;
+  tenures_.push_back({.rank = rank, .index = index, .host = host, .since = since, .why = {}});
+}
+
 std::optional<Assignment> Members::assign(const std::vector<bool>& is_here, bool is_patient) const {
   std::vector<std::optional<unsigned>> holders(ranks_);
   std::vector<unsigned> healthy, aside;  // without a rank

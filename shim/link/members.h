@@ -34,7 +34,7 @@ struct Member {
 std::string_view word(Member::State state);
 
 /// Members is who has which rank, over all attempts of a job with spares. The platform gives each node an
-/// index, of which the first ones train at first. Node 0 hosts the master: it has rank 0, and keeps it. Pure.
+/// index, of which the first ones train at first. Who has rank 0 hosts the master. Pure.
 class Members {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -51,6 +51,10 @@ class Members {
 
   /// Of `nodes`, `spares` wait.
   Members(unsigned nodes, unsigned spares);
+  /// The same for a hub that takes over from another one: who had which rank the nodes say as they come.
+  static Members taken_over(unsigned nodes, unsigned spares);
+  /// That node has had this rank since.
+  void held(unsigned rank, unsigned index, const std::string& host, Time since);
 
   [[nodiscard]] const std::vector<Member>& all() const { return members_; }
   /// How many nodes train.
@@ -77,9 +81,7 @@ class Members {
  private:
   static constexpr unsigned most_failures = 2;
 
-  [[nodiscard]] bool is_healthy(unsigned index) const {
-    return index == 0 || members_[index].failures < most_failures;
-  }
+  [[nodiscard]] bool is_healthy(unsigned index) const { return members_[index].failures < most_failures; }
 
   [[nodiscard]] std::string_view why_replaced(const Tenure& last, unsigned index,
                                               const std::vector<bool>& is_here) const;

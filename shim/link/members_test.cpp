@@ -131,12 +131,31 @@ TEST_CASE("a node that was put aside keeps its rank where no spare is left", "[l
   CHECK(story.assigned(false) == Assignment{0, 1, 2});
 }
 
-TEST_CASE("failures of different nodes put nobody aside, and node 0 keeps rank 0", "[link]") {
+TEST_CASE("failures of different nodes put nobody aside, and node 0 is put aside like any other", "[link]") {
   MembersStory story;
   story.launch();
   for (const unsigned index : {1U, 2U, 1U, 2U}) story.members.failed(index);
-  for (unsigned count = 0; count < 5; ++count) story.members.failed(0);
   CHECK(story.assigned() == Assignment{0, 1, 2});
+  for (unsigned count = 0; count < 2; ++count) story.members.failed(0);
+  CHECK(story.assigned() == Assignment{3, 1, 2});
+}
+
+TEST_CASE("a hub that takes over has the ranks from those that come", "[link]") {
+  Members members = Members::taken_over(5, 2);
+  const Members::Time since(3h);
+  members.held(0, 0, "host-0", since);
+  members.held(1, 1, "host-1", since);
+  members.held(2, 4, "host-4", since);
+  members.held(2, 3, "host-3", since);  // two cannot have had it
+  members.gone(0, Member::State::lost);
+  const std::vector<bool> is_here{false, true, false, true, true};
+  CHECK(members.assign(is_here, false) == Assignment{3, 1, 4});
+  members.launched({3, 1, 4}, is_here, {"host-0", "host-1", "host-2", "host-3", "host-4"}, since + 1h);
+  const auto history = members.history();
+  REQUIRE(history.size() == 2);
+  CHECK(history[0].host == "host-0");
+  CHECK(history[0].why == "lost");
+  CHECK(history[1].index == 3);
 }
 
 TEST_CASE("the history has all nodes of the ranks that have had several", "[link]") {

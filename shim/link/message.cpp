@@ -38,15 +38,19 @@ BOOST_DESCRIBE_STRUCT(WorkerLook, (),
 namespace rankshim::link {
 
 // What is on the wire.
+BOOST_DESCRIBE_STRUCT(Term, (), (number, hub, voters))
+BOOST_DESCRIBE_STRUCT(KnownTerm, (), (last, votes, said, before, voted, said_before))
+BOOST_DESCRIBE_STRUCT(Door, (), (index, address, port))
 BOOST_DESCRIBE_STRUCT(Hello, (),
                       (run, attempt, restarts, uncounted, job_restarts, spares, instance, rank, nnodes,
                        workers, launcher, master, port, address, host, pod, platform_node, version, running,
-                       failure, nonce))
-BOOST_DESCRIBE_STRUCT(Welcome, (), (instance, host, port, pings, seen, nonce))
+                       failure, door, holds, term, leads, nonce))
+BOOST_DESCRIBE_STRUCT(Welcome, (), (instance, rank, host, port, pings, seen, term, running, nonce))
 BOOST_DESCRIBE_STRUCT(Proof, (), ())
 BOOST_DESCRIBE_STRUCT(Waiting, (), (line, wrong))
-BOOST_DESCRIBE_STRUCT(Go, (), (attempt, uncounted, rank, nodes, offset, world))
-BOOST_DESCRIBE_STRUCT(Refuse, (), (code, sentence, stranger, culprit))
+BOOST_DESCRIBE_STRUCT(Lead, (), (master, hub_rank, term, before, votes, doors))
+BOOST_DESCRIBE_STRUCT(Go, (), (attempt, uncounted, rank, nodes, offset, world, lead))
+BOOST_DESCRIBE_STRUCT(Refuse, (), (code, sentence, stranger, moved, culprit))
 BOOST_DESCRIBE_STRUCT(Stop, (), (culprit, others, again, note))
 BOOST_DESCRIBE_STRUCT(WorkerReport, (), (local_rank, code, age, entered, ended))
 BOOST_DESCRIBE_STRUCT(Done, (), (code, workers))
@@ -55,13 +59,15 @@ BOOST_DESCRIBE_STRUCT(Ping, (), ())
 BOOST_DESCRIBE_STRUCT(Look, (), (number, full))
 BOOST_DESCRIBE_STRUCT(Seen, (), (workers, number, more))
 BOOST_DESCRIBE_STRUCT(Looked, (), (number, local_rank, worker))
+BOOST_DESCRIBE_STRUCT(Voters, (), (term, before, votes))
+BOOST_DESCRIBE_STRUCT(Heard, (), (number))
 
 namespace {
 
 /// Of the messages, in the order of `Message`.
 constexpr std::array<std::string_view, std::variant_size_v<Message>> types = {
-    "hello", "welcome", "proof", "waiting", "refuse", "go",   "fail",
-    "stop",  "done",    "end",   "ping",    "look",   "seen", "looked"};
+    "hello", "welcome", "proof", "waiting", "refuse", "go",     "fail",   "stop",
+    "done",  "end",     "ping",  "look",    "seen",   "looked", "voters", "heard"};
 
 constexpr std::size_t longest_string = 1024;
 constexpr std::string_view store_client_word = greeting.substr(0, 5);
@@ -124,7 +130,10 @@ std::string written(const Struct& from, const Bounds& bounds) {
 
 constexpr bool settle(auto& /*has no such numbers*/) { return true; }
 void settle_code(int& code) { code = std::clamp(code, 0, 255); }
-bool settle(Welcome& welcome) { return welcome.port <= std::numeric_limits<std::uint16_t>::max(); }
+bool is_port(unsigned port) { return port <= std::numeric_limits<std::uint16_t>::max(); }
+bool settle(Welcome& welcome) { return is_port(welcome.port) && welcome.rank < most_nodes; }
+bool settle(Door& door) { return is_port(door.port) && door.index < most_nodes; }
+bool settle(Term& term) { return term.voters <= most_nodes; }
 bool settle(Go& go) {
   return go.attempt <= most_restarts && go.uncounted <= go.attempt && go.world <= most_ranks &&
          go.offset <= go.world && go.nodes <= most_nodes && (!go.rank || *go.rank < go.nodes);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/fault.h"
+#include "link/quorum.h"
 #include "outcome/look.h"
 #include "outcome/outcome.h"
 
@@ -21,6 +22,13 @@ using outcome::Cause;
 using outcome::Culprit;
 using outcome::in_words;
 using outcome::node_name;
+
+/// Where a node listens for the others.
+struct Door {
+  unsigned index = 0;  ///< the node's number among all
+  std::string address;
+  unsigned port = 0;
+};
 
 /// What a node says of itself. `instance` is a random number: it shows that the same node comes back.
 struct Hello {
@@ -44,17 +52,25 @@ struct Hello {
   std::string version;             ///< rankshim's
   bool running = false;            ///< its command runs: it seeks the hub that told it to launch
   std::optional<Culprit> failure;  ///< why it takes no part: it comes only to say that
-  std::string nonce;               ///< only with a token
-  std::string seen;                ///< its end of the connection as the hub sees it; not on the wire
+  // Of a job with spares:
+  unsigned door = 0;              ///< the port where the others find it if it becomes the hub
+  std::optional<unsigned> holds;  ///< its rank in the attempt before
+  std::optional<KnownTerm> term;  ///< what it knows of the last go
+  bool leads = false;             ///< it is a hub, and asks who answers here
+  std::string nonce;              ///< only with a token
+  std::string seen;               ///< its end of the connection as the hub sees it; not on the wire
 };
 
 /// The hub's answer to a hello. `instance` is its own.
 struct Welcome {
   std::string instance;
+  unsigned rank = 0;        ///< the hub's number among all nodes
   std::string host;         ///< empty if the hello has another run id
   unsigned port = 0;        ///< where to come back if the connection is lost; 0: nowhere
   std::uint32_t pings = 0;  ///< how often the hub expects a ping, in ms; it answers each. 0: it does neither
   std::string seen;         ///< the peer's end of the connection as the hub sees it
+  unsigned term = 0;        ///< the number of the last one that the hub knows; 0: none
+  bool running = false;     ///< all were told to launch
   std::string nonce;        ///< only with a token
 };
 
@@ -75,9 +91,20 @@ struct Refuse {
   std::string sentence;
   std::optional<Culprit> culprit;  ///< the node that takes no part, and why (76)
   bool stranger = false;           ///< only this node, which belongs to another job: its node 0 is elsewhere
+  std::optional<Door> moved;       ///< the hub is there: nothing has ended
   ErrorCode error_code = ErrorCode::none;  ///< of a name or an address that cannot be had; not on the wire
 };
 inline Refuse no_link(std::string why) { return {.sentence = std::move(why)}; }
+
+/// Who leads a job with spares, and who votes on what follows (link/quorum.h).
+struct Lead {
+  std::string master;                ///< the address of the node that has rank 0; empty: it is node 0
+  std::optional<unsigned> hub_rank;  ///< the hub's in the job
+  Term term;                         ///< this go
+  std::optional<Term> before;        ///< as in KnownTerm
+  bool votes = false;                ///< this node is one of the term's voters
+  std::vector<Door> doors;           ///< of the hub, and of those that take over from it, the first first
+};
 
 /// All are here and agree: launch.
 struct Go {
@@ -87,6 +114,19 @@ struct Go {
   unsigned nodes = 0;            ///< that train
   unsigned offset = 0;           ///< the rank of this node's first worker
   unsigned world = 0;            ///< the number of workers in the job
+  std::optional<Lead> lead;      ///< only with spares
+};
+
+/// The voters were counted again, because nodes have come or gone, or enough of them have heard the term.
+struct Voters {
+  Term term;
+  std::optional<Term> before;
+  bool votes = false;
+};
+
+/// The answer to a go or to Voters.
+struct Heard {
+  unsigned number = 0;  ///< of the term
 };
 
 /// How the meeting of the nodes ended.
@@ -150,7 +190,7 @@ struct End {};
 struct Ping {};
 
 using Message = std::variant<Hello, Welcome, Proof, Waiting, Refuse, Go, Culprit, Stop, Done, End, Ping, Look,
-                             Seen, Looked>;
+                             Seen, Looked, Voters, Heard>;
 
 /// Limits that no job exceeds. A larger number from another node is not used as a size, an index or a rank.
 inline constexpr unsigned most_nodes = 1U << 16U;
@@ -159,7 +199,8 @@ inline constexpr unsigned most_ranks = most_nodes * most_workers;
 inline constexpr unsigned most_restarts = 1'000'000;
 inline constexpr std::size_t most_reports = 30;  ///< of workers, in one message
 inline constexpr std::size_t most_groups = 64;   ///< of a worker; only the first are sent
-inline constexpr std::size_t most_frames = 16;   ///< of a worker's stack; only the innermost are sent
+inline constexpr std::size_t most_successors = 8;
+inline constexpr std::size_t most_frames = 16;  ///< of a worker's stack; only the innermost are sent
 
 inline constexpr std::size_t longest_text = 4096;
 inline constexpr std::size_t longest_line = longest_text + 64;  ///< with a tag, without the line end

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <random>
 #include <utility>
@@ -49,6 +50,12 @@ class Peer final : public Link {
  private:
   // ---- one connection ----
 
+  /// Whether this is a hub that only asks who answers.
+  [[nodiscard]] bool is_scout() const {
+    return options_.scout || (options_.succession ? options_.succession->is_led_by(options_.self.rank)
+                                                  : options_.self.rank == 0);
+  }
+
   /// What answers. `none`: nobody, or somebody who may be node 0 on a bad day: paused, throttled, behind a
   /// proxy or a network that loses large packets. `closed`: its kernel, that nobody listens. `store`:
   /// torch's. `settled`: the hub, and this node is welcome or refused.
@@ -69,6 +76,7 @@ class Peer final : public Link {
   asio::awaitable<Answer> greet(std::shared_ptr<Connection> connection, Time deadline) {
     Hello hello = options_.self;
     hello.running = launched();
+    hello.leads = options_.scout.has_value();
     hello.address = connection->local_address();
     if (options_.token) hello.nonce = random_number();
     const Culprit* told = first_told(false);
@@ -76,7 +84,8 @@ class Peer final : public Link {
     if (told != nullptr && !launched()) hello.failure = *told;
     const std::string said = to_text(hello);
     connection->send(said);
-    loop::Timer timer(io_.get_executor(), std::min(deadline, now() + options_.timing.welcome));
+    const Time until = follows_ ? now() + options_.timing.successor : now() + options_.timing.welcome;
+    loop::Timer timer(io_.get_executor(), std::min(deadline, until));
     const auto answer = co_await (connection->next() || timer.async_wait(asio::use_awaitable));
     if (answer.index() != 0) {
       reason_ = "the port accepts the connection and does not answer";
@@ -84,8 +93,13 @@ class Peer final : public Link {
     }
     const auto& heard = std::get<0>(answer);
     const auto* welcome = heard ? std::get_if<Welcome>(&heard->message) : nullptr;
+    const auto* hint = heard ? std::get_if<Refuse>(&heard->message) : nullptr;
+    if (options_.succession && !launched() && hint != nullptr && (hint->moved || hint->stranger)) {
+      refused(*hint, *connection);  // without a proof, too: where it leads to the hub must prove itself
+      co_return Answer::settled;
+    }
     std::string fault = options_.token && heard ? prove(*connection, *heard, said) : "";
-    if (!fault.empty() && options_.self.rank != 0) {
+    if (!fault.empty() && !is_scout()) {
       reason_ = not_it_ = fault;
       co_return Answer::none;  // anybody can say that
     }
@@ -115,7 +129,7 @@ class Peer final : public Link {
       return "it answers without the job's token: " + refuse->sentence;
     const auto* welcome = std::get_if<Welcome>(&heard.message);
     if (welcome == nullptr) return "";
-    const std::string hub = node_name(0, welcome->host, connection.remote_address());
+    const std::string hub = node_name(welcome->rank, welcome->host, connection.remote_address());
     if (welcome->nonce.empty() || heard.line.tag.empty())
       return hub + " has no token, and this node has one; set --job-token-file on all nodes";
     connection.use(options_.token->for_connection(hello, heard.line.text));
@@ -129,24 +143,59 @@ class Peer final : public Link {
   std::string fault_of(const Connection& connection, const Welcome& welcome) {
     if (welcome.instance == options_.self.instance) return "it is this node itself";
     const bool is_new = launched() && welcome.instance != welcome_->instance;
-    return is_new ? node_name(0, welcome.host, connection.remote_address()) + " was restarted" : "";
+    return is_new ? node_name(welcome.rank, welcome.host, connection.remote_address()) + " was restarted"
+                  : "";
   }
 
   void welcomed(const std::shared_ptr<Connection>& connection, const Welcome& welcome) {
+    if (options_.scout) return scouted(welcome);
     welcome_ = welcome;
+    if (options_.succession) {
+      options_.succession->hub = welcome.rank;
+      options_.succession->hub_host = welcome.host;
+    }
     way_back_ = {ip::make_address(connection->remote_address()), static_cast<std::uint16_t>(welcome.port)};
     connection_ = connection;
     for (const Message& message : said_) connection->send(message);
     loop::spawn(io_, listen(weak_from_this(), connection, milliseconds(welcome.pings)));
   }
 
+  /// A hub yields to one that runs, and to one that comes before it on the list.
+  void scouted(const Welcome& welcome) {
+    const Succession& known = *options_.succession;
+    const unsigned term = known.term ? known.term->last.number : 0;
+    const auto place = [&](unsigned index) { return std::ranges::find(known.doors, index, &Door::index); };
+    const bool goes_before = place(welcome.rank) < place(options_.self.rank);
+    Refuse found{.sentence = node_name(welcome.rank, welcome.host) + " keeps the roster of the job"};
+    if (welcome.term >= term && term != 0 && (welcome.running || goes_before)) {
+      found.moved = *options_.scout;
+      found.moved->index = welcome.rank;
+    }
+    met_ = found;
+  }
+
   void refused(Refuse refuse, const Connection& hub) {
-    // For another node 0, a hub that does not welcome this one is another job's.
-    if (options_.self.rank == 0 && (!connection_ || refuse.stranger)) refuse.code = 0;
     reason_ = refuse.sentence;
-    if (refuse.stranger && options_.self.rank != 0 && !launched()) return avoid(hub.remote_address());
+    if (options_.succession && !launched() && (refuse.moved || (follows_ && refuse.stranger))) {
+      if (options_.scout) return handle(refuse);
+      is_stranger_ = refuse.stranger;
+      return follow(refuse.moved);
+    }
+    // For another node 0, a hub that does not welcome this one is another job's.
+    if (is_scout() && (!connection_ || refuse.stranger)) refuse.code = 0;
+    if (refuse.stranger && !is_scout() && !launched()) return avoid(hub.remote_address());
     if (launched()) lose({});
     handle(refuse);
+  }
+
+  /// Who answered is not the hub, and may have said where that is.
+  void follow(const std::optional<Door>& hub) {
+    Succession& known = *options_.succession;
+    const bool is_new = hub && hub->index != options_.self.rank && !known.gone.contains(hub->index) &&
+                        !known.passed.contains(hub->index);
+    if (is_new && !known.is_led_by(hub->index)) log::info("node {} keeps the roster of the job", hub->index);
+    if (is_new) known.leader = *hub;
+    was_led_on_ = is_new;
   }
 
   /// That hub is another job's, of which an address may be left in a name server: this node's is elsewhere,
@@ -173,6 +222,10 @@ class Peer final : public Link {
         continue;
       }
       handle(heard->message);
+      const auto* go = std::get_if<Go>(&heard->message);
+      const auto* voters = std::get_if<Voters>(&heard->message);
+      if (go != nullptr && go->lead) connection->send(Heard{go->lead->term.number});
+      if (voters != nullptr) connection->send(Heard{voters->term.number});
       const auto is_done = [](const Message& said) { return std::holds_alternative<Done>(said); };
       if (std::holds_alternative<End>(heard->message) && !is_spare() && std::ranges::none_of(said_, is_done))
         log::warn("node 0 has succeeded, and was stopped: the nodes are no longer linked");
@@ -220,24 +273,119 @@ class Peer final : public Link {
   asio::awaitable<void> hold_meeting(Time deadline) override {
     if (options_.self.restarts == 0)  // else all would come at the same moment
       co_await pause(milliseconds(options_.self.nnodes / 4), deadline);
+    if (options_.scout) {
+      co_await connect(
+          {ip::make_address(options_.scout->address), static_cast<std::uint16_t>(options_.scout->port)},
+          deadline);
+      if (!met_) met_ = no_link(reason_);
+      co_return;
+    }
+    if (options_.succession && !is_scout()) loop::spawn(io_, answer_at_door(weak_from_this()));
     while (!met_ && now() < deadline) {
-      co_await seek(deadline);
+      if (options_.succession && options_.succession->is_known())
+        co_await seek_successor(deadline);
+      else
+        co_await seek(deadline);
       // Node 0 may have begun a little later, and then its word is the one that counts.
       const Time last = deadline + options_.timing.verdict;
       while (connection_ && !met_ && now() < last) co_await changed_.wait(last);
       const auto between = stranger_at_.empty() ? options_.timing.retry : between_strangers();
-      if (!met_) co_await pause(between, deadline);  // what welcomes it may always close
+      if (!met_ && !std::exchange(was_led_on_, false))
+        co_await pause(between, deadline);  // what welcomes it may always close
     }
     if (!met_) {
       const std::string missing = waiting().empty() ? "not all nodes came in time" : waiting();
       const std::string& why = not_it_.empty() ? reason_ : not_it_;
-      met_ = Refuse{exit_code::unreachable, "node 0 at " + master_ +
-                                                (connection_       ? " was reached, but " + missing
-                                                 : welcome_        ? " was here, and went away: " + reason_
-                                                 : reason_.empty() ? " was not looked for: no time was left"
-                                                                   : " was not reached in time: " + why)};
+      const bool moves = options_.succession && options_.succession->is_known();
+      met_ =
+          Refuse{exit_code::unreachable, (moves ? "the node that keeps the roster" : "node 0 at " + master_) +
+                                             (connection_       ? " was reached, but " + missing
+                                              : welcome_        ? " was here, and went away: " + reason_
+                                              : reason_.empty() ? " was not looked for: no time was left"
+                                                                : " was not reached in time: " + why)};
     }
     if (connection_ && !launched()) connection_->close("the meeting is over");
+  }
+
+  /// The hub is the first node of the list that can be reached, which may be this one. A node that refuses
+  /// the connection has ended; one that accepts it and does not answer still ends its command.
+  asio::awaitable<void> seek_successor(Time deadline) {
+    Succession& known = *options_.succession;
+    milliseconds next(10 + options_.self.nnodes / 16);
+    std::optional<unsigned> tried_again;
+    while (now() < deadline && !is_over() && !met_) {
+      const Door* const door = known.next();
+      if (door == nullptr) {
+        known.passed.clear();
+        co_await pause(next, deadline);
+        next = std::min(2 * next, options_.timing.retry + milliseconds(options_.self.nnodes / 4));
+        continue;
+      }
+      if (door->index == options_.self.rank) co_return lead(*door);
+      const Door tried = *door;
+      follows_ = true;
+      is_stranger_ = was_led_on_ = false;
+      const Answer answer = co_await connect(
+          {ip::make_address(tried.address), static_cast<std::uint16_t>(tried.port)}, deadline);
+      follows_ = false;
+      if (was_led_on_) continue;
+      if (connection_ || met_) co_return;
+      // It may have ended while this node waited for it: then it refuses the next connection.
+      if (answer == Answer::none && std::exchange(tried_again, tried.index) != tried.index) continue;
+      known.passed.insert(tried.index);
+      if (answer == Answer::closed || is_stranger_) known.refused.insert(tried.index);
+    }
+  }
+
+  /// This node becomes the hub, with another link.
+  void lead(const Door& own) {
+    met_ = Refuse{
+        .code = exit_code::unreachable, .sentence = "this node keeps the roster of the job", .moved = own};
+  }
+
+  /// Answers those that take this node for the hub: that is elsewhere. While it is out of reach they wait,
+  /// because this node may be the next one.
+  asio::awaitable<void> answer_at_door(std::weak_ptr<Link> weak) {
+    const std::shared_ptr<Succession> known = options_.succession;
+    const auto executor = io_.get_executor();
+    while (true) {
+      boost::system::error_code error;
+      co_await known->listener.async_wait(tcp::acceptor::wait_read,
+                                          asio::redirect_error(asio::use_awaitable, error));
+      const auto self = weak.lock();
+      if (!self || error || is_over()) co_return;
+      if (met_ && !launched()) co_return;
+      const bool knows_hub = connection_ && !known->gone.contains(welcome_->rank);
+      if (!knows_hub && known->term) {
+        co_await changed_.wait(now() + options_.timing.retry);
+        continue;
+      }
+      tcp::socket socket(executor);
+      known->listener.non_blocking(true, error);
+      known->listener.accept(socket, error);
+      if (error) continue;
+      const auto asking =
+          std::make_shared<Connection>(std::move(socket), Connection::Side::hub, options_.timeout);
+      Refuse answer{
+          .code = exit_code::unreachable,
+          .sentence = node_name(options_.self.rank, options_.self.host) + " does not keep the roster",
+          .stranger = !knows_hub};
+      if (knows_hub) answer.moved = Door{welcome_->rank, way_back_.address().to_string(), welcome_->port};
+      asking->send(answer);
+      loop::spawn(io_, let_go(asking, options_.timing.farewell));
+    }
+  }
+
+  /// It has a moment to hear what it was sent.
+  static asio::awaitable<void> let_go(std::shared_ptr<Connection> asking, milliseconds patience) {
+    asking->finish();
+    loop::Timer timer(co_await asio::this_coro::executor, now() + patience);
+    co_await (hear_out(*asking) || timer.async_wait(asio::use_awaitable));
+    asking->close("it was told where the hub is");
+  }
+  static asio::awaitable<void> hear_out(Connection& asking) {
+    while (co_await asking.next()) {
+    }
   }
 
   /// Looks for the hub until the meeting has ended or there is a connection: where the master's name leads
@@ -332,7 +480,12 @@ class Peer final : public Link {
                .text = fmt::format(
                    "{}, and {} could not be made again{}: {}", end, was_silent ? "the connection" : "it",
                    sought ? fmt::format(" within {} s", sought->count() / 1000) : "", reason_),
+               .node = welcome_->rank,
                .host = welcome_->host}};
+    if (options_.succession) {
+      options_.succession->gone[welcome_->rank] = Member::State::lost;
+      if (was_silent) options_.succession->earliest = now() + options_.timing.old_hub;
+    }
     if (liveness.slept != milliseconds(0)) {  // the others have lost this node
       stop.culprit.node = options_.self.rank;
       stop.culprit.host = options_.self.host;
@@ -383,6 +536,9 @@ class Peer final : public Link {
   std::shared_ptr<Connection> connection_;  ///< to the hub that was welcoming
   std::optional<Welcome> welcome_;          ///< the last one
   tcp::endpoint way_back_;                  ///< to that hub; port 0: there is none
+  bool follows_ = false;                    ///< who is tried now may be the next hub, …
+  bool is_stranger_ = false;                ///< … it is a new container …
+  bool was_led_on_ = false;                 ///< … or it has said who is the hub
   std::string reason_;                      ///< why there is no connection
   std::string not_it_;                      ///< why somebody who answered is not the hub
   std::string stranger_at_;                 ///< the address of the last that was another job's

@@ -1,30 +1,44 @@
 #include "link/quorum.h"
 
 namespace rankshim::link {
+namespace {
 
-bool is_quorum(const Term& term, std::span<const MemberId> group) {
-  const auto is_in = [&](MemberId member) { return std::ranges::find(group, member) != group.end(); };
-  const auto here = static_cast<std::size_t>(std::ranges::count_if(term.voters, is_in));
-  return 2 * here > term.voters.size() || (2 * here == term.voters.size() && is_in(term.hub));
+bool is_quorum(const Term& term, std::size_t votes, bool has_hub) {
+  return 2 * votes > term.voters || (2 * votes == term.voters && has_hub);
 }
 
-bool accepts(const std::optional<KnownTerm>& own, const KnownTerm& told) {
-  if (!own || own->last.attempt < told.last.attempt) return true;
-  return own->last.attempt == told.last.attempt && own->last.hub == told.last.hub;
+}  // namespace
+
+KnownTerm heard(const std::optional<KnownTerm>& own, const Term& last, const std::optional<Term>& before,
+                bool votes) {
+  KnownTerm known{.last = last, .votes = votes, .before = before};
+  if (!own || !before) return known;
+  if (own->last == *before) {
+    known.voted = own->votes;
+    known.said_before = own->said;
+  } else if (own->before == before) {
+    known.voted = own->voted;
+    known.said_before = own->said_before;
+  }
+  return known;
 }
 
-bool may_go_on(const KnownTerm& known, std::span<const MemberId> group) {
-  return is_quorum(known.last, group) && (!known.before || is_quorum(*known.before, group));
+bool accepts(const std::optional<KnownTerm>& own, const Term& of_hub) {
+  return !own || own->last == of_hub || own->last.number < of_hub.number;
 }
 
-std::vector<MemberId> successors(const Term& term, std::span<const MemberId> ranked) {
-  constexpr std::size_t most = 8;
-  std::vector<MemberId> all;
-  for (const MemberId member : ranked)
-    if (all.size() < most && member != term.hub &&
-        std::ranges::find(term.voters, member) != term.voters.end())
-      all.push_back(member);
-  return all;
+bool may_go_on(const KnownTerm& of_hub, std::span<const KnownTerm> group) {
+  std::size_t votes = 0, voted = 0;
+  bool has_hub = false, had_hub = false;
+  for (const KnownTerm& member : group) {
+    if (member.last != of_hub.last) continue;
+    votes += member.votes ? 1 : 0;
+    has_hub = has_hub || member.said;
+    voted += member.voted ? 1 : 0;
+    had_hub = had_hub || member.said_before;
+  }
+  return is_quorum(of_hub.last, votes, has_hub) &&
+         (!of_hub.before || is_quorum(*of_hub.before, voted, had_hub));
 }
 
 }  // namespace rankshim::link

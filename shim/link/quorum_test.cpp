@@ -3,44 +3,57 @@
 #include <catch2/catch.hpp>
 #include <map>
 #include <random>
+#include <vector>
 
 namespace rankshim::link {
 namespace {
 
-using Group = std::vector<MemberId>;
+using Group = std::vector<KnownTerm>;
+
+/// What a voter of the term knows.
+KnownTerm voter_of(const Term& term, bool said = false) {
+  return {.last = term, .votes = true, .said = said};
+}
 
 TEST_CASE("more than half of the voters are a quorum, and exactly half only with their hub", "[link]") {
-  const Term term{.attempt = 0, .hub = 0, .voters = {0, 1, 2, 3}};
-  CHECK(is_quorum(term, Group{1, 2, 3}));
-  CHECK(is_quorum(term, Group{0, 3}));
-  CHECK_FALSE(is_quorum(term, Group{1, 2}));
-  CHECK_FALSE(is_quorum(term, Group{0, 7, 8, 9}));
-  const Term two{.attempt = 0, .hub = 0, .voters = {0, 1}};
-  CHECK(is_quorum(two, Group{0}));
-  CHECK_FALSE(is_quorum(two, Group{1}));
+  const Term term{.number = 1, .hub = "a", .voters = 4};
+  const KnownTerm hub = voter_of(term, true), other = voter_of(term), late{.last = term};
+  CHECK(may_go_on(other, Group{other, other, other}));
+  CHECK(may_go_on(hub, Group{hub, other}));
+  CHECK_FALSE(may_go_on(other, Group{other, other}));
+  CHECK_FALSE(may_go_on(hub, Group{hub, late, late, late}));
+  const Term two{.number = 1, .hub = "a", .voters = 2};
+  CHECK(may_go_on(voter_of(two, true), Group{voter_of(two, true)}));
+  CHECK_FALSE(may_go_on(voter_of(two), Group{voter_of(two)}));
+}
+
+TEST_CASE("who has not heard the last go does not count", "[link]") {
+  const Term first{.number = 1, .hub = "a", .voters = 3}, second{.number = 2, .hub = "a", .voters = 3};
+  const KnownTerm hub = heard(voter_of(first), second, {}, true);
+  CHECK(may_go_on(hub, Group{hub, hub}));
+  CHECK_FALSE(may_go_on(hub, Group{hub, voter_of(first), voter_of(first)}));
 }
 
 TEST_CASE("as long as a go may not be known to a quorum, that of the one before is needed too", "[link]") {
-  const Term first{.attempt = 0, .hub = 0, .voters = {0, 1, 2}};
-  const Term second{.attempt = 1, .hub = 0, .voters = {0, 1, 2, 3, 4}};
-  CHECK(may_go_on({.last = second, .before = {}}, Group{0, 3, 4}));
-  CHECK_FALSE(may_go_on({.last = second, .before = first}, Group{0, 3, 4}));
-  CHECK(may_go_on({.last = second, .before = first}, Group{0, 1, 4}));
+  const Term first{.number = 1, .hub = "a", .voters = 3}, second{.number = 2, .hub = "a", .voters = 5};
+  const KnownTerm hub = heard(voter_of(first, true), second, first, true);
+  const KnownTerm old = heard(voter_of(first), second, first, true), late = heard({}, second, first, true);
+  CHECK(may_go_on(hub, Group{hub, old, late}));
+  CHECK_FALSE(may_go_on(hub, Group{hub, late, late}));
+  KnownTerm settled = late;
+  settled.before.reset();
+  CHECK(may_go_on(settled, Group{settled, late, late}));
 }
 
-TEST_CASE("a member accepts a later go, and never another one of the same attempt", "[link]") {
-  const KnownTerm known{.last = {.attempt = 3, .hub = 1, .voters = {}}, .before = {}};
-  CHECK(accepts({}, known));
-  CHECK(accepts(known, known));
-  CHECK(accepts(known, {.last = {.attempt = 4, .hub = 2, .voters = {}}, .before = {}}));
-  CHECK_FALSE(accepts(known, {.last = {.attempt = 3, .hub = 2, .voters = {}}, .before = {}}));
-  CHECK_FALSE(accepts(known, {.last = {.attempt = 2, .hub = 1, .voters = {}}, .before = {}}));
-}
-
-TEST_CASE("the successors are voters, those that train first, and at most 8", "[link]") {
-  const Term term{.attempt = 2, .hub = 4, .voters = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11}};
-  CHECK(successors(term, Group{4, 2, 10, 0, 11}) == Group{2, 0, 11});
-  CHECK(successors(term, Group{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}).size() == 8);
+TEST_CASE("a member counts for a hub that knows as much, and never for another go of the same number",
+          "[link]") {
+  const Term third{.number = 3, .hub = "a", .voters = 3};
+  const KnownTerm known = voter_of(third);
+  CHECK(accepts({}, third));
+  CHECK(accepts(known, third));
+  CHECK(accepts(known, {.number = 4, .hub = "b", .voters = 3}));
+  CHECK_FALSE(accepts(known, {.number = 3, .hub = "b", .voters = 3}));
+  CHECK_FALSE(accepts(known, {.number = 2, .hub = "a", .voters = 3}));
 }
 
 /// A job in a network that is cut again and again, with messages that do not arrive, members that come late
@@ -48,10 +61,12 @@ TEST_CASE("the successors are voters, those that train first, and at most 8", "[
 class CutJob {
  public:
   explicit CutJob(std::mt19937& random) : random_(random), last_(between(1, 5)) {
-    KnownTerm first{.last = {.attempt = 0, .hub = 0, .voters = {}}, .before = {}};
-    for (MemberId member = 0; member <= last_; ++member) first.last.voters.push_back(member);
-    for (const MemberId member : first.last.voters)
-      members_[member] = member == 0 || happens(80) ? std::optional(first) : std::nullopt;
+    const Term first{.number = 1, .hub = "0", .voters = last_ + 1};
+    for (Member member = 0; member <= last_; ++member)
+      if (member == 0 || happens(80))
+        members_[member] = voter_of(first, member == 0);
+      else
+        members_[member] = std::nullopt;
   }
 
   /// Cuts the network into two or three parts. In how many of them could somebody go on?
@@ -61,73 +76,77 @@ class CutJob {
     for (const auto& [member, known] : members_)
       parts_[between(1, static_cast<unsigned>(parts_.size())) - 1].push_back(member);
     unsigned count = 0;
-    for (const Group& part : parts_) count += could_go_on(part) ? 1 : 0;
+    for (const auto& part : parts_) count += could_go_on(part) ? 1 : 0;
     return count;
   }
   /// In each part somebody tries to.
   void try_to_go_on() {
-    for (const Group& part : parts_)
+    for (const auto& part : parts_)
       if (!part.empty()) lead(part[between(0, static_cast<unsigned>(part.size()) - 1)], part);
   }
 
  private:
+  using Member = unsigned;
+
   unsigned between(unsigned least, unsigned most) { return least + random_() % (most - least + 1); }
   bool happens(unsigned percent) { return random_() % 100 < percent; }
 
   void change_members() {
-    std::vector<MemberId> ended;
+    std::vector<Member> ended;
     for (const auto& [member, known] : members_)
       if (happens(6)) ended.push_back(member);
-    for (const MemberId member : ended) members_.erase(member);
+    for (const Member member : ended) members_.erase(member);
     const unsigned come = static_cast<unsigned>(ended.size()) + between(0, 1);
     for (unsigned count = 0; count < come; ++count) members_[++last_] = std::nullopt;
   }
 
-  /// Those of the part that would count for that hub, if it reached all of them.
-  Group followers(const KnownTerm& of_hub, const Group& part) const {
-    Group all;
-    for (const MemberId member : part)
-      if (accepts(members_.at(member), of_hub)) all.push_back(member);
-    return all;
+  /// What those know that would come to this hub.
+  [[nodiscard]] Group known_to(const KnownTerm& hub, const std::vector<Member>& part) const {
+    Group group;
+    for (const Member member : part)
+      if (const auto& known = members_.at(member); known && accepts(known, hub.last)) group.push_back(*known);
+    return group;
   }
-  bool could_go_on(const Group& part) const {
-    return std::ranges::any_of(part, [&](MemberId hub) {
+  [[nodiscard]] bool could_go_on(const std::vector<Member>& part) const {
+    return std::ranges::any_of(part, [&](Member hub) {
       const auto& known = members_.at(hub);
-      return known && may_go_on(*known, followers(*known, part));
+      return known && may_go_on(*known, known_to(*known, part));
     });
   }
 
-  /// The hub tells what it knows to those that it reaches, counts them, and says the next go, which some
-  /// hear.
-  void lead(MemberId hub, const Group& part) {
+  /// The hub counts those that it reaches, and says the next go, or counts the voters again; some hear that.
+  void lead(Member hub, const std::vector<Member>& part) {
     if (!members_[hub]) return;
-    KnownTerm known = *members_[hub];
+    const KnownTerm known = *members_[hub];
+    std::vector<Member> come;
     Group group;
-    for (const MemberId member : followers(known, part)) {
-      if (member != hub && !happens(85)) continue;
-      if (member != hub) members_[member] = known;
-      if (member == hub || happens(95)) group.push_back(member);  // the hub hears that
+    for (const Member member : part) {
+      if (!accepts(members_[member], known.last) || (member != hub && !happens(85))) continue;
+      come.push_back(member);
+      if (members_[member]) group.push_back(*members_[member]);
     }
     if (!may_go_on(known, group)) return;
-    const KnownTerm next{.last = {.attempt = known.last.attempt + 1, .hub = hub, .voters = group},
-                         .before = known.last};
-    Group heard{hub}, answered{hub};
-    members_[hub] = next;
-    for (const MemberId member : group) {
-      if (member == hub || !happens(70)) continue;
-      members_[member] = next;
-      heard.push_back(member);
-      if (happens(90)) answered.push_back(member);
+    const Term next{.number = known.last.number + 1,
+                    .hub = std::to_string(hub) + "," + std::to_string(random_()),
+                    .voters = static_cast<unsigned>(come.size())};
+    std::vector<Member> hear{hub};
+    Group answered;
+    for (const Member member : come) {
+      if (member != hub && !happens(70)) continue;
+      if (member != hub) hear.push_back(member);
+      members_[member] = heard(members_[member], next, known.last, true);
+      members_[member]->said = member == hub;
+      if (member == hub || happens(90)) answered.push_back(*members_[member]);
     }
-    if (!is_quorum(next.last, answered) || !is_quorum(known.last, answered)) return;
-    for (const MemberId member : heard)
+    if (!may_go_on(*members_[hub], answered)) return;
+    for (const Member member : hear)
       if (member == hub || happens(60)) members_[member]->before.reset();
   }
 
   std::mt19937& random_;
-  MemberId last_;
-  std::map<MemberId, std::optional<KnownTerm>> members_;
-  std::vector<Group> parts_;
+  Member last_;
+  std::map<Member, std::optional<KnownTerm>> members_;
+  std::vector<std::vector<Member>> parts_;
 };
 
 void cut_apart(unsigned jobs) {

@@ -66,19 +66,19 @@ Roster::Roster(Hello own, Rules rules, Time now)
       own_members_(own.nnodes, 0),
       members_(rules_.members != nullptr ? *rules_.members : own_members_),
       nodes_(own.nnodes),
+      own_(own.rank),
+      term_(own.term),
       last_arrival_(now),
       is_here_(own.nnodes) {
-  nodes_[0].hello = std::move(own);
-  nodes_[0].connection = myself;
-  nodes_[0].state = Node::State::here;
-  count(nodes_[0], now);
+  this->own() = {.state = Node::State::here, .hello = std::move(own), .connection = myself, .term = term_};
+  count(this->own(), now);
 }
 
 // ---- meeting ----
 
 /// Why the node cannot be a part of the job; empty: it can.
 std::string Roster::fault_of(const Hello& hello) const {
-  const Hello& own = nodes_[0].hello;
+  const Hello& own = this->own().hello;
   const std::string name = node_name(hello);
   const bool is_foreign = hello.run != own.run;  // it learns neither the run id nor a name
   const auto same = [](std::string_view option) {
@@ -100,8 +100,8 @@ std::string Roster::fault_of(const Hello& hello) const {
   for (const auto& [what, theirs, ours, remedy] : agreed)
     if (theirs != ours)
       return fmt::format("{} has {} {}, {} has {}; {}", name, what, shown(theirs),
-                         node_name(0, is_foreign ? "" : own.host), what == "run id" ? "another" : shown(ours),
-                         remedy);
+                         node_name(own_, is_foreign ? "" : own.host),
+                         what == "run id" ? "another" : shown(ours), remedy);
   if (hello.workers > most_workers)
     return fmt::format("{} has {} workers, and a node has at most {}; {}", name, hello.workers, most_workers,
                        same("RANKSHIM_NPROC_PER_NODE"));
@@ -120,18 +120,26 @@ std::string Roster::fault_of(const Hello& hello) const {
   if (!node.connection || hello.instance == node.hello.instance) return "";
   // A node that lives comes back when its place is taken.
   const bool is_back = contains(node.displaced, hello.instance);
-  if (hello.rank != 0 && !is_back && node.displaced.size() < most_strangers) return "";
+  if (hello.rank != own_ && !is_back && node.displaced.size() < most_strangers) return "";
   return fmt::format("two nodes have the rank {}: {} and {}; set a different RANKSHIM_NODE_RANK on each",
                      hello.rank, node_name(node.hello), name);
 }
 
 void Roster::arrived(ConnectionId id, const Hello& hello, Time now) {
-  if (hello.instance == nodes_[0].hello.instance) return close(id);  // it has found itself
+  if (hello.instance == own().hello.instance) return close(id);  // it has found itself
+  const Hello& own = this->own().hello;
+  const bool is_ours_by_name = hello.attempt == own.attempt && hello.run == own.run;
+  if (hello.leads && is_ours_by_name) return other_hub_came(id, hello);
   if (launched()) return come_back(id, hello, now);
   if (hello.running) return close(id);  // it has seen that this hub is a new one, and comes when it has ended
   const std::string fault = fault_of(hello);
-  const Hello& own = nodes_[0].hello;
-  if (hello.attempt != own.attempt || hello.run != own.run) return foreign_came(id, hello, fault);
+  if (!is_ours_by_name) return foreign_came(id, hello, fault);
+  if (hello.term && (!term_ || !accepts(hello.term, term_->last)))
+    return send(
+        id, Refuse{.code = exit_code::unreachable,
+                   .sentence = node_name(own_, own.host) +
+                               " does not know of the job's last attempt: it was restarted, or was cut off",
+                   .stranger = true});
   if (met_) {
     if (hello.rank < nodes_.size()) nodes_[hello.rank].state = Node::State::here;
     return send(id, std::get<Refuse>(*met_));
@@ -139,7 +147,7 @@ void Roster::arrived(ConnectionId id, const Hello& hello, Time now) {
   last_arrival_ = std::max(last_arrival_, now);
   // The rest need not fit to what it leaves. But a stranger may have the same run id, as the default one.
   const bool is_ours = hello.nnodes == own.nnodes && hello.port == own.port;
-  if (hello.failure && is_ours && hello.rank != 0 && hello.rank < nodes_.size()) {
+  if (hello.failure && is_ours && hello.rank != own_ && hello.rank < nodes_.size()) {
     connect(nodes_[hello.rank], id);
     nodes_[hello.rank].hello = hello;
     return fail(nodes_[hello.rank], *hello.failure, now);
@@ -152,10 +160,24 @@ void Roster::arrived(ConnectionId id, const Hello& hello, Time now) {
   }
   connect(node, id);
   node.hello = hello;
+  node.term = hello.term;
   node.state = Node::State::here;
+  if (hello.holds && rules_.to_come != 0)
+    members_.held(*hello.holds, hello.rank, hello.host, rules_.last_launch);
   if (members_.all()[hello.rank].is_gone()) members_.came_back(hello.rank);
   count(node, now);
   if (!hindrance_.empty()) send(id, waiting());
+}
+
+/// It is not counted: one of the two yields. Who knows of a later go leads, and so do the nodes that it
+/// knows.
+void Roster::other_hub_came(ConnectionId id, const Hello& hello) {
+  const bool is_later = hello.term && hello.term->last.number > term();
+  if (met_ || !is_later) return close(id);
+  end_meeting({.code = exit_code::unreachable,
+               .sentence = node_name(hello) + " keeps the roster of the job",
+               .moved = Door{hello.rank, hello.seen, hello.door}});
+  send(id, std::get<Refuse>(*met_));
 }
 
 /// Until the meeting ends, if no more come than the newest that are kept.
@@ -172,7 +194,7 @@ void Roster::keep(RejectedNode wrong) {
 /// leads here that will lead elsewhere in a moment.
 void Roster::foreign_came(ConnectionId id, const Hello& hello, const std::string& fault) {
   const auto theirs = parse_number<std::uint64_t>(hello.attempt);
-  const auto ours = parse_number<std::uint64_t>(nodes_[0].hello.attempt);
+  const auto ours = parse_number<std::uint64_t>(own().hello.attempt);
   const bool is_old = theirs && ours && *theirs < *ours;  // it is about to be removed
   if (hello.rank == 0 && !is_old)  // its job's name leads here for a while: no fault of either
     return send(id, no_link(fault));
@@ -245,6 +267,7 @@ void Roster::slept(std::chrono::milliseconds time) {
 /// Who gets which rank, if all may be launched with that.
 std::optional<Assignment> Roster::assignment(Time now) const {
   if (met_ || !rejected_.empty() || here_ < members_.ranks()) return std::nullopt;
+  if (!has_votes() || awaits_voters(now)) return std::nullopt;
   return members_.assign(is_here_, now < enough_at_ + rules_.spares);
 }
 
@@ -254,6 +277,101 @@ void Roster::count(const Node& node, Time now) {
   if (is_here != is_here_[index_of(node)]) is_here ? ++here_ : --here_;
   is_here_[index_of(node)] = is_here;
   enough_at_ = here_ >= members_.ranks() ? std::min(enough_at_, now) : Time::max();
+}
+
+// ---- votes ----
+
+/// Whether the nodes that are connected may go on without the others.
+bool Roster::has_votes() const {
+  std::vector<KnownTerm> group;
+  for (const Node& node : nodes_)
+    if (node.connection && node.term) group.push_back(*node.term);
+  return !term_ || may_go_on(*term_, group);
+}
+
+/// Whether those that stay will have the votes, once they have heard the last term.
+bool Roster::will_have_votes() const {
+  std::vector<KnownTerm> group;
+  for (const Node& node : nodes_)
+    if (term_ && node.connection && !members_.all()[index_of(node)].is_gone())
+      group.push_back(index_of(node) == own_ ? *term_
+                                             : heard(node.term, term_->last, term_->before, node.votes));
+  return !term_ || may_go_on(*term_, group);
+}
+
+/// Whether holders of a rank may still come, whose ranks this hub does not know.
+bool Roster::awaits_voters(Time now) const {
+  const auto votes = [this](const Node& node) {
+    return node.connection && node.term && node.term->votes && node.term->last == term_->last;
+  };
+  return term_ && now < enough_at_ + rules_.spares &&
+         std::ranges::count_if(nodes_, votes) < static_cast<std::ptrdiff_t>(rules_.to_come);
+}
+
+/// All that are connected vote from now on, and those that are about to come back.
+void Roster::begin_term() {
+  Term next{.number = term() + 1, .hub = own().hello.instance};
+  for (Node& node : nodes_) {
+    node.votes = node.connection || (node.votes && node.lost_at != Time::max());
+    next.voters += node.votes ? 1 : 0;
+  }
+  const auto before = term_ ? std::optional(term_->last) : std::nullopt;
+  term_ = heard(term_, next, before, true);
+  term_->said = true;
+  own().term = term_;
+}
+
+/// Members come and go while the job runs. The next hub must not need the votes of those that are gone.
+void Roster::count_voters_again() {
+  const auto is_counted = [](const Node& node) {
+    return node.connection ? node.votes : !node.votes || node.lost_at != Time::max();
+  };
+  const auto is_ending = [](const Node& node) { return node.done.has_value(); };
+  if (!term_ || term_->before || std::ranges::all_of(nodes_, is_counted) ||
+      std::ranges::any_of(nodes_, is_ending) || !has_votes())
+    return;
+  begin_term();
+  tell_voters();
+}
+
+void Roster::tell_voters() {
+  for (const Node& node : nodes_)
+    if (node.connection)
+      send(*node.connection, Voters{.term = term_->last, .before = term_->before, .votes = node.votes});
+}
+
+void Roster::heard_by(Node& node, unsigned number) {
+  if (number != term()) return;
+  node.term = heard(node.term, term_->last, term_->before, node.votes);
+  if (!term_->before || !has_votes()) return;
+  term_->before.reset();
+  own().term = term_;
+  tell_voters();
+}
+
+/// Where to find the hub, and those that take over from it: who trains, by the ranks, and then the spares.
+std::vector<Door> Roster::doors(const Assignment& ranks) const {
+  std::vector<unsigned> indices{own_};
+  indices.insert(indices.end(), ranks.begin(), ranks.end());
+  for (const Node& node : nodes_)
+    if (!contains(ranks, index_of(node))) indices.push_back(index_of(node));
+  std::vector<Door> doors;
+  for (const unsigned index : indices) {
+    const Node& node = nodes_[index];
+    const bool is_known = std::ranges::find(doors, index, &Door::index) != doors.end();
+    if (node.connection && node.hello.door != 0 && !is_known && doors.size() <= most_successors)
+      doors.push_back({.index = index, .address = node.hello.seen, .port = node.hello.door});
+  }
+  return doors;
+}
+
+std::string Roster::lacking_votes() const {
+  if (has_votes()) return "";
+  const auto count = std::ranges::count_if(nodes_, [this](const Node& node) {
+    return node.connection && node.term && node.term->votes && node.term->last == term_->last;
+  });
+  return fmt::format("{} of the {} nodes of the last attempt {} here, and more than half must be", count,
+                     term_->last.voters, count == 1 ? "is" : "are");
 }
 
 /// When what is wrong ends the meeting: at once if nobody else can come, else if nobody has come for a while.
@@ -295,9 +413,9 @@ std::string Roster::missing() const {
     if (!node.connection) absent.push_back(std::to_string(&node - nodes_.data()));
   const bool is_enough = members_.has_spares() && enough_at_ != Time::max();
   const std::string who = absent.empty() ? "" : "waiting for " + of_all(absent);
-  return joined(
-      not_empty({who, is_enough ? "as many are here as train, and start soon" : "", went_away(), faults()}),
-      "; ");
+  return joined(not_empty({who, is_enough && has_votes() ? "as many are here as train, and start soon" : "",
+                           lacking_votes(), went_away(), faults()}),
+                "; ");
 }
 
 /// The same when the time is over. A node that gave up a moment before is none that did not come.
@@ -308,7 +426,8 @@ std::string Roster::never_came() const {
       ranks.push_back(std::to_string(&node - nodes_.data()));
   std::string left = went_away();
   if (ranks.empty() && !left.empty()) left = "not all nodes came at the same time: " + left;
-  return joined(not_empty({ranks.empty() ? "" : of_all(ranks, " did not join in time"), left, faults()}),
+  return joined(not_empty({ranks.empty() ? "" : of_all(ranks, " did not join in time"), lacking_votes(), left,
+                           faults()}),
                 "; ");
 }
 
@@ -360,6 +479,13 @@ void Roster::launch(Time now) {
   go.uncounted = std::min(go.uncounted, go.attempt);
   members_.launched(ranks, is_here_, hosts, now);
   for (const unsigned index : ranks) go.world += nodes_[index].hello.workers;
+  if (members_.has_spares()) {
+    begin_term();
+    go.lead = {.term = term_->last, .before = term_->before, .doors = doors(ranks)};
+    if (const auto at = std::ranges::find(ranks, own_); at != ranks.end())
+      go.lead->hub_rank = static_cast<unsigned>(at - ranks.begin());
+    if (ranks.front() != 0) go.lead->master = nodes_[ranks.front()].hello.seen;
+  }
   met_ = go;
   next_report_ = Time::max();
   for (Node& node : nodes_) {
@@ -376,8 +502,10 @@ void Roster::launch(Time now) {
     node.go = go;
     go.offset += node.hello.workers;
   }
-  for (const Node& node : nodes_)
+  for (Node& node : nodes_) {
+    if (node.go.lead) node.go.lead->votes = node.votes;
     if (node.connection) send(*node.connection, node.go);
+  }
 }
 
 /// A new instance of a node that trains has no place in this attempt, but it shows that one without a
@@ -389,8 +517,13 @@ void Roster::join_late(Node& node, ConnectionId id, const Hello& hello, Time now
     if (node.started_anew) node.lost_at = std::min(node.lost_at, now);
   }
   if (node.trains() || node.connection || stop_ || hello.running) return close(id);
-  const Go go = node.go;
-  node = {.state = Node::State::spare, .hello = hello, .go = go};
+  Go go = node.go;
+  if (go.lead) {
+    go.lead->term = term_->last;
+    go.lead->before = term_->before;
+    go.lead->votes = false;
+  }
+  node = {.state = Node::State::spare, .hello = hello, .go = go, .term = hello.term};
   connect(node, id);
   members_.came_back(index_of(node));
   send(id, node.go);
@@ -412,7 +545,8 @@ void Roster::come_back(ConnectionId id, const Hello& hello, Time now) {
     node->state = Node::State::spare;
     members_.came_back(index_of(*node));
   }
-  send(id, node->go);           // the first one may have been lost with the connection
+  send(id, node->go);  // the first one may have been lost with the connection
+  if (term_) send(id, Voters{.term = term_->last, .before = term_->before, .votes = node->votes});
   if (stop_) send(id, *stop_);  // also for a node that was lost, as the others know
   if (released_ || all_done()) send(id, End{});
 }
@@ -444,6 +578,8 @@ void Roster::received(ConnectionId id, const Message& message, Time now) {
     node->answered = seen->number;
   } else if (const auto* look = std::get_if<Looked>(&message); look != nullptr && launched()) {
     looked(*node, *look);
+  } else if (const auto* heard = std::get_if<Heard>(&message); heard != nullptr && term_) {
+    heard_by(*node, heard->number);
   }
 }
 
@@ -474,11 +610,12 @@ void Roster::fail(Node& node, Culprit failure, Time now) {
     count(node, now);
     const auto is_gone = [](const Member& member) { return member.is_gone(); };
     const auto left = std::ranges::count_if(members_.all(), std::not_fn(is_gone));
-    if (&node != nodes_.data() && left >= members_.ranks())  // the others do without it
+    if (index_of(node) != own_ && left >= members_.ranks())  // the others do without it
       return note_stranger(node.hello, in_words(failure));
     return end_meeting({.code = exit_code::peer, .sentence = in_words(failure), .culprit = failure});
   }
-  if (launched() && !node.trains())
+  const bool is_hub_leaving = index_of(node) == own_ && stop.drained();
+  if (launched() && !node.trains() && !is_hub_leaving)
     return lose_spare(node, stop.drained() ? Node::State::drained : Node::State::lost);
   if (stop.drained()) return stop_node(node, stop);
   if (!launched()) return;
@@ -518,8 +655,8 @@ void Roster::reconsider(const std::string& why) {
   send_all(*stop_);
 }
 
-/// Whether the nodes that were stopped are no more than the spares that are here or about to come. Node 0 has
-/// none.
+/// Whether the nodes that were stopped are no more than the spares that are here or about to come, and the
+/// others may go on without them.
 bool Roster::can_replace() const {
   std::size_t holes = 0, spares = 0;
   for (const Node& node : nodes_) {
@@ -527,7 +664,7 @@ bool Roster::can_replace() const {
     if (node.trains() && is_gone) ++holes;
     if (node.state == Node::State::spare && !is_gone) ++spares;
   }
-  return members_.has_spares() && !members_.all().front().is_gone() && holes <= spares;
+  return members_.has_spares() && holes <= spares && will_have_votes();
 }
 
 /// A spare was stopped, or is lost: that ends nobody.
@@ -618,6 +755,7 @@ Time Roster::tick(Time now) {
     if (node.state == Node::State::spare && node.lost_at != Time::max() && is_due(node.lost_at))
       lose_spare(node, Node::State::lost);
   if (!launched() || stop_) return next;
+  count_voters_again();
   if (is_due(next_report_)) {
     report_again();
     send_all(Waiting{running()}, true);
@@ -672,9 +810,9 @@ Culprit Roster::located(Culprit culprit) const {
 
 /// What is known of the nodes, to find out who is to blame.
 outcome::Evidence Roster::evidence(Time now) const {
-  outcome::Evidence evidence{.nodes = {}, .launched = launched_, .slept = slept_};
-  const bool all_lost = std::ranges::all_of(nodes_ | std::views::drop(1), [](const Node& node) {
-    return !node.trains() || node.lost_at != Time::max();
+  outcome::Evidence evidence{.nodes = {}, .launched = launched_, .slept = slept_, .hub = own_};
+  const bool all_lost = std::ranges::all_of(nodes_, [this](const Node& node) {
+    return !node.trains() || node.lost_at != Time::max() || index_of(node) == own_;
   });
   for (const Node& node : nodes_) {
     outcome::NodeEvidence& known = evidence.nodes.emplace_back();
@@ -689,7 +827,7 @@ outcome::Evidence Roster::evidence(Time now) const {
     known.failed = node.failed_at;
     known.further = node.further;
     const bool has_answered = asked_at_ != Time() && node.seen_at >= asked_at_;
-    known.is_silent = asked_at_ != Time() && !has_answered && !node.done && &node != nodes_.data();
+    known.is_silent = asked_at_ != Time() && !has_answered && !node.done && index_of(node) != own_;
     if (node.lost_at != Time::max()) {
       known.lost = node.silent.empty() ? "its connection ended" : node.silent;
       known.lost_since = node.lost_at - node.time_to_return;
@@ -735,7 +873,7 @@ void Roster::decide(Time now) {
     if (!node.trains() || (node.lost_at > now && !is_culprit)) continue;
     node.state = Node::State::lost;
     node.back_by = {};
-    if (&node != nodes_.data()) members_.gone(index_of(node), Member::State::lost);
+    if (index_of(node) != own_) members_.gone(index_of(node), Member::State::lost);
   }
   stop_all(rules_.gathers ? all_failures(culprit) : Stop{.culprit = std::move(culprit)});
 }

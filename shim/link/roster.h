@@ -42,6 +42,8 @@ struct Node {
   std::optional<ConnectionId> connection;   ///< nullopt: it is not connected
   std::vector<std::string> displaced;       ///< instances whose place it took while they were connected
   Go go;                                    ///< once all were told to launch
+  std::optional<KnownTerm> term;            ///< what it knows of the last term, as far as the hub knows
+  bool votes = false;                       ///< it is one of the voters of the hub's last term
   std::optional<Culprit> failure;           ///< the first that it told, but rather a timeout than a lost peer
   std::map<unsigned, outcome::Hang> waits;  ///< where its victims waited, by rank
   Time failed_at;                           ///< when it told that
@@ -107,8 +109,9 @@ struct Outgoing {
 /// |         | Stop, or when its connection ends then                                             |
 /// | others  | nothing: they are how it ended                                                     |
 ///
-/// With spares (Members) a node that launch() gives no rank is a spare: its end ends nobody. While the job
-/// runs a node without a rank may come, as a further spare.
+/// With spares the hub may be any node: another one takes over when it is lost or stopped (Succession), and
+/// needs the votes of more than half of those that were here (Term). A node that launch() gives no rank is a
+/// spare: its end ends nobody. While the job runs a node without a rank may come, as a further spare.
 class Roster {
  public:
   struct Rules {
@@ -134,7 +137,10 @@ class Roster {
     /// Who has which rank, of a job with spares; it outlives the roster. Null: there are no spares.
     Members* members = nullptr;
     std::chrono::milliseconds spares{10'000};  ///< for all to come, once as many are here as train
-    Time earliest;  ///< all launch no sooner than that: the pause before another attempt
+    /// After another hub: so many voters of its go may still live, with this node, …
+    unsigned to_come = 0;
+    Time last_launch;  ///< … and when that was
+    Time earliest;     ///< all launch no sooner than that: the pause before another attempt
 
     /// How long a node may be without a connection before the other side takes it for lost. `direct`: nothing
     /// was between the two that could have ended it in their place. All `nodes` may come back at one moment.
@@ -150,7 +156,7 @@ class Roster {
 
   /// Node 0's own address, as the others know it.
   void set_address(const std::string& address) {
-    if (nodes_[0].hello.seen.empty()) nodes_[0].hello.seen = address;
+    if (own().hello.seen.empty()) own().hello.seen = address;
   }
   /// Nodes can come from now on: who is missing is no fault of theirs before.
   void listens(Time now) {
@@ -183,6 +189,11 @@ class Roster {
 
   /// Whether launch() may be called: all are here and agree, and whose place was taken had time to come back.
   [[nodiscard]] bool ready(Time now) const { return assignment(now) && starts_at() <= now; }
+  /// Whether this node has rank 0 if all are launched now: its port must be free for the job's store.
+  [[nodiscard]] bool hosts_master(Time now) const {
+    const auto ranks = assignment(now);
+    return ranks && ranks->front() == own_;
+  }
   /// Tells everybody to launch.
   void launch(Time now);
   /// Tells everybody that the job cannot start, or that it continues without a link.
@@ -219,6 +230,8 @@ class Roster {
 
   [[nodiscard]] Waiting waiting() const;
   [[nodiscard]] const std::vector<Node>& nodes() const { return nodes_; }
+  /// The number of the last term; 0: there was none.
+  [[nodiscard]] unsigned term() const { return term_ ? term_->last.number : 0; }
   [[nodiscard]] const Members& members() const { return members_; }
   /// Whether every node was here at some time.
   [[nodiscard]] bool all_came() const {
@@ -249,11 +262,22 @@ class Roster {
     return std::ranges::all_of(
         nodes_, [](const Node& node) { return node.state == Node::State::done || !node.trains(); });
   }
+  [[nodiscard]] Node& own() { return nodes_[own_]; }
+  [[nodiscard]] const Node& own() const { return nodes_[own_]; }
   Node* node_of(ConnectionId id);
   [[nodiscard]] unsigned index_of(const Node& node) const {
     return static_cast<unsigned>(&node - nodes_.data());
   }
   [[nodiscard]] std::optional<Assignment> assignment(Time now) const;
+  [[nodiscard]] bool has_votes() const;
+  [[nodiscard]] bool will_have_votes() const;
+  [[nodiscard]] bool awaits_voters(Time now) const;
+  void begin_term();
+  void count_voters_again();
+  void tell_voters();
+  void heard_by(Node& node, unsigned number);
+  [[nodiscard]] std::vector<Door> doors(const Assignment& ranks) const;
+  [[nodiscard]] std::string lacking_votes() const;
   void count(const Node& node, Time now);
   void join_late(Node& node, ConnectionId id, const Hello& hello, Time now);
   [[nodiscard]] bool can_replace() const;
@@ -264,6 +288,7 @@ class Roster {
   }
   [[nodiscard]] std::string fault_of(const Hello& hello) const;
   void keep(RejectedNode wrong);
+  void other_hub_came(ConnectionId id, const Hello& hello);
   void foreign_came(ConnectionId id, const Hello& hello, const std::string& fault);
   [[nodiscard]] bool has_left(const Node& node) const;
   void connect(Node& node, ConnectionId id);
@@ -294,6 +319,8 @@ class Roster {
   Members own_members_;
   Members& members_;
   std::vector<Node> nodes_;
+  unsigned own_;                   ///< this node's index
+  std::optional<KnownTerm> term_;  ///< what this node knows of the last one; nullopt: there was none
   std::vector<RejectedNode> rejected_;
   std::vector<std::pair<unsigned, std::string>> strangers_;  ///< the ranks of who were not let in, and why
   std::vector<std::string> store_clients_;

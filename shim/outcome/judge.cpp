@@ -144,19 +144,21 @@ std::optional<Culprit> asleep(const Evidence& evidence) {
   if (evidence.slept == milliseconds(0) || std::ranges::none_of(evidence.nodes, is_lost)) return std::nullopt;
   return Culprit{.cause = Cause::node_lost,
                  .text = fmt::format("its rankshim did not run for {}", hours_and_minutes(evidence.slept)),
-                 .node = 0,
-                 .host = evidence.nodes.front().host};
+                 .node = evidence.hub,
+                 .host = evidence.nodes[evidence.hub].host};
 }
 
 std::optional<Culprit> cut_off(const Evidence& evidence) {
-  const auto others = evidence.nodes | std::views::drop(1);
-  if (evidence.nodes.size() < 3 || !std::ranges::all_of(others, is_lost)) return std::nullopt;
+  const auto is_out_of_reach = [&](const NodeEvidence& node) {
+    return is_lost(node) || &node == &evidence.nodes[evidence.hub];
+  };
+  if (evidence.nodes.size() < 3 || !std::ranges::all_of(evidence.nodes, is_out_of_reach)) return std::nullopt;
   return Culprit{
       .cause = Cause::node_lost,
       .text = fmt::format("the connections to all {} other nodes ended: look at this node's own network",
                           evidence.nodes.size() - 1),
-      .node = 0,
-      .host = evidence.nodes.front().host};
+      .node = evidence.hub,
+      .host = evidence.nodes[evidence.hub].host};
 }
 
 std::optional<Culprit> lost_node(const Evidence& evidence) {
@@ -237,7 +239,7 @@ std::optional<Culprit> seen_to_hang(const Evidence& evidence) {
   if (!found || found->hang->kind == HangKind::undecided || found->hang->kind == HangKind::elsewhere)
     return std::nullopt;
   const NodeEvidence& node =
-      found->ranks.empty() ? evidence.nodes.front() : node_with(evidence, found->ranks.front().first);
+      found->ranks.empty() ? evidence.nodes[evidence.hub] : node_with(evidence, found->ranks.front().first);
   found->node = rank_of(evidence, node);
   found->host = node.host;
   if (!found->ranks.empty()) found->code = worker_of(evidence, found->ranks.front().first).code.value_or(0);
@@ -329,7 +331,7 @@ std::optional<Culprit> in_different_collectives(const Evidence& evidence) {
   const std::vector<unsigned>& candidates = ranks.empty() ? all : ranks;
   const auto other = std::ranges::find_if(candidates, differs);
   const Place& place = other == candidates.end() ? hang.waits_at : waits->at(*other)->waits_at;
-  const NodeEvidence& node = ranks.empty() ? evidence.nodes.front() : node_with(evidence, ranks.front());
+  const NodeEvidence& node = node_with(evidence, ranks.empty() ? all.front() : ranks.front());
   return Culprit{
       .rank = ranks.size() == 1 ? std::optional(ranks.front()) : std::nullopt,
       .cause = Cause::hang,

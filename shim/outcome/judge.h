@@ -42,14 +42,15 @@ struct NodeEvidence {
 struct Evidence {
   std::vector<NodeEvidence> nodes;
   Time launched;
-  std::chrono::milliseconds slept{0};  ///< that node 0's process did not run (SIGSTOP); 0: it did
+  std::chrono::milliseconds slept{0};  ///< that the hub's process did not run (SIGSTOP); 0: it did
+  unsigned hub = 0;                    ///< the node that has gathered this
 };
 
 /// Decides who is to blame, by the first row of the table that finds somebody:
 ///
 /// - own failure: somebody failed, and not because of a peer. The first of these.
-/// - asleep: connections are gone, and node 0's process did not run. Node 0.
-/// - cut off: at least two other nodes, and the connections of all are gone. Node 0, as its network.
+/// - asleep: connections are gone, and the hub's process did not run. The hub.
+/// - cut off: at least two other nodes, and the connections of all are gone. The hub, as its network.
 /// - lost node: a node's connection is gone. The first such node.
 /// - exited early: ranks exited 0 before the first victim failed. These ranks.
 /// - further failure: after a victim on the same node, a worker failed that lost no peer: a victim may end

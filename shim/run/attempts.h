@@ -1,12 +1,14 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "launchers/launcher.h"
 #include "link/members.h"
 #include "link/message.h"
+#include "link/succession.h"
 #include "settings/settings.h"
 
 namespace rankshim::run {
@@ -50,8 +52,10 @@ class Attempts {
   /// "restart 2 of 3, after a pause of 2 s", for the attempt to come.
   [[nodiscard]] std::string progress() const;
 
-  /// Node 0 of a job with spares: who has which rank, over all attempts.
+  /// The hub of a job with spares: who has which rank, over all attempts.
   std::optional<link::Members> members;
+  /// Any node of a job with spares: where the hub is, over all attempts.
+  std::shared_ptr<link::Succession> succession;
 
  private:
   [[nodiscard]] unsigned counted() const { return number_ - uncounted_; }

@@ -93,7 +93,9 @@ Launch::Launch(const AttemptInput& input, unsigned attempt, const std::optional<
 
 std::optional<Launch::Ranks> Launch::ranks_of(const topology::Topology& topology) {
   const auto* node = topology.as<topology::StaticNode>();
-  return node == nullptr ? std::nullopt : std::optional(Ranks{node->first_rank(), node->world_size()});
+  return node == nullptr
+             ? std::nullopt
+             : std::optional(Ranks{node->first_rank(), node->world_size(), topology.master()->text()});
 }
 
 std::optional<std::vector<std::vector<std::string>>> Launch::update(

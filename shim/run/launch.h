@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -55,8 +56,8 @@ class Launch : boost::noncopyable {
   std::shared_ptr<supervise::Workers> workers;
 
  private:
-  /// Of this node's first worker, and of all: what the nodes agree on when they meet.
-  using Ranks = std::pair<unsigned, unsigned>;
+  /// Of this node's first worker, and of all, and the master: what the nodes agree on when they meet.
+  using Ranks = std::tuple<unsigned, unsigned, std::string>;
   static std::optional<Ranks> ranks_of(const topology::Topology& topology);
 
   std::optional<Ranks> ranks_;

@@ -119,11 +119,11 @@ awaitable<void> write_last_output(const Run& run, const supervise::Workers& laun
     log::warn("the workers' last lines are lost: nothing has read stdout or stderr in time");
 }
 
-/// How this node sees the job: node 0 of linked nodes all of it, any other node its own workers. `end` is
+/// How this node sees the job: the hub of linked nodes all of it, any other node its own workers. `end` is
 /// called where --hang-timeout ends these.
 HangWatch::Job job_to_watch(const Run& run, const Job& job, WholeJob* whole,
                             const std::shared_ptr<Lookout>& lookout, decltype(HangWatch::Job::end) end) {
-  if (whole != nullptr && job.topology.node_rank() == 0U) {
+  if (whole != nullptr && whole->link().is_hub()) {
     const std::shared_ptr<link::Link>& link = whole->shared_link();
     return {.look = [link](bool full, bool gently) { return look_at_job(link, full, gently); },
             .located = [link](outcome::Culprit culprit) { return link->located(std::move(culprit)); },
@@ -141,13 +141,13 @@ HangWatch::Job job_to_watch(const Run& run, const Job& job, WholeJob* whole,
           .end = std::move(end)};
 }
 
-/// Whether this node watches for hangs: node 0 for linked nodes, else each launcher's own. A program alone on
-/// its node need not be a training, and rankshim sleeps beside it, unless the user has asked for it.
+/// Whether this node watches for hangs: the hub for linked nodes, else each launcher's own. A program alone
+/// on its node need not be a training, and rankshim sleeps beside it, unless the user has asked for it.
 bool is_to_watch(const Settings& settings, const Job& job, const WholeJob* whole) {
   const auto is_set = [&](Option option) { return settings[option]->origin != Origin::fallback; };
   const bool wanted = job.choice.launcher->launches() || job.topology.has_other_nodes() ||
                       is_set(Option::hang_notice) || is_set(Option::hang_timeout);
-  return whole != nullptr ? job.topology.node_rank() == 0U : wanted;
+  return whole != nullptr ? whole->link().is_hub() : wanted;
 }
 
 awaitable<void> answer_stacks(HangWatch::Job job, status::Socket::Reply reply) {

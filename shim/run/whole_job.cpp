@@ -60,15 +60,34 @@ Outcome<std::optional<link::Key>> job_token(const Run& run) {
 }
 
 /// The node's place in this attempt: its rank and the number of nodes are those of the job, and a spare's are
-/// the platform's.
-void take_rank(topology::Topology& topology, topology::StaticNode& node, const link::Go& go) {
+/// the platform's. The master is on the node that has rank 0.
+void take_rank(topology::Topology& topology, topology::StaticNode& node, const link::Go& go,
+               wait::Reached& reached) {
   node.rank = go.rank.value_or(node.member->index);
   node.nodes = go.rank ? go.nodes : node.member->nodes;
-  const auto set = [&](Fact fact, unsigned number) {
-    topology.facts[fact] = Value{std::to_string(number), Origin::derived, "the job's members (--spares)", {}};
+  const auto set = [&](Fact fact, const std::string& text) {
+    topology.facts[fact] = Value{text, Origin::derived, "the job's members (--spares)", {}};
   };
-  set(Fact::node_rank, node.rank);
-  set(Fact::nnodes, node.nodes);
+  set(Fact::node_rank, std::to_string(node.rank));
+  set(Fact::nnodes, std::to_string(node.nodes));
+  const std::string moved = go.lead ? go.lead->master : "";
+  const std::string& host = moved.empty() ? node.member->master.host : moved;
+  if (host == topology.meeting->host) return;
+  topology.meeting->host = host;
+  set(Fact::master_addr, host);
+  reached = {};
+  if (!moved.empty()) reached = {.addresses = {moved}, .mine = go.rank == 0U};
+}
+
+/// Of a hub that may have taken over from another one.
+link::Members members_of(const link::Hello& self, const link::Succession& known) {
+  const bool was_hub = !known.term || known.term->said;
+  if (was_hub) return {self.nnodes, self.spares};
+  link::Members members = link::Members::taken_over(self.nnodes, self.spares);
+  if (known.hub_rank) members.held(*known.hub_rank, known.hub, known.hub_host, known.launched);
+  if (known.rank) members.held(*known.rank, self.rank, self.host, known.launched);
+  for (const auto& [index, how] : known.gone) members.gone(index, how);
+  return members;
 }
 
 link::Options plan_link(const Run& run, const Job& job, const topology::StaticNode& node,
@@ -93,7 +112,7 @@ link::Options plan_link(const Run& run, const Job& job, const topology::StaticNo
   options.self.pod = variable("POD_NAME");
   options.self.platform_node = variable("NODE_NAME");
   options.self.version = RANKSHIM_VERSION;
-  options.master.host = job.topology.master()->host;
+  options.master.host = node.member ? node.member->master.host : job.topology.master()->host;
   options.master.port = job.topology.master()->port;
   options.addresses = reached.addresses;
   options.leads_elsewhere = !reached.addresses.empty() && !reached.mine;
@@ -106,10 +125,23 @@ link::Options plan_link(const Run& run, const Job& job, const topology::StaticNo
   options.rules.earliest = attempts.earliest();
   if (attempts.of_the_job())
     options.rules.decide = [&attempts](link::Stop& stop) { attempts.decide(stop, steady_clock::now()); };
-  if (options.self.spares != 0 && options.self.rank == 0) {
-    if (!attempts.members) attempts.members.emplace(options.self.nnodes, options.self.spares);
-    options.rules.members = &*attempts.members;
+  if (options.self.spares == 0) return options;
+  if (!attempts.succession) attempts.succession = std::make_shared<link::Succession>(run.io);
+  const link::Succession& known = *attempts.succession;
+  options.succession = attempts.succession;
+  options.timing.successor =
+      run.settings.time(Option::grace).value_or(std::chrono::seconds(30)) + std::chrono::seconds(5);
+  options.timing.old_hub =
+      options.timeout + run.settings.time(Option::grace).value_or(std::chrono::seconds(30));
+  options.rules.earliest = std::max(attempts.earliest(), known.earliest);
+  if (!known.is_led_by(options.self.rank)) {
+    attempts.members.reset();
+    return options;
   }
+  if (!attempts.members) attempts.members.emplace(members_of(options.self, known));
+  if (known.term && !known.term->said) options.rules.to_come = known.to_come();
+  options.rules.last_launch = known.launched;
+  options.rules.members = &*attempts.members;
   return options;
 }
 
@@ -136,9 +168,20 @@ EarlyEnd end_of(const link::Refuse& refuse, const topology::Topology& topology,
                                refuse.sentence, where, joined(own)));
 }
 
+/// The hub is another node than before.
+void follow(link::Succession& known, const link::Door& hub, const topology::StaticNode::Member& self) {
+  known.leader = hub;
+  if (hub.index != self.index)
+    return log::info("node {} keeps the roster of the job; this node joins it", hub.index);
+  const auto gone = known.gone.find(known.hub);
+  log::warn("{} {}; this node keeps the roster of the job from now on",
+            outcome::node_name(known.hub, known.hub_host),
+            gone == known.gone.end() ? "cannot be reached" : fmt::format("was {}", word(gone->second)));
+}
+
 /// Meets the other nodes: returns the link, or null if the job goes on without one.
 awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attempts& attempts,
-                                                const wait::Reached& reached) {
+                                                wait::Reached& reached) {
   using namespace boost::asio::experimental::awaitable_operators;
   const auto token = job_token(run);
   if (const auto* faults = std::get_if<Faults>(&token))
@@ -146,34 +189,43 @@ awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attemp
                     to_line(faults->front()));
   const std::string_view must = run.preflight ? "preflight" : job.choice.link_demanded_by;
   topology::StaticNode& node = std::get<topology::StaticNode>(job.topology.part);
-  if (launchers::number_of_spares(run.settings) != 0 && !node.member) node.member = {node.rank, node.nodes};
+  if (launchers::number_of_spares(run.settings) != 0 && !node.member)
+    node.member = {node.rank, node.nodes, *job.topology.master()};
   if (node.nodes > link::most_nodes)
     throw early_end(
         exit_code::configuration, Cause::configuration, ErrorCode::nodes_differ,
         fmt::format("{}, and at most {} nodes can be linked: correct it, or set RANKSHIM_LINK=off",
                     in_words(Fact::nnodes, *job.topology.facts[Fact::nnodes]), link::most_nodes));
-  std::shared_ptr<link::Link> link;
-  try {
-    link = link::Link::make(
-        run.io, plan_link(run, job, node, std::get<std::optional<link::Key>>(token), attempts, reached));
-  } catch (const boost::system::system_error& error) {
-    if (!must.empty())
-      throw early_end(
-          exit_code::system, Cause::system, ErrorCode::no_link,
-          fmt::format("the system refused a resource that the link needs, and {} requires the link: {}", must,
-                      loop::reason(error)));
-    log::warn("the job continues without a link between its nodes: {}", loop::reason(error));
-    co_return nullptr;
-  }
-  run.monitor.enter("meet", "the other nodes");
-  run.monitor.set_link(link);
   const bool again = attempts.number() != 0;
   const auto time = again ? time_to_come(run) : *run.settings.time(Option::wait_timeout);
-  const auto met = co_await (link->meet(steady_clock::now() + time) || next_end(run));
+  const auto deadline = steady_clock::now() + time;
+  std::shared_ptr<link::Link> link;
+  std::variant<link::Go, link::Refuse, supervise::Signal> met;
+  for (bool moves = true; moves;) {
+    try {
+      link = link::Link::make(
+          run.io, plan_link(run, job, node, std::get<std::optional<link::Key>>(token), attempts, reached));
+    } catch (const boost::system::system_error& error) {
+      if (!must.empty())
+        throw early_end(
+            exit_code::system, Cause::system, ErrorCode::no_link,
+            fmt::format("the system refused a resource that the link needs, and {} requires the link: {}",
+                        must, loop::reason(error)));
+      log::warn("the job continues without a link between its nodes: {}", loop::reason(error));
+      co_return nullptr;
+    }
+    run.monitor.enter("meet", "the other nodes");
+    run.monitor.set_link(link);
+    met = co_await (link->meet(deadline) || next_end(run));
+    const auto* refuse = std::get_if<link::Refuse>(&met);
+    moves = refuse != nullptr && refuse->moved && attempts.succession;
+    if (moves) follow(*attempts.succession, *refuse->moved, *node.member);
+  }
   if (const auto* signal = std::get_if<supervise::Signal>(&met)) {
     run.signals.drop();
-    // A node that comes for the first time can be replaced by another; of a running job it is a part.
-    if (again) {
+    // A node that comes for the first time can be replaced by another; of a running job it is a part. The hub
+    // is replaced as soon as it cannot be reached.
+    if (again && !(link->is_hub() && attempts.succession)) {
       link->report_stop(signal->number);
       co_await (link->finish({exit_code::signal_base + signal->number}) || next_end(run));
     }
@@ -184,7 +236,7 @@ awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attemp
     if (go->rank) node.told = {go->offset, go->world};
     attempts.begin(go->attempt, go->uncounted, steady_clock::now());
     const unsigned index = node.member ? node.member->index : node.rank;
-    if (node.member) take_rank(job.topology, node, *go);
+    if (node.member) take_rank(job.topology, node, *go, reached);
     if (node.member)
       log::info("{} of {} nodes train, and this one {}", go->nodes, node.member->nodes,
                 go->rank ? fmt::format("has rank {}", *go->rank) : "waits as a spare");
@@ -266,7 +318,10 @@ awaitable<std::optional<report::Verdict>> wait_as_spare(const Run& run, Attempts
   if (const auto* signal = std::get_if<supervise::Signal>(&end)) {
     run.signals.drop();
     link->report_stop(signal->number);
-    co_await link->leave({.code = exit_code::signal_base + signal->number});
+    if (link->is_hub())
+      co_await link->finish({.code = exit_code::signal_base + signal->number});
+    else
+      co_await link->leave({.code = exit_code::signal_base + signal->number});
     throw stopped_early(signal->number, "while it waited as a spare");
   }
   co_await (link->finish({}) || next_end(run));  // a signal is left to what comes next
@@ -298,7 +353,8 @@ awaitable<std::unique_ptr<WholeJob>> join_job(const Run& run, Job& job, Attempts
   attempts.begin(attempts.number(), attempts.uncounted(), steady_clock::now());
   // The nodes of a job that is started again would all ask for the name at one moment: they seek node 0 where
   // it was first, and ask if it is not there.
-  if (links && reached.addresses.empty())
+  const bool knows_hub = attempts.succession && attempts.succession->is_known();
+  if (links && reached.addresses.empty() && !knows_hub)
     co_await wait_for_master(run, job.topology, wait::Until::name, reached);
   if (links) {
     if (auto whole = co_await meet_nodes(run, job, attempts, reached)) co_return whole;

@@ -48,6 +48,7 @@ struct StaticNode {
   struct Member {
     unsigned index = 0;
     unsigned nodes = 0;
+    Master master;  ///< where node 0 is; another node may have taken over from it
   };
   std::optional<Member> member;
 

@@ -108,6 +108,7 @@ class MasterWait {
   /// Logs why it is not reached yet. Each text is logged once between two reports, so that an answer that
   /// alternates between the replicas of a name server does not fill the log.
   void log_reason() {
+    if (limits_.is_quiet) return;
     const auto now = Clock::now();
     const std::string text = reason();
     if (logged_.empty()) {

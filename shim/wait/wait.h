@@ -35,9 +35,10 @@ struct Limits {
   std::chrono::milliseconds timeout{std::chrono::minutes(10)};
   std::string resolv_conf = "/etc/resolv.conf";
   std::string hosts = "/etc/hosts";
-  unsigned nodes = 1;   ///< that wait for the same master: many of them ask less often
-  bool spread = false;  ///< the node waits for its turn before its first question, if there are many
-  Timing timing;        ///< only tests change it
+  unsigned nodes = 1;     ///< that wait for the same master: many of them ask less often
+  bool is_quiet = false;  ///< nothing is logged
+  bool spread = false;    ///< the node waits for its turn before its first question, if there are many
+  Timing timing;          ///< only tests change it
 };
 
 struct Reached {

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <chrono>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "link/members.h"
+#include "link/message.h"
+
+namespace rankshim::link {
+
+/// Succession is what a node of a job with spares keeps over all attempts, to find the hub again or to become
+/// it: the hub is on the first node of the last go's list that can be reached. Every node listens all the
+/// time, so a node that refuses a connection has ended, and one that does not answer yet still ends its
+/// command.
+struct Succession {
+  explicit Succession(boost::asio::io_context& io) : listener(io) {}
+
+  boost::asio::ip::tcp::acceptor listener;  ///< this node's
+  std::vector<Door> doors;                  ///< as in Go; empty: node 0 is the hub
+  std::optional<Door> leader;               ///< who became the hub since, as far as this node has heard
+  std::optional<KnownTerm> term;
+  std::map<unsigned, Member::State> gone;  ///< the nodes that were lost or drained since
+  std::set<unsigned> passed;         ///< those that could not be reached, since this was last begun anew
+  std::set<unsigned> refused;        ///< of these, those that have ended
+  unsigned hub = 0;                  ///< the node that was the hub in the last attempt, …
+  std::string hub_host;              ///< … its host name, …
+  std::optional<unsigned> hub_rank;  ///< … and its rank in the job
+  std::optional<unsigned> rank;      ///< this node's in the last attempt
+  std::chrono::steady_clock::time_point launched;
+  /// After a hub that was only silent: by then it has noticed that it is alone, and its workers have ended.
+  std::chrono::steady_clock::time_point earliest;
+
+  /// Whether that node is the hub, as far as this one knows.
+  [[nodiscard]] bool is_led_by(unsigned index) const {
+    if (leader) return leader->index == index;
+    return doors.empty() ? index == 0 : doors.front().index == index;
+  }
+  /// Whether the hub may be another one than node 0.
+  [[nodiscard]] bool is_known() const { return leader || !doors.empty(); }
+  /// Where to look next for the hub; null: everywhere was looked.
+  [[nodiscard]] const Door* next() const;
+  /// How many voters of the last go are still to come, when nobody has come yet.
+  [[nodiscard]] unsigned to_come() const;
+};
+
+}  // namespace rankshim::link
