@@ -174,6 +174,40 @@ def test_hangs_of_public_reports_come_out_right(start, tmp_path, torch, name, le
         assert re.search(report.says if level or not report.ends else report.ends, last_line(node)), node.transcript()
 
 
+SPAWNS = """\
+import datetime, os, sys, time, torch, torch.distributed as dist, torch.multiprocessing as mp
+
+def work(local_rank, limit):
+    rank = int(os.environ["NODE_RANK"]) * 2 + local_rank
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", rank=rank, world_size=4, timeout=datetime.timedelta(seconds=limit))
+    for step in range(1000):
+        time.sleep(0.1)
+        if step == 40 and rank == 3:
+            time.sleep(1000)  # here
+        dist.all_reduce(torch.ones(1))
+
+if __name__ == "__main__":
+    mp.start_processes(work, args=(float(sys.argv[1]),), nprocs=2, start_method=sys.argv[2])
+"""
+
+
+@pytest.mark.nightly
+@pytest.mark.torch
+@pytest.mark.parametrize("level", [0, 3])
+@pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
+def test_of_processes_that_torch_multiprocessing_starts_the_one_that_hangs_is_named(start, tmp_path, torch, method, level):
+    (tmp_path / "train.py").write_text(SPAWNS)
+    command = ["python3", f"{tmp_path}/train.py", "1800" if level else "6", method]
+    options = ["--link=on", "--grace=3s", *(["--hang-timeout=5s"] if level else [])]
+    nodes = [start(rank, command, *options, nodes=2, RANKSHIM_LAUNCHER="auto", RANKSHIM_NPROC_PER_NODE="2") for rank in range(2)]
+    assert [node.wait(LONG) for node in nodes] == [76, 124], [node.transcript() for node in nodes]
+    says = (r"node 1 \(job-node-1\) hung: rank 3 (is|was) in work \(train.py:10\).*; ranks 0-2 waited in all_reduce \(train.py:11\) "
+            + (r"for \S+ s" if level else "until their timeout of 6.0 s"))
+    for node in nodes:
+        assert re.search(says, last_line(node)), node.transcript()
+
+
 RAISES = START + """
 steps()
 if rank == 1:

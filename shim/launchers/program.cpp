@@ -80,16 +80,18 @@ std::vector<supervise::WorkerState> Program::running_workers() const {
   }
   had_workers_ = had_workers_ || !workers.empty();
   if (had_workers_) return workers;
-  workers = answering();
-  if (workers.empty()) workers.push_back({.pid = innermost(command_)});
-  // What several have in common is not the rank of each.
-  if (workers.size() == 1) workers.front().rank = look_at({.pid = workers.front().pid}).number("RANK");
+  const std::vector<pid_t> ever = answers_.empty() ? std::vector<pid_t>{} : look::find_answering(answers_);
+  if (ever.size() > 1) return answering(ever);
+  workers = answering(ever);
+  if (ever.empty()) workers.push_back({.pid = innermost(command_)});
+  for (supervise::WorkerState& worker : workers) worker.rank = look_at({.pid = worker.pid}).number("RANK");
   return workers;
 }
 
-/// The local rank of one that runs does not change when others have ended.
-std::vector<supervise::WorkerState> Program::answering() const {
-  const std::vector<pid_t> ever = answers_.empty() ? std::vector<pid_t>{} : look::find_answering(answers_);
+/// Those that run of all that ever had a process group. Their local ranks do not change when others have
+/// ended, and those that the command has started after these have the same ones again. What all have in
+/// common, a RANK, is not the rank of each.
+std::vector<supervise::WorkerState> Program::answering(const std::vector<pid_t>& ever) const {
   std::vector<Process> running = node::descendants(command_).value_or(std::vector<Process>{});
   running.push_back({.pid = command_});
   std::erase_if(running,
@@ -98,8 +100,8 @@ std::vector<supervise::WorkerState> Program::answering() const {
   for (const Process& process : running) {
     // What a worker has started is not another one.
     if (std::ranges::find(running, process.parent, &Process::pid) != running.end()) continue;
-    const auto local_rank = static_cast<unsigned>(std::ranges::find(ever, process.pid) - ever.begin());
-    workers.push_back({.pid = process.pid, .local_rank = local_rank});
+    const auto number = static_cast<unsigned>(std::ranges::find(ever, process.pid) - ever.begin());
+    workers.push_back({.pid = process.pid, .local_rank = job_.workers > 0 ? number % job_.workers : number});
   }
   return workers;
 }

@@ -57,7 +57,7 @@ class Program : public supervise::Workers {
 
  private:
   void look(std::size_t number);
-  [[nodiscard]] std::vector<supervise::WorkerState> answering() const;
+  [[nodiscard]] std::vector<supervise::WorkerState> answering(const std::vector<pid_t>& ever) const;
 
   const JobSize job_;
   const bool strict_;

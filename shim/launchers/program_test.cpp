@@ -103,4 +103,16 @@ TEST_CASE("several processes with a process group are workers in the order of th
   CHECK(workers[0].rank == std::nullopt);
 }
 
+TEST_CASE("where all processes with a process group have ended, their parent is not a worker") {
+  const std::vector<std::string> environment{"PATH=/bin"};
+  const Answers answers;
+  {
+    const Child first, second;
+    answers.add(first.pid);
+    answers.add(second.pid);
+    CHECK(workers_here(answers, environment).size() == 2);
+  }
+  CHECK(workers_here(answers, environment).empty());
+}
+
 }  // namespace rankshim::launchers

@@ -310,7 +310,7 @@ def write_error(path, message, stack):
         write_json(path, {"message": {"message": message, "extraInfo": extra}})
 
 
-def say_raised():
+def say_raised(local_rank):
     """Tells rankshim that this worker has written down its exception: whoever it has waited for still runs, and the launcher
     kills that soon after the end of this process (shim/look/raised.h). Then it tells how far its collectives are, as the
     thread that answers knows it: torch may block, and may abort once this process exits."""
@@ -319,7 +319,7 @@ def say_raised():
     place = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     folder = os.open(FOLDER, os.O_RDONLY)
     try:
-        rank, here = os.environ.get("LOCAL_RANK", "0").encode(), "/proc/self/fd/%d/" % folder
+        rank, here = str(local_rank).encode(), "/proc/self/fd/%d/" % folder
         place.settimeout(0.5)
         place.bind("")
         place.sendto(rank, here + "raised")
@@ -355,6 +355,25 @@ def exit_later(seconds):
     from _thread import start_new_thread
 
     start_new_thread(exit, ())
+
+
+def say_raised_in_spawned():
+    """From now on a process of torch.multiprocessing.spawn says that it has raised before its parent ends the others
+    (torch/multiprocessing/spawn.py, _wrap)."""
+    import traceback
+
+    format_exc = traceback.format_exc
+
+    def say_and_format(*arguments, **options):
+        code, names = sys._getframe(1).f_code, sys._getframe(1).f_locals
+        try:
+            if code.co_name == "_wrap" and code.co_filename.endswith("/torch/multiprocessing/spawn.py"):
+                say_raised(names["i"])
+        except Exception:
+            pass
+        return format_exc(*arguments, **options)
+
+    traceback.format_exc = say_and_format
 
 
 def keep_exit():
@@ -440,7 +459,7 @@ def record(path, exit_after):
         write_error(path, "%s: %s" % (kind.__name__, words), "".join(traceback.format_exception(kind, value, trace)))
         if exit_after:
             exit_later(exit_after)
-        say_raised()
+        say_raised(os.environ.get("LOCAL_RANK", "0"))
 
     excepthook = before_excepthook(tell)
 
@@ -620,6 +639,8 @@ def answer_questions():
             os.close(folder)
         answering[:] = os.getpid(), place
         _thread.start_new_thread(answer, (place,))
+        if "torch.multiprocessing.spawn" in sys.modules:
+            say_raised_in_spawned()
 
     def hang_up():
         if answering:
