@@ -9,7 +9,7 @@ from rankshim_review.binary import Binary
 def binary(rankshim):
     found = Binary(rankshim)
     if not found.isolates:
-        cannot("needs root or user namespaces")
+        cannot(found.why_not)
     yield found
     found.close()
 

@@ -383,6 +383,18 @@ def test_a_machine_without_namespaces_says_what_it_cannot_review(without_namespa
     assert [pod["node_rank"] for pod in indexed["pods"]] == ["not known"] * 3
     (unseen,) = [each for each in document["findings"] if each["check"] == "unseen"]
     assert "command:" in pathlib.Path(unseen["file"]).read_text().splitlines()[unseen["line"] - 1]
+    assert "this machine lets only root give those to a process" in unseen["text"]
+
+
+def test_a_binary_that_is_not_static_is_what_keeps_a_pod_from_its_review(rankshim, tmp_path):
+    """A script needs its shell, as a dynamic binary needs its loader."""
+    script = tmp_path / "rankshim"
+    script.write_text(f'#!/bin/sh\nexec "{rankshim}" "$@"\n')
+    script.chmod(0o755)
+    done = subprocess.run([sys.executable, "-m", "rankshim_review", "--rankshim", script, "--format", "json",
+                           REPOSITORY / "examples/indexed-job/job.yaml"], cwd=PACKAGE, capture_output=True, text=True)
+    (unseen,) = [each for each in json.loads(done.stdout)["findings"] if each["check"] == "unseen"]
+    assert "this binary starts only where its libraries or its interpreter are" in unseen["text"]
 
 
 @pytest.mark.parametrize("names", [

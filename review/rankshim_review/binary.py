@@ -6,7 +6,6 @@ writes it, and the files that its ConfigMaps put there. What is on this machine 
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import dataclasses
 import functools
@@ -24,6 +23,8 @@ LONGEST = 30  # seconds for one call, which takes milliseconds
 LONGEST_SHOWN = 100  # of a path
 CONTRADICTION = "R10"  # `rankshim help R10`: a flag, and a variable that says otherwise
 UNLIKELY = 7919  # nodes
+LETS_ONLY_ROOT = "this machine lets only root give those to a process (a container, or AppArmor): run as root, or allow user namespaces"
+IS_DYNAMIC = "this binary starts only where its libraries or its interpreter are: name the released one, which is static, by --rankshim"
 ADDRESS = "192.0.2.1"  # RFC 5737: for documentation; a pod's own address is not known before it runs
 
 
@@ -78,13 +79,14 @@ class Binary:
             raise Unusable(f"{path} is not a rankshim that runs here: {error}") from None
         if "rankshim explain" not in self.help:
             raise Unusable(f"{path} is not rankshim: it has no subcommand explain")
-        # A container, or AppArmor, may leave this to root: then what depends on a host name or a file is not known.
         self.isolates = True
+        self.why_not = ""  # it isolates; otherwise what depends on a host name or a file is not known
         self._is_slow = False
-        with contextlib.suppress(Unanswered):
+        try:
             self.run(["version"], {}, host="pod")
-            return
-        self.isolates = False
+        except Unanswered as error:
+            self.isolates = False
+            self.why_not = IS_DYNAMIC if isinstance(error.__cause__, FileNotFoundError) else LETS_ONLY_ROOT
 
     def close(self) -> None:
         self._folder.cleanup()
@@ -190,7 +192,7 @@ class Binary:
         except subprocess.SubprocessError as error:
             raise Unanswered(f"not reviewed: {error}") from None
         except OSError as error:  # E2BIG: variables with the names of thousands of hosts
-            raise Unanswered(f"the kernel does not start a container with these variables: {error.strerror}") from None
+            raise Unanswered(f"the kernel does not start a container with these variables: {error.strerror}") from error
         finally:
             shutil.rmtree(root, ignore_errors=True)
 

@@ -146,8 +146,7 @@ def refused(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary
 
 def unseen(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
     if each.answer.unseen and not each.pod.bypasses:
-        yield "warning", each.pod.place, "not reviewed: it depends on the pod's host name or files, and this machine lets only root " \
-            "give those to a process (a container, or AppArmor): run as root, or allow user namespaces"
+        yield "warning", each.pod.place, f"not reviewed: it depends on the pod's host name or files, and {binary.why_not}"
 
 
 def alone(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
