@@ -13,13 +13,15 @@ class NotInTime(AssertionError):
 def until(condition, what, timeout=PATIENCE):
     """Returns the first true value of condition(), or raises NotInTime after `timeout` seconds.
 
-    For facts that cause no event (a socket listens, a process is gone): they are checked every 5 ms.
+    For facts that cause no event (a socket listens, a process is gone): they are checked every 5 ms, and less often in
+    a long wait, because a check may take as much of a processor as what is waited for.
     """
-    deadline = time.monotonic() + timeout
+    start = time.monotonic()
     while True:
         value = condition()
         if value:
             return value
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - start
+        if waited > timeout:
             raise NotInTime(f"not within {timeout:g} s: {what}")
-        time.sleep(0.005)
+        time.sleep(min(max(0.005, waited / 20), 0.1))
