@@ -30,6 +30,7 @@ DNS_ADDRESS = NODES + "2"
 FIRST_NODE = 10
 CLUSTER_DOMAIN = "cluster.local"
 SEARCH = f"default.svc.{CLUSTER_DOMAIN} svc.{CLUSTER_DOMAIN} {CLUSTER_DOMAIN}"
+NOBODY = "02:00:00:00:00:00"  # an interface that no node has
 CLONE_NEWNET = 0x40000000  # linux/sched.h
 TCP_LISTEN = "0A"  # in /proc/net/tcp
 TOOLS = ("ip", "unshare", "nsenter", "setpriv", "mount", "hostname", "dnsmasq")
@@ -292,6 +293,19 @@ class Network:
                            *([f"addr add {address6}/64 dev eth0 nodad"] if address6 else []),
                            "link set eth0 up",
                            f"route add default via {NODES}1")  # as in a pod; nothing is there
+
+    def cut(self, side, other):
+        """From now on nothing that the nodes of one side send arrives at the other's, and nobody is told of it."""
+        self._between(side, other, f"neigh replace {{}} lladdr {NOBODY} nud permanent dev eth0")
+
+    def heal(self, side, other):
+        """Ends what cut() began."""
+        self._between(side, other, "neigh del {} dev eth0")
+
+    def _between(self, side, other, command):
+        for senders, receivers in ((side, other), (other, side)):
+            for sender in senders:
+                sender.namespace.ip_batch(*(command.format(receiver.address) for receiver in receivers))
 
     def close(self):
         for thing in reversed(self._open):

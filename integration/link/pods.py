@@ -138,6 +138,15 @@ def places(processes):
     return [lines[-1][0] or lines[-1][1] if lines else None for lines in told]
 
 
+def settled(processes):
+    """Whether all five are there, and three of them run the same attempt, the last."""
+    now = places(processes)
+    train = [process for process, place in zip(processes, now, strict=True) if place not in (None, "spare") and ranks(process)]
+    last = {ranks(process)[-1][2:] for process in train}
+    attempt = max((one[-1] for one in last), default=None)
+    return sorted(map(str, now)) == ["0", "1", "2", "spare", "spare"] and last == {(rank, 3, attempt) for rank in range(3)}
+
+
 def assert_each_rank_once(processes):
     """No two commands of all these containers had the same rank in the same attempt."""
     seen = collections.Counter((attempt, rank) for process in processes for _, _, rank, _, attempt in ranks(process))
