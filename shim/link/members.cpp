@@ -27,7 +27,7 @@ Members Members::taken_over(unsigned nodes, unsigned spares) {
 
 void Members::held(unsigned rank, unsigned index, const std::string& host, Time since) {
   const auto has_it = [&](const Tenure& tenure) { return tenure.rank == rank || tenure.index == index; };
-  if (rank >= ranks_ || std::ranges::any_of(tenures_, has_it)) return;
+  if (rank >= ranks_ || index >= members_.size() || std::ranges::any_of(tenures_, has_it)) return;
   members_[index].rank = rank;
   tenures_.push_back({.rank = rank, .index = index, .host = host, .since = since, .why = {}});
 }

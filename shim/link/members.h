@@ -53,7 +53,8 @@ class Members {
   Members(unsigned nodes, unsigned spares);
   /// The same for a hub that takes over from another one: who had which rank the nodes say as they come.
   static Members taken_over(unsigned nodes, unsigned spares);
-  /// That node has had this rank since.
+  /// That node has had this rank since. Indices that the job does not have are ignored, here and in gone():
+  /// another node said them.
   void held(unsigned rank, unsigned index, const std::string& host, Time since);
 
   [[nodiscard]] const std::vector<Member>& all() const { return members_; }
@@ -72,7 +73,9 @@ class Members {
   void launched(const Assignment& ranks, const std::vector<bool>& is_here,
                 const std::vector<std::string>& hosts, Time now);
   /// A node went away (lost), was stopped (drained), or cannot take part (lost).
-  void gone(unsigned index, Member::State how) { members_[index].state = how; }
+  void gone(unsigned index, Member::State how) {
+    if (index < members_.size()) members_[index].state = how;
+  }
   /// It is there again, as a new container.
   void came_back(unsigned index);
   /// A failure of this node's own ended an attempt, and none of another node did since its last.

@@ -158,6 +158,13 @@ TEST_CASE("a hub that takes over has the ranks from those that come", "[link]") 
   CHECK(history[1].index == 3);
 }
 
+TEST_CASE("what another node says of one that the job does not have is ignored", "[link][attack]") {
+  Members members = Members::taken_over(3, 1);
+  members.held(0, 3, "host-3", {});
+  members.gone(60'000, Member::State::lost);
+  CHECK(members.assign({true, true, true}, false) == Assignment{0, 1});
+}
+
 TEST_CASE("the history has all nodes of the ranks that have had several", "[link]") {
   MembersStory story;
   story.launch();

@@ -133,6 +133,11 @@ void settle_code(int& code) { code = std::clamp(code, 0, 255); }
 bool is_port(unsigned port) { return port <= std::numeric_limits<std::uint16_t>::max(); }
 bool settle(Welcome& welcome) { return is_port(welcome.port) && welcome.rank < most_nodes; }
 bool settle(Door& door) { return is_port(door.port) && door.index < most_nodes; }
+/// Its other numbers are the roster's to check. A door is passed on to all nodes.
+bool settle(Hello& hello) {
+  if (!is_port(hello.door)) hello.door = 0;
+  return true;
+}
 bool settle(Term& term) { return term.voters <= most_nodes; }
 bool settle(Go& go) {
   return go.attempt <= most_restarts && go.uncounted <= go.attempt && go.world <= most_ranks &&

@@ -128,6 +128,15 @@ TEST_CASE("a code or a rank that nobody can have comes back as one that can be",
   }
 }
 
+TEST_CASE("a door that is no port is none: all nodes would take the go that names it for invalid",
+          "[link][attack]") {
+  for (const auto& [said, heard] : {std::pair{65'535U, 65'535U}, {65'536U, 0U}}) {
+    const auto hello = from_text(to_text(Hello{.door = said}));
+    REQUIRE(hello);
+    CHECK(std::get<Hello>(*hello).door == heard);
+  }
+}
+
 TEST_CASE("texts are bounded and printable", "[link]") {
   Hello hello{.run = std::string(5000, 'r')};
   CHECK(there_and_back(hello).run == std::string(1024, 'r'));
