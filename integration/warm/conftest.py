@@ -97,7 +97,7 @@ class Start:
 def modules(rankshim):
     """The files that rankshim writes for Python, without the call at the end."""
     text = {}
-    for name in ("sitecustomize.py", "gate.py"):
+    for name in ("sitecustomize.py", "gate.py", "rankshim_store.py", "rankshim_numbers.py"):
         env = {"NNODES": "2", "NODE_RANK": "0", "MASTER_ADDR": "node-0"}
         done = run([rankshim, "--wait=none", "--", "sh", "-c", "cat ${PYTHONPATH%%:*}/" + name], clean_environment(env))
         assert done.code == 0, done.transcript()

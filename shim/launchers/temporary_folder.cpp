@@ -26,9 +26,7 @@ constexpr const char* in_memory = "/dev/shm";
 constexpr EmbeddedFile modules[] = {
 #include "python_site.inc"
 };
-constexpr std::string_view site_module = modules[0].text;
-constexpr std::string_view gate_module = modules[1].text;
-static_assert(modules[0].name == "sitecustomize" && modules[1].name == "gate");
+static_assert(modules[0].name == "sitecustomize");
 
 /// A literal for Python 2 and 3. Bytes that are not plain ASCII are escaped, as torchrun reads them.
 std::string python_literal(std::string_view text) {
@@ -68,8 +66,9 @@ bool write_new_file(const std::string& path, std::initializer_list<std::string_v
           (fchmod(file.number(), 0644) == 0 && chmod(path.substr(0, path.rfind('/')).c_str(), 0755) == 0));
 }
 
-std::string site_file(const std::string& folder) { return folder + "/sitecustomize.py"; }
-std::string gate_file(const std::string& folder) { return folder + "/gate.py"; }
+std::string file_in(const std::string& folder, const EmbeddedFile& module) {
+  return fmt::format("{}/{}.py", folder, module.name);
+}
 
 bool write_site(const std::string& folder, const PythonSite& site) {
   // Not a rendezvous' configuration, which may contain a password.
@@ -78,8 +77,10 @@ bool write_site(const std::string& folder, const PythonSite& site) {
            entry.second != "is_host=false";
   };
   const bool shared = site.job && std::ranges::none_of(*site.job, is_private);
-  return write_new_file(gate_file(folder), {gate_module}, shared) &&
-         write_new_file(site_file(folder), {site_module, call_of(site)}, shared);
+  return std::ranges::all_of(modules, [&](const EmbeddedFile& module) {
+    const bool is_called = &module == modules;
+    return write_new_file(file_in(folder, module), {module.text, is_called ? call_of(site) : ""}, shared);
+  });
 }
 
 std::string parent_of(const Host& node, bool launches) {
@@ -118,8 +119,7 @@ TemporaryFolder::TemporaryFolder(const LaunchChoice& choice, const std::optional
 
 bool TemporaryFolder::remove_if_unused() {
   if (own_.path.empty()) return true;
-  unlink(site_file(own_.path).c_str());
-  unlink(gate_file(own_.path).c_str());
+  for (const EmbeddedFile& module : modules) unlink(file_in(own_.path, module).c_str());
   if (rmdir(own_.path.c_str()) == 0) own_.path.clear();
   return own_.path.empty();
 }

@@ -23,11 +23,14 @@ std::vector<RankRange> ranges_of(const Ranks& ranks) { return to_ranges({ranks.b
 // ---- places ----
 
 /// Whether a file is of Python itself, of torch, or of what came with the two. rankshim's part in a worker
-/// writes its exception down when the user's code is left (launchers/torchrun/python/sitecustomize.py).
+/// writes its exception down when the user's code is left, and waits for torch's store
+/// (launchers/torchrun/python).
 bool is_of_python(const Frame& frame) {
   constexpr auto signs = std::to_array<std::string_view>({"/lib/python3", "/lib64/python3", "/torch/"});
   const std::string_view file = frame.file;
-  if (file.starts_with("<frozen") || file.ends_with("/sitecustomize.py")) return true;
+  if (file.starts_with("<frozen") || file.ends_with("/sitecustomize.py") ||
+      file.ends_with("/rankshim_store.py"))
+    return true;
   const std::size_t packages = file.rfind("-packages/");  // site-packages, dist-packages
   if (packages != file.npos) return file.find("/torch/", packages) != file.npos;
   return std::ranges::any_of(signs, [file](std::string_view sign) { return file.find(sign) != file.npos; });

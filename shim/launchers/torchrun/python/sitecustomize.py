@@ -9,7 +9,9 @@ removes the folder from the path and imports the image's own sitecustomize. Besi
 - in a worker, and in a Python that is the command itself, it writes the exception that ends the script where torch's
   @record would;
 - in any other than a torchrun, it waits a moment for rank 0's store, and answers how many collectives it has entered;
-- in a process that is prepared, it waits until the command may run (gate.py).
+- in a process that is prepared, it waits until the command may run.
+
+What few processes need is in files of its own beside it: gate.py, rankshim_store.py and rankshim_numbers.py.
 
 It must run on every Python, also on one that is too old for it, cost nearly nothing, and never print anything.
 """
@@ -110,6 +112,15 @@ def at_import(name, act):
     hook = ImportHook(name, act)
     sys.meta_path.insert(0, hook)
     return hook
+
+
+def load(name):
+    """What the file of ours with that name, beside this one, defines."""
+    path = "%s/%s.py" % (FOLDER, name)
+    names = {}
+    with open(path) as file:
+        exec(compile(file.read(), path, "exec"), names)
+    return names
 
 
 # ---- what Python runs ----
@@ -486,114 +497,7 @@ def record(path, exit_after):
         record_forks(path, worker)
 
 
-# ---- the numbers of a worker's collectives ----
-
-def ranges_of(ranks):
-    """The ranks as few [first, last, step]."""
-    ranges = []
-    for rank in sorted(ranks):
-        last = ranges[-1] if ranges else None
-        if last and last[0] == last[1]:
-            last[1:] = rank, rank - last[0]
-        elif last and rank == last[1] + last[2]:
-            last[1] = rank
-        else:
-            ranges.append([rank, rank, 1])
-    return ranges
-
-
-class Recorder(object):
-    """One of torch's flight recorders. It knows, for each process group that was used, the last collective that was
-    entered, and the last that has ended, by a number which the group has in this process alone; an entry has the group's
-    name as well (torch/csrc/distributed/c10d/FlightRecorder.hpp). `dump` returns it as JSON. It takes 0.05 ms without the
-    entries, and some 50 ms with 2,000 of them, so these are read only for the operations."""
-
-    def __init__(self, dump):
-        self.dump = dump
-        self.names = {}  # by the group's number
-        self.last = {}  # by the group's number: the last collective's number, its operation, and whether it has ended
-
-    def read(self, wants_operations):
-        """{a group's number: (entered, ended)}."""
-        import json
-
-        status = {int(group): (int(of["last_enqueued_collective"]), max(0, int(of["last_completed_collective"])))
-                  for group, of in json.loads(self.dump(includeCollectives=False)).get("pg_status", {}).items()}
-        waits = any(entered > ended for entered, ended in status.values())
-        if wants_operations and (waits or not all(group in self.names for group in status)):
-            for entry in json.loads(self.dump(includeCollectives=True)).get("entries", ()):
-                self.names[entry["pg_id"]] = entry["process_group"][0]
-                if not entry["is_p2p"]:
-                    has_ended = entry.get("retired") or entry["state"] == "completed"
-                    self.last[entry["pg_id"]] = entry["collective_seq_id"], entry["profiling_name"].partition(":")[2], has_ended
-        for group in status:
-            # gloo notes the ends in two threads, and so an earlier one may come last.
-            number, _, has_ended = self.last.get(group, (0, "", False))
-            if has_ended and number == status[group][0]:
-                status[group] = number, number
-        return status
-
-    def find(self, status, name, number):
-        """The group of that name, which has entered so many collectives; None if it is not known."""
-        found = [group for group in sorted(status) if self.names.get(group) == name]
-        if found:
-            return found[-1]  # the others are gone: torch uses names again
-        # Its entries were not read, or are overwritten. Groups are numbered in the order in which they are made.
-        for group in sorted(status):
-            if group not in self.names and status[group][0] == number:
-                self.names[group] = name
-                return group
-        return None
-
-
-def recorders():
-    """The recorders by the name of their backend."""
-    torch = sys.modules["torch._C._distributed_c10d"]
-    dumps = ("nccl", "_dump_nccl_trace_json"), ("gloo", "_dump_fr_trace_json")
-    return {backend: Recorder(getattr(torch, name)) for backend, name in dumps if hasattr(torch, name)}
-
-
-def progress(known, wants_operations):
-    """The process groups of this process, each as [name, description, ranges of its ranks, the number of the last
-    collective that was entered, of the last that has ended, the operation that was entered last]. `known`: recorders().
-    Nothing in torch promises these names: without one of them there are no groups. A group is left out if its numbers
-    are not sure."""
-    world = sys.modules["torch.distributed.distributed_c10d"]._world
-    device = sys.modules["torch"].device
-    members = [(group, ranks) for group, ranks in list(world.pg_group_ranks.items()) if not isinstance(group, int)]
-
-    def backends(group):
-        """The backends of a group that are recorded, each with its own numbers."""
-        found = {}
-        for pair in str(world.pg_backend_config[group]).split(","):  # "cpu:gloo,cuda:nccl"
-            kind, _, backend = pair.partition(":")
-            if backend in known and backend not in found:
-                found[backend] = group._get_backend(device(kind))
-        return found
-
-    groups = []
-    before = [{name: backend._get_sequence_number_for_group() for name, backend in backends(group).items()}
-              for group, _ in members]
-    status = {name: recorder.read(wants_operations) for name, recorder in known.items()}
-    for (group, ranks), counted in zip(members, before):
-        name = str(world.pg_names[group])
-        for backend, number in counted.items():
-            recorder, numbers = known[backend], status[backend]
-            at = recorder.find(numbers, name, number)
-            if at is None and number:
-                continue
-            entered, ended = numbers[at] if at is not None else (0, 0)
-            # NCCL's recorder counts what is sent from one rank to another in the same place.
-            if not number <= entered <= backends(group)[backend]._get_sequence_number_for_group():
-                continue
-            description = "default_pg" if group is world.default_pg else str(getattr(group, "group_desc", ""))
-            last, operation, _ = recorder.last.get(at, (0, "", False))
-            groups.append([name if len(counted) == 1 else name + "/" + backend,
-                           "" if description == "undefined" else description, ranges_of(ranks), entered,
-                           min(ended, entered), operation if last == entered else ""])
-    groups.sort(key=lambda one: one[3] == one[4])  # those in which it waits come first
-    return groups
-
+# ---- answering how far a worker's collectives are ----
 
 def answer_questions():
     """From now on this process answers rankshim's questions how far its collectives are, in a thread that blocks until one
@@ -607,11 +511,12 @@ def answer_questions():
         try:
             import json
 
-            known = recorders()
+            numbers = load("rankshim_numbers")
+            known = numbers["recorders"]()
             while True:
                 question, asker = place.recvfrom(16)
                 try:
-                    text = json.dumps(progress(known, question == b"operations"))
+                    text = json.dumps(numbers["progress"](known, question == b"operations"))
                 except Exception:
                     text = "[]"
                 try:
@@ -667,59 +572,13 @@ def answer_questions():
         torch._set_global_rank = set_global_rank
 
     def follow_all():
-        for one in (connect_sooner, follow):
+        for act in (lambda torch: load("rankshim_store")["connect_sooner"](torch), follow):
             try:
-                one(sys.modules["torch._C._distributed_c10d"])
+                act(sys.modules["torch._C._distributed_c10d"])
             except Exception:
                 pass
 
     hook = at_import("torch.distributed.distributed_c10d", follow_all)
-
-
-# ---- the worker's way to torch's store ----
-
-def wait_for_store(host, port):
-    """Returns once something listens there, or after a quarter of a second."""
-    import errno
-    import socket
-    import time
-
-    places = socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM)
-    for power in range(8):
-        refused = False
-        for family, kind, protocol, _, address in places:
-            probe = socket.socket(family, kind, protocol)
-            try:
-                probe.settimeout(0.25)
-                probe.connect(address)
-                return
-            except socket.error as error:
-                refused = refused or error.errno == errno.ECONNREFUSED
-            finally:
-                probe.close()
-        if not refused:
-            return
-        time.sleep(0.001 * 2 ** power)
-
-
-def connect_sooner(torch):
-    """From now on a client of torch's store waits a moment for rank 0, which opens the store. Prepared workers come there
-    at one moment, and torch's client, once refused, pauses for 0.25 to 0.75 s (torch/csrc/distributed/c10d/Backoff.hpp).
-    In a large job the store has enough to do."""
-    begin = torch.TCPStore.__init__
-    names = "host_name", "port", "world_size", "is_master"
-
-    def init(self, *arguments, **options):
-        try:
-            given = dict(zip(names, arguments), **options)
-            opens = given.get("is_master") or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-            if not opens and int(os.environ.get("WORLD_SIZE", "0")) <= 1024:
-                wait_for_store(given["host_name"], given["port"])
-        except Exception:
-            pass
-        return begin(self, *arguments, **options)
-
-    torch.TCPStore.__init__ = init
 
 
 # ---- at Python's start ----
@@ -764,11 +623,7 @@ def open_gate(value):
     """The gate of this process, which is prepared: wait_at_gate() is called at the end of its start. The script must not
     run without it."""
     try:
-        path = FOLDER + "/gate.py"
-        names = {}
-        with open(path) as file:
-            exec(compile(file.read(), path, "exec"), names)
-        return names["Gate"](value)
+        return load("gate")["Gate"](value)
     except BaseException:
         os._exit(0)
 
