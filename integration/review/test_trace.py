@@ -13,6 +13,7 @@ import pytest
 from lib.process import clean_environment, run
 from lib.requirements import needs_strace
 from rankshim_review import trace
+from rankshim_review.clocks import align
 from rankshim_review.reports import duration, read_all
 from review.jobs import LONGEST, Job, an_hour_ahead, changed, content
 
@@ -183,6 +184,16 @@ def test_the_clocks_of_linked_nodes_are_aligned(capsys, linked):
     assert 0 <= offset[1]["clock_error_seconds"] == pytest.approx(offset[0]["clock_error_seconds"])
     assert abs(offset[0]["clock_offset_seconds"]) <= offset[0]["clock_error_seconds"], "it is the same clock: off by 0"
     assert "clock_offset_seconds" not in bars(aligned, 1, "phases")[0]["args"], "node 0's is the one"
+
+
+def test_of_two_nodes_that_have_kept_the_roster_the_last_ones_clock_is_the_one(linked):
+    """Node 0 was drained an hour before, and node 1 took over from it."""
+    new = changed(linked[1], nodes=content(linked[0])["nodes"])
+    times = {key: datetime.fromisoformat(content(linked[0])[key][:-1]) - timedelta(hours=1) for key in ("started", "ended")}
+    earlier = {key: f"{time}".replace(" ", "T")[:23] + "Z" for key, time in times.items()}
+    drained = changed(linked[0], **earlier)
+    _, note, offsets = align(read_all([drained, new]))
+    assert note.startswith("All times are by node 1's clock") and list(offsets) == [drained]
 
 
 def test_a_node_0_that_itself_goes_on_late_after_the_meeting_moves_no_clock(rankshim, tmp_path):

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from .reports import SECOND, Phase, Report, report_of_node_0
+from .reports import SECOND, Phase, Report, report_of_hub
 
 
 def align(reports: Sequence[Report]) -> tuple[list[Report], str, dict[str, dict[str, float]]]:
     """The reports by node 0's clock, what to say about that, and each clock's offset and error by the report's path."""
-    hub = report_of_node_0(reports)
+    hub = report_of_hub(reports)
     if len(reports) == 1:
         return list(reports), "", {}
     if hub is None:
@@ -38,7 +38,8 @@ def align(reports: Sequence[Report]) -> tuple[list[Report], str, dict[str, dict[
             rounded = (len(report.phases) + len(hub.phases)) * SECOND // 1000  # each phase, to a millisecond
             offsets[report.path]["clock_error_seconds"] = (max(0, offset - (heard - known)) + rounded) / SECOND
         aligned.append(shift(report, -offset))
-    return aligned, "All times are by node 0's clock: the clocks are aligned by the moment at which the linked nodes launched.", offsets
+    whose = f"node {hub.node_rank or 0}"
+    return aligned, f"All times are by {whose}'s clock: the clocks are aligned by the moment at which the linked nodes launched.", offsets
 
 
 def shift(report: Report, by: int) -> Report:

@@ -27,6 +27,7 @@ from .reports import (
     node_name,
     printable,
     read_all,
+    report_of_hub,
 )
 
 SHOWN = 10  # of the nodes without a report
@@ -57,7 +58,7 @@ class Job:
         self.failed = in_order(reports, clock_error)
         self.well = sorted((report for report in reports if report.ended_well), key=lambda report: report.ended)
         self.clock_error = clock_error
-        self.one_clock = one_clock  #: all times are node 0's
+        self.one_clock = one_clock  #: all times are those of the node that knows all
         self.blamed = blamed(reports)
 
     @property
@@ -124,7 +125,8 @@ def _notes(job: Job) -> list[str]:
     if len(runs) > 1:
         notes.append(f"The reports are of different jobs: their run ids are {_and(runs)}.")
     if job.one_clock:
-        notes.append("All times are by node 0's clock.")
+        hub = report_of_hub(job.reports)
+        notes.append(f"All times are by node {hub.node_rank or 0 if hub else 0}'s clock.")
     return notes
 
 

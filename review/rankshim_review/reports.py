@@ -235,15 +235,16 @@ def read_all(paths: Sequence[str]) -> list[Report] | None:
         return None
 
 
-def report_of_node_0(reports: Sequence[Report]) -> Report | None:
-    """That of linked nodes, which knows them all; None if it is not among the reports."""
-    return next((report for report in reports if report.nodes), None)
+def report_of_hub(reports: Sequence[Report]) -> Report | None:
+    """That of linked nodes' node 0, which knows them all, or of the last one that took over from it (--spares); None if it is
+    not among the reports."""
+    return max((report for report in reports if report.nodes), key=lambda report: report.ended, default=None)
 
 
 def blamed(reports: Sequence[Report]) -> tuple[int, Cause] | None:
     """The rank of the node that linked nodes blame, and why. Node 0 decides that, and each node's report has it. None if the
     nodes were not linked, or nobody is to blame."""
-    hub = report_of_node_0(reports)
+    hub = report_of_hub(reports)
     if hub and hub.cause and hub.cause.who != "node" and hub.node_rank is not None:
         return hub.node_rank, hub.cause
     for report in filter(None, [hub, *reports]):

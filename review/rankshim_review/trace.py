@@ -25,7 +25,7 @@ from .reports import (
     clock_time,
     in_order,
     read_all,
-    report_of_node_0,
+    report_of_hub,
 )
 
 CLOCK_ERROR = 0.1  # of clocks that cannot be aligned; collect's default
@@ -98,7 +98,7 @@ def lay_out(reports: Sequence[Report], first: Report | None, offsets: dict[str, 
     """The nodes by their ranks, those that only node 0 knows among them."""
     lanes = [_lane(report, offsets.get(report.path, {})) for report in reports]
     there = {report.node_rank for report in reports}
-    hub = report_of_node_0(reports)
+    hub = report_of_hub(reports)
     if hub:
         lanes += [_told_lane(node, hub) for node in hub.nodes if node.node_rank not in there]
         lanes = [_with_ranks(lane, hub) for lane in lanes]
