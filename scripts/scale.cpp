@@ -78,10 +78,10 @@ Options options_of(unsigned rank, unsigned nodes, unsigned restarts = 0) {
 int run_hub(unsigned nodes, std::chrono::milliseconds late) {
   std::this_thread::sleep_for(late);
   asio::io_context io(1);
-  Members members(nodes, spares);
+  const auto members = std::make_shared<Members>(nodes, spares);
   const auto options = [&](unsigned restarts) {
     Options of_hub = options_of(0, nodes, restarts);
-    if (spares != 0) of_hub.rules.members = &members;
+    if (spares != 0) of_hub.rules.members = members;
     return of_hub;
   };
   auto hub = Link::make(io, options(0));

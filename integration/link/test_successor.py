@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import random
 import signal
 import time
 
@@ -10,7 +11,7 @@ import pytest
 from lib.events import until
 from lib.process import children, last_line, shell
 from link.pods import (
-    BEATS, LONG, MASTER, WAITS, assert_each_rank_once, assert_one_attempt_at_a_time, kill, ranks, reduce, started_at, told,
+    BEATS, LONG, MASTER, WAITS, assert_each_rank_once, assert_one_attempt_at_a_time, kill, ranks, reduce, settled, started_at, told,
 )
 
 # A node that is silent is lost after these and 10 s; its part of the job waits until the last of these is over.
@@ -246,8 +247,7 @@ def test_a_node_0_that_did_not_run_for_a_while_never_trains_beside_the_others(po
           "node 0 ends or waits as a spare")
     beats = [line.at for line in list(all[0].lines)[seen:] if line.text.startswith("BEAT")]
     print(f"its command ran for {max(beats, default=continued) - continued:.2f} s more; it ended: {all[0].popen.poll()}")
-    # The others have closed their connections, and may come back for 2 s; then it has its grace.
-    assert max(beats, default=continued) - continued < 2 + 2 + 1.5
+    assert max(beats, default=continued) - continued < 2 + 1.5, "the grace, and what a busy machine takes"
     assert ranks(all[0]) == [(0, 3, 0, 3, 0)]
     if all[0].popen.poll() is not None:
         assert all[0].wait() in (75, 76), all[0].transcript()
@@ -257,6 +257,13 @@ def test_a_node_0_that_did_not_run_for_a_while_never_trains_beside_the_others(po
 
 # Which nodes train, of how many; who is on node 0's side; who continues, and in which attempt.
 HALVES = {
+    "2+2, a trainer on each side": (2, 4, [0, 2], [0, 2], 1),
+    "2+2, all spares on the other side": (2, 4, [0, 1], [0, 1], 0),
+    "3:2 with node 0": (3, 5, [0, 1, 3], [0, 1, 3], 1),
+    "3:2 without node 0": (3, 5, [0, 1], [2, 3, 4], 1),
+    "3:2 without node 0, which has a spare": (3, 5, [0, 3], [1, 2, 4], 1),
+    "3:2, all that train in the minority": (2, 5, [0, 1], [2, 3, 4], 1),
+    "4:1, the first successor alone": (3, 5, [0, 2, 3, 4], [0, 2, 3, 4], 1),
     "5:2, all spares in the majority": (3, 7, [0, 1], [2, 3, 4, 5, 6], 1),
 }
 
@@ -282,9 +289,10 @@ def test_of_a_network_that_falls_apart_only_one_part_goes_on(pods, how):
 
 
 @pytest.mark.nightly
-def test_the_smaller_part_of_a_network_joins_the_larger_one_when_it_is_healed(pods):
-    side, other = [0, 3], [1, 2, 4]
+@pytest.mark.parametrize("side", [[0, 1], [0, 3]], ids=["with a trainer", "with a spare"])
+def test_the_smaller_part_of_a_network_joins_the_larger_one_when_it_is_healed(pods, side):
     all = pods.start_all(*QUICK, command=pods.script(BEATS))
+    other = [index for index in range(5) if index not in side]
     sides = [[pods.nodes[index] for index in indices] for indices in (side, other)]
     pods.network.cut(*sides)
     pods.all_run([all[index] for index in other], 1)
@@ -297,6 +305,59 @@ def test_the_smaller_part_of_a_network_joins_the_larger_one_when_it_is_healed(po
     assert_one_attempt_at_a_time(all)
 
 
+@pytest.mark.nightly
+def test_a_node_that_only_does_not_reach_node_0_ends_alone(pods):
+    """The first successor's way to node 0 is cut; all other ways work."""
+    all = pods.start_all(*QUICK, command=pods.script(BEATS))
+    pods.network.cut([pods.nodes[0]], [pods.nodes[1]])
+    run = pods.all_run([all[0], *all[2:]], 1)
+    assert (run[0], run[2]) == (all[0], all[2])
+    assert all[1].wait(90) == 75, all[1].transcript()
+    pods.end_well([all[0], *all[2:]])
+    assert_each_rank_once(all)
+    assert_one_attempt_at_a_time(all)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("rounds", [10])
+def test_whatever_fails_no_two_parts_of_the_job_train(pods, rounds):
+    """Nodes are killed or cut off from others at random, for a random time; then all is well again."""
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    draw = random.Random(seed)
+    how = {"command": pods.script(BEATS), "RANKSHIM_JOB_RESTARTS": "100000", "RANKSHIM_RESTART_PAUSE": "0"}
+    all, ended = pods.start_all(*QUICK, **how), []
+
+    def all_again():
+        """Whoever has ended gets a new container."""
+        for index, process in enumerate(all):
+            if process.popen.poll() is not None:
+                ended.append(process)
+                all[index] = pods.start(index, *QUICK, **how)
+        return settled(all)
+
+    for _ in range(rounds):
+        some = draw.sample(range(5), draw.randint(1, 2))
+        rest = [index for index in range(5) if index not in some]
+        what = draw.choice(["kills", "cuts off", "cuts off", "cuts between"])
+        if what == "kills":
+            kill(*(all[index] for index in some))
+        elif what == "cuts between":  # the two can reach all others
+            some, rest = ([index] for index in draw.sample(range(5), 2))
+        print(what, some, rest)
+        sides = [[pods.nodes[index] for index in side] for side in (some, rest)]
+        if what != "kills":
+            pods.network.cut(*sides)
+        time.sleep(draw.choice([1, 5, 12, 15, 20, 30]) + draw.random())
+        if what != "kills":
+            pods.network.heal(*sides)
+        time.sleep(15)  # until a silence is noticed that began shortly before its end
+        until(all_again, f"all run after it {what} {some} {rest}", LONG)
+    pods.end_well(all)
+    assert_each_rank_once([*all, *ended])
+    assert_one_attempt_at_a_time([*all, *ended])
+
+
 def test_without_spares_a_lost_node_0_is_waited_for(pods):
     pods.count = pods.train = 2
     all = pods.start_all()
@@ -306,6 +367,20 @@ def test_without_spares_a_lost_node_0_is_waited_for(pods):
     assert pods.all_run(all, 1) == all
     assert told(all[1])[1][5] == MASTER
     pods.end_well(all)
+
+
+@pytest.mark.nightly
+def test_without_a_spare_that_is_left_a_lost_node_0_is_waited_for(pods):
+    pods.train, pods.count = 2, 3
+    all = pods.start_all()
+    kill(all[2])
+    until(lambda: "spare" not in [node["state"] for node in pods.status(all[0])["nodes"]], "node 0 has noticed that the spare is lost")
+    time.sleep(3)
+    kill(all[0])
+    all[1].wait_line("waiting for ", 30)
+    all[0] = pods.start(0)
+    assert pods.all_run(all[:2], 1) == all[:2]
+    pods.end_well(all[:2])
 
 
 @pytest.mark.nightly

@@ -24,7 +24,7 @@ constexpr int backlog = 4096;
 constexpr std::size_t most_unknown = 64;  // unproven connections beyond the job's own nodes
 constexpr rlim_t others = 64;             // open files of rankshim, and those that it inherited
 constexpr milliseconds accept_pause{100};
-constexpr unsigned name_rounds = 5;  // of looks for another hub: then the master's name is asked for, too
+constexpr int name_rounds = 10;            // looks for another hub become so rare once all run
 constexpr milliseconds between_looks{20};  // whether the others' kernels have what they were told
 
 /// Raises the soft limit of open files to what all nodes need, and as many strangers as are kept, as far as
@@ -67,7 +67,7 @@ class Hub final : public Link {
 
   void begin() {
     loop::spawn(io_, act(weak_from_this()));
-    if (options_.succession) loop::spawn(io_, look_for_another_hub(weak_from_this()));
+    if (options_.succession) loop::spawn(io_, look_for_another_hub(weak_from_this(), options_));
   }
   [[nodiscard]] bool is_hub() const override { return true; }
 
@@ -149,12 +149,12 @@ class Hub final : public Link {
 
   /// Listens on a port to which nodes come back whose connection was lost, unless it does.
   void open_way_back(std::uint16_t port) {
-    if (std::exchange(has_way_back_, true)) return;
-    if (way_back_.is_open()) return loop::spawn(io_, accept_from(weak_from_this(), way_back_));
-    if (open_listener(way_back_, port, backlog)) {
+    if (has_way_back_) return;
+    if (!way_back_.is_open() && open_listener(way_back_, port, backlog)) {
       if (const auto error = open_listener(way_back_, 0, backlog))
         return log::warn("the link: a connection that is lost cannot be made again: {}", error.message());
     }
+    has_way_back_ = true;
     loop::spawn(io_, accept_from(weak_from_this(), way_back_));
   }
 
@@ -331,6 +331,8 @@ class Hub final : public Link {
         next = std::min(next, limited.second);
       return is_late;
     });
+    if (options_.succession)
+      options_.succession->earliest = std::max(options_.succession->earliest, roster_.all_ended_by());
     changed_.signal();
     if (news_) news_();
     return std::min(next, close_silent());
@@ -340,9 +342,12 @@ class Hub final : public Link {
   /// answers for a rankshim that is stopped. Counts rounds, so that the time that this process was stopped
   /// itself is not taken for the others' silence. Returns when the next round is due.
   Time close_silent() {
-    if (!launched() || now() < next_round_) return launched() ? next_round_ : Time::max();
+    const bool looks = launched() || options_.succession;
+    if (!looks || now() < next_round_) return looks ? next_round_ : Time::max();
     const auto late = std::chrono::duration_cast<milliseconds>(now() - next_round_);
-    roster_.slept(next_round_ != Time() && late > options_.timeout ? late : milliseconds(0));
+    const bool slept = next_round_ != Time() && late > options_.timeout;
+    roster_.slept(slept ? late : milliseconds(0));
+    if (slept) due_.signal();
     next_round_ = now() + ping_interval(options_.timeout);
     for (const auto& [id, connection] : connections_)
       if (!limited_.contains(id) && connection->silent_rounds() > most_unanswered) connection->close(silent_);
@@ -395,7 +400,8 @@ class Hub final : public Link {
     options_.self.rank == 0 ? co_await listen(deadline) : roster_.listens(now());
     roster_.give_up_at(deadline);
     due_.signal();
-    if (options_.leads_elsewhere) co_await (wait_for_verdict() || ask_other_node_0(deadline));
+    if (options_.leads_elsewhere && !options_.succession)
+      co_await (wait_for_verdict() || ask_other_node_0(deadline));
     co_await wait_for_verdict();
     if (!launched()) co_await wait_for_end(false);
   }
@@ -421,49 +427,67 @@ class Hub final : public Link {
   /// Until the meeting is over, looks whether one of the nodes before this one on the list leads already, or
   /// any other one that runs: a network may have been cut, and a node may have been slow. While all run, a
   /// hub that is not node 0 looks where the master's name leads: new containers look for node 0 there.
-  asio::awaitable<void> look_for_another_hub(std::weak_ptr<Link> weak) {
-    const std::shared_ptr<Succession> known = options_.succession;
-    const milliseconds between = options_.timing.other_hub;
-    loop::Timer timer(io_.get_executor());
-    for (unsigned round = 1;; ++round) {
-      timer.expires_after(between);
+  static asio::awaitable<void> look_for_another_hub(std::weak_ptr<Link> weak, Options options) {
+    const std::shared_ptr<Succession> known = options.succession;
+    const bool is_node_0 = options.self.rank == 0;
+    loop::Timer timer(co_await asio::this_coro::executor);
+    const auto hub = [&] { return std::static_pointer_cast<Hub>(weak.lock()); };
+    for (milliseconds between = options.timing.other_hub;;) {
       boost::system::error_code error;
+      timer.expires_after(between);
       co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, error));
-      const auto self = weak.lock();
-      if (!self || is_over() || (met_ && !launched())) co_return;
-      if (!launched()) {
-        for (const Door& door : std::vector<Door>(known->doors))
-          if (door.index != options_.self.rank && !met_) co_await ask(door);
+      if (!hub() || hub()->is_over() || (hub()->met_ && !hub()->launched())) co_return;
+      const bool runs = hub()->launched();
+      if (runs && is_node_0) co_return;
+      if (runs) between = name_rounds * options.timing.other_hub;
+      std::vector<Door> doors = runs ? std::vector<Door>() : known->doors;
+      if (!is_node_0) std::ranges::copy(co_await where_the_name_leads(options), std::back_inserter(doors));
+      for (const Door& door : doors) {
+        std::optional<Refuse> found;
+        if (door.index != options.self.rank) found = co_await ask(options, door);
+        if (found && found->stranger && found->moved)  // it may know, and the hub there must prove it
+          found = co_await ask(options, *found->moved);
+        if (const auto self = hub(); self && found && found->moved && !found->stranger) self->yield(*found);
       }
-      if (options_.self.rank != 0 && round % name_rounds == 1) co_await ask_where_the_name_leads();
     }
   }
 
-  /// Yields to the hub at this door, if there is one and it goes before.
-  asio::awaitable<void> ask(Door door) {
-    Options scout = options_;
-    scout.scout = door;
-    const MeetingResult found = co_await make_peer(io_, scout)->meet(now() + options_.timing.scout);
+  /// What is at this door: a hub to which this one yields, or whoever says where the hub is (a stranger).
+  static asio::awaitable<std::optional<Refuse>> ask(Options options, Door door) {
+    options.scout = door;
+    const auto executor = co_await asio::this_coro::executor;
+    auto& io = static_cast<asio::io_context&>(asio::query(executor, asio::execution::context));
+    const MeetingResult found = co_await make_peer(io, options)->meet(now() + options.timing.scout);
     const auto* refuse = std::get_if<Refuse>(&found);
-    if (refuse == nullptr || !refuse->moved || refuse->moved->index == options_.self.rank || met_) co_return;
-    roster_.end_meeting(*refuse);
+    if (refuse == nullptr || !refuse->moved || refuse->moved->index == options.self.rank)
+      co_return std::nullopt;
+    co_return *refuse;
+  }
+
+  void yield(const Refuse& other) {
+    if (met_) return;
+    roster_.end_meeting(other);
     process();
     due_.signal();
   }
 
   /// A new container of node 0 that listens there yields to this hub, and passes its nodes on to it.
-  asio::awaitable<void> ask_where_the_name_leads() {
-    wait::Limits limits = options_.dns;
-    limits.timeout = options_.timing.other_hub;
+  static asio::awaitable<std::vector<Door>> where_the_name_leads(const Options& options) {
+    wait::Limits limits = options.dns;
+    limits.timeout = options.timing.other_hub;
     limits.is_quiet = true;
-    wait::MasterTarget name = options_.master;
+    wait::MasterTarget name;
+    name.host = options.master.host;
+    name.port = options.master.port;
     name.until = wait::Until::name;
     const wait::Result found = co_await wait::wait_for(name, limits);
     const auto* reached = std::get_if<wait::Reached>(&found);
-    if (reached == nullptr || reached->mine) co_return;
+    std::vector<Door> doors;
+    if (reached == nullptr || reached->mine) co_return doors;
     for (const std::string& address : reached->addresses)
-      for (const unsigned port : {unsigned{options_.master.port}, unsigned{options_.second_port}})
-        co_await ask({.index = 0, .address = address, .port = port});
+      for (const unsigned port : {unsigned{options.master.port}, unsigned{options.second_port}})
+        doors.push_back({.index = 0, .address = address, .port = port});
+    co_return doors;
   }
 
   /// When the job is over, waits until the others have closed their connections (then no state of the

@@ -121,14 +121,19 @@ void Link::handle(const Message& message) {
     remember(*go);
   }
   if (const auto* refuse = std::get_if<Refuse>(&message); refuse != nullptr && !met_) met_ = *refuse;
-  if (stop != nullptr && options_.succession && (stop->drained() || stop->lost()))
+  const bool is_gone = stop != nullptr && (stop->drained() || stop->lost());
+  if (is_gone && options_.succession && stop->culprit.node < options_.self.nnodes)
     options_.succession->gone[stop->culprit.node] =
         stop->drained() ? Member::State::drained : Member::State::lost;
-  if (const auto* voters = std::get_if<Voters>(&message); voters != nullptr && options_.succession) {
+  const auto* voters = std::get_if<Voters>(&message);
+  const auto is_older = [&](const KnownTerm& known) { return voters->term.number < known.last.number; };
+  if (voters != nullptr && options_.succession && options_.succession->term &&
+      !is_older(*options_.succession->term)) {
     std::optional<KnownTerm>& term = options_.succession->term;
     const bool said = term && term->said && term->last == voters->term;
     term = heard(term, voters->term, voters->before, voters->votes);
     term->said = said || is_hub();
+    if (!voters->doors.empty()) options_.succession->doors = voters->doors;
   }
   if (waiting != nullptr) {
     waiting_ = waiting->line;
@@ -160,6 +165,7 @@ void Link::remember(const Go& go) {
   known.gone.clear();
   known.passed.clear();
   known.refused.clear();
+  known.hub_has_ended = false;
   known.rank = go.rank;
   known.hub_rank = go.lead->hub_rank;
   known.launched = launched_at_;

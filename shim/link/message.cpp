@@ -59,7 +59,7 @@ BOOST_DESCRIBE_STRUCT(Ping, (), ())
 BOOST_DESCRIBE_STRUCT(Look, (), (number, full))
 BOOST_DESCRIBE_STRUCT(Seen, (), (workers, number, more))
 BOOST_DESCRIBE_STRUCT(Looked, (), (number, local_rank, worker))
-BOOST_DESCRIBE_STRUCT(Voters, (), (term, before, votes))
+BOOST_DESCRIBE_STRUCT(Voters, (), (term, before, votes, doors))
 BOOST_DESCRIBE_STRUCT(Heard, (), (number))
 
 namespace {
@@ -138,7 +138,7 @@ bool settle(Hello& hello) {
   if (!is_port(hello.door)) hello.door = 0;
   return true;
 }
-bool settle(Term& term) { return term.voters <= most_nodes; }
+bool settle(Term& term) { return term.voters <= most_nodes && term.number <= most_terms; }
 bool settle(Go& go) {
   return go.attempt <= most_restarts && go.uncounted <= go.attempt && go.world <= most_ranks &&
          go.offset <= go.world && go.nodes <= most_nodes && (!go.rank || *go.rank < go.nodes);

@@ -122,6 +122,7 @@ struct Voters {
   Term term;
   std::optional<Term> before;
   bool votes = false;
+  std::vector<Door> doors;  ///< as in Lead
 };
 
 /// The answer to a go or to Voters.
@@ -199,6 +200,7 @@ inline constexpr unsigned most_ranks = most_nodes * most_workers;
 inline constexpr unsigned most_restarts = 1'000'000;
 inline constexpr std::size_t most_reports = 30;  ///< of workers, in one message
 inline constexpr std::size_t most_groups = 64;   ///< of a worker; only the first are sent
+inline constexpr unsigned most_terms = 1U << 31U;
 inline constexpr std::size_t most_successors = 8;
 inline constexpr std::size_t most_frames = 16;  ///< of a worker's stack; only the innermost are sent
 

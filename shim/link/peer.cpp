@@ -31,7 +31,14 @@ struct Liveness {
   [[nodiscard]] bool is_silent() const { return unanswered == most_unanswered; }
 };
 
-/// A node but node 0: it connects to the hub, and connects again if the connection is lost.
+std::optional<tcp::endpoint> endpoint_of(const Door& door) {
+  boost::system::error_code error;
+  const auto address = ip::make_address(door.address, error);
+  if (error || door.port == 0) return std::nullopt;
+  return tcp::endpoint(address, static_cast<std::uint16_t>(door.port));
+}
+
+/// A node but the hub: it connects to the hub, and connects again if the connection is lost.
 class Peer final : public Link {
  public:
   Peer(asio::io_context& io, Options options)
@@ -94,7 +101,9 @@ class Peer final : public Link {
     const auto& heard = std::get<0>(answer);
     const auto* welcome = heard ? std::get_if<Welcome>(&heard->message) : nullptr;
     const auto* hint = heard ? std::get_if<Refuse>(&heard->message) : nullptr;
-    if (options_.succession && !launched() && hint != nullptr && (hint->moved || hint->stranger)) {
+    const bool is_hint = options_.succession && !launched() && hint != nullptr &&
+                         (hint->moved || (follows_ && hint->stranger));
+    if (is_hint) {
       refused(*hint, *connection);  // without a proof, too: where it leads to the hub must prove itself
       co_return Answer::settled;
     }
@@ -142,6 +151,9 @@ class Peer final : public Link {
   /// Why the hub that welcomes is not this node's; empty: it is.
   std::string fault_of(const Connection& connection, const Welcome& welcome) {
     if (welcome.instance == options_.self.instance) return "it is this node itself";
+    if (welcome.rank >= options_.self.nnodes)
+      return fmt::format("what answers there says that it is node {} of {}", welcome.rank,
+                         options_.self.nnodes);
     const bool is_new = launched() && welcome.instance != welcome_->instance;
     return is_new ? node_name(welcome.rank, welcome.host, connection.remote_address()) + " was restarted"
                   : "";
@@ -150,10 +162,6 @@ class Peer final : public Link {
   void welcomed(const std::shared_ptr<Connection>& connection, const Welcome& welcome) {
     if (options_.scout) return scouted(welcome);
     welcome_ = welcome;
-    if (options_.succession) {
-      options_.succession->hub = welcome.rank;
-      options_.succession->hub_host = welcome.host;
-    }
     way_back_ = {ip::make_address(connection->remote_address()), static_cast<std::uint16_t>(welcome.port)};
     connection_ = connection;
     for (const Message& message : said_) connection->send(message);
@@ -177,7 +185,8 @@ class Peer final : public Link {
   void refused(Refuse refuse, const Connection& hub) {
     reason_ = refuse.sentence;
     if (options_.succession && !launched() && (refuse.moved || (follows_ && refuse.stranger))) {
-      if (options_.scout) return handle(refuse);
+      refuse.stranger = refuse.stranger || is_scout();
+      if (is_scout()) return handle(refuse);  // nobody has proven that
       is_stranger_ = refuse.stranger;
       return follow(refuse.moved);
     }
@@ -214,6 +223,8 @@ class Peer final : public Link {
     const auto liveness = std::make_shared<Liveness>(Liveness{.answers = pings != milliseconds(0)});
     milliseconds interval = ping_interval(options_.timeout);
     if (pings != milliseconds(0)) interval = std::min(interval, std::max(pings, shortest_ping_interval));
+    // Votes are counted while all meet: a node that cannot be reached must not have one.
+    if (options_.succession) loop::spawn(io_, ask(connection, interval, liveness));
     while (const auto heard = co_await connection->next()) {
       liveness->unanswered = 0;
       if (const auto* refuse = std::get_if<Refuse>(&heard->message)) {
@@ -228,8 +239,12 @@ class Peer final : public Link {
       if (voters != nullptr) connection->send(Heard{voters->term.number});
       const auto is_done = [](const Message& said) { return std::holds_alternative<Done>(said); };
       if (std::holds_alternative<End>(heard->message) && !is_spare() && std::ranges::none_of(said_, is_done))
-        log::warn("node 0 has succeeded, and was stopped: the nodes are no longer linked");
-      if (std::holds_alternative<Go>(heard->message)) loop::spawn(io_, ask(connection, interval, liveness));
+        log::warn("node {} has succeeded, and was stopped: the nodes are no longer linked", welcome_->rank);
+      if (go != nullptr && !options_.succession) loop::spawn(io_, ask(connection, interval, liveness));
+      if (go != nullptr && options_.succession) {
+        options_.succession->hub = welcome_->rank;
+        options_.succession->hub_host = welcome_->host;
+      }
     }
     const auto self = weak.lock();
     if (!self || connection_ != connection) co_return;
@@ -237,7 +252,7 @@ class Peer final : public Link {
     reason_ = connection->why();
     changed_.signal();
     if (!launched() || is_over()) co_return;
-    log::debug("the link to node 0 has ended ({}); connecting again", reason_);
+    log::debug("the link to node {} has ended ({}); connecting again", welcome_->rank, reason_);
     const bool is_direct = welcome_->seen == connection->local_address();
     const milliseconds patience =
         options_.rules.time_to_return(connection->ended_by_other(), is_direct, options_.self.nnodes);
@@ -246,6 +261,7 @@ class Peer final : public Link {
     } catch (const std::exception& error) {
       reason_ = error.what();
     }
+    if (options_.succession) options_.succession->hub_has_ended = connection->ended_by_other();
     if (!connection_ && !is_over()) lose(patience, *liveness);
   }
 
@@ -256,7 +272,7 @@ class Peer final : public Link {
                                    std::shared_ptr<Liveness> liveness) {
     loop::Timer timer(co_await asio::this_coro::executor);
     while (connection->is_open()) {
-      if (liveness->is_silent()) co_return connection->close("node 0's rankshim does not answer");
+      if (liveness->is_silent()) co_return connection->close("its rankshim does not answer");
       connection->send(Ping{});
       if (liveness->answers) ++liveness->unanswered;
       const Time due = now() + interval;
@@ -274,9 +290,7 @@ class Peer final : public Link {
     if (options_.self.restarts == 0)  // else all would come at the same moment
       co_await pause(milliseconds(options_.self.nnodes / 4), deadline);
     if (options_.scout) {
-      co_await connect(
-          {ip::make_address(options_.scout->address), static_cast<std::uint16_t>(options_.scout->port)},
-          deadline);
+      if (const auto endpoint = endpoint_of(*options_.scout)) co_await connect(*endpoint, deadline);
       if (!met_) met_ = no_link(reason_);
       co_return;
     }
@@ -323,13 +337,16 @@ class Peer final : public Link {
       }
       if (door->index == options_.self.rank) co_return lead(*door);
       const Door tried = *door;
+      const auto endpoint = endpoint_of(tried);
       follows_ = true;
       is_stranger_ = was_led_on_ = false;
-      const Answer answer = co_await connect(
-          {ip::make_address(tried.address), static_cast<std::uint16_t>(tried.port)}, deadline);
+      const Answer answer = endpoint ? co_await connect(*endpoint, deadline) : Answer::none;
       follows_ = false;
-      if (was_led_on_) continue;
       if (connection_ || met_) co_return;
+      if (was_led_on_) {
+        known.passed.insert(tried.index);
+        continue;
+      }
       // It may have ended while this node waited for it: then it refuses the next connection.
       if (answer == Answer::none && std::exchange(tried_again, tried.index) != tried.index) continue;
       known.passed.insert(tried.index);
@@ -347,44 +364,53 @@ class Peer final : public Link {
   /// because this node may be the next one.
   asio::awaitable<void> answer_at_door(std::weak_ptr<Link> weak) {
     const std::shared_ptr<Succession> known = options_.succession;
-    const auto executor = io_.get_executor();
+    const auto asking = std::make_shared<unsigned>(0);
+    loop::Timer later(io_.get_executor());
+    const milliseconds retry = options_.timing.retry;
     while (true) {
       boost::system::error_code error;
       co_await known->listener.async_wait(tcp::acceptor::wait_read,
                                           asio::redirect_error(asio::use_awaitable, error));
-      const auto self = weak.lock();
-      if (!self || error || is_over()) co_return;
-      if (met_ && !launched()) co_return;
-      const bool knows_hub = connection_ && !known->gone.contains(welcome_->rank);
-      if (!knows_hub && known->term) {
-        co_await changed_.wait(now() + options_.timing.retry);
-        continue;
-      }
-      tcp::socket socket(executor);
-      known->listener.non_blocking(true, error);
-      known->listener.accept(socket, error);
-      if (error) continue;
-      const auto asking =
-          std::make_shared<Connection>(std::move(socket), Connection::Side::hub, options_.timeout);
-      Refuse answer{
-          .code = exit_code::unreachable,
-          .sentence = node_name(options_.self.rank, options_.self.host) + " does not keep the roster",
-          .stranger = !knows_hub};
-      if (knows_hub) answer.moved = Door{welcome_->rank, way_back_.address().to_string(), welcome_->port};
-      asking->send(answer);
-      loop::spawn(io_, let_go(asking, options_.timing.farewell));
+      if (error || weak.expired() || is_over() || (met_ && !launched())) co_return;
+      if (answer_one(known->listener, asking)) continue;
+      later.expires_after(retry);
+      co_await later.async_wait(asio::redirect_error(asio::use_awaitable, error));
     }
   }
 
-  /// It has a moment to hear what it was sent.
-  static asio::awaitable<void> let_go(std::shared_ptr<Connection> asking, milliseconds patience) {
-    asking->finish();
-    loop::Timer timer(co_await asio::this_coro::executor, now() + patience);
-    co_await (hear_out(*asking) || timer.async_wait(asio::use_awaitable));
-    asking->close("it was told where the hub is");
+  /// False if the next one at the door must wait. `asking` counts those that are being answered.
+  bool answer_one(tcp::acceptor& door, const std::shared_ptr<unsigned>& asking) {
+    constexpr unsigned most_asking = 16;
+    const Succession& known = *options_.succession;
+    const bool knows_hub = connection_ && !known.gone.contains(welcome_->rank);
+    if ((!knows_hub && known.term) || *asking == most_asking) return false;
+    tcp::socket socket(io_);
+    boost::system::error_code error;
+    door.accept(socket, error);
+    if (error) return error == asio::error::would_block || error == asio::error::connection_aborted;
+    Refuse answer{.code = exit_code::unreachable,
+                  .sentence = node_name(options_.self.rank, options_.self.host) + " does not keep the roster",
+                  .stranger = !knows_hub};
+    if (knows_hub) answer.moved = Door{welcome_->rank, way_back_.address().to_string(), welcome_->port};
+    const auto connection =
+        std::make_shared<Connection>(std::move(socket), Connection::Side::hub, options_.timeout);
+    connection->send(answer);
+    ++*asking;
+    loop::spawn(io_, let_go(connection, options_.timing.farewell, asking));
+    return true;
   }
-  static asio::awaitable<void> hear_out(Connection& asking) {
-    while (co_await asking.next()) {
+
+  /// It has a moment to hear what it was sent.
+  static asio::awaitable<void> let_go(std::shared_ptr<Connection> connection, milliseconds patience,
+                                      std::shared_ptr<unsigned> asking) {
+    connection->finish();
+    loop::Timer timer(co_await asio::this_coro::executor, now() + patience);
+    co_await (hear_out(*connection) || timer.async_wait(asio::use_awaitable));
+    connection->close("it was told where the hub is");
+    --*asking;
+  }
+  static asio::awaitable<void> hear_out(Connection& connection) {
+    while (co_await connection.next()) {
     }
   }
 
@@ -461,6 +487,11 @@ class Peer final : public Link {
 
   // ---- running ----
 
+  /// "waiting for node 0".
+  [[nodiscard]] std::string hub() const {
+    return fmt::format("waiting for node {}", welcome_ ? welcome_->rank : 0);
+  }
+
   /// The first failure that this node has told of; `stopped`: that it was stopped instead. Null: none.
   [[nodiscard]] const Culprit* first_told(bool stopped) const {
     for (const Message& message : said_)
@@ -490,8 +521,8 @@ class Peer final : public Link {
       stop.culprit.node = options_.self.rank;
       stop.culprit.host = options_.self.host;
       stop.culprit.text =
-          fmt::format("its rankshim did not run for {}, and node 0 could not be reached again: {}",
-                      hours_and_minutes(liveness.slept), reason_);
+          fmt::format("its rankshim did not run for {}, and node {} could not be reached again: {}",
+                      hours_and_minutes(liveness.slept), welcome_->rank, reason_);
     }
     if (const Culprit* own = first_told(false); own != nullptr && !is_victim(own->cause)) stop.culprit = *own;
     if (options_.rules.decide) options_.rules.decide(stop);
@@ -514,15 +545,15 @@ class Peer final : public Link {
       const bool lost_peer = own != nullptr && is_victim(own->cause);
       if (well || lost_peer || options_.rules.gathers || options_.rules.decide)
         while (!is_over() && now() < until)
-          co_await wait_for_change(until, well ? "waiting for node 0's word that all nodes have ended"
-                                               : "waiting for node 0's word on what ends the job");
+          co_await wait_for_change(until, well ? hub() + " to say that all nodes have ended"
+                                               : hub() + " to say what ends the job");
       is_over_ = true;
       // Node 0 closes the connection when all that it started has ended, too.
       const Time end = std::min(until, now() + options_.timing.end);
       while (connection_ && stop_ && stop_->again && now() < end)
-        co_await wait_for_change(end,
-                                 "waiting for node 0, which still ends its processes before all start again");
-    } else if (!met_ && !connection_) {  // else node 0 has heard it
+        co_await wait_for_change(end, hub() + ", which still ends its processes before all start again");
+    } else if (!met_ && !connection_ && !(options_.succession && options_.succession->is_known())) {
+      // Else the hub has heard it, or it is gone, too.
       co_await seek(now() + options_.timing.leave);
     }
     const Time until = now() + options_.timing.farewell;

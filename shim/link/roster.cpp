@@ -64,7 +64,7 @@ std::string_view word(Node::State state) {
 Roster::Roster(Hello own, Rules rules, Time now)
     : rules_(std::move(rules)),
       own_members_(own.nnodes, 0),
-      members_(rules_.members != nullptr ? *rules_.members : own_members_),
+      members_(rules_.members ? *rules_.members : own_members_),
       nodes_(own.nnodes),
       own_(own.rank),
       term_(own.term),
@@ -129,12 +129,13 @@ void Roster::arrived(ConnectionId id, const Hello& hello, Time now) {
   if (hello.instance == own().hello.instance) return close(id);  // it has found itself
   const Hello& own = this->own().hello;
   const bool is_ours_by_name = hello.attempt == own.attempt && hello.run == own.run;
-  if (hello.leads && is_ours_by_name) return other_hub_came(id, hello);
-  if (launched()) return come_back(id, hello, now);
+  if (hello.leads && is_ours_by_name && members_.has_spares()) return other_hub_came(id, hello);
+  const bool knows_more = hello.term && (!term_ || !accepts(hello.term, term_->last));
+  if (launched() && !knows_more) return come_back(id, hello, now);
   if (hello.running) return close(id);  // it has seen that this hub is a new one, and comes when it has ended
   const std::string fault = fault_of(hello);
   if (!is_ours_by_name) return foreign_came(id, hello, fault);
-  if (hello.term && (!term_ || !accepts(hello.term, term_->last)))
+  if (knows_more)
     return send(
         id, Refuse{.code = exit_code::unreachable,
                    .sentence = node_name(own_, own.host) +
@@ -228,6 +229,7 @@ void Roster::disconnected(ConnectionId id, Time now, const Disconnect& how) {
   if (node == nullptr) return;
   node->connection.reset();
   node->silent = how.silent;
+  node->ended_by_other = how.ended_by_other;
   node->time_to_return =
       rules_.time_to_return(how.ended_by_other, node->hello.address == node->hello.seen, nodes_.size());
   for (const RejectedNode& wrong : rejected_)
@@ -284,8 +286,11 @@ void Roster::count(const Node& node, Time now) {
 /// Whether the nodes that are connected may go on without the others.
 bool Roster::has_votes() const {
   std::vector<KnownTerm> group;
-  for (const Node& node : nodes_)
+  for (const Node& node : nodes_) {
+    const bool stands_for_hub = node.connection && !node.term && rules_.old_hub == index_of(node);
+    if (stands_for_hub && term_) group.push_back({.last = term_->last, .said = true});
     if (node.connection && node.term) group.push_back(*node.term);
+  }
   return !term_ || may_go_on(*term_, group);
 }
 
@@ -334,10 +339,13 @@ void Roster::count_voters_again() {
   tell_voters();
 }
 
+Voters Roster::voters(const Node& node) const {
+  return {.term = term_->last, .before = term_->before, .votes = node.votes, .doors = doors()};
+}
+
 void Roster::tell_voters() {
   for (const Node& node : nodes_)
-    if (node.connection)
-      send(*node.connection, Voters{.term = term_->last, .before = term_->before, .votes = node.votes});
+    if (node.connection) send(*node.connection, voters(node));
 }
 
 void Roster::heard_by(Node& node, unsigned number) {
@@ -350,18 +358,16 @@ void Roster::heard_by(Node& node, unsigned number) {
 }
 
 /// Where to find the hub, and those that take over from it: who trains, by the ranks, and then the spares.
-std::vector<Door> Roster::doors(const Assignment& ranks) const {
-  std::vector<unsigned> indices{own_};
-  indices.insert(indices.end(), ranks.begin(), ranks.end());
+std::vector<Door> Roster::doors() const {
+  std::vector<const Node*> nodes;
   for (const Node& node : nodes_)
-    if (!contains(ranks, index_of(node))) indices.push_back(index_of(node));
+    if (node.connection && node.hello.door != 0) nodes.push_back(&node);
+  std::ranges::sort(nodes, {}, [this](const Node* node) {
+    return std::tuple(node != &own(), !node->trains(), node->go.rank.value_or(0), node);
+  });
   std::vector<Door> doors;
-  for (const unsigned index : indices) {
-    const Node& node = nodes_[index];
-    const bool is_known = std::ranges::find(doors, index, &Door::index) != doors.end();
-    if (node.connection && node.hello.door != 0 && !is_known && doors.size() <= most_successors)
-      doors.push_back({.index = index, .address = node.hello.seen, .port = node.hello.door});
-  }
+  for (const Node* node : nodes | std::views::take(most_successors + 1))
+    doors.push_back({.index = index_of(*node), .address = node->hello.seen, .port = node->hello.door});
   return doors;
 }
 
@@ -479,13 +485,6 @@ void Roster::launch(Time now) {
   go.uncounted = std::min(go.uncounted, go.attempt);
   members_.launched(ranks, is_here_, hosts, now);
   for (const unsigned index : ranks) go.world += nodes_[index].hello.workers;
-  if (members_.has_spares()) {
-    begin_term();
-    go.lead = {.term = term_->last, .before = term_->before, .doors = doors(ranks)};
-    if (const auto at = std::ranges::find(ranks, own_); at != ranks.end())
-      go.lead->hub_rank = static_cast<unsigned>(at - ranks.begin());
-    if (ranks.front() != 0) go.lead->master = nodes_[ranks.front()].hello.seen;
-  }
   met_ = go;
   next_report_ = Time::max();
   for (Node& node : nodes_) {
@@ -502,10 +501,17 @@ void Roster::launch(Time now) {
     node.go = go;
     go.offset += node.hello.workers;
   }
-  for (Node& node : nodes_) {
-    if (node.go.lead) node.go.lead->votes = node.votes;
-    if (node.connection) send(*node.connection, node.go);
+  if (members_.has_spares()) {
+    begin_term();
+    Lead lead{.hub_rank = own().go.rank, .term = term_->last, .before = term_->before, .doors = doors()};
+    if (ranks.front() != 0) lead.master = nodes_[ranks.front()].hello.seen;
+    for (Node& node : nodes_) {
+      node.go.lead = lead;
+      node.go.lead->votes = node.votes;
+    }
   }
+  for (const Node& node : nodes_)
+    if (node.connection) send(*node.connection, node.go);
 }
 
 /// A new instance of a node that trains has no place in this attempt, but it shows that one without a
@@ -522,6 +528,7 @@ void Roster::join_late(Node& node, ConnectionId id, const Hello& hello, Time now
     go.lead->term = term_->last;
     go.lead->before = term_->before;
     go.lead->votes = false;
+    go.lead->doors = doors();
   }
   node = {.state = Node::State::spare, .hello = hello, .go = go, .term = hello.term};
   connect(node, id);
@@ -546,7 +553,7 @@ void Roster::come_back(ConnectionId id, const Hello& hello, Time now) {
     members_.came_back(index_of(*node));
   }
   send(id, node->go);  // the first one may have been lost with the connection
-  if (term_) send(id, Voters{.term = term_->last, .before = term_->before, .votes = node->votes});
+  if (term_) send(id, voters(*node));
   if (stop_) send(id, *stop_);  // also for a node that was lost, as the others know
   if (released_ || all_done()) send(id, End{});
 }
@@ -610,7 +617,8 @@ void Roster::fail(Node& node, Culprit failure, Time now) {
     count(node, now);
     const auto is_gone = [](const Member& member) { return member.is_gone(); };
     const auto left = std::ranges::count_if(members_.all(), std::not_fn(is_gone));
-    if (index_of(node) != own_ && left >= members_.ranks())  // the others do without it
+    const bool is_replaced = index_of(node) != own_ || (term_ && stop.drained());
+    if (is_replaced && left >= members_.ranks())  // the others do without it
       return note_stranger(node.hello, in_words(failure));
     return end_meeting({.code = exit_code::peer, .sentence = in_words(failure), .culprit = failure});
   }
@@ -665,6 +673,16 @@ bool Roster::can_replace() const {
     if (node.state == Node::State::spare && !is_gone) ++spares;
   }
   return members_.has_spares() && holes <= spares && will_have_votes();
+}
+
+/// Whether spares that were lost in silence may train without this node. Those that train are not lost, or
+/// that would be decided otherwise.
+bool Roster::is_outvoted() const {
+  const auto may_live = [](const Node& node) {
+    return !node.trains() && !node.connection && node.state == Node::State::lost && !node.ended_by_other;
+  };
+  const auto is_away = [](const Node& node) { return node.trains() && node.lost_at != Time::max(); };
+  return std::ranges::any_of(nodes_, may_live) && std::ranges::none_of(nodes_, is_away) && !will_have_votes();
 }
 
 /// A spare was stopped, or is lost: that ends nobody.
@@ -764,10 +782,19 @@ Time Roster::tick(Time now) {
   const bool is_lost = std::ranges::any_of(nodes_, [&](const Node& node) {
     if (!node.trains()) return false;
     // While somebody has lost its peer, one without a connection is that peer.
-    return node.lost_at != Time::max() && (holds || is_due(node.lost_at));
+    // After this process did not run, the others may have gone on without it.
+    const bool is_late = members_.has_spares() && slept_ != std::chrono::milliseconds(0);
+    return node.lost_at != Time::max() && (holds || is_late || is_due(node.lost_at));
   });
   if (is_lost || is_due(held_until_)) {
     decide(now);
+  } else if (is_outvoted()) {
+    stop_all(
+        {.culprit = {.cause = Cause::node_lost,
+                     .text = "the connections to more than half of all nodes ended: look at this node's own "
+                             "network",
+                     .node = own_,
+                     .host = own().hello.host}});
   } else if (is_due(look_at_)) {
     look_at_ = Time::max();
     asked_at_ = now;
@@ -873,6 +900,7 @@ void Roster::decide(Time now) {
     if (!node.trains() || (node.lost_at > now && !is_culprit)) continue;
     node.state = Node::State::lost;
     node.back_by = {};
+    if (!node.ended_by_other) all_ended_by_ = now + rules_.silent_end;
     if (index_of(node) != own_) members_.gone(index_of(node), Member::State::lost);
   }
   stop_all(rules_.gathers ? all_failures(culprit) : Stop{.culprit = std::move(culprit)});

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -57,7 +58,8 @@ struct Node {
   Time done_at;                             ///< … by node 0's clock
   Time lost_at = Time::max();               ///< when it counts as lost, if it does not come back …
   std::chrono::milliseconds time_to_return{0};  ///< … so long after it went away
-  std::string silent;                           ///< as in Roster::Disconnect, when it last went away
+  std::string silent;                           ///< as in Roster::Disconnect, when it last went away, …
+  bool ended_by_other = false;                  ///< … and this, too
   bool started_anew = false;                    ///< another instance of it has come since
   Time back_by;                                 ///< it may come back until then, to hear how the job ends
 
@@ -135,12 +137,16 @@ class Roster {
     /// Decides what Stop::again says, once for each stop. Null: the job is never started again.
     std::function<void(Stop&)> decide;
     /// Who has which rank, of a job with spares; it outlives the roster. Null: there are no spares.
-    Members* members = nullptr;
+    std::shared_ptr<Members> members;
     std::chrono::milliseconds spares{10'000};  ///< for all to come, once as many are here as train
     /// After another hub: so many voters of its go may still live, with this node, …
     unsigned to_come = 0;
-    Time last_launch;  ///< … and when that was
-    Time earliest;     ///< all launch no sooner than that: the pause before another attempt
+    Time last_launch;  ///< … when that was …
+    std::optional<unsigned>
+        old_hub;  ///< … and who it was: a new container in its place shows that it has ended
+    /// For the command of a node that was lost in silence to end: it may run beside the next attempt.
+    std::chrono::milliseconds silent_end{0};
+    Time earliest;  ///< all launch no sooner than that: the pause before another attempt
 
     /// How long a node may be without a connection before the other side takes it for lost. `direct`: nothing
     /// was between the two that could have ended it in their place. All `nodes` may come back at one moment.
@@ -230,6 +236,8 @@ class Roster {
 
   [[nodiscard]] Waiting waiting() const;
   [[nodiscard]] const std::vector<Node>& nodes() const { return nodes_; }
+  /// By then no lost node's command runs any more.
+  [[nodiscard]] Time all_ended_by() const { return all_ended_by_; }
   /// The number of the last term; 0: there was none.
   [[nodiscard]] unsigned term() const { return term_ ? term_->last.number : 0; }
   [[nodiscard]] const Members& members() const { return members_; }
@@ -274,14 +282,16 @@ class Roster {
   [[nodiscard]] bool awaits_voters(Time now) const;
   void begin_term();
   void count_voters_again();
+  [[nodiscard]] Voters voters(const Node& node) const;
   void tell_voters();
   void heard_by(Node& node, unsigned number);
-  [[nodiscard]] std::vector<Door> doors(const Assignment& ranks) const;
+  [[nodiscard]] std::vector<Door> doors() const;
   [[nodiscard]] std::string lacking_votes() const;
   void count(const Node& node, Time now);
   void join_late(Node& node, ConnectionId id, const Hello& hello, Time now);
   [[nodiscard]] bool can_replace() const;
   void lose_spare(Node& node, Node::State how);
+  [[nodiscard]] bool is_outvoted() const;
   void reconsider(const std::string& why);
   [[nodiscard]] Time starts_at() const {
     return hindrance_.empty() ? std::max(last_arrival_, rules_.earliest) : Time::max();
@@ -335,6 +345,7 @@ class Roster {
   Time asked_at_;                  ///< when they were
   Time held_until_ = Time::max();  ///< the first that only lost its peer counts then, if no cause has come
   std::chrono::milliseconds slept_{0};
+  Time all_ended_by_;
   Time last_arrival_;
   std::vector<bool> is_here_;     ///< before the launch, by index
   unsigned here_ = 0;             ///< how many are

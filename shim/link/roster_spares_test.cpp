@@ -20,14 +20,14 @@ Hello hello_with_spares(unsigned index, const std::string& instance = "") {
 
 /// One attempt after the other, each with a roster of its own.
 struct SparesStory {
-  Members members{5, 2};
+  std::shared_ptr<Members> members = std::make_shared<Members>(5, 2);
   std::optional<Story> story;
 
   SparesStory() { meet(); }
   void meet() {
     story.emplace(
         hello_with_spares(0),
-        Roster::Rules{.decide = [](Stop& stop) { stop.again = !stop.drained(); }, .members = &members});
+        Roster::Rules{.decide = [](Stop& stop) { stop.again = !stop.drained(); }, .members = members});
   }
   Story& now() { return *story; }
   void come(const std::vector<unsigned>& indices) {
@@ -218,7 +218,7 @@ TEST_CASE("a node that fails twice in a row is replaced by a spare", "[link]") {
   job.run({1, 2, 3, 4});
   CHECK_FALSE(job.rank(2));
   CHECK(job.rank(3) == 2U);
-  CHECK(job.members.history().front().why == "put aside");
+  CHECK(job.members->history().front().why == "put aside");
 }
 
 TEST_CASE("a lost spare is not to blame, and a node 0 that loses all is", "[link]") {
@@ -286,7 +286,7 @@ TEST_CASE("a spare that has got a rank is a node like all others", "[link]") {
   job.run({2, 4});
   CHECK(job.rank(4) == 1U);
   CHECK(job.rank(2) == 2U);
-  const auto history = job.members.history();
+  const auto history = job.members->history();
   REQUIRE(history.size() == 3);
   CHECK((history[0].index == 1 && history[1].index == 3 && history[2].index == 4));
 }

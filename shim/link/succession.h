@@ -31,6 +31,7 @@ struct Succession {
   unsigned hub = 0;                  ///< the node that was the hub in the last attempt, …
   std::string hub_host;              ///< … its host name, …
   std::optional<unsigned> hub_rank;  ///< … and its rank in the job
+  bool hub_has_ended = false;        ///< its own kernel has ended the connection to it
   std::optional<unsigned> rank;      ///< this node's in the last attempt
   std::chrono::steady_clock::time_point launched;
   /// After a hub that was only silent: by then it has noticed that it is alone, and its workers have ended.

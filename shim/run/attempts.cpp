@@ -70,6 +70,11 @@ Attempts::Attempts(const settings::Settings& settings, const launchers::Job& job
   if (!of_the_job_ && job.choice.launcher->starts_each_worker()) limit_.most = job.topology.max_restarts();
 }
 
+Attempts::~Attempts() {
+  boost::system::error_code ignored;
+  if (succession) succession->listener.close(ignored);
+}
+
 void Attempts::begin(unsigned number, unsigned uncounted, Time now) {
   number_ = number;
   uncounted_ = uncounted;

@@ -21,6 +21,10 @@ class Attempts {
   using Time = std::chrono::steady_clock::time_point;
 
   Attempts(const settings::Settings& settings, const launchers::Job& job);
+  /// Nobody finds this node any more: it takes no further part.
+  ~Attempts();
+  Attempts(Attempts&&) = default;
+  Attempts& operator=(Attempts&&) = default;
 
   /// Whether any failure is followed by another attempt.
   [[nodiscard]] bool allowed() const { return limit_.most != 0; }
@@ -53,7 +57,7 @@ class Attempts {
   [[nodiscard]] std::string progress() const;
 
   /// The hub of a job with spares: who has which rank, over all attempts.
-  std::optional<link::Members> members;
+  std::shared_ptr<link::Members> members;
   /// Any node of a job with spares: where the hub is, over all attempts.
   std::shared_ptr<link::Succession> succession;
 

@@ -81,8 +81,7 @@ void take_rank(topology::Topology& topology, topology::StaticNode& node, const l
 
 /// Of a hub that may have taken over from another one.
 link::Members members_of(const link::Hello& self, const link::Succession& known) {
-  const bool was_hub = !known.term || known.term->said;
-  if (was_hub) return {self.nnodes, self.spares};
+  if (!known.term) return {self.nnodes, self.spares};
   link::Members members = link::Members::taken_over(self.nnodes, self.spares);
   if (known.hub_rank) members.held(*known.hub_rank, known.hub, known.hub_host, known.launched);
   if (known.rank) members.held(*known.rank, self.rank, self.host, known.launched);
@@ -129,19 +128,20 @@ link::Options plan_link(const Run& run, const Job& job, const topology::StaticNo
   if (!attempts.succession) attempts.succession = std::make_shared<link::Succession>(run.io);
   const link::Succession& known = *attempts.succession;
   options.succession = attempts.succession;
-  options.timing.successor =
-      run.settings.time(Option::grace).value_or(std::chrono::seconds(30)) + std::chrono::seconds(5);
-  options.timing.old_hub =
-      options.timeout + run.settings.time(Option::grace).value_or(std::chrono::seconds(30));
+  const auto grace = run.settings.time(Option::grace).value_or(std::chrono::seconds(30));
+  options.timing.successor = grace + std::chrono::seconds(5);
+  options.timing.old_hub = options.timeout + grace;
+  options.rules.silent_end = link::ping_interval(options.timeout) + grace;
   options.rules.earliest = std::max(attempts.earliest(), known.earliest);
   if (!known.is_led_by(options.self.rank)) {
     attempts.members.reset();
     return options;
   }
-  if (!attempts.members) attempts.members.emplace(members_of(options.self, known));
-  if (known.term && !known.term->said) options.rules.to_come = known.to_come();
+  if (known.term && !attempts.members) options.rules.to_come = known.to_come();
+  if (!attempts.members) attempts.members = std::make_shared<link::Members>(members_of(options.self, known));
   options.rules.last_launch = known.launched;
-  options.rules.members = &*attempts.members;
+  options.rules.members = attempts.members;
+  if (known.hub_has_ended) options.rules.old_hub = known.hub;
   return options;
 }
 
@@ -171,6 +171,8 @@ EarlyEnd end_of(const link::Refuse& refuse, const topology::Topology& topology,
 /// The hub is another node than before.
 void follow(link::Succession& known, const link::Door& hub, const topology::StaticNode::Member& self) {
   known.leader = hub;
+  known.gone.erase(hub.index);  // it has answered
+  known.passed.erase(hub.index);
   if (hub.index != self.index)
     return log::info("node {} keeps the roster of the job; this node joins it", hub.index);
   const auto gone = known.gone.find(known.hub);
@@ -223,9 +225,8 @@ awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attemp
   }
   if (const auto* signal = std::get_if<supervise::Signal>(&met)) {
     run.signals.drop();
-    // A node that comes for the first time can be replaced by another; of a running job it is a part. The hub
-    // is replaced as soon as it cannot be reached.
-    if (again && !(link->is_hub() && attempts.succession)) {
+    // A node that comes for the first time can be replaced by another; of a running job it is a part.
+    if (again) {
       link->report_stop(signal->number);
       co_await (link->finish({exit_code::signal_base + signal->number}) || next_end(run));
     }
@@ -319,7 +320,7 @@ awaitable<std::optional<report::Verdict>> wait_as_spare(const Run& run, Attempts
     run.signals.drop();
     link->report_stop(signal->number);
     if (link->is_hub())
-      co_await link->finish({.code = exit_code::signal_base + signal->number});
+      co_await (link->finish({.code = exit_code::signal_base + signal->number}) || next_end(run));
     else
       co_await link->leave({.code = exit_code::signal_base + signal->number});
     throw stopped_early(signal->number, "while it waited as a spare");

@@ -1,0 +1,304 @@
+#include <boost/asio/detached.hpp>
+
+#include "link/test_job.h"
+#include "link/test_roster.h"
+
+/// A job of three nodes that train and two spares, whose hub is lost.
+
+namespace rankshim::link {
+namespace {
+
+using namespace std::chrono_literals;
+namespace asio = boost::asio;
+using test::stopped;
+using test::Story;
+
+Hello member(unsigned index) {
+  Hello hello = test::hello_of(index, 5);
+  hello.spares = 2;
+  hello.job_restarts = "3";
+  hello.door = 1000 + index;
+  return hello;
+}
+
+/// The nodes' own knowledge over several attempts, each with a roster of its own.
+struct SuccessionStory {
+  std::map<unsigned, std::optional<KnownTerm>> known;
+  std::map<unsigned, std::optional<unsigned>> rank;
+  std::map<unsigned, Go> gos;
+  std::shared_ptr<Members> members;
+  std::optional<Story> story;
+  unsigned hub = 0;
+
+  Story& now() { return *story; }
+  unsigned train = 3;
+
+  Hello hello(unsigned index) {
+    Hello hello = member(index);
+    hello.spares = 5 - train;
+    hello.term = known[index];
+    hello.holds = rank[index];
+    return hello;
+  }
+  void meet(unsigned at, unsigned to_come = 0) {
+    hub = at;
+    members =
+        std::make_shared<Members>(to_come == 0 ? Members(5, 5 - train) : Members::taken_over(5, 5 - train));
+    if (const auto held = rank[hub]; held && to_come != 0)
+      members->held(*held, hub, hello(hub).host, Time(900s));
+    story.emplace(hello(hub), Roster::Rules{.decide = [](Stop& stop) { stop.again = !stop.drained(); },
+                                            .members = members,
+                                            .to_come = to_come,
+                                            .old_hub = 0});
+  }
+  void come(const std::vector<unsigned>& indices) {
+    for (const unsigned index : indices) now().arrive(100 + index, hello(index));
+  }
+  /// What it was told in this attempt; null: nothing.
+  const Go* go(unsigned index) { return gos.contains(index) ? &gos[index] : nullptr; }
+  /// All that are told to launch hear it; `answer` says so.
+  void launch(const std::vector<unsigned>& answer) {
+    REQUIRE(now().ready());
+    now().roster.launch(now().now);
+    now().collect();
+    gos.clear();
+    for (unsigned index = 0; index < 5; ++index) {
+      const Go* told = now().told<Go>(index == hub ? myself : 100 + index);
+      if (told == nullptr) continue;
+      const Go& copy = gos[index] = *told;
+      known[index] = heard(known[index], copy.lead->term, copy.lead->before, copy.lead->votes);
+      known[index]->said = index == hub;
+      rank[index] = copy.rank;
+    }
+    for (const unsigned index : answer) now().say(100 + index, Heard{known[index]->last.number});
+  }
+  void begin() { meet(0), come({1, 2, 3, 4}), launch({1, 2, 3, 4}); }
+};
+
+TEST_CASE("a go says who takes over from the hub, who trains first, and how many vote", "[link]") {
+  SuccessionStory job;
+  job.begin();
+  const auto& lead = *job.go(4)->lead;
+  CHECK(lead.term.voters == 5);
+  CHECK(lead.votes);
+  CHECK(lead.master.empty());
+  CHECK(lead.hub_rank == 0U);
+  REQUIRE(lead.doors.size() == 5);
+  for (unsigned index = 1; index < 5; ++index) {
+    CHECK(lead.doors[index].index == index);
+    CHECK(lead.doors[index].port == 1000 + index);
+    CHECK(lead.doors[index].address == "10.0.0." + std::to_string(100 + index));
+  }
+}
+
+TEST_CASE("the next hub keeps all ranks, and a spare has that of the hub that is lost", "[link]") {
+  SuccessionStory job;
+  job.begin();
+  job.meet(1, 4);
+  job.come({3, 4});
+  CHECK_FALSE(job.now().ready());  // as many are here as train, but node 2 has a rank, and may still come
+  job.come({2});
+  job.launch({2, 3, 4});
+  CHECK(job.go(1)->rank == 1U);
+  CHECK(job.go(2)->rank == 2U);
+  CHECK(job.go(3)->rank == 0U);
+  CHECK(job.go(2)->lead->master == "10.0.0.103");
+  CHECK(job.go(2)->lead->term.number == 2);
+  CHECK(job.go(2)->lead->doors.front().index == 1);
+}
+
+TEST_CASE("after 10 s the next hub does without who has not come", "[link]") {
+  SuccessionStory job;
+  job.begin();
+  job.meet(1, 4);
+  job.come({3, 4});
+  job.now().pass(10s);
+  CHECK(job.now().ready());
+}
+
+TEST_CASE("without more than half of the voters a hub never launches, and says so", "[link]") {
+  SuccessionStory job;
+  job.begin();
+  job.meet(3, 4);
+  job.come({4});
+  Hello fresh = member(1), other = member(2);
+  fresh.instance = "new-1", other.instance = "new-2";
+  job.now().arrive(201, fresh), job.now().arrive(202, other);
+  job.now().roster.give_up_at(job.now().now + 120s);
+  job.now().pass(60s);
+  CHECK_FALSE(job.now().ready());
+  CHECK(job.now().roster.waiting().line.find("2 of the 5 nodes of the last attempt") != std::string::npos);
+  job.now().pass(70s);
+  REQUIRE(job.now().told<Refuse>(myself));
+  CHECK(job.now().told<Refuse>(myself)->code == exit_code::unreachable);
+}
+
+TEST_CASE("exactly half of the voters are enough for the old hub alone", "[link]") {
+  const bool is_old = GENERATE(true, false);
+  SuccessionStory job;
+  job.meet(0), job.come({1, 2, 3});
+  job.now().pass(10s);
+  job.launch({1, 2, 3});
+  job.meet(is_old ? 0 : 2, is_old ? 0 : 3);
+  job.come({is_old ? 1U : 3U});
+  Hello fresh = member(4);
+  job.now().arrive(204, fresh);
+  job.now().pass(20s);
+  CHECK(job.now().ready() == is_old);
+}
+
+TEST_CASE("half of the voters and a new container in the old hub's place are enough", "[link]") {
+  SuccessionStory job;
+  job.meet(0), job.come({1, 2, 3});
+  job.now().pass(10s);
+  job.launch({1, 2, 3});
+  job.meet(2, 3);
+  job.come({3});
+  Hello fresh = member(0);
+  fresh.instance = "new-0";
+  job.now().arrive(200, fresh);
+  job.now().pass(20s);
+  CHECK(job.now().ready());
+}
+
+TEST_CASE("a hub that is alone with those that train stops them when the spares may outvote it", "[link]") {
+  const bool is_silent = GENERATE(true, false);
+  SuccessionStory two;
+  two.train = 2;
+  two.begin();
+  for (const unsigned index : {2U, 3U, 4U}) two.now().leave(100 + index, {.ended_by_other = !is_silent});
+  two.now().pass(60s);
+  CHECK((two.now().told<Stop>(101) != nullptr) == is_silent);
+}
+
+TEST_CASE("spares that come and go while all run are counted again", "[link]") {
+  SuccessionStory job;
+  job.begin();
+  for (const unsigned index : {3U, 4U}) {
+    job.now().leave(100 + index, {.ended_by_other = true});
+    Hello fresh = member(index);
+    fresh.instance = "new-" + std::to_string(index);
+    job.now().arrive(200 + index, fresh);
+    CHECK_FALSE(job.now().told<Go>(200 + index)->lead->votes);
+    job.now().pass(0s);
+    const auto* voters = job.now().told<Voters>(200 + index);
+    REQUIRE(voters);
+    CHECK(voters->votes);
+    CHECK(voters->before.has_value());
+    const unsigned number = voters->term.number;
+    for (const unsigned other : {1U, 2U}) job.now().say(100 + other, Heard{number});
+    job.now().say(200 + index, Heard{number});
+    CHECK_FALSE(job.now().told<Voters>(101)->before.has_value());  // a quorum of both has heard it
+  }
+  CHECK(job.now().told<Voters>(101)->term.voters == 5);
+}
+
+TEST_CASE("a new container of the hub refuses who knows more, and yields to another hub", "[link]") {
+  SuccessionStory job;
+  job.begin();
+  Story fresh(member(0), {.members = std::make_shared<Members>(5, 2)});
+  fresh.arrive(101, job.hello(1));
+  REQUIRE(fresh.told<Refuse>(101));
+  CHECK(fresh.told<Refuse>(101)->stranger);
+  Hello newcomer = member(4);
+  fresh.arrive(204, newcomer);
+  Hello other_hub = job.hello(1);
+  other_hub.leads = true;
+  fresh.arrive(301, other_hub);
+  const auto* moved = fresh.told<Refuse>(204);
+  REQUIRE((moved && moved->moved));
+  CHECK(moved->moved->index == 1);
+  CHECK(moved->moved->port == 1001);
+  CHECK(fresh.told<Refuse>(myself)->moved);
+}
+
+TEST_CASE("a hub that only asks is not counted", "[link]") {
+  SuccessionStory job;
+  job.begin();
+  job.meet(1, 4);
+  Hello asking = job.hello(2);
+  asking.leads = true;
+  job.now().arrive(302, asking);
+  CHECK(job.now().closed[302]);
+  CHECK(job.now().roster.nodes()[2].state == Node::State::missing);
+}
+
+TEST_CASE("a drained hub is replaced as long as the others have the votes", "[link]") {
+  SuccessionStory job;
+  job.begin();
+  job.now().say(myself, stopped);
+  REQUIRE(job.now().told<Stop>(101));
+  CHECK(job.now().told<Stop>(101)->again);
+  job.now().say(101, stopped);
+  CHECK(job.now().told<Stop>(102)->again);
+  job.now().say(102, stopped);  // there are two spares
+  CHECK_FALSE(job.now().told<Stop>(103)->again);
+}
+
+/// Five nodes on one event loop.
+struct LinkedJob : test::TestJob {
+  LinkedJob() : TestJob(5) {
+    for (unsigned index = 0; index < 5; ++index) {
+      Options& its = options[index];
+      its.self.spares = 2;
+      its.self.job_restarts = "3";
+      its.rules.decide = [](Stop& stop) { stop.again = true; };
+      its.succession = std::make_shared<Succession>(io);
+      its.timing.other_hub = 100ms;
+      its.second_port = 0;
+    }
+    options[0].rules.members = std::make_shared<Members>(5, 2);
+  }
+  /// As run/whole_job.cpp does: it may become the hub, or follow another one.
+  asio::awaitable<void> meet_again(unsigned index) {
+    Options& its = options[index];
+    while (true) {
+      Succession& known = *its.succession;
+      its.rules.members = nullptr;
+      if (known.is_led_by(index)) {
+        its.rules.members = std::make_shared<Members>(Members::taken_over(5, 2));
+        its.rules.members->held(*known.rank, index, its.self.host, known.launched);
+        its.rules.to_come = known.to_come();
+        led_by = index;
+      }
+      its.self.restarts = 1;
+      links[index] = Link::make(io, its);
+      const MeetingResult result = co_await links[index]->meet(now() + 100s);
+      const auto* refuse = std::get_if<Refuse>(&result);
+      if (refuse == nullptr || !refuse->moved) co_return void(met[index] = result);
+      known.leader = refuse->moved;
+    }
+  }
+  std::optional<unsigned> rank(unsigned index) { return std::get<Go>(*met[index]).rank; }
+
+  unsigned led_by = 0;
+};
+
+TEST_CASE("when the hub is gone its first successor that lives leads the others", "[link]") {
+  const bool is_first_gone = GENERATE(false, true);
+  LinkedJob job;
+  job.all_launch();
+  job.links[0].reset();
+  job.options[0].succession.reset();
+  std::vector<unsigned> left{1, 2, 3, 4};
+  if (is_first_gone) {
+    job.links[1].reset();
+    job.options[1].succession.reset();
+    left = {2, 3, 4};
+  }
+  for (const unsigned index : left) {
+    REQUIRE(job.told(index));
+    CHECK(job.stops[index]->lost());
+    job.met[index].reset();
+  }
+  for (const unsigned index : left) asio::co_spawn(job.io, job.meet_again(index), asio::detached);
+  REQUIRE(job.run_until(
+      [&] { return std::ranges::all_of(left, [&](unsigned index) { return job.met[index].has_value(); }); }));
+  CHECK(job.led_by == left.front());
+  CHECK(job.rank(2) == 2U);
+  CHECK(job.rank(3) == 0U);
+  CHECK(job.rank(is_first_gone ? 4 : 1) == 1U);
+}
+
+}  // namespace
+}  // namespace rankshim::link
