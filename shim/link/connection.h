@@ -19,6 +19,9 @@ using boost::asio::ip::tcp;
 
 inline Time now() { return std::chrono::steady_clock::now(); }
 
+/// Of a listener to which all nodes of a job may come at one moment.
+inline constexpr int longest_backlog = 4096;
+
 /// Listens on the port of all addresses, of both families where the kernel has IPv6. That works while
 /// connections of the port are open, and the command inherits none. A `backlog` of 0: it only binds.
 boost::system::error_code open_listener(tcp::acceptor& acceptor, std::uint16_t port, int backlog);

@@ -20,7 +20,6 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr int backlog = 4096;
 constexpr std::size_t most_unknown = 64;  // unproven connections beyond the job's own nodes
 constexpr rlim_t others = 64;             // open files of rankshim, and those that it inherited
 constexpr milliseconds accept_pause{100};
@@ -114,7 +113,7 @@ class Hub final : public Link {
   /// another job on this machine. If it does not, that ends the meeting. Until then the others, whom that
   /// job's store may answer, find this node at the second port.
   asio::awaitable<void> listen(Time deadline) {
-    for (Time look = now(); const auto error = open_listener(port_, options_.master.port, backlog);) {
+    for (Time look = now(); const auto error = open_listener(port_, options_.master.port, longest_backlog);) {
       if (error != asio::error::address_in_use)
         throw boost::system::system_error(
             error, fmt::format("cannot listen on the master's port {}", options_.master.port));
@@ -150,8 +149,8 @@ class Hub final : public Link {
   /// Listens on a port to which nodes come back whose connection was lost, unless it does.
   void open_way_back(std::uint16_t port) {
     if (has_way_back_) return;
-    if (!way_back_.is_open() && open_listener(way_back_, port, backlog)) {
-      if (const auto error = open_listener(way_back_, 0, backlog))
+    if (!way_back_.is_open() && open_listener(way_back_, port, longest_backlog)) {
+      if (const auto error = open_listener(way_back_, 0, longest_backlog))
         return log::warn("the link: a connection that is lost cannot be made again: {}", error.message());
     }
     has_way_back_ = true;

@@ -12,12 +12,6 @@ namespace rankshim::link {
 
 namespace asio = boost::asio;
 
-namespace {
-
-constexpr int backlog = 4096;
-
-}  // namespace
-
 bool LogLimiter::allows(const std::string& line) {
   using namespace std::chrono_literals;  // a little less than what lies between node 0's own lines
   const auto since = now() - when;
@@ -36,8 +30,8 @@ std::shared_ptr<Link> Link::make(asio::io_context& io, Options options) {
     options.self.term = known.term;
     options.self.holds = known.rank;
     boost::system::error_code error;
-    if (!known.listener.is_open() && open_listener(known.listener, options.second_port, backlog))
-      error = open_listener(known.listener, 0, backlog);
+    if (!known.listener.is_open() && open_listener(known.listener, options.second_port, longest_backlog))
+      error = open_listener(known.listener, 0, longest_backlog);
     if (error) throw boost::system::system_error(error, "cannot listen for the other nodes");
     options.self.door = known.listener.local_endpoint(error).port();
   }

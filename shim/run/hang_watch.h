@@ -11,10 +11,11 @@
 #include "outcome/outcome.h"
 #include "run/lookout.h"
 #include "run/stall_clock.h"
+#include "settings/settings.h"
 
 namespace rankshim::run {
 
-/// HangWatch warns of a job whose collectives no longer go on, and ends it if it is to: on node 0 for all
+/// HangWatch warns of a job whose collectives no longer go on, and ends it if it is to: on the hub for all
 /// nodes, and on a node that is not linked for its own workers. It runs on the event loop until it is
 /// destroyed.
 class HangWatch {
@@ -47,5 +48,11 @@ class HangWatch {
 
   std::shared_ptr<State> state_;
 };
+
+/// When a hang is told of, and when it ends the job, by the settings.
+inline StallClock::Rules hang_rules(const settings::Settings& settings) {
+  return {.notice = *settings.time(settings::Option::hang_notice),
+          .timeout = *settings.time(settings::Option::hang_timeout)};
+}
 
 }  // namespace rankshim::run

@@ -123,12 +123,7 @@ awaitable<void> write_last_output(const Run& run, const supervise::Workers& laun
 /// called where --hang-timeout ends these.
 HangWatch::Job job_to_watch(const Run& run, const Job& job, WholeJob* whole,
                             const std::shared_ptr<Lookout>& lookout, decltype(HangWatch::Job::end) end) {
-  if (whole != nullptr && whole->link().is_hub()) {
-    const std::shared_ptr<link::Link>& link = whole->shared_link();
-    return {.look = [link](bool full, bool gently) { return look_at_job(link, full, gently); },
-            .located = [link](outcome::Culprit culprit) { return link->located(std::move(culprit)); },
-            .end = std::move(end)};
-  }
+  if (whole != nullptr && whole->link().is_hub()) return whole->job_to_watch(std::move(end));
   const auto located = [node = job.topology.node_rank().value_or(0),
                         host =
                             job.topology.is_alone() ? "" : run.node.host_name()](outcome::Culprit culprit) {
@@ -280,11 +275,9 @@ class Attempt final : public supervise::Observer {
                      [this](const outcome::Culprit& culprit, std::vector<outcome::WorkerLook> looks) {
                        end_hang(culprit, std::move(looks));
                      });
-    if (is_to_watch(run_.settings, job_, whole_)) {
-      const StallClock::Rules rules{.notice = *run_.settings.time(Option::hang_notice),
-                                    .timeout = *run_.settings.time(Option::hang_timeout)};
-      hang_watch_ = std::make_unique<HangWatch>(run_.io, rules, to_watch, [this] { run_.monitor.changed(); });
-    }
+    if (is_to_watch(run_.settings, job_, whole_))
+      hang_watch_ = std::make_unique<HangWatch>(run_.io, hang_rules(run_.settings), to_watch,
+                                                [this] { run_.monitor.changed(); });
     run_.monitor.begin_attempt(all_.attempts.number(), !all_.attempts.allowed(), launch_->workers);
     run_.monitor.set_view({.look =
                                [&run = run_, to_watch](status::Socket::Reply reply) {

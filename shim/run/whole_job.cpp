@@ -315,6 +315,12 @@ awaitable<std::optional<report::Verdict>> wait_as_spare(const Run& run, Attempts
   using namespace boost::asio::experimental::awaitable_operators;
   run.monitor.enter("spare", "a node whose place it takes");
   const std::shared_ptr<link::Link>& link = whole.shared_link();
+  std::unique_ptr<HangWatch> hang_watch;  // of the others, where this node keeps the roster
+  if (link->is_hub())
+    hang_watch = std::make_unique<HangWatch>(
+        run.io, hang_rules(run.settings),
+        whole.job_to_watch([link](const Culprit& culprit, const auto&) { link->end_job(culprit); }),
+        [&run] { run.monitor.changed(); });
   const auto end = co_await (link->stand_by() || next_end(run));
   if (const auto* signal = std::get_if<supervise::Signal>(&end)) {
     run.signals.drop();
@@ -362,6 +368,12 @@ awaitable<std::unique_ptr<WholeJob>> join_job(const Run& run, Job& job, Attempts
   }
   co_await wait_for_master(run, job.topology, job.choice.wait, reached);
   co_return nullptr;
+}
+
+HangWatch::Job WholeJob::job_to_watch(decltype(HangWatch::Job::end) end) const {
+  return {.look = [link = link_](bool full, bool gently) { return look_at_job(link, full, gently); },
+          .located = [link = link_](Culprit culprit) { return link->located(std::move(culprit)); },
+          .end = std::move(end)};
 }
 
 void WholeJob::begin(const std::shared_ptr<supervise::Workers>& launcher,

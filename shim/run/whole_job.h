@@ -11,6 +11,7 @@
 #include "link/link.h"
 #include "report/verdict.h"
 #include "run/attempts.h"
+#include "run/hang_watch.h"
 #include "run/lookout.h"
 #include "run/run.h"
 #include "supervise/supervise.h"
@@ -52,6 +53,8 @@ class WholeJob {
   [[nodiscard]] bool is_spare() const { return link_->is_spare(); }
   [[nodiscard]] const link::Link& link() const { return *link_; }
   [[nodiscard]] const std::shared_ptr<link::Link>& shared_link() const { return link_; }
+  /// How the hub sees the whole job, to watch it for hangs.
+  [[nodiscard]] HangWatch::Job job_to_watch(decltype(HangWatch::Job::end) end) const;
   /// The system has refused what this node needs to start its command: tells the others.
   boost::asio::awaitable<void> give_up(std::string why);
 
