@@ -152,7 +152,7 @@ def test_an_interpreter_that_is_removed_between_attempts_is_missing_only_in_what
     (tmp_path / "go on.1").touch()
     assert [node.wait() for node in (job.first, job.second)] == [127, 76], job.first.transcript()
     assert "a prepared process is not used: execve: No such file or directory" in job.first.stderr
-    assert "rank 0 exited with code 127" in last_line(job.first)
+    assert f"failed: {tmp_path}/venv/bin/python3 was not found" in last_line(job.first)
 
 
 def within(group):
