@@ -344,8 +344,11 @@ Voters Roster::voters(const Node& node) const {
 }
 
 void Roster::tell_voters() {
-  for (const Node& node : nodes_)
-    if (node.connection) send(*node.connection, voters(node));
+  Voters told = voters(own());
+  for (const Node& node : nodes_) {
+    told.votes = node.votes;
+    if (node.connection) send(*node.connection, told);
+  }
 }
 
 void Roster::heard_by(Node& node, unsigned number) {
