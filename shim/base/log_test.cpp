@@ -33,9 +33,9 @@ void check(const Ends& ends) {
   CHECK(std::string(read_back.data(), 5) == "first");
   const std::string line(4096, 'x');
   int taken = 0;
+  // Refused once is enough: a terminal makes room again from a worker of the kernel's.
   while (taken < 10'000 && write_what_fits(ends.writer, line) >= 0) ++taken;
   CHECK(taken < 10'000);
-  CHECK(write_what_fits(ends.writer, line) < 0);
   CHECK(fcntl(ends.writer, F_GETFL) == flags);
 }
 
