@@ -10,9 +10,9 @@ FUZZ_TARGET(configuration) {
   auto parts = fuzz::split(fuzz::text_of(data, size), '\0', most_words);
   const std::string file = parts.front();
   parts.erase(parts.begin());
-  node::FakeHost node(parts);
-  node.files["/etc/rankshim.toml"] = file;
-  const auto read = settings::read_settings(parts, node);
+  node::FakeHost host(parts);
+  host.files["/etc/rankshim.toml"] = file;
+  const auto read = settings::read_settings(parts, host);
   if (const auto* rejected = std::get_if<settings::Rejected>(&read)) fuzz::check(!rejected->faults.empty());
   return 0;
 }

@@ -17,18 +17,18 @@ FUZZ_TARGET(devices) {
                                node::count_shown(list, present, false)}) {
     fuzz::check(slices || count <= present);
   }
-  node::FakeHost node({"CUDA_VISIBLE_DEVICES=" + list, "ROCR_VISIBLE_DEVICES=" + list});
+  node::FakeHost host({"CUDA_VISIBLE_DEVICES=" + list, "ROCR_VISIBLE_DEVICES=" + list});
   for (const char* path :
        {"/proc/self/cgroup", "/sys/fs/cgroup/cpu.max", "/sys/fs/cgroup/cpu/cpu.cfs_quota_us",
         "/sys/fs/cgroup/cpu/cpu.cfs_period_us", "/sys/class/drm/renderD1/device/vendor",
         "/sys/class/kfd/kfd/topology/nodes/1/properties"}) {
-    node.files[path] = parts.back();
+    host.files[path] = parts.back();
   }
-  node.folders = {{"/dev", {"kfd", "dri", "accel", "nvidia0", list}},
+  host.folders = {{"/dev", {"kfd", "dri", "accel", "nvidia0", list}},
                   {"/dev/dri", {"renderD1", list}},
                   {"/dev/accel", {list}},
                   {"/sys/class/kfd/kfd/topology/nodes", {"1"}}};
-  node::visible_accelerators(node);
-  node::cgroup_cpus(node);
+  node::visible_accelerators(host);
+  node::cgroup_cpus(host);
   return 0;
 }

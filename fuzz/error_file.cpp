@@ -7,8 +7,8 @@
 
 FUZZ_TARGET(error_file) {
   using namespace rankshim;
-  node::FakeHost node({});
-  node.files["/error.json"] = fuzz::text_of(data, size);
-  launchers::read_error_file(node, "/error.json");
+  node::FakeHost host({});
+  host.files["/error.json"] = fuzz::text_of(data, size);
+  launchers::read_error_file(host, "/error.json");
   return 0;
 }

@@ -16,8 +16,8 @@ FUZZ_TARGET(profile) {
     return 0;
   }
   parts.erase(parts.begin());
-  const node::FakeHost node(std::move(parts));
-  platform::EvalContext context(node);
+  const node::FakeHost host(std::move(parts));
+  platform::EvalContext context(host);
   platform::Evaluation(std::get<platform::Profile>(read), context).facts();
   return 0;
 }

@@ -9,16 +9,16 @@
 FUZZ_TARGET(topology) {
   using namespace rankshim;
   constexpr std::size_t most_variables = 64;
-  const node::FakeHost node(fuzz::split(fuzz::text_of(data, size), '\n', most_variables));
-  const auto read = settings::read_settings({"x"}, node);
+  const node::FakeHost host(fuzz::split(fuzz::text_of(data, size), '\n', most_variables));
+  const auto read = settings::read_settings({"x"}, host);
   const auto* invocation = std::get_if<settings::Invocation>(&read);
   if (invocation == nullptr) return 0;
   const auto profiles = platform::builtin_profiles();
   const auto platform =
-      platform::recognise(profiles, invocation->settings.text(settings::Option::platform), node);
+      platform::recognise(profiles, invocation->settings.text(settings::Option::platform), host);
   const auto* known = std::get_if<platform::Platform>(&platform);
   if (known == nullptr) return 0;
-  const auto resolved = topology::resolve_topology(invocation->settings, *known, node);
+  const auto resolved = topology::resolve_topology(invocation->settings, *known, host);
   if (const auto* faults = std::get_if<Faults>(&resolved)) {
     fuzz::check(!faults->empty());
     return 0;

@@ -26,9 +26,9 @@ using settings::Invocation;
 using settings::Option;
 
 int main(int argc, char** argv) {
-  const node::Host node(node::Environment::from(environ));
+  const node::Host host(node::Environment::from(environ));
   const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
-  auto read = settings::read_settings(arguments, node);
+  auto read = settings::read_settings(arguments, host);
   auto* const rejected = std::get_if<settings::Rejected>(&read);
   const Invocation& invocation = rejected != nullptr ? rejected->invocation : std::get<Invocation>(read);
   const settings::Settings& settings = invocation.settings;
@@ -38,13 +38,13 @@ int main(int argc, char** argv) {
   const settings::Subcommand asked = invocation.subcommand;
   const bool runs_job = asked == run || asked == wait || asked == preflight;
   if (rejected != nullptr) {
-    report::Redactor redactor(node.environment());
+    report::Redactor redactor(host.environment());
     rejected->faults = report::redacted(std::move(rejected->faults), redactor);
     int code = rejected->exit_code;
     log::context().exit_code = code;
-    if (runs_job && code != exit_code::system) run::tell_rejection(*rejected, node);
+    if (runs_job && code != exit_code::system) run::tell_rejection(*rejected, host);
     // What cannot be written is said before what is wrong, which stays the end of the log.
-    const int concluded = runs_job ? report::conclude_rejected(*rejected, node) : code;
+    const int concluded = runs_job ? report::conclude_rejected(*rejected, host) : code;
     if (arguments.empty() && code == exit_code::usage && !logs_json) {
       log::write_what_fits(STDERR_FILENO, settings::short_help());
     } else {
@@ -58,21 +58,21 @@ int main(int argc, char** argv) {
     case run:
     case wait:
     case preflight:
-      return run::run_job(std::get<Invocation>(std::move(read)), node);
+      return run::run_job(std::get<Invocation>(std::move(read)), host);
     case explain:
-      return cli::explain_job(invocation, node);
+      return cli::explain_job(invocation, host);
     case env:
-      return cli::print_environment(invocation, node);
+      return cli::print_environment(invocation, host);
     case platforms:
-      return cli::print_platforms(invocation, node);
+      return cli::print_platforms(invocation, host);
     case install:
       return cli::install_binary(invocation.arguments.front());
     case doctor:
-      return cli::run_doctor(invocation, node);
+      return cli::run_doctor(invocation, host);
     case demo:
-      return cli::start_demo(settings, node);
+      return cli::start_demo(settings, host);
     case status:
-      return cli::print_status(invocation, node);
+      return cli::print_status(invocation, host);
     case help:
       return cli::print(settings::help_text(invocation.arguments.empty() ? "" : invocation.arguments[0]));
     case version:

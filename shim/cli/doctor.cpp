@@ -39,8 +39,8 @@ using enum Severity;
 using Accelerators = std::optional<node::DeviceCount>;
 
 /// A soft limit of proc_pid_limits(5); nothing if it is unlimited or unknown.
-std::optional<std::uint64_t> soft_limit(const Host& node, std::string_view name) {
-  return first_number<std::uint64_t>(trimmed(text_after(node.file("/proc/self/limits").value_or(""), name)));
+std::optional<std::uint64_t> soft_limit(const Host& host, std::string_view name) {
+  return first_number<std::uint64_t>(trimmed(text_after(host.file("/proc/self/limits").value_or(""), name)));
 }
 
 std::string_view word(Severity severity) {
@@ -76,11 +76,11 @@ State check_shm(const ContainerState& container, const Accelerators& devices) {
                       fix)};
 }
 
-State check_locked_memory(const Host& node) {
-  const auto limit = soft_limit(node, "Max locked memory");
+State check_locked_memory(const Host& host) {
+  const auto limit = soft_limit(host, "Max locked memory");
   const std::string shown = limit ? "limited to " + node::mebibytes(*limit) : "unlimited";
   bool has_rdma = false;
-  node.each_name("/sys/class/infiniband", [&](std::string_view) { has_rdma = true; });
+  host.each_name("/sys/class/infiniband", [&](std::string_view) { has_rdma = true; });
   if (!has_rdma) return {ok, fmt::format("is {}; there is no RDMA device that would need it", shown)};
   if (!limit) return {ok, "is unlimited, as the RDMA devices here need it"};
   return {
@@ -90,9 +90,9 @@ State check_locked_memory(const Host& node) {
                   shown)};
 }
 
-State check_open_files(const Host& node) {
+State check_open_files(const Host& host) {
   constexpr std::uint64_t few = 4096;
-  const auto limit = soft_limit(node, "Max open files");
+  const auto limit = soft_limit(host, "Max open files");
   if (!limit) return {ok, "are unlimited"};
   const std::string shown = fmt::format("are limited to {} for a process", *limit);
   if (*limit >= few) return {ok, shown};
@@ -102,9 +102,9 @@ State check_open_files(const Host& node) {
               "65536 or --ulimit nofile=65536"};
 }
 
-State check_processes(const Host& node, unsigned workers) {
+State check_processes(const Host& host, unsigned workers) {
   const auto number_in = [&](const std::string& path) {
-    return first_number<std::uint64_t>(node.file(path).value_or(""));
+    return first_number<std::uint64_t>(host.file(path).value_or(""));
   };
   for (const std::string folder : {"/sys/fs/cgroup/", "/sys/fs/cgroup/pids/"}) {
     const auto limit = number_in(folder + "pids.max");
@@ -120,8 +120,8 @@ State check_processes(const Host& node, unsigned workers) {
   return {ok, "are not limited by the cgroup of this container"};
 }
 
-State check_memory(const Host& node, unsigned workers) {
-  const auto limit = node::read_memory(node).limit;
+State check_memory(const Host& host, unsigned workers) {
+  const auto limit = node::read_memory(host).limit;
   if (!limit) return {ok, "is not limited by the cgroup of this container"};
   const std::string shown = "is limited to " + node::mebibytes(*limit);
   const std::uint64_t needed = (workers + 1) * torch_memory;  // torchrun's process has imported torch, too
@@ -141,15 +141,15 @@ State check_temporary(const ContainerState& container) {
                       folder)};
 }
 
-State check_own_name(const ContainerState& container, const Host& node) {
-  const std::string host = node.host_name();
+State check_own_name(const ContainerState& container, const Host& host) {
+  const std::string name = host.host_name();
   const std::vector<std::string>& addresses = container.own_name.addresses;
   if (addresses.empty())
     return {container.several_nodes ? problem : warning,
             fmt::format("{} has no address, and gloo looks its own address up by it: add it to /etc/hosts, "
                         "or set GLOO_SOCKET_IFNAME to the interface of this node",
-                        host)};
-  const std::string shown = fmt::format("{} is {}", host, addresses.front());
+                        name)};
+  const std::string shown = fmt::format("{} is {}", name, addresses.front());
   if (!container.several_nodes || !std::ranges::all_of(addresses, topology::is_loopback)) return {ok, shown};
   return {warning,
           shown +
@@ -232,13 +232,13 @@ State check_accelerators(const ContainerState& container, const node::DeviceCoun
 }
 
 /// Checks whether tools such as py-spy and gdb can inspect a worker.
-State check_ptrace(const Host& node, std::string_view status) {
+State check_ptrace(const Host& host, std::string_view status) {
   const auto capabilities =
       parse_number<std::uint64_t>(trimmed(text_after(status, "CapEff:")), 16).value_or(0);
   constexpr unsigned sys_ptrace = 19;  // linux/capability.h
   const bool capable = ((capabilities >> sys_ptrace) & 1U) != 0;
   const auto scope =
-      first_number<unsigned>(node.file("/proc/sys/kernel/yama/ptrace_scope").value_or("0")).value_or(0);
+      first_number<unsigned>(host.file("/proc/sys/kernel/yama/ptrace_scope").value_or("0")).value_or(0);
   if (scope == 0 || (capable && scope < 3)) return {ok, "py-spy and gdb can attach to workers"};
   return {ok,
           fmt::format("py-spy and gdb cannot attach to workers (ptrace_scope {}{}); rankshim's own stacks do "
@@ -259,29 +259,29 @@ State check_signals(std::string_view status) {
 
 }  // namespace
 
-std::vector<Finding> diagnose(const ContainerState& container, const Host& node) {
-  const Accelerators devices = node.accelerators();
+std::vector<Finding> diagnose(const ContainerState& container, const Host& host) {
+  const Accelerators devices = host.accelerators();
   const Python& python = container.python;
   const Severity missing = container.needs_torch ? problem : warning;
-  const std::string status = node.file("/proc/self/status").value_or("");
+  const std::string status = host.file("/proc/self/status").value_or("");
   std::vector<Finding> findings = container.job;
   const auto add = [&](const char* subject, State state) {
     findings.push_back({state.severity, subject, std::move(state.text)});
   };
-  add("own name", check_own_name(container, node));
+  add("own name", check_own_name(container, host));
   if (!container.master.empty()) add("master's name", check_master(container));
   add("python", check_python(python, missing));
   if (!python.version.empty()) add("torch", check_torch(python, missing, devices));
   add("accelerators",
-      devices ? check_accelerators(container, *devices) : check_no_accelerators(python, node.environment()));
+      devices ? check_accelerators(container, *devices) : check_no_accelerators(python, host.environment()));
   add("/dev/shm", check_shm(container, devices));
-  add("memory", check_memory(node, container.workers));
-  add("locked memory", check_locked_memory(node));
-  add("open files", check_open_files(node));
-  add("processes", check_processes(node, container.workers));
+  add("memory", check_memory(host, container.workers));
+  add("locked memory", check_locked_memory(host));
+  add("open files", check_open_files(host));
+  add("processes", check_processes(host, container.workers));
   add("temporary files", check_temporary(container));
   add("clock", check_clock(container));
-  add("ptrace", check_ptrace(node, status));
+  add("ptrace", check_ptrace(host, status));
   add("signals", check_signals(status));
   return findings;
 }
@@ -349,10 +349,10 @@ std::string run_probe(const std::string& program) {
   return {lines.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))};
 }
 
-Python ask_python(const Host& node, const settings::Settings& settings) {
+Python ask_python(const Host& host, const settings::Settings& settings) {
   Python python;
-  const std::string wanted = plan::find_interpreter(settings, node);
-  const auto program = node.find_program(wanted);
+  const std::string wanted = plan::find_interpreter(settings, host);
+  const auto program = host.find_program(wanted);
   if (!program) {
     python.missing = fmt::format("{} was not found{}", in_quotes(wanted), settings::where_not_found(wanted));
     return python;
@@ -368,11 +368,11 @@ Python ask_python(const Host& node, const settings::Settings& settings) {
 }
 
 /// Adds the job, as far as it can be resolved.
-void resolve(ContainerState& container, const Invocation& invocation, const Host& node) {
+void resolve(ContainerState& container, const Invocation& invocation, const Host& host) {
   const auto add = [&](Severity severity, std::string text) {
     container.job.push_back({severity, "job", std::move(text)});
   };
-  const auto resolved = run::resolve_job(invocation.settings, invocation.arguments, node);
+  const auto resolved = run::resolve_job(invocation.settings, invocation.arguments, host);
   if (const auto* faults = std::get_if<Faults>(&resolved)) {
     for (const Fault& fault : *faults) add(Severity::problem, to_line(fault));
     return;
@@ -408,21 +408,21 @@ bool takes_files(const std::string& folder) {
 }
 
 /// Collects what the checks need. Each look-up of a name takes at most 5 s.
-ContainerState collect_state(const Invocation& invocation, const Host& node) {
+ContainerState collect_state(const Invocation& invocation, const Host& host) {
   ContainerState container;
-  resolve(container, invocation, node);
+  resolve(container, invocation, host);
   struct statvfs shm{};
   if (statvfs("/dev/shm", &shm) == 0 && shm.f_blocks != 0)
     container.shm = static_cast<std::uint64_t>(shm.f_blocks) * shm.f_frsize;
-  container.temporary = node.environment().get("TMPDIR").value_or("/tmp");
+  container.temporary = host.environment().get("TMPDIR").value_or("/tmp");
   container.temporary_is_writable = takes_files(container.temporary);
-  container.own_name = wait::look_up(node.host_name(), look_up_time);
+  container.own_name = wait::look_up(host.host_name(), look_up_time);
   if (!container.master.empty()) container.masters_name = wait::look_up(container.master, look_up_time);
   struct timex clock{};
   const int state = adjtimex(&clock);  // modes 0: it only reads
   container.clock_is_synchronised = state < 0 || (clock.status & STA_UNSYNC) == 0;
   container.now = time(nullptr);
-  container.python = ask_python(node, invocation.settings);
+  container.python = ask_python(host, invocation.settings);
   for (const Option option : {Option::report, Option::metrics_file}) {
     const std::string file(invocation.settings.text(option));
     const std::string folder = file.substr(0, file.rfind('/') + 1);
@@ -442,9 +442,9 @@ ContainerState collect_state(const Invocation& invocation, const Host& node) {
 
 namespace rankshim::cli {
 
-int run_doctor(const settings::Invocation& invocation, const node::Host& node) {
-  auto findings = doctor::diagnose(doctor::collect_state(invocation, node), node);
-  report::Redactor redactor(node.environment());
+int run_doctor(const settings::Invocation& invocation, const node::Host& host) {
+  auto findings = doctor::diagnose(doctor::collect_state(invocation, host), host);
+  report::Redactor redactor(host.environment());
   for (doctor::Finding& finding : findings) finding.text = redactor.whole(finding.text);
   const bool json = invocation.settings.text(settings::Option::format) == "json";
   if (print(json ? doctor::as_json(findings) : doctor::as_text(findings)) != exit_code::ok)

@@ -12,11 +12,11 @@ using node::DeviceCount;
 
 /// A node and container at which nothing is wrong; a test spoils one thing.
 struct Case {
-  node::FakeHost node;
+  node::FakeHost host;
   ContainerState container;
 
-  explicit Case(std::vector<std::string> variables = {}) : node(std::move(variables)) {
-    node.files = {{"/proc/self/limits",
+  explicit Case(std::vector<std::string> variables = {}) : host(std::move(variables)) {
+    host.files = {{"/proc/self/limits",
                    "Limit                     Soft Limit           Hard Limit           Units     \n"
                    "Max open files            65536                65536                files     \n"
                    "Max locked memory         unlimited            unlimited            bytes     \n"},
@@ -36,7 +36,7 @@ struct Case {
   }
 
   [[nodiscard]] Finding about(std::string_view subject) const {
-    const auto findings = diagnose(container, node);
+    const auto findings = diagnose(container, host);
     const auto found = std::ranges::find(findings, subject, &Finding::subject);
     REQUIRE(found != findings.end());
     return *found;
@@ -44,7 +44,7 @@ struct Case {
 };
 
 void limit(Case& it, std::string_view name, std::string_view value) {
-  it.node.files["/proc/self/limits"] = std::string(name) + "  " + std::string(value) + "  unlimited  bytes\n";
+  it.host.files["/proc/self/limits"] = std::string(name) + "  " + std::string(value) + "  unlimited  bytes\n";
 }
 
 TEST_CASE("where nothing is wrong every line of the doctor is ok") {
@@ -52,9 +52,9 @@ TEST_CASE("where nothing is wrong every line of the doctor is ok") {
   it.container.several_nodes = true;
   it.container.master = "job-master-0";
   it.container.masters_name.addresses = {"10.0.0.1"};
-  it.node.devices = DeviceCount{2, "/dev/nvidia[0-9]*"};
+  it.host.devices = DeviceCount{2, "/dev/nvidia[0-9]*"};
   it.container.python.for_accelerators = true;
-  for (const Finding& finding : diagnose(it.container, it.node)) {
+  for (const Finding& finding : diagnose(it.container, it.host)) {
     INFO(finding.subject << ": " << finding.text);
     CHECK(finding.severity == Severity::ok);
   }
@@ -63,7 +63,7 @@ TEST_CASE("where nothing is wrong every line of the doctor is ok") {
 TEST_CASE("the doctor says what gVisor's /proc does not show") {
   Case it;
   CHECK(it.about("signals").severity == Severity::ok);
-  it.node.files["/proc/self/status"] = "CapEff:\t0000000000080000\n";
+  it.host.files["/proc/self/status"] = "CapEff:\t0000000000080000\n";
   const Finding finding = it.about("signals");
   CHECK(finding.severity == Severity::warning);
   CHECK_THAT(finding.text, Catch::Contains("gVisor"));
@@ -83,23 +83,23 @@ TEST_CASE("the doctor names what is wrong, with its value and what to do") {
       Row{"/dev/shm", Severity::problem, "too small for NCCL",
           [](Case& it) {
             it.container.shm = std::uint64_t{64} << 20U;
-            it.node.devices = DeviceCount{2, "/dev/nvidia[0-9]*"};
+            it.host.devices = DeviceCount{2, "/dev/nvidia[0-9]*"};
           }},
       Row{"locked memory", Severity::ok, "limited to 8 MiB; there is no RDMA device",
           [](Case& it) { limit(it, "Max locked memory", "8388608"); }},
       Row{"locked memory", Severity::problem, "limited to 8 MiB, and RDMA needs it unlimited",
           [](Case& it) {
             limit(it, "Max locked memory", "8388608");
-            it.node.folders["/sys/class/infiniband"] = {"mlx5_0"};
+            it.host.folders["/sys/class/infiniband"] = {"mlx5_0"};
           }},
       Row{"open files", Severity::warning, "limited to 1024",
           [](Case& it) { limit(it, "Max open files", "1024"); }},
       Row{"processes", Severity::problem, "91 of 100 are left (pids.max), too few for 2 workers",
-          [](Case& it) { it.node.files["/sys/fs/cgroup/pids.max"] = "100\n"; }},
+          [](Case& it) { it.host.files["/sys/fs/cgroup/pids.max"] = "100\n"; }},
       Row{"processes", Severity::ok, "not limited",
-          [](Case& it) { it.node.files["/sys/fs/cgroup/pids.max"] = "max\n"; }},
+          [](Case& it) { it.host.files["/sys/fs/cgroup/pids.max"] = "max\n"; }},
       Row{"memory", Severity::problem, "is limited to 512 MiB, and torchrun with 2 workers needs 900 MiB",
-          [](Case& it) { it.node.files["/sys/fs/cgroup/memory.max"] = "536870912\n"; }},
+          [](Case& it) { it.host.files["/sys/fs/cgroup/memory.max"] = "536870912\n"; }},
       Row{"own name", Severity::warning, "fake-host has no address",
           [](Case& it) { it.container.own_name = {}; }},
       Row{"own name", Severity::problem, "fake-host has no address",
@@ -131,13 +131,13 @@ TEST_CASE("the doctor names what is wrong, with its value and what to do") {
       Row{"torch", Severity::warning, "2.13.0 was built for the CPU only",
           [](Case& it) {
             it.container.python.for_accelerators = false;
-            it.node.devices = DeviceCount{2, "/dev/nvidia[0-9]*"};
+            it.host.devices = DeviceCount{2, "/dev/nvidia[0-9]*"};
           }},
       Row{"accelerators", Severity::problem, "1 visible (/dev/nvidia[0-9]*), fewer than the 2 workers",
-          [](Case& it) { it.node.devices = DeviceCount{1, "/dev/nvidia[0-9]*"}; }},
+          [](Case& it) { it.host.devices = DeviceCount{1, "/dev/nvidia[0-9]*"}; }},
       Row{"accelerators", Severity::warning, "in use by other processes: /dev/nvidia0: python3 (pid 4711)",
           [](Case& it) {
-            it.node.devices = DeviceCount{2, "/dev/nvidia[0-9]*"};
+            it.host.devices = DeviceCount{2, "/dev/nvidia[0-9]*"};
             it.container.holders = {"/dev/nvidia0: python3 (pid 4711)"};
           }},
       Row{"temporary files", Severity::problem, "cannot be written to /tmp",
@@ -146,7 +146,7 @@ TEST_CASE("the doctor names what is wrong, with its value and what to do") {
           [](Case& it) { it.container.clock_is_synchronised = false; }},
       Row{"clock", Severity::problem, "before 2026", [](Case& it) { it.container.now = 5; }},
       Row{"ptrace", Severity::ok, "cannot attach to workers (ptrace_scope 1, no capability SYS_PTRACE)",
-          [](Case& it) { it.node.files["/proc/self/status"] = "CapEff:\t0000000000000000\n"; }});
+          [](Case& it) { it.host.files["/proc/self/status"] = "CapEff:\t0000000000000000\n"; }});
   Case it;
   row.spoil(it);
   const Finding finding = it.about(row.subject);
@@ -192,7 +192,7 @@ TEST_CASE("the doctor says what expects accelerators that are not there, and wha
 TEST_CASE("what is found of the job comes first, and a control character in it is escaped") {
   Case it;
   it.container.job = {{Severity::problem, "job", "RANK=\x1b is not a number; set it"}};
-  const std::string text = as_text(diagnose(it.container, it.node));
+  const std::string text = as_text(diagnose(it.container, it.host));
   CHECK(text.starts_with("problem  job              RANK=\\x1b is not a number; set it\nok"));
 }
 

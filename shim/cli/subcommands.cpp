@@ -322,14 +322,14 @@ std::string licenses() {
   return joined(files | std::views::transform(&EmbeddedFile::text), "\n") + "\n";
 }
 
-int explain_job(const Invocation& invocation, const Host& node) {
+int explain_job(const Invocation& invocation, const Host& host) {
   const bool json = invocation.settings.text(Option::format) == "json";
-  auto resolved = run::resolve_job(invocation.settings, invocation.arguments, node);
+  auto resolved = run::resolve_job(invocation.settings, invocation.arguments, host);
   if (const auto* faults = std::get_if<Faults>(&resolved)) return report(*faults, invocation);
   Job& job = std::get<Job>(resolved);
   LaunchPlan plan =
-      run::plan_shown_launch(job.choice, {job.topology, invocation.settings, invocation.arguments, node});
-  node::Environment known = plan.environment.apply(node.environment());
+      run::plan_shown_launch(job.choice, {job.topology, invocation.settings, invocation.arguments, host});
+  node::Environment known = plan.environment.apply(host.environment());
   for (const launchers::WorkerPlan& worker : plan.workers)
     for (const auto& [name, value] : worker.environment) known.set(name, value);
   report::Redactor redactor(known);
@@ -341,14 +341,14 @@ int explain_job(const Invocation& invocation, const Host& node) {
   return code;
 }
 
-int print_environment(const Invocation& invocation, const Host& node) {
-  const auto resolved = run::resolve_job(invocation.settings, {}, node);
+int print_environment(const Invocation& invocation, const Host& host) {
+  const auto resolved = run::resolve_job(invocation.settings, {}, host);
   if (const auto* faults = std::get_if<Faults>(&resolved)) return report(*faults, invocation);
   const topology::Topology& topology = std::get<Job>(resolved).topology;
   for (const std::string& warning : topology.warnings) log::warn("{}", warning);
   const auto& pet = invocation.settings[Option::export_pet];
   const bool with_pet = pet->from_user() && invocation.settings.flag(Option::export_pet);
-  const EnvironmentChange change = plan::environment_change(topology, node, with_pet);
+  const EnvironmentChange change = plan::environment_change(topology, host, with_pet);
   const std::string_view format = invocation.settings.text(Option::format);
   if (format == "json") return print(explain::environment_as_json(change));
   if (format == "sh") return print(explain::environment_for_shell(change));
@@ -357,17 +357,17 @@ int print_environment(const Invocation& invocation, const Host& node) {
   return print(std::get<std::string>(file));
 }
 
-int print_platforms(const Invocation& invocation, const Host& node) {
+int print_platforms(const Invocation& invocation, const Host& host) {
   const auto& arguments = invocation.arguments;
   if (!arguments.empty() && arguments[0] == "check") {
     const std::string& path = arguments[1];
     const bool of_launcher = path.ends_with(platform::launcher_extension);
-    Faults faults = of_launcher ? Faults{} : platform::check_profile(path, node);
-    if (of_launcher) launchers::read_launcher_file(path, node, faults);
+    Faults faults = of_launcher ? Faults{} : platform::check_profile(path, host);
+    if (of_launcher) launchers::read_launcher_file(path, host, faults);
     if (!faults.empty()) return report(faults, invocation);
     return print(fmt::format("{} is {}\n", in_quotes(path), of_launcher ? "a launcher's file" : "a profile"));
   }
-  const auto read = platform::read_profiles(invocation.settings.text(Option::profile), node);
+  const auto read = platform::read_profiles(invocation.settings.text(Option::profile), host);
   if (const auto* faults = std::get_if<Faults>(&read)) return report(*faults, invocation);
   const auto& set = std::get<platform::ProfileSet>(read);
   if (arguments.empty()) return print(explain::profile_list(set.profiles));
@@ -399,7 +399,7 @@ bool is_wanted(std::string_view wanted, const std::string& answer) {
   return wanted == "ready" ? run::status::is_ready(answer) : run::status::is_well(answer);
 }
 
-int print_status(const Invocation& invocation, const Host& node) {
+int print_status(const Invocation& invocation, const Host& host) {
   const Settings& settings = invocation.settings;
   const std::string_view wanted =
       invocation.arguments.empty() ? "" : std::string_view(invocation.arguments[0]);
@@ -416,7 +416,7 @@ int print_status(const Invocation& invocation, const Host& node) {
   }
   if (format == "openmetrics") question = run::status::Question::metrics;
   const std::string answer = run::status::ask(
-      run::status::socket_folders(settings.text(Option::run_dir), node.environment()), question);
+      run::status::socket_folders(settings.text(Option::run_dir), host.environment()), question);
   if (answer.empty())
     log::error(
         "no rankshim of this container or job answers; check that one is running, and that it has the same "
@@ -445,13 +445,13 @@ int install_binary(const std::string& folder) {
   return exit_code::system;
 }
 
-int start_demo(const Settings& settings, const Host& node) {
+int start_demo(const Settings& settings, const Host& host) {
   const std::string own = std::filesystem::read_symlink("/proc/self/exe");
   // In a virtual environment, which need not be activated, its Python is the one that was meant (PEP 405).
   const std::string folder = own.substr(0, own.rfind('/') + 1);
-  const bool of_environment = !settings[Option::python] && node.file(folder + "../pyvenv.cfg");
-  const std::string wanted = of_environment ? folder + "python3" : plan::find_interpreter(settings, node);
-  const auto found = node.find_program(wanted);
+  const bool of_environment = !settings[Option::python] && host.file(folder + "../pyvenv.cfg");
+  const std::string wanted = of_environment ? folder + "python3" : plan::find_interpreter(settings, host);
+  const auto found = host.find_program(wanted);
   if (!found) {
     log::error("{} was not found, and the demonstration needs a Python with torch; name it with --python{}",
                wanted, reference(ErrorCode::python));

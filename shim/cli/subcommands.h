@@ -31,28 +31,28 @@ std::string licenses();
 // The subcommands that start nothing. Each prints its result and returns the exit code.
 
 /// Prints what would happen, and why.
-int explain_job(const settings::Invocation& invocation, const node::Host& node);
+int explain_job(const settings::Invocation& invocation, const node::Host& host);
 
 /// Prints the resolved variables, for `eval`.
-int print_environment(const settings::Invocation& invocation, const node::Host& node);
+int print_environment(const settings::Invocation& invocation, const node::Host& host);
 
 /// Prints the list of profiles or one profile in full, or checks a file.
-int print_platforms(const settings::Invocation& invocation, const node::Host& node);
+int print_platforms(const settings::Invocation& invocation, const node::Host& host);
 
 /// Fails if no instance answers. Without `live` it also fails if the instance has failed, and with `ready` if
 /// its command does not run.
-int print_status(const settings::Invocation& invocation, const node::Host& node);
+int print_status(const settings::Invocation& invocation, const node::Host& host);
 
 /// Copies this binary into a folder.
 int install_binary(const std::string& folder);
 
 /// Prints what would make this job, or any job here, fail before it starts: one line for each check. Returns
 /// 78 if one finds a problem.
-int run_doctor(const settings::Invocation& invocation, const node::Host& node);
+int run_doctor(const settings::Invocation& invocation, const node::Host& host);
 
 /// Replaces this process by Python, which runs the demonstration: two nodes on loopback, each under this
 /// binary. Returns only if that fails.
-int start_demo(const settings::Settings& settings, const node::Host& node);
+int start_demo(const settings::Settings& settings, const node::Host& host);
 
 }  // namespace rankshim::cli
 
@@ -143,7 +143,7 @@ struct ContainerState {
 };
 
 /// Makes all checks, in the order in which they are printed; pure.
-std::vector<Finding> diagnose(const ContainerState& container, const node::Host& node);
+std::vector<Finding> diagnose(const ContainerState& container, const node::Host& host);
 
 /// One line for each finding, with warnings and problems marked, and a line that counts them.
 std::string as_text(const std::vector<Finding>& findings);

@@ -31,7 +31,7 @@ void append(std::vector<One>& all, const std::vector<One>& more) {
 
 /// Whether the command may be a launcher other than torchrun (by_name/), and it matters which.
 bool may_be_named(const plan::LaunchInput& input) {
-  const auto& [topology, settings, command, node] = input;
+  const auto& [topology, settings, command, host] = input;
   if (topology.is<topology::CreatedProcess>() || topology.is<topology::Idle>()) return false;
   return plan::is_script(command) ? command[0] == "-m" : topology.has_other_nodes();
 }
@@ -53,7 +53,7 @@ std::shared_ptr<const Launcher> started_launcher(const plan::LaunchInput& input,
 /// Sets the launcher: the one that rankshim starts, or the one that the command starts, filled in, or none.
 Faults choose_launcher(LaunchChoice& choice, const plan::LaunchInput& input,
                        std::shared_ptr<const TorchrunCommand> torchrun) {
-  const auto& [topology, settings, command, node] = input;
+  const auto& [topology, settings, command, host] = input;
   const bool has_processes = topology.is<topology::CreatedProcess>();
   Faults faults;
   const auto named = !torchrun && may_be_named(input) ? find_launcher(input, faults) : std::nullopt;
@@ -76,14 +76,14 @@ Faults choose_launcher(LaunchChoice& choice, const plan::LaunchInput& input,
   } else if (named) {
     if (auto filled = fill_in(*named, input, choice.warnings)) choice.launcher = std::move(filled);
   } else if (!command.empty()) {
-    append(choice.warnings, plan::program_warnings(topology, settings, command, node));
+    append(choice.warnings, plan::program_warnings(topology, settings, command, host));
   }
   return faults;
 }
 
 /// The fault of a job that --job-restarts cannot start again as a whole.
 Faults check_job_restarts(const plan::LaunchInput& input) {
-  const auto& [topology, settings, command, node] = input;
+  const auto& [topology, settings, command, host] = input;
   if (settings.get<RestartLimit>(Option::job_restarts)->most == 0 || command.empty()) return {};
   const auto refuse = [&](std::string_view why, std::string fix) {
     return refused(settings, Option::job_restarts, why, std::move(fix));
@@ -110,7 +110,7 @@ Faults check_job_restarts(const plan::LaunchInput& input) {
 
 /// The fault of a job in which spares cannot take a node's place.
 Faults check_spares(LaunchChoice& choice, const plan::LaunchInput& input, bool is_torchrun) {
-  const auto& [topology, settings, command, node] = input;
+  const auto& [topology, settings, command, host] = input;
   const std::uint64_t spares{number_of_spares(settings)};
   if (spares == 0 || command.empty()) return {};
   const auto refuse = [&](std::string_view why, std::string fix) {
@@ -176,7 +176,7 @@ wait::Until until_of(const Launcher& launcher, const plan::LaunchInput& input) {
 
 /// Decides whether the nodes are linked; the launcher must be known.
 void choose_link(LaunchChoice& choice, const plan::LaunchInput& input) {
-  const auto& [topology, settings, command, node] = input;
+  const auto& [topology, settings, command, host] = input;
   const std::string_view wanted = settings.text(Option::link);
   if (command.empty() || wanted == "off") return;
   if (wanted == "on") {
@@ -198,13 +198,13 @@ void choose_link(LaunchChoice& choice, const plan::LaunchInput& input) {
 /// Finds what would otherwise fail only after the waiting, or in Python with a different exit code. A program
 /// that waits for nothing is executed at once, and the failure of that has the better message.
 std::string find_missing(const LaunchChoice& choice, const plan::LaunchInput& input) {
-  const node::Host& node = input.node;
+  const node::Host& host = input.host;
   if (!choice.launcher->launches() && choice.wait == wait::Until::none && !plan::is_script(input.command))
     return {};
   const std::string& program = choice.interpreter.empty() ? input.command[0] : choice.interpreter;
   // A file that exists and cannot be executed is a different case: executing it gives the reason.
   const bool is_path = program.find('/') != std::string::npos;
-  if (!node.find_program(program) && !(is_path && node.file(program))) {
+  if (!host.find_program(program) && !(is_path && host.file(program))) {
     if (!plan::is_script(input.command)) return settings::not_found(program);
     const auto& chosen = input.settings[Option::python];
     const std::string where = settings::where_not_found(program);
@@ -215,9 +215,9 @@ std::string find_missing(const LaunchChoice& choice, const plan::LaunchInput& in
   const std::string script = choice.launcher->script(input.command);
   // A folder with a __main__.py is a script too, and a shell's <(…) can be read only once.
   if (script.empty() || script.starts_with("/dev/")) return {};
-  const auto read = node.read(script);
+  const auto read = host.read(script);
   const auto* refusal = std::get_if<Unreadable>(&read);
-  if (refusal == nullptr || node.file(script + "/__main__.py")) return {};
+  if (refusal == nullptr || host.file(script + "/__main__.py")) return {};
   std::error_code unknown;
   const std::string folder = script.starts_with('/') ? "" : std::filesystem::current_path(unknown).string();
   if (const std::string_view advice = settings::advice_on_blanks(script); !advice.empty())
@@ -243,7 +243,7 @@ Outcome<LaunchChoice> choose_launch(const plan::LaunchInput& input,
   append(faults, check_job_restarts(input));
   if (faults.empty()) append(faults, check_spares(choice, input, is_torchrun));
   if (!faults.empty()) return faults;
-  if (plan::is_script(input.command)) choice.interpreter = plan::find_interpreter(input.settings, input.node);
+  if (plan::is_script(input.command)) choice.interpreter = plan::find_interpreter(input.settings, input.host);
   choice.wait = until_of(*choice.launcher, input);
   choice.launcher->complete(choice, input);
   if (input.command.empty()) return choice;

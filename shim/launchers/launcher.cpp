@@ -52,7 +52,7 @@ std::string make_folder_for_logs(const std::string& folder, const std::string& p
 }
 
 Faults Launcher::worker_faults(LaunchChoice& choice, const plan::LaunchInput& input) const {
-  const auto& [topology, settings, command, node] = input;
+  const auto& [topology, settings, command, host] = input;
   if (command.empty()) return {};
   if (settings[Option::log_dir] || settings.flag(Option::tee) || settings.flag(Option::prefix))
     choice.warnings.push_back(fmt::format(
@@ -98,7 +98,7 @@ std::string Launcher::error_file(const node::Environment& environment, const Own
 }
 
 std::shared_ptr<supervise::Workers> Launcher::workers(const Attempt& attempt) const {
-  return std::make_shared<Program>(size_of(attempt.topology, attempt.node),
+  return std::make_shared<Program>(size_of(attempt.topology, attempt.host),
                                    attempt.settings.flag(Option::strict), attempt.answers);
 }
 

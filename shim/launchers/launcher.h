@@ -100,7 +100,7 @@ struct Attempt {
   boost::asio::io_context& io;
   const topology::Topology& topology;
   const settings::Settings& settings;
-  const node::Host& node;
+  const node::Host& host;
   std::string log_folder;  ///< the launcher's; empty: none
   unsigned number = 0;     ///< how often this job was started again
   std::string answers;     ///< the folder where a worker's Python answers (look/progress.h); empty: none

@@ -45,14 +45,14 @@ pid_t innermost(pid_t command) {
 
 }  // namespace
 
-JobSize size_of(const topology::Topology& topology, const node::Host& node) {
+JobSize size_of(const topology::Topology& topology, const node::Host& host) {
   if (!topology.has_other_nodes()) return {};
   const auto* elastic = topology.as<topology::ElasticNode>();
   const topology::Master* master = topology.master();
   return {.nodes = elastic != nullptr ? elastic->least : topology.nodes().value_or(0),
           .workers = topology.workers(),
           .on_loopback = master != nullptr && topology::is_loopback(master->host),
-          .own_name = meets_elsewhere(topology, node.host_name()) ? node.host_name() : std::string()};
+          .own_name = meets_elsewhere(topology, host.host_name()) ? host.host_name() : std::string()};
 }
 
 void Program::started(const std::vector<pid_t>& processes, Clock::time_point when,

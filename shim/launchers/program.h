@@ -21,7 +21,7 @@ namespace rankshim::launchers {
 
 /// The job's size, to compare the processes with; empty if each worker has its own rankshim, or nothing
 /// trains here.
-JobSize size_of(const topology::Topology& topology, const node::Host& node);
+JobSize size_of(const topology::Topology& topology, const node::Host& host);
 
 /// Program is any command of a job, for the supervisor. It looks at the processes a few times soon after the
 /// start: training alone is a warning, and with --strict a stop.

@@ -75,9 +75,9 @@ TEST_CASE("spares are refused in one line where a node's place cannot be taken",
 
 TEST_CASE("with spares and without a token a warning says who may come", "[launchers]") {
   const auto warns = [](const Words& more) {
-    const node::FakeHost node({"PATH=/usr/bin"});
+    const node::FakeHost host({"PATH=/usr/bin"});
     const auto warnings =
-        planned(node, line_with(line_with(four_nodes, {"--job-restarts=3"}), more)).warnings;
+        planned(host, line_with(line_with(four_nodes, {"--job-restarts=3"}), more)).warnings;
     return std::ranges::any_of(warnings, [](const std::string& warning) {
       return warning.starts_with("with --spares, nodes can join as long as the job runs");
     });

@@ -83,29 +83,29 @@ bool write_site(const std::string& folder, const PythonSite& site) {
   });
 }
 
-std::string parent_of(const Host& node, bool launches) {
+std::string parent_of(const Host& host, bool launches) {
   const std::string_view usual = launches ? "/tmp" : in_memory;
-  std::string_view chosen = node.environment().get("TMPDIR").value_or(usual);
+  std::string_view chosen = host.environment().get("TMPDIR").value_or(usual);
   while (chosen.size() > 1 && chosen.ends_with('/')) chosen.remove_suffix(1);
   return std::string(chosen.starts_with('/') ? chosen : usual);
 }
 
 }  // namespace
 
-std::string temporary_folder_template(const Host& node, bool launches) {
-  return parent_of(node, launches) + "/rankshim-XXXXXX";
+std::string temporary_folder_template(const Host& host, bool launches) {
+  return parent_of(host, launches) + "/rankshim-XXXXXX";
 }
 
 TemporaryFolder::TemporaryFolder(const LaunchChoice& choice, const std::optional<PythonSite>& site,
-                                 const Host& node) {
+                                 const Host& host) {
   const bool launches = choice.launcher->launches();
   const std::string hosts = choice.launcher->hostfile();
   if (!(launches && choice.log_dir.empty()) && !site && hosts.empty()) return;
-  const std::string wanted = parent_of(node, launches);
+  const std::string wanted = parent_of(host, launches);
   node::PrivateFolder folder =
-      node::make_private_folder(node::others_can_replace_in(wanted) ? "/tmp" : wanted, node.host_name());
+      node::make_private_folder(node::others_can_replace_in(wanted) ? "/tmp" : wanted, host.host_name());
   if (folder.path.empty() && wanted == in_memory)
-    folder = node::make_private_folder("/tmp", node.host_name());
+    folder = node::make_private_folder("/tmp", host.host_name());
   own_.path = std::move(folder.path);
   lock_ = std::move(folder.lock);
   const bool made = !own_.path.empty();

@@ -19,7 +19,7 @@ class TemporaryFolder : boost::noncopyable {
   /// Makes the folder if the launcher or `site` needs one. If none can be made (a read-only root), the
   /// command runs without it. This is a warning if the launcher needs it, and so is a file that cannot be
   /// written.
-  TemporaryFolder(const LaunchChoice& choice, const std::optional<PythonSite>& site, const node::Host& node);
+  TemporaryFolder(const LaunchChoice& choice, const std::optional<PythonSite>& site, const node::Host& host);
   ~TemporaryFolder();
 
   /// Once all of the command has ended: removes the folder if nothing was written into it, and returns that.
@@ -35,6 +35,6 @@ class TemporaryFolder : boost::noncopyable {
 /// The pattern of the folder's name, as it is shown: in TMPDIR if set. Otherwise a launcher's is in /tmp,
 /// because it may contain its workers' logs, and a program's in /dev/shm, where a few small files take a
 /// tenth of the time, or in /tmp if /dev/shm is missing or not writable.
-std::string temporary_folder_template(const node::Host& node, bool launches);
+std::string temporary_folder_template(const node::Host& host, bool launches);
 
 }  // namespace rankshim::launchers

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 /// A folder of the test's own, as TMPDIR.
 struct Place {
   fs::path path = fs::temp_directory_path() / ("rankshim-test-" + std::to_string(getpid()));
-  FakeHost node{{"TMPDIR=" + path.string()}};
+  FakeHost host{{"TMPDIR=" + path.string()}};
   Place() { fs::create_directory(path); }
   ~Place() { fs::remove_all(path); }
   Place(const Place&) = delete;
@@ -47,7 +47,7 @@ std::string content(const std::string& path) {
 TEST_CASE("a command's temporary folder holds our part in Python's start, and goes with it") {
   const Place place;
   {
-    const TemporaryFolder folder(torchrun_chosen(), site_for(), place.node);
+    const TemporaryFolder folder(torchrun_chosen(), site_for(), place.host);
     const std::string path = folder.own().path;
     REQUIRE(fs::is_directory(path));
     CHECK(folder.own().path == path);
@@ -64,19 +64,19 @@ TEST_CASE("a command's temporary folder holds our part in Python's start, and go
 
 TEST_CASE("a folder into which nothing was written goes at the command's end, and another stays to be read") {
   const Place place;
-  TemporaryFolder unused(torchrun_chosen(), site_for(), place.node);
+  TemporaryFolder unused(torchrun_chosen(), site_for(), place.host);
   CHECK(unused.remove_if_unused());
   CHECK(fs::is_empty(place.path));
   CHECK(unused.remove_if_unused());
-  TemporaryFolder used(torchrun_chosen(), site_for(), place.node);
+  TemporaryFolder used(torchrun_chosen(), site_for(), place.host);
   std::ofstream(used.own().path + "/failure.json") << "{}";
   CHECK_FALSE(used.remove_if_unused());
   CHECK(content(used.own().path + "/failure.json") == "{}");
 }
 
 TEST_CASE("without a place for a temporary folder there is none") {
-  const FakeHost node({"TMPDIR=/proc/nowhere"});
-  const TemporaryFolder folder(torchrun_chosen(), site_for(), node);
+  const FakeHost host({"TMPDIR=/proc/nowhere"});
+  const TemporaryFolder folder(torchrun_chosen(), site_for(), host);
   CHECK(folder.own().path.empty());
   CHECK_FALSE(folder.own().has_site);
 }
@@ -91,16 +91,16 @@ TEST_CASE("a program's files are in memory, a launcher's on disk, and all in TMP
 TEST_CASE("where others could replace the temporary folder it is made in /tmp") {
   const Place place;
   fs::permissions(place.path, fs::perms::all);
-  CHECK(TemporaryFolder(torchrun_chosen(), site_for(), place.node).own().path.starts_with("/tmp/rankshim-"));
+  CHECK(TemporaryFolder(torchrun_chosen(), site_for(), place.host).own().path.starts_with("/tmp/rankshim-"));
   fs::permissions(place.path, fs::perms::all | fs::perms::sticky_bit);
   CHECK(
-      TemporaryFolder(torchrun_chosen(), site_for(), place.node).own().path.starts_with(place.path.string()));
+      TemporaryFolder(torchrun_chosen(), site_for(), place.host).own().path.starts_with(place.path.string()));
 }
 
 TEST_CASE("a rendezvous' configuration is shown to no other user") {
   const Place place;
   const TemporaryFolder folder(torchrun_chosen(),
-                               site_for(Variables{{"PET_RDZV_CONF", "is_host=true,password=x"}}), place.node);
+                               site_for(Variables{{"PET_RDZV_CONF", "is_host=true,password=x"}}), place.host);
   CHECK((fs::status(folder.own().path).permissions() & fs::perms::all) == fs::perms::owner_all);
 }
 
@@ -109,7 +109,7 @@ TEST_CASE("a torchrun that another user's process may start can read our part") 
   PythonSite site = site_for(Variables{{"PET_NNODES", "2"}, {"PET_RDZV_ID", "a\"b\\\n"}});
   site.ignored = bit(SIGUSR1) | bit(SIGUSR2);
   site.exit_after = 225;
-  const TemporaryFolder folder(torchrun_chosen(), site, place.node);
+  const TemporaryFolder folder(torchrun_chosen(), site, place.host);
   const std::string path = folder.own().path;
   CHECK(content(path + "/sitecustomize.py")
             .ends_with("serve(True, {\"PET_NNODES\": \"2\", \"PET_RDZV_ID\": \"a\\x22b\\x5c\\x0a\", }, "

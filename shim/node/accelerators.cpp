@@ -61,9 +61,9 @@ bool is_numbered(std::string_view name, std::string_view prefix) {
   return name.size() > prefix.size() && stem_of(name) == prefix;
 }
 
-Names names_in(const Host& node, const char* folder) {
+Names names_in(const Host& host, const char* folder) {
   Names names;
-  node.each_name(folder, [&](std::string_view name) { names.emplace_back(name); });
+  host.each_name(folder, [&](std::string_view name) { names.emplace_back(name); });
   return names;
 }
 
@@ -74,9 +74,9 @@ bool is_of_kinds(std::string_view name) {
 }
 
 /// The names in /dev that say something about accelerators: there can be hundreds of others.
-Names about_accelerators(const Host& node) {
+Names about_accelerators(const Host& host) {
   Names names;
-  node.each_name("/dev", [&](std::string_view name) {
+  host.each_name("/dev", [&](std::string_view name) {
     constexpr std::array<std::string_view, 4> others = {"kmsg", "accel", "dri", "kfd"};
     if (stem_of(name) != name ? is_of_kinds(name) : contains(others, name)) names.emplace_back(name);
   });
@@ -84,34 +84,34 @@ Names about_accelerators(const Host& node) {
 }
 
 /// Counts the numbered files in a folder of /dev whose devices, by their name in /sys, are this vendor's.
-unsigned count_of_vendor(const Host& node, const char* folder, std::string_view prefix, std::string_view sys,
+unsigned count_of_vendor(const Host& host, const char* folder, std::string_view prefix, std::string_view sys,
                          std::string_view vendor) {
   unsigned count = 0;
-  node.each_name(folder, [&](std::string_view name) {
+  host.each_name(folder, [&](std::string_view name) {
     if (!is_numbered(name, prefix)) return;
     const std::string device = fmt::format("{}/{}/device", sys, name);
-    if (node.field(device + "/vendor") != vendor) return;
+    if (host.field(device + "/vendor") != vendor) return;
     // The card in this slot is the processor's integrated graphics, which nobody trains on.
-    if (vendor == intel && node.field(device + "/uevent", "PCI_SLOT_NAME=") == "0000:00:02.0") return;
+    if (vendor == intel && host.field(device + "/uevent", "PCI_SLOT_NAME=") == "0000:00:02.0") return;
     ++count;
   });
   return count;
 }
 
-unsigned count_render_nodes(const Host& node, std::string_view vendor) {
-  return count_of_vendor(node, "/dev/dri", "renderD", "/sys/class/drm", vendor);
+unsigned count_render_nodes(const Host& host, std::string_view vendor) {
+  return count_of_vendor(host, "/dev/dri", "renderD", "/sys/class/drm", vendor);
 }
 
 /// A node of the topology is a GPU if it has SIMDs (a processor has 0). The device cgroup's rules cannot be
 /// read (linux:drivers/gpu/drm/amd/amdkfd/kfd_topology.c node_show).
-unsigned count_amd(const Host& node, bool dri) {
+unsigned count_amd(const Host& host, bool dri) {
   unsigned count = 0;
-  node.each_name(amd_cards, [&](std::string_view name) {
-    const std::string simds = node.field(fmt::format("{}/{}/properties", amd_cards, name), "simd_count ");
+  host.each_name(amd_cards, [&](std::string_view name) {
+    const std::string simds = host.field(fmt::format("{}/{}/properties", amd_cards, name), "simd_count ");
     if (first_number<unsigned>(simds).value_or(0) != 0) ++count;
   });
   // A container may have only some of the cards: those with a render node in /dev, if a driver tells of any.
-  const unsigned here = dri ? count_render_nodes(node, amd) : 0;
+  const unsigned here = dri ? count_render_nodes(host, amd) : 0;
   return here == 0 ? count : std::min(count, here);
 }
 
@@ -159,20 +159,20 @@ constexpr Driver amd_driver = {amd_cards, "properties", "drm_render_minor ", "/d
 
 /// The cards that have a device file: each as its name in /sys and, after a blank, its UUID. They are in the
 /// order of their addresses, or of their numbers, which have no leading zeros.
-Names cards_of(const Host& node, const Driver& driver) {
-  const Names files = names_in(node, driver.devices);
+Names cards_of(const Host& host, const Driver& driver) {
+  const Names files = names_in(host, driver.devices);
   // A machine has no device files before the first use of NVIDIA's driver.
   const bool unused = contains(files, "kmsg") && !contains(files, "nvidiactl");
-  Names names = names_in(node, driver.cards);
+  Names names = names_in(host, driver.cards);
   std::ranges::sort(names, [](const std::string& one, const std::string& other) {
     return one.size() != other.size() ? one.size() < other.size() : one < other;
   });
   Names cards;
   for (const std::string& name : names) {
     const std::string about = fmt::format("{}/{}/{}", driver.cards, name, driver.file);
-    const std::string file = std::string(driver.device) + node.field(about, driver.number);
+    const std::string file = std::string(driver.device) + host.field(about, driver.number);
     if (unused || contains(files, file))
-      cards.push_back((&driver == &nvidia_driver ? name : file) + " " + node.field(about, "GPU UUID:"));
+      cards.push_back((&driver == &nvidia_driver ? name : file) + " " + host.field(about, "GPU UUID:"));
   }
   return cards;
 }
@@ -257,9 +257,9 @@ unsigned count_shown(std::string_view list, unsigned present, bool indexed) {
   return slices && present != 0 ? count : std::min(count, present);
 }
 
-std::optional<DeviceCount> visible_accelerators(const Host& node) {
-  const Names dev = about_accelerators(node);
-  const Environment& environment = node.environment();
+std::optional<DeviceCount> visible_accelerators(const Host& host) {
+  const Names dev = about_accelerators(host);
+  const Environment& environment = host.environment();
   DeviceCount devices;
   for (const AcceleratorKind& kind : kinds) {
     const auto is_one = [&](const std::string& name) { return is_numbered(name, kind.prefix); };
@@ -268,27 +268,27 @@ std::optional<DeviceCount> visible_accelerators(const Host& node) {
     // On a machine, whose /dev has kmsg, the driver makes its device files at its first use. A container
     // without them has no card, although its /proc shows the machine's (canonical/lxd issue 7840).
     if (&kind == &nvidia && devices.count == 0 && contains(dev, "kmsg"))
-      devices = {static_cast<unsigned>(names_in(node, nvidia_cards).size()), nvidia_cards};
+      devices = {static_cast<unsigned>(names_in(host, nvidia_cards).size()), nvidia_cards};
     if (&kind == &habana && devices.count == 0 && contains(dev, "accel"))  // its newer driver's
-      devices = {count_of_vendor(node, "/dev/accel", "accel", "/sys/class/accel", intel_habana),
+      devices = {count_of_vendor(host, "/dev/accel", "accel", "/sys/class/accel", intel_habana),
                  "/dev/accel/accel[0-9]*"};
     devices = visible(devices, environment, kind.mounted, {kind.shown}, kind.indexed);
     if (devices.count != 0) return devices;
   }
   const bool has_dri = contains(dev, "dri");
   if (contains(dev, "kfd"))
-    devices = visible({count_amd(node, has_dri), "/dev/kfd"}, environment, "AMD_VISIBLE_DEVICES",
+    devices = visible({count_amd(host, has_dri), "/dev/kfd"}, environment, "AMD_VISIBLE_DEVICES",
                       lists_of_amd(environment));
   if (has_dri && devices.count == 0)
-    devices = visible({count_render_nodes(node, intel), "/dev/dri/renderD*"}, environment, "",
+    devices = visible({count_render_nodes(host, intel), "/dev/dri/renderD*"}, environment, "",
                       {"ZE_AFFINITY_MASK"});
   return devices.count == 0 ? std::nullopt : std::optional(devices);
 }
 
-NearAccelerator near_accelerator(const Host& node, const Environment& environment, unsigned local_rank) {
-  Names cards = cards_of(node, nvidia_driver);
+NearAccelerator near_accelerator(const Host& host, const Environment& environment, unsigned local_rank) {
+  Names cards = cards_of(host, nvidia_driver);
   const bool is_nvidia = !cards.empty();
-  if (!is_nvidia) cards = cards_of(node, amd_driver);
+  if (!is_nvidia) cards = cards_of(host, amd_driver);
   for (const std::string_view list : is_nvidia ? Words{nvidia.shown} : lists_of_amd(environment))
     show_only(cards, environment, list);
   if (cards.empty()) return {{}, "not bound: no accelerator is known that it can use"};
@@ -296,14 +296,14 @@ NearAccelerator near_accelerator(const Host& node, const Environment& environmen
   const std::string_view address = split_next(rest, " ");
   const std::string card = fmt::format("{} {}", is_nvidia ? "NVIDIA" : "AMD", address);
   const auto number = parse_number<unsigned>(
-      node.field(is_nvidia ? fmt::format("/sys/bus/pci/devices/{}/numa_node", address)
+      host.field(is_nvidia ? fmt::format("/sys/bus/pci/devices/{}/numa_node", address)
                            : fmt::format("/sys/class/drm/{}/device/numa_node", address)));
   if (!number || *number >= CPU_SETSIZE)
     return {{}, fmt::format("not bound: the kernel names no NUMA node of {}", card)};
   const cpu_set_t there =
-      read_set(node.field(fmt::format("/sys/devices/system/node/node{}/cpulist", *number)));
-  const cpu_set_t allowed = read_set(node.field("/proc/self/status", "Cpus_allowed_list:"));
-  const cpu_set_t memory = read_set(node.field("/proc/self/status", "Mems_allowed_list:"));
+      read_set(host.field(fmt::format("/sys/devices/system/node/node{}/cpulist", *number)));
+  const cpu_set_t allowed = read_set(host.field("/proc/self/status", "Cpus_allowed_list:"));
+  const cpu_set_t memory = read_set(host.field("/proc/self/status", "Mems_allowed_list:"));
   const bool has_memory = CPU_ISSET(*number, &memory);
   Affinity near{.cpus = {}, .memory_node = has_memory ? static_cast<int>(*number) : -1};
   CPU_AND(&near.cpus, &there, &allowed);

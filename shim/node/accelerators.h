@@ -16,7 +16,7 @@ namespace rankshim::node {
 /// …) leave out. `what` is the source of the number: the list's variable, or the devices' files. Returns
 /// nullopt if none is visible. Of several vendors', the first of NVIDIA, Ascend, Habana, Cambricon, Moore
 /// Threads, AMD, Intel counts. Reads /dev once, and other folders only if /dev shows that they matter.
-std::optional<DeviceCount> visible_accelerators(const Host& node);
+std::optional<DeviceCount> visible_accelerators(const Host& host);
 
 /// Whether a path is an accelerator's file, which a process that computes on it holds open.
 bool is_accelerator_file(std::string_view path);
@@ -56,6 +56,6 @@ struct NearAccelerator {
 /// Sources: NVIDIA/open-gpu-kernel-modules:kernel-open/nvidia/nv-procfs.c;
 /// linux:drivers/gpu/drm/amd/amdkfd/kfd_topology.c node_show;
 /// linux:Documentation/ABI/testing/sysfs-bus-pci (numa_node), sysfs-devices-node (cpulist).
-NearAccelerator near_accelerator(const Host& node, const Environment& environment, unsigned local_rank);
+NearAccelerator near_accelerator(const Host& host, const Environment& environment, unsigned local_rank);
 
 }  // namespace rankshim::node

@@ -10,8 +10,8 @@ namespace {
 using Words = std::vector<std::string>;
 
 /// "COUNT WHAT", or "none".
-std::string counted(const Host& node) {
-  const auto found = visible_accelerators(node);
+std::string counted(const Host& host) {
+  const auto found = visible_accelerators(host);
   return found ? std::to_string(found->count) + " " + found->what : "none";
 }
 
@@ -65,20 +65,20 @@ TEST_CASE("numbered devices are counted, less what the runtime's list and the pr
       {"mtgpu.", 8, {"MTHREADS_VISIBLE_DEVICES=all", "MUSA_VISIBLE_DEVICES=0"}, "1 MUSA_VISIBLE_DEVICES"},
   };
   for (const Row& row : rows) {
-    FakeHost node(row.variables);
-    node.folders["/dev"] = devices(row.prefix, row.present);
+    FakeHost host(row.variables);
+    host.folders["/dev"] = devices(row.prefix, row.present);
     INFO(row.prefix << row.present << " " << (row.variables.empty() ? "" : row.variables.front()));
-    CHECK(counted(node) == row.expected);
+    CHECK(counted(host) == row.expected);
   }
 }
 
 TEST_CASE("before a driver's first use its cards are found in /proc, but not by a container that has none") {
-  FakeHost node({});
-  node.folders["/proc/driver/nvidia/gpus"] = {"0000:01:00.0", "0000:02:00.0"};
-  node.folders["/dev"] = {"null", "zero", "shm"};
-  CHECK(counted(node) == "none");
-  node.folders["/dev"].emplace_back("kmsg");
-  CHECK(counted(node) == "2 /proc/driver/nvidia/gpus");
+  FakeHost host({});
+  host.folders["/proc/driver/nvidia/gpus"] = {"0000:01:00.0", "0000:02:00.0"};
+  host.folders["/dev"] = {"null", "zero", "shm"};
+  CHECK(counted(host) == "none");
+  host.folders["/dev"].emplace_back("kmsg");
+  CHECK(counted(host) == "2 /proc/driver/nvidia/gpus");
 }
 
 TEST_CASE("AMD's cards are the topology's nodes with SIMDs that this container has a render node of") {
@@ -114,22 +114,22 @@ TEST_CASE("AMD's cards are the topology's nodes with SIMDs that this container h
 }
 
 TEST_CASE("Intel's cards are render nodes, but not the processor's own graphics") {
-  FakeHost node({});
-  node.folders = {{"/dev", {"dri"}}, {"/dev/dri", {"card0", "renderD128", "renderD129", "renderD130"}}};
+  FakeHost host({});
+  host.folders = {{"/dev", {"dri"}}, {"/dev/dri", {"card0", "renderD128", "renderD129", "renderD130"}}};
   const std::string drm = "/sys/class/drm/renderD";
-  for (const char* number : {"128", "129", "130"}) node.files[drm + number + "/device/vendor"] = "0x8086\n";
-  node.files[drm + "128/device/uevent"] = "DRIVER=i915\nPCI_SLOT_NAME=0000:00:02.0\n";
-  node.files[drm + "129/device/uevent"] = "DRIVER=xe\nPCI_SLOT_NAME=0000:3a:00.0\n";
-  CHECK(counted(node) == "2 /dev/dri/renderD*");
+  for (const char* number : {"128", "129", "130"}) host.files[drm + number + "/device/vendor"] = "0x8086\n";
+  host.files[drm + "128/device/uevent"] = "DRIVER=i915\nPCI_SLOT_NAME=0000:00:02.0\n";
+  host.files[drm + "129/device/uevent"] = "DRIVER=xe\nPCI_SLOT_NAME=0000:3a:00.0\n";
+  CHECK(counted(host) == "2 /dev/dri/renderD*");
   CHECK(count_shown("0.0,0.1,1.0", 2, true) == 3);
 }
 
 TEST_CASE("Habana's newer driver has accel devices, other makers' are not counted") {
-  FakeHost node({});
-  node.folders = {{"/dev", {"accel"}}, {"/dev/accel", {"accel0", "accel1", "accel_controlD0"}}};
-  node.files = {{"/sys/class/accel/accel0/device/vendor", "0x1da3\n"},
+  FakeHost host({});
+  host.folders = {{"/dev", {"accel"}}, {"/dev/accel", {"accel0", "accel1", "accel_controlD0"}}};
+  host.files = {{"/sys/class/accel/accel0/device/vendor", "0x1da3\n"},
                 {"/sys/class/accel/accel1/device/vendor", "0x8086\n"}};
-  CHECK(counted(node) == "1 /dev/accel/accel[0-9]*");
+  CHECK(counted(host) == "1 /dev/accel/accel[0-9]*");
 }
 
 TEST_CASE("lists of any length and form are counted without harm") {
@@ -142,9 +142,9 @@ TEST_CASE("lists of any length and form are counted without harm") {
 
 /// Two sockets with two NVIDIA cards each, whose minor numbers are not in the order of their addresses.
 struct Machine {
-  FakeHost node{{}};
+  FakeHost host{{}};
   Machine() {
-    node.folders = {
+    host.folders = {
         {"/dev", {"null", "nvidiactl", "nvidia0", "nvidia1", "nvidia2", "nvidia3"}},
         {"/proc/driver/nvidia/gpus", {"0000:c1:00.0", "0000:01:00.0", "0000:41:00.0", "0000:81:00.0"}}};
     card("0000:01:00.0", 2, 0);
@@ -156,20 +156,20 @@ struct Machine {
     allow("0-31", "0-1");
   }
   void card(const std::string& address, unsigned minor, int numa) {
-    node.files["/proc/driver/nvidia/gpus/" + address + "/information"] =
+    host.files["/proc/driver/nvidia/gpus/" + address + "/information"] =
         "Model: \t\t NVIDIA H100\nGPU UUID: \t GPU-" + address.substr(5, 2) +
         "ab-cdef\nBus Type: \t PCIe\nDevice Minor: \t " + std::to_string(minor) + "\nGPU Excluded:\t No\n";
-    node.files["/sys/bus/pci/devices/" + address + "/numa_node"] = std::to_string(numa) + "\n";
+    host.files["/sys/bus/pci/devices/" + address + "/numa_node"] = std::to_string(numa) + "\n";
   }
   void cpus(unsigned numa, const std::string& list) {
-    node.files["/sys/devices/system/node/node" + std::to_string(numa) + "/cpulist"] = list + "\n";
+    host.files["/sys/devices/system/node/node" + std::to_string(numa) + "/cpulist"] = list + "\n";
   }
   void allow(const std::string& cpus, const std::string& memory) {
-    node.files["/proc/self/status"] = "Name:\trankshim\nCpus_allowed:\tffffffff\nCpus_allowed_list:\t" +
+    host.files["/proc/self/status"] = "Name:\trankshim\nCpus_allowed:\tffffffff\nCpus_allowed_list:\t" +
                                       cpus + "\nMems_allowed:\t3\nMems_allowed_list:\t" + memory + "\n";
   }
   [[nodiscard]] NearAccelerator near(unsigned local_rank, std::vector<std::string> environment = {}) const {
-    return near_accelerator(node, Environment(std::move(environment)), local_rank);
+    return near_accelerator(host, Environment(std::move(environment)), local_rank);
   }
   [[nodiscard]] std::string text(unsigned local_rank, std::vector<std::string> environment = {}) const {
     return near(local_rank, std::move(environment)).text;
@@ -195,16 +195,16 @@ TEST_CASE("more workers than cards share them in turn") {
 
 TEST_CASE("a container has the cards that have a file in its /dev") {
   Machine machine;
-  machine.node.folders["/dev"] = {"nvidiactl", "nvidia0", "nvidia3", "kmsg"};
+  machine.host.folders["/dev"] = {"nvidiactl", "nvidia0", "nvidia3", "kmsg"};
   CHECK(machine.text(0).ends_with("(NVIDIA 0000:41:00.0)"));
   CHECK(machine.text(1).ends_with("(NVIDIA 0000:81:00.0)"));
-  machine.node.folders["/dev"] = {"nvidiactl"};
+  machine.host.folders["/dev"] = {"nvidiactl"};
   CHECK(machine.text(0) == "not bound: no accelerator is known that it can use");
 }
 
 TEST_CASE("before a driver's first use, a machine's cards have no files and are near all the same") {
   Machine machine;
-  machine.node.folders["/dev"] = {"kmsg"};
+  machine.host.folders["/dev"] = {"kmsg"};
   CHECK(machine.text(0).ends_with("(NVIDIA 0000:01:00.0)"));
 }
 
@@ -254,9 +254,9 @@ TEST_CASE("a card without a NUMA node, and files that cannot be read, bind nothi
   CHECK(machine.text(0) == "not bound: the kernel names no NUMA node of NVIDIA 0000:01:00.0");
   machine.card("0000:01:00.0", 2, 4096);
   CHECK_FALSE(machine.near(0).affinity);
-  machine.node.files.erase("/sys/bus/pci/devices/0000:01:00.0/numa_node");
+  machine.host.files.erase("/sys/bus/pci/devices/0000:01:00.0/numa_node");
   CHECK_FALSE(machine.near(0).affinity);
-  machine.node.files.erase("/proc/self/status");
+  machine.host.files.erase("/proc/self/status");
   CHECK_FALSE(machine.near(1).affinity);
   CHECK_FALSE(near_accelerator(FakeHost({}), {}, 0).affinity);
 }
@@ -268,11 +268,11 @@ TEST_CASE("lists of any form are read without harm") {
 }
 
 TEST_CASE("AMD's cards are in the order of the driver's topology, and have render nodes") {
-  FakeHost node({});
-  node.folders = {{"/dev/dri", {"card0", "renderD128", "renderD129"}},
+  FakeHost host({});
+  host.folders = {{"/dev/dri", {"card0", "renderD128", "renderD129"}},
                   {"/sys/class/kfd/kfd/topology/nodes", {"10", "0", "2", "3"}}};
   const std::string nodes = "/sys/class/kfd/kfd/topology/nodes/";
-  node.files = {{nodes + "0/properties", "simd_count 0\ndrm_render_minor 0\n"},
+  host.files = {{nodes + "0/properties", "simd_count 0\ndrm_render_minor 0\n"},
                 {nodes + "2/properties", "simd_count 304\ndrm_render_minor 129\n"},
                 {nodes + "3/properties", "simd_count 304\ndrm_render_minor 130\n"},  // another container's
                 {nodes + "10/properties", "simd_count 304\ndrm_render_minor 128\n"},
@@ -282,7 +282,7 @@ TEST_CASE("AMD's cards are in the order of the driver's topology, and have rende
                 {"/sys/devices/system/node/node1/cpulist", "1\n"},
                 {"/proc/self/status", "Cpus_allowed_list:\t0-1\nMems_allowed_list:\t0-1\n"}};
   const auto text = [&](unsigned local_rank, std::vector<std::string> environment) {
-    return near_accelerator(node, Environment(std::move(environment)), local_rank).text;
+    return near_accelerator(host, Environment(std::move(environment)), local_rank).text;
   };
   CHECK(text(0, {}) == "NUMA node 0, CPUs 0 (AMD renderD129)");
   CHECK(text(1, {}) == "NUMA node 1, CPUs 1 (AMD renderD128)");

@@ -96,9 +96,9 @@ TEST_CASE("an address of this node is distinguished from a foreign one") {
 }
 
 TEST_CASE("the interface of an address is named, for IPv4 and IPv6") {
-  const Host node{Environment()};
-  CHECK(node.interface_towards("127.0.0.1") == "lo");
-  if (is_own(*literal("::1"))) CHECK(node.interface_towards("::1") == "lo");
+  const Host host{Environment()};
+  CHECK(host.interface_towards("127.0.0.1") == "lo");
+  if (is_own(*literal("::1"))) CHECK(host.interface_towards("::1") == "lo");
 }
 
 }  // namespace

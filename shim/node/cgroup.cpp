@@ -15,15 +15,15 @@ namespace {
 
 using Number = std::uint64_t;
 
-std::optional<Number> number_in(const Host& node, const std::string& path, std::string_view key = {}) {
-  return first_number<Number>(node.field(path, key));
+std::optional<Number> number_in(const Host& host, const std::string& path, std::string_view key = {}) {
+  return first_number<Number>(host.field(path, key));
 }
 
 /// The path of this process's cgroup by /proc/self/cgroup (cgroups(7)): in the v1 hierarchy of a controller,
 /// or in v2's for "". The root's is empty. Returns nullopt if it is in none.
-std::optional<std::string> find_cgroup(const Host& node, std::string_view controller) {
+std::optional<std::string> find_cgroup(const Host& host, std::string_view controller) {
   std::optional<std::string> found;
-  const std::string groups = node.file("/proc/self/cgroup").value_or("");
+  const std::string groups = host.file("/proc/self/cgroup").value_or("");
   for (std::string_view rest = groups; !rest.empty();) {
     std::string_view path = next_line(rest);  // HIERARCHY:CONTROLLERS:PATH; v2 names no controllers
     split_next(path, ":");
@@ -49,10 +49,10 @@ std::optional<Number> smallest_limit(
 }
 
 /// QUOTA / PERIOD, rounded up; nullopt if one is not a number (v2: "max", v1: -1) or 0.
-std::optional<Number> cpu_limit(const Host& node, const std::string& folder) {
-  std::string both = node.field(folder + "/cpu.max");
+std::optional<Number> cpu_limit(const Host& host, const std::string& folder) {
+  std::string both = host.field(folder + "/cpu.max");
   if (both.empty())
-    both = node.field(folder + "/cpu.cfs_quota_us") + ' ' + node.field(folder + "/cpu.cfs_period_us");
+    both = host.field(folder + "/cpu.cfs_quota_us") + ' ' + host.field(folder + "/cpu.cfs_period_us");
   std::string_view rest = both;
   const auto quota = parse_number<Number>(next_word(rest)), period = parse_number<Number>(next_word(rest));
   if (!quota || !period || *quota == 0 || *period == 0) return std::nullopt;
@@ -69,76 +69,76 @@ struct MemoryGroup {
   std::string folder;
 
   /// The limit of this folder, or of one above it.
-  [[nodiscard]] std::optional<Number> limit(const Host& node, const std::string& of_folder) const {
-    const auto limit = number_in(node, of_folder + (v2 ? "/memory.max" : "/memory.limit_in_bytes"));
+  [[nodiscard]] std::optional<Number> limit(const Host& host, const std::string& of_folder) const {
+    const auto limit = number_in(host, of_folder + (v2 ? "/memory.max" : "/memory.limit_in_bytes"));
     return limit && *limit < no_limit ? limit : std::nullopt;
   }
 };
 
 /// Its folder is the root's where its own does not have the file; nullopt if it is in none.
-std::optional<MemoryGroup> find_memory_group(const Host& node, const char* file_of_v2,
+std::optional<MemoryGroup> find_memory_group(const Host& host, const char* file_of_v2,
                                              const char* file_of_v1) {
-  auto group = find_cgroup(node, "memory");
+  auto group = find_cgroup(host, "memory");
   const bool v2 = !group;
-  if (v2) group = find_cgroup(node, "");
+  if (v2) group = find_cgroup(host, "");
   if (!group) return std::nullopt;
   std::string root = v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
   std::string folder = root + *group;
-  if (!node.file(folder + (v2 ? file_of_v2 : file_of_v1))) folder = root;
+  if (!host.file(folder + (v2 ? file_of_v2 : file_of_v1))) folder = root;
   return MemoryGroup{v2, std::move(root), std::move(folder)};
 }
 
 }  // namespace
 
-std::optional<std::uint64_t> cgroup_cpus(const Host& node) {
+std::optional<std::uint64_t> cgroup_cpus(const Host& host) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 3> hierarchies = {{
       {"/sys/fs/cgroup", ""},
       {"/sys/fs/cgroup/cpu", "cpu"},
       {"/sys/fs/cgroup/cpu,cpuacct", "cpu"},  // without the usual link
   }};
   for (const auto& [root, controller] : hierarchies) {
-    const auto found = smallest_limit(root, std::string(root) + find_cgroup(node, controller).value_or(""),
-                                      [&](const std::string& folder) { return cpu_limit(node, folder); });
+    const auto found = smallest_limit(root, std::string(root) + find_cgroup(host, controller).value_or(""),
+                                      [&](const std::string& folder) { return cpu_limit(host, folder); });
     if (found) return found;
   }
   return std::nullopt;
 }
 
-MemoryReading read_memory(const Host& node) {
+MemoryReading read_memory(const Host& host) {
   constexpr const char* of_v2 = "/memory.events";
   constexpr const char* of_v1 = "/memory.oom_control";
   MemoryReading reading;
-  const auto group = find_memory_group(node, of_v2, of_v1);
+  const auto group = find_memory_group(host, of_v2, of_v1);
   if (!group) return reading;
   const auto& [v2, root, folder] = *group;
   const char* const counters = v2 ? of_v2 : of_v1;
   const std::string events = folder + counters;
-  const auto kills = number_in(node, events, "oom_kill ");
+  const auto kills = number_in(host, events, "oom_kill ");
   reading.known = kills.has_value();
   reading.oom_kills = kills.value_or(0);
   reading.limit =
-      smallest_limit(root, folder, [&](const std::string& one) { return group->limit(node, one); });
-  reading.peak = number_in(node, folder + (v2 ? "/memory.peak" : "/memory.max_usage_in_bytes"));
+      smallest_limit(root, folder, [&](const std::string& one) { return group->limit(host, one); });
+  reading.peak = number_in(host, folder + (v2 ? "/memory.peak" : "/memory.max_usage_in_bytes"));
   if (!kills) return reading;
   reading.events = events;
   if (!v2) reading.control = folder + "/cgroup.event_control";
   if (!v2) return reading;
-  reading.pressed = number_in(node, events, "max ").value_or(0) + number_in(node, events, "oom ").value_or(0);
-  reading.kills_all = number_in(node, folder + "/memory.oom.group") == 1U;
+  reading.pressed = number_in(host, events, "max ").value_or(0) + number_in(host, events, "oom ").value_or(0);
+  reading.kills_all = number_in(host, folder + "/memory.oom.group") == 1U;
   return reading;
 }
 
-MemoryRoom memory_room(const Host& node) {
+MemoryRoom memory_room(const Host& host) {
   constexpr Number kibibyte = 1024;
-  MemoryRoom room{.all = kibibyte * number_in(node, "/proc/meminfo", "MemTotal:").value_or(0),
-                  .left = kibibyte * number_in(node, "/proc/meminfo", "MemAvailable:").value_or(0)};
-  const auto group = find_memory_group(node, "/memory.stat", "/memory.stat");
+  MemoryRoom room{.all = kibibyte * number_in(host, "/proc/meminfo", "MemTotal:").value_or(0),
+                  .left = kibibyte * number_in(host, "/proc/meminfo", "MemAvailable:").value_or(0)};
+  const auto group = find_memory_group(host, "/memory.stat", "/memory.stat");
   if (!group) return room;
   const char* const usage = group->v2 ? "/memory.current" : "/memory.usage_in_bytes";
   const auto look_at = [&](const std::string& one) -> std::optional<Number> {
-    const auto limit = group->limit(node, one), used = number_in(node, one + usage);
+    const auto limit = group->limit(host, one), used = number_in(host, one + usage);
     if (!limit || !used) return std::nullopt;
-    const Number files = number_in(node, one + "/memory.stat", "inactive_file ").value_or(0);
+    const Number files = number_in(host, one + "/memory.stat", "inactive_file ").value_or(0);
     const Number needed = *used - std::min(files, *used);
     room.all = std::min(room.all, *limit);
     return *limit - std::min(needed, *limit);

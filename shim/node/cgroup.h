@@ -12,7 +12,7 @@ namespace rankshim::node {
 
 /// The CPU quota of this process's cgroup, rounded up; nullopt if no level has a limit. v2: cpu.max of the
 /// group and of each group above it; v1: cpu.cfs_quota_us likewise.
-std::optional<std::uint64_t> cgroup_cpus(const Host& node);
+std::optional<std::uint64_t> cgroup_cpus(const Host& host);
 
 /// One reading of the counters of this process's memory cgroup.
 struct MemoryReading {
@@ -34,7 +34,7 @@ struct MemoryReading {
 /// (Linux, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst). The cgroup is that of
 /// /proc/self/cgroup. If that is not there, the root's files are read: without a cgroup namespace (v1) that
 /// path is the host's, and the container's own group is mounted as the root.
-MemoryReading read_memory(const Host& node);
+MemoryReading read_memory(const Host& host);
 
 /// Memory in bytes: what this container may have, and what of that is neither used nor needed. Files that the
 /// kernel keeps in memory and nobody has read lately are not counted as used.
@@ -45,7 +45,7 @@ struct MemoryRoom {
 
 /// By the machine's MemAvailable (proc_meminfo(5)) and the limit, of this cgroup or one above it, that leaves
 /// the least: v2's memory.current, v1's memory.usage_in_bytes, and inactive_file of memory.stat.
-MemoryRoom memory_room(const Host& node);
+MemoryRoom memory_room(const Host& host);
 
 /// "512 MiB": bytes for messages.
 std::string mebibytes(std::uint64_t bytes);

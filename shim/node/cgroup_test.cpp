@@ -10,11 +10,11 @@ namespace {
 TEST_CASE(
     "the smallest limit is looked for in a group's folder and in each folder above it, up to the root") {
   const auto smallest = [](const std::string& group, const std::map<std::string, std::string>& limits) {
-    FakeHost node({});
-    node.files["/proc/self/cgroup"] = "0::" + group + "\n";
-    node.files["/sys/fs/cgroup" + group + "/memory.events"] = "oom_kill 0\n";
-    for (const auto& [folder, limit] : limits) node.files[folder + "/memory.max"] = limit;
-    return read_memory(node).limit;
+    FakeHost host({});
+    host.files["/proc/self/cgroup"] = "0::" + group + "\n";
+    host.files["/sys/fs/cgroup" + group + "/memory.events"] = "oom_kill 0\n";
+    for (const auto& [folder, limit] : limits) host.files[folder + "/memory.max"] = limit;
+    return read_memory(host).limit;
   };
   CHECK(smallest("/a/b", {{"/sys/fs/cgroup/a/b", "3"}, {"/sys/fs/cgroup/a", "2"}, {"/sys/fs", "1"}}) == 2U);
   CHECK(smallest("/a/b", {{"/sys/fs/cgroup/a/b", "3"}, {"/sys/fs/cgroup", "1"}}) == 1U);
@@ -52,9 +52,9 @@ TEST_CASE("the CPU quota is the smallest of the group's and those above it, roun
        2},
   };
   for (const Row& row : rows) {
-    FakeHost node({});
-    node.files = row.files;
-    CHECK(cgroup_cpus(node) == row.expected);
+    FakeHost host({});
+    host.files = row.files;
+    CHECK(cgroup_cpus(host) == row.expected);
   }
 }
 
@@ -79,10 +79,10 @@ TEST_CASE("the memory cgroup is found under v2, v1, and where the container's ow
   };
   for (const Row& row : rows) {
     INFO(row.groups);
-    FakeHost node({});
-    node.files["/proc/self/cgroup"] = row.groups;
-    node.files[row.file] = "oom_kill 0\n";
-    const MemoryReading reading = read_memory(node);
+    FakeHost host({});
+    host.files["/proc/self/cgroup"] = row.groups;
+    host.files[row.file] = "oom_kill 0\n";
+    const MemoryReading reading = read_memory(host);
     CHECK(reading.known == !row.folder.empty());
     CHECK(reading.events == (reading.known ? row.file : ""));
     CHECK(reading.control == (reading.known && !row.v2 ? row.folder + "/cgroup.event_control" : ""));
@@ -90,14 +90,14 @@ TEST_CASE("the memory cgroup is found under v2, v1, and where the container's ow
 }
 
 TEST_CASE("the smallest limit on the way up is the one that holds", "[memory]") {
-  FakeHost node({});
-  node.files["/proc/self/cgroup"] = "0::/pod/c\n";
-  node.files["/sys/fs/cgroup/pod/c/memory.events"] = "low 0\nhigh 0\nmax 7\noom 2\noom_kill 1\n";
-  node.files["/sys/fs/cgroup/pod/c/memory.max"] = "max\n";
-  node.files["/sys/fs/cgroup/pod/memory.max"] = "536870912\n";
-  node.files["/sys/fs/cgroup/pod/c/memory.peak"] = "536600000\n";
-  node.files["/sys/fs/cgroup/pod/c/memory.oom.group"] = "1\n";
-  const MemoryReading reading = read_memory(node);
+  FakeHost host({});
+  host.files["/proc/self/cgroup"] = "0::/pod/c\n";
+  host.files["/sys/fs/cgroup/pod/c/memory.events"] = "low 0\nhigh 0\nmax 7\noom 2\noom_kill 1\n";
+  host.files["/sys/fs/cgroup/pod/c/memory.max"] = "max\n";
+  host.files["/sys/fs/cgroup/pod/memory.max"] = "536870912\n";
+  host.files["/sys/fs/cgroup/pod/c/memory.peak"] = "536600000\n";
+  host.files["/sys/fs/cgroup/pod/c/memory.oom.group"] = "1\n";
+  const MemoryReading reading = read_memory(host);
   CHECK(reading.known);
   CHECK(reading.oom_kills == 1);
   CHECK(reading.pressed == 9);
@@ -138,22 +138,22 @@ TEST_CASE("the memory that is left is the machine's, or that of the limit which 
        0},
   };
   for (const Row& row : rows) {
-    FakeHost node({});
-    node.files = row.files;
-    node.files.insert(machine.begin(), machine.end());
-    const MemoryRoom room = memory_room(node);
+    FakeHost host({});
+    host.files = row.files;
+    host.files.insert(machine.begin(), machine.end());
+    const MemoryRoom room = memory_room(host);
     CHECK(room.all == row.all);
     CHECK(room.left == row.left);
   }
 }
 
 TEST_CASE("v1's largest number is no limit", "[memory]") {
-  FakeHost node({});
-  node.files["/proc/self/cgroup"] = "4:memory:/\n";
-  node.files["/sys/fs/cgroup/memory/memory.oom_control"] = "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n";
-  node.files["/sys/fs/cgroup/memory/memory.limit_in_bytes"] = "9223372036854771712\n";
-  node.files["/sys/fs/cgroup/memory/memory.max_usage_in_bytes"] = "1048576\n";
-  const MemoryReading reading = read_memory(node);
+  FakeHost host({});
+  host.files["/proc/self/cgroup"] = "4:memory:/\n";
+  host.files["/sys/fs/cgroup/memory/memory.oom_control"] = "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n";
+  host.files["/sys/fs/cgroup/memory/memory.limit_in_bytes"] = "9223372036854771712\n";
+  host.files["/sys/fs/cgroup/memory/memory.max_usage_in_bytes"] = "1048576\n";
+  const MemoryReading reading = read_memory(host);
   CHECK(reading.oom_kills == 3);
   CHECK_FALSE(reading.limit);
   CHECK(reading.peak == 1048576U);

@@ -35,10 +35,10 @@ void set_known(EnvironmentChange& change, const Facts& facts, std::initializer_l
   for (const Fact fact : which) set_known(change, facts, variable_of(fact), fact);
 }
 
-void set_node(EnvironmentChange& change, const topology::Topology& topology, const Host& node) {
+void set_node(EnvironmentChange& change, const topology::Topology& topology, const Host& host) {
   const Facts& facts = topology.facts;
   set_known(change, facts, facts_of_node);
-  const Environment& environment = node.environment();
+  const Environment& environment = host.environment();
   if (topology.is<topology::ElasticNode>()) {  // NNODES is not a number: scripts read these (LLaMA-Factory,
                                                // launcher.py)
     const auto [min, max] = min_and_max(facts.text(Fact::nnodes));
@@ -104,9 +104,9 @@ void set_pet(EnvironmentChange& change, const topology::Topology& topology, bool
 /// Whether peers can reach this node at the address that /etc/hosts gives its name: one of the interface with
 /// the route to the master, not docker0's or another network's. One that only DNS knows is treated as
 /// unreachable: setting the interface is right for it too.
-bool own_name_is_reachable(const Host& node, std::string_view master) {
-  const std::string hosts = node.file("/etc/hosts").value_or("");
-  const auto addresses = node::addresses_in_hosts(hosts, node.host_name());
+bool own_name_is_reachable(const Host& host, std::string_view master) {
+  const std::string hosts = host.file("/etc/hosts").value_or("");
+  const auto addresses = node::addresses_in_hosts(hosts, host.host_name());
   // In a file from the kubelet, the pod's address is the pod's (Kubernetes documentation, "Adding entries to
   // Pod /etc/hosts with HostAliases"); on the host network the kubelet copies the node's file, with another
   // header. A check by the kernel (socket, bind and close) would take 8 µs.
@@ -115,20 +115,20 @@ bool own_name_is_reachable(const Host& node, std::string_view master) {
     const std::string text = address.to_string();
     return !node::unmapped(address).is_loopback() &&
            (own ||
-            (node.owns_address(text) && node.interface_towards(text) == node.interface_towards(master)));
+            (host.owns_address(text) && host.interface_towards(text) == host.interface_towards(master)));
   });
 }
 
 /// Most programs never read both variables; only a script that joins by itself gets the warning.
-void warn_of_env(const topology::Topology& topology, const PythonWords& python, const Host& node,
+void warn_of_env(const topology::Topology& topology, const PythonWords& python, const Host& host,
                  std::vector<std::string>& warnings) {
-  const topology::RankVariables ranks = topology::rank_variables(node.environment());
+  const topology::RankVariables ranks = topology::rank_variables(host.environment());
   topology::KnownNode known;
   known.nnodes = topology.nodes();
   known.node_rank = topology.node_rank();
   known.workers = topology.workers();
   if (python.module || !units_differ(ranks, known)) return;
-  if (node.file(python.what).value_or("").find("init_process_group") == std::string::npos) return;
+  if (host.file(python.what).value_or("").find("init_process_group") == std::string::npos) return;
   warnings.push_back(fmt::format(
       "WORLD_SIZE={} counts processes but RANK={} counts nodes: {} calls init_process_group, which would "
       "wait forever with env://; give the script to rankshim instead (rankshim -- {})",
@@ -161,7 +161,7 @@ Environment EnvironmentChange::apply(const Environment& environment) const {
   return Environment(std::move(entries));
 }
 
-EnvironmentChange environment_change(const topology::Topology& topology, const Host& node, bool with_pet) {
+EnvironmentChange environment_change(const topology::Topology& topology, const Host& host, bool with_pet) {
   EnvironmentChange change;
   if (topology.is<topology::Idle>()) return change;
   if (topology.is<topology::CreatedProcess>())  // torch's variables for a process that exists already
@@ -169,21 +169,21 @@ EnvironmentChange environment_change(const topology::Topology& topology, const H
               {Fact::rank, Fact::world_size, Fact::local_rank, Fact::local_world_size, Fact::master_addr,
                Fact::master_port});
   else
-    set_node(change, topology, node);
-  set_pet(change, topology, with_pet, node.environment());
-  set_trimmed(change, topology.facts, node.environment());
+    set_node(change, topology, host);
+  set_pet(change, topology, with_pet, host.environment());
+  set_trimmed(change, topology.facts, host.environment());
   return change;
 }
 
-Variables network_interface(const topology::Topology& topology, const Host& node,
+Variables network_interface(const topology::Topology& topology, const Host& host,
                             const std::optional<std::string>& address) {
   if (topology.is_alone() || topology.is<topology::Idle>() || topology.nodes() == 1U) return {};
-  if (node.environment().get("GLOO_SOCKET_IFNAME")) return {};
+  if (host.environment().get("GLOO_SOCKET_IFNAME")) return {};
   std::string master = address.value_or(std::string(topology.facts.text(Fact::master_addr)));
   // If this node has "localhost" as its master, the other nodes reach it by the default route.
   if (topology::is_loopback(master)) master.clear();
-  if (own_name_is_reachable(node, master)) return {};
-  const std::string interface = node.interface_towards(master);
+  if (own_name_is_reachable(host, master)) return {};
+  const std::string interface = host.interface_towards(master);
   if (interface.empty() || interface == "lo") return {};
   log::debug("this node's interface to the other nodes is {}", interface);
   return {{"GLOO_SOCKET_IFNAME", interface}};
@@ -271,10 +271,10 @@ bool is_script(const std::vector<std::string>& command) {
   return !command.empty() && (command[0] == "-m" || command[0].ends_with(".py"));
 }
 
-std::string find_interpreter(const Settings& settings, const Host& node) {
+std::string find_interpreter(const Settings& settings, const Host& host) {
   if (const auto& chosen = settings[Option::python]) return chosen->text;
-  const auto python3 = node.find_program("python3"), python = node.find_program("python");
-  const std::string_view path = node.environment().get("PATH").value_or(node::default_path);
+  const auto python3 = host.find_program("python3"), python = host.find_program("python");
+  const std::string_view path = host.environment().get("PATH").value_or(node::default_path);
   for (const std::string& candidate : node::executable_candidates("python3", path)) {
     if (candidate == python3) break;
     if (python && candidate == *python + "3") return "python";
@@ -283,12 +283,12 @@ std::string find_interpreter(const Settings& settings, const Host& node) {
 }
 
 std::vector<std::string> program_warnings(const topology::Topology& topology, const Settings& settings,
-                                          const std::vector<std::string>& command, const Host& node) {
+                                          const std::vector<std::string>& command, const Host& host) {
   std::vector<std::string> warnings;
   if (topology.is<topology::CreatedProcess>() || topology.is<topology::Idle>()) return warnings;
   const auto python = read_python(command);
   if (!python) return warnings;
-  warn_of_env(topology, *python, node, warnings);
+  warn_of_env(topology, *python, host, warnings);
   const auto& nproc = settings[Option::nproc_per_node];
   if (nproc && topology::parse_count(nproc->text).value_or(0) > 1) {
     warnings.push_back(
@@ -301,14 +301,14 @@ std::vector<std::string> program_warnings(const topology::Topology& topology, co
 
 /// By default torchrun gives each worker one thread, and prints a banner about it.
 void share_cpus(EnvironmentChange& change, bool launches, const LaunchInput& input) {
-  const Environment& environment = input.node.environment();
+  const Environment& environment = input.host.environment();
   const bool created = input.topology.is<topology::CreatedProcess>();
   const unsigned workers = input.topology.workers();
   if ((!launches && !created) || workers < 2 || environment.get("OMP_NUM_THREADS")) return;
   // Slurm has already shared them out (srun(1), --cpus-per-task).
   const auto per_task =
       created ? topology::parse_count(environment.get("SLURM_CPUS_PER_TASK").value_or("")) : std::nullopt;
-  const unsigned threads = per_task ? *per_task : input.node.cpus().count / workers;
+  const unsigned threads = per_task ? *per_task : input.host.cpus().count / workers;
   change.set.emplace_back("OMP_NUM_THREADS", fmt::format("{}", std::max(threads, 1U)));
 }
 

@@ -37,7 +37,7 @@ struct LaunchInput {
   const settings::Settings& settings;
   const std::vector<std::string>&
       command;  ///< empty (env, wait): only the environment and the waiting matter
-  const node::Host& node;
+  const node::Host& host;
 };
 
 /// What a command that starts Python runs.
@@ -64,17 +64,17 @@ std::vector<std::size_t> possible_starts(const std::vector<std::string>& command
 bool is_script(const std::vector<std::string>& command);
 
 /// The interpreter for scripts: python3 or python in the first folder of PATH that has one.
-std::string find_interpreter(const settings::Settings& settings, const node::Host& node);
+std::string find_interpreter(const settings::Settings& settings, const node::Host& host);
 
 /// Why a program might not do what is expected of it on this topology, one sentence each.
 std::vector<std::string> program_warnings(const topology::Topology& topology,
                                           const settings::Settings& settings,
-                                          const std::vector<std::string>& command, const node::Host& node);
+                                          const std::vector<std::string>& command, const node::Host& host);
 
 /// The variables for the topology, in order: NNODES, NODE_RANK, NPROC_PER_NODE, MASTER_ADDR, MASTER_PORT,
 /// and, where they apply, PORT, RANK and WORLD_SIZE, MIN_NNODES, MAX_NNODES and RDZV_ID. The platform's PET_*
 /// are made to agree; `with_pet` adds those that it did not set.
-EnvironmentChange environment_change(const topology::Topology& topology, const node::Host& node,
+EnvironmentChange environment_change(const topology::Topology& topology, const node::Host& host,
                                      bool with_pet = false);
 
 /// The variables by which torch's communication libraries choose the network interface, as far as they must
@@ -85,7 +85,7 @@ EnvironmentChange environment_change(const topology::Topology& topology, const n
 /// (torch/csrc/distributed/c10d/ProcessGroupGloo.cpp, createDefaultDevice). If /etc/hosts does not give the
 /// name an address of the interface with the route to the master, GLOO_SOCKET_IFNAME becomes that interface.
 /// A variable that the user has set is unchanged.
-node::Variables network_interface(const topology::Topology& topology, const node::Host& node,
+node::Variables network_interface(const topology::Topology& topology, const node::Host& host,
                                   const std::optional<std::string>& address);
 
 /// The variables by which torch writes its flight recorder's dumps to this folder, one file a rank: since 2.8

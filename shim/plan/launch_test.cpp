@@ -21,22 +21,22 @@ TEST_CASE("rankshim wait without a command waits for the master's port, on the m
 }
 
 TEST_CASE("the interpreter is the option's, else python3 or python, whichever PATH has first") {
-  FakeHost node({"PATH=/env/bin:/usr/bin"});
-  node.programs = {"/usr/bin/python3", "/env/bin/python"};
-  CHECK(planned(node, {"train.py"}).argv[0] == "python");
-  node.programs = {"/usr/bin/python3", "/usr/bin/python"};
-  CHECK(planned(node, {"train.py"}).argv[0] == "python3");
-  node.programs = {"/usr/bin/python"};
-  CHECK(planned(node, {"train.py"}).argv[0] == "python");
-  CHECK(planned(node, {"--python=/usr/bin/python", "train.py"}).argv[0] == "/usr/bin/python");
+  FakeHost host({"PATH=/env/bin:/usr/bin"});
+  host.programs = {"/usr/bin/python3", "/env/bin/python"};
+  CHECK(planned(host, {"train.py"}).argv[0] == "python");
+  host.programs = {"/usr/bin/python3", "/usr/bin/python"};
+  CHECK(planned(host, {"train.py"}).argv[0] == "python3");
+  host.programs = {"/usr/bin/python"};
+  CHECK(planned(host, {"train.py"}).argv[0] == "python");
+  CHECK(planned(host, {"--python=/usr/bin/python", "train.py"}).argv[0] == "/usr/bin/python");
   FakeHost similar({"PATH=/opt/usr/bin:/env/bin:/usr/bin"});
   similar.programs = {"/env/bin/python3", "/usr/bin/python"};
   CHECK(planned(similar, {"train.py"}).argv[0] == "python3");
   FakeHost working_directory({"PATH=:/usr/bin"});
   working_directory.programs = {"/usr/bin/python3", "python"};
   CHECK(planned(working_directory, {"train.py"}).argv[0] == "python");
-  node.programs = {};
-  const ShownPlan nothing = planned(node, {"train.py"});
+  host.programs = {};
+  const ShownPlan nothing = planned(host, {"train.py"});
   CHECK_THAT(nothing.missing, Catch::Contains("neither python3 nor python is in PATH"));
 }
 
@@ -47,10 +47,10 @@ std::string unreadable(std::string_view script) {
 }
 
 TEST_CASE("what is not there is found before anything is waited for") {
-  FakeHost node(kubeflow);
-  node.programs = {"/usr/bin/python3", "/usr/bin/torchrun", "/usr/bin/bash"};
-  node.files["train.py"] = "";
-  const auto missing = [&](Words line) { return planned(node, std::move(line)).missing; };
+  FakeHost host(kubeflow);
+  host.programs = {"/usr/bin/python3", "/usr/bin/torchrun", "/usr/bin/bash"};
+  host.files["train.py"] = "";
+  const auto missing = [&](Words line) { return planned(host, std::move(line)).missing; };
   CHECK(missing({"bash"}).empty());
   CHECK(missing({"train.py"}).empty());
   CHECK(missing({"torchrun", "--nnodes", "3", "train.py"}).empty());
@@ -68,7 +68,7 @@ TEST_CASE("what is not there is found before anything is waited for") {
   CHECK(missing({"--python=/no/python", "train.py"}) == "--python=/no/python was not found");
   CHECK(missing({"--", "status"}) ==
         "status was not found in PATH; a subcommand is the first word: rankshim status [OPTIONS]");
-  node.programs = {"/usr/bin/python3"};
+  host.programs = {"/usr/bin/python3"};
   CHECK(
       missing({"torchrun", "train.py"}) ==
       "torchrun was not found in PATH; it is beside torch's Python: install torch in this image, or add that "
@@ -76,10 +76,10 @@ TEST_CASE("what is not there is found before anything is waited for") {
 }
 
 TEST_CASE("on a lone node a script that is not there is found too, and a program is just executed") {
-  FakeHost node({});
-  node.programs = {"/usr/bin/python3", "/usr/bin/torchrun"};
-  node.files["folder.py/__main__.py"] = "";
-  const auto missing = [&](Words line) { return planned(node, std::move(line)).missing; };
+  FakeHost host({});
+  host.programs = {"/usr/bin/python3", "/usr/bin/torchrun"};
+  host.files["folder.py/__main__.py"] = "";
+  const auto missing = [&](Words line) { return planned(host, std::move(line)).missing; };
   CHECK(missing({"none.py"}) == unreadable("none.py"));
   CHECK(missing({"--launcher=none", "none.py"}) == unreadable("none.py"));
   CHECK(missing({"folder.py"}).empty());

@@ -9,13 +9,13 @@ namespace {
 
 node::Variables named(std::vector<std::string> variables, const std::string& hosts,
                       const std::string& master) {
-  node::FakeHost node(std::move(variables));  // its name is fake-host
-  node.files["/etc/hosts"] = hosts;
-  node.own_addresses = {"127.0.0.1", "::1", "10.0.0.7", "fd00::7", "172.17.0.1"};
-  node.interfaces = {{"172.17.0.1", "docker0"}};
+  node::FakeHost host(std::move(variables));  // its name is fake-host
+  host.files["/etc/hosts"] = hosts;
+  host.own_addresses = {"127.0.0.1", "::1", "10.0.0.7", "fd00::7", "172.17.0.1"};
+  host.interfaces = {{"172.17.0.1", "docker0"}};
   topology::Topology topology;
   topology.part = topology::StaticNode{};
-  return network_interface(topology, node, master);
+  return network_interface(topology, host, master);
 }
 
 TEST_CASE("gloo gets the interface if peers could not reach this node by its name") {

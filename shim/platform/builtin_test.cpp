@@ -50,12 +50,12 @@ std::string document_file(const Profile& profile) {
 TEST_CASE("every recorded environment is recognised and gives its facts") {
   for (const Recording& recording : recordings()) {
     INFO(recording.path.string());
-    FakeHost node(recording.variables);
-    recording.apply(node);
+    FakeHost host(recording.variables);
+    recording.apply(host);
     const std::string name = recording.path.parent_path().filename().string();
     const Profile* profile = find(builtin_profiles(), name);
     const bool asked = profile != nullptr && profile->opt_in;
-    const auto outcome = recognise(builtin_profiles(), asked ? name : "auto", node);
+    const auto outcome = recognise(builtin_profiles(), asked ? name : "auto", host);
     auto expected = recording.expected;
     std::vector<std::string> found;
     if (const auto* faults = std::get_if<Faults>(&outcome)) {
@@ -77,14 +77,14 @@ TEST_CASE("a profile of a platform that no longer exists is read from its file, 
     INFO(recording.path.string());
     const std::string name = recording.path.parent_path().filename();
     const std::string path = "/etc/rankshim.d/" + name + ".toml";
-    FakeHost node(recording.variables);
-    recording.apply(node);
-    node.files[path] = source_file("examples/profiles/" + name + ".toml");
-    CHECK(check_profile(path, node).empty());
-    const auto set = read_profiles({}, node);
+    FakeHost host(recording.variables);
+    recording.apply(host);
+    host.files[path] = source_file("examples/profiles/" + name + ".toml");
+    CHECK(check_profile(path, host).empty());
+    const auto set = read_profiles({}, host);
     REQUIRE(std::holds_alternative<ProfileSet>(set));
     const auto& [profiles, own, arena] = std::get<ProfileSet>(set);
-    const auto outcome = recognise(profiles, "auto", node, own);
+    const auto outcome = recognise(profiles, "auto", host, own);
     REQUIRE(std::holds_alternative<Platform>(outcome));
     const auto& platform = std::get<Platform>(outcome);
     CHECK(platform.id.name() == name);
@@ -102,8 +102,8 @@ TEST_CASE("a profile of a platform that no longer exists is read from its file, 
 TEST_CASE("no profile that is recognised is left out because none of its clues is there") {
   // For a copy nothing is known of its clues: all are evaluated.
   const std::vector<Profile> all(builtin_profiles().begin(), builtin_profiles().end());
-  const auto found = [](std::span<const Profile> profiles, const node::Host& node) {
-    const auto outcome = recognise(profiles, "auto", node);
+  const auto found = [](std::span<const Profile> profiles, const node::Host& host) {
+    const auto outcome = recognise(profiles, "auto", host);
     if (std::holds_alternative<Faults>(outcome)) return std::vector<std::string>{"faults"};
     std::vector<std::string> lines = described(std::get<Platform>(outcome));
     lines.push_back(std::get<Platform>(outcome).id.name());
@@ -117,9 +117,9 @@ TEST_CASE("no profile that is recognised is left out because none of its clues i
       std::erase(environments.emplace_back(recording.variables), one);
     }
     for (const std::vector<std::string>& variables : environments) {
-      FakeHost node(variables);
-      recording.apply(node);
-      CHECK(found(builtin_profiles(), node) == found(all, node));
+      FakeHost host(variables);
+      recording.apply(host);
+      CHECK(found(builtin_profiles(), host) == found(all, host));
     }
   }
 }

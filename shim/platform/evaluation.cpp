@@ -63,10 +63,10 @@ std::string_view without_quotes(std::string_view text) {
   return has_quotes_around(text) ? text.substr(1, text.size() - 2) : text;
 }
 
-EvalContext::EvalContext(const Host& on, std::string_view users_nnodes, bool is_unquoted) : node(on) {
-  variables_.reserve(node.environment().entries().size() + 1);
+EvalContext::EvalContext(const Host& on, std::string_view users_nnodes, bool is_unquoted) : host(on) {
+  variables_.reserve(host.environment().entries().size() + 1);
   if (!users_nnodes.empty()) variables_.emplace("RANKSHIM_NNODES", trimmed(users_nnodes));
-  for (const std::string_view entry : node.environment().entries()) {
+  for (const std::string_view entry : host.environment().entries()) {
     const std::string_view name = node::entry_name(entry);  // of one that occurs twice, the first counts
     if (name.empty()) continue;
     const std::string_view value = trimmed(entry.substr(name.size() + 1));
@@ -197,12 +197,12 @@ std::optional<Value> Evaluation::call(Function function, Expressions children) {
   switch (function) {
     case Function::hostname:
       if (trace_ != nullptr)
-        trace_->inputs.push_back({{}, "this node's name is " + in_quotes(context_.node.host_name()), true});
-      return something({context_.node.host_name(), Origin::hostname, {}});
+        trace_->inputs.push_back({{}, "this node's name is " + in_quotes(context_.host.host_name()), true});
+      return something({context_.host.host_name(), Origin::hostname, {}});
     case Function::domain:
       return domain();
     case Function::address: {
-      auto own = context_.node.address_towards({});
+      auto own = context_.host.address_towards({});
       return own ? something({std::move(*own), Origin::derived, "this node's own address"}) : std::nullopt;
     }
     case Function::file:
@@ -246,7 +246,7 @@ void Evaluation::check_document(const Value& document) {
   std::vector<std::string> names;
   document.append_inputs("a document", names);
   // The platform may be writing the file now; an incomplete file becomes complete.
-  const bool is_transient = !profile_.pending.empty() && context_.node.file(names.back()).has_value();
+  const bool is_transient = !profile_.pending.empty() && context_.host.file(names.back()).has_value();
   add_unreadable(joined(names) + " is not JSON (" + error + ")", names, "correct it", is_transient);
 }
 
@@ -262,7 +262,7 @@ void Evaluation::add_unreadable(std::string what, std::vector<std::string> names
 
 std::vector<std::string> Evaluation::names_like(std::string_view glob) {
   std::vector<std::string> names;
-  for (const std::string& entry : context_.node.environment().entries()) {
+  for (const std::string& entry : context_.host.environment().entries()) {
     const std::string_view name = node::entry_name(entry);
     if (!name.empty() && glob_match(name, glob) && variable(name)) names.emplace_back(name);
   }
@@ -273,16 +273,16 @@ std::vector<std::string> Evaluation::names_like(std::string_view glob) {
 /// With setHostnameAsFQDN a pod's host name is its full name; else a pod with a subdomain has the full name
 /// in /etc/hosts, where the kubelet writes it (Kubernetes documentation, "DNS for Services and Pods").
 std::optional<Value> Evaluation::domain() {
-  const std::string own = context_.node.host_name();
+  const std::string own = context_.host.host_name();
   if (const auto dot = own.find('.'); dot != std::string::npos)
     return something({own.substr(dot + 1), Origin::hostname, {}});
-  const auto content = context_.node.file("/etc/hosts");
+  const auto content = context_.host.file("/etc/hosts");
   return content ? something({node::domain_in_hosts(*content, own), Origin::file, "/etc/hosts"})
                  : std::nullopt;
 }
 
 std::optional<Value> Evaluation::file(const Value& path) {
-  auto content = path.text.starts_with('/') ? context_.node.file(path.text) : std::nullopt;
+  auto content = path.text.starts_with('/') ? context_.host.file(path.text) : std::nullopt;
   if (trace_ != nullptr) trace_->file(path, content);
   if (!content) return std::nullopt;
   if (content->size() <= largest_file)
@@ -295,8 +295,8 @@ std::optional<Value> Evaluation::file(const Value& path) {
 void Trace::variable(std::string_view name, std::optional<std::string_view> value) {
   inputs.push_back({std::string(name), value ? shown(name, *value) : "", value.has_value()});
   if (value) return;
-  if (node_.environment().has(name)) {
-    const auto text = node_.environment().get(name);
+  if (host_.environment().has(name)) {
+    const auto text = host_.environment().get(name);
     return add_unusable(
         Value{{}, Origin::variable, std::string(name)},
         text ? shown(name, *text) + " is a Kubernetes service link" : std::string(name) + " is empty");
@@ -351,7 +351,7 @@ Causes causes_of(std::span<const Expression> conditions, const Profile& profile,
   Causes causes;
   std::vector<std::string> texts;
   for (const Expression& condition : conditions) {
-    Trace trace(context.node);
+    Trace trace(context.host);
     Evaluation(profile, context, &trace).holds(condition);
     const bool has_read = std::ranges::any_of(
         trace.inputs, [](const Trace::Input& one) { return one.is_there && !one.name.empty(); });
@@ -368,8 +368,8 @@ Causes causes_of(std::span<const Expression> conditions, const Profile& profile,
   return causes;
 }
 
-Causes causes_of(const Profile& profile, const Host& node) {
-  EvalContext context(node);
+Causes causes_of(const Profile& profile, const Host& host) {
+  EvalContext context(host);
   Evaluation evaluation(profile, context);
   std::vector<Expression> conditions;
   std::ranges::copy_if(profile.signs, std::back_inserter(conditions),
@@ -395,9 +395,9 @@ bool mentions(const Profile& profile, std::string_view name) {
   return false;
 }
 
-Lack lack_of(const Profile& profile, Fact fact, const Host& node) {
-  EvalContext context(node);
-  Trace trace(node);
+Lack lack_of(const Profile& profile, Fact fact, const Host& host) {
+  EvalContext context(host);
+  Trace trace(host);
   const auto found = std::ranges::find(profile.facts, fact, &FactExpression::fact);
   if (found == profile.facts.end()) return {};
   add_variables(found->expression, trace.lack.names);

@@ -27,12 +27,12 @@ class EvalContext {
  public:
   /// The user's number of nodes, wherever it is set, is RANKSHIM_NNODES to the profiles; its text stays too.
   /// `is_unquoted`: values lose the quotes around them, as if the env file had none.
-  explicit EvalContext(const node::Host& node, std::string_view users_nnodes = {}, bool is_unquoted = false);
+  explicit EvalContext(const node::Host& host, std::string_view users_nnodes = {}, bool is_unquoted = false);
 
   /// As Environment::get, but by an index: a pod can have a thousand variables, and hundreds are read.
   [[nodiscard]] std::optional<std::string_view> get(std::string_view name) const;
 
-  const node::Host& node;
+  const node::Host& host;
   std::vector<std::string> warnings;  ///< of ignored service links, each once
   Faults unreadable;                  ///< JSON and files that exist and cannot be read
 
@@ -58,7 +58,7 @@ class Trace {
     bool is_there;
   };
 
-  explicit Trace(const node::Host& node) : node_(node) {}
+  explicit Trace(const node::Host& host) : host_(host) {}
 
   void variable(std::string_view name, std::optional<std::string_view> value);
   /// All variables that match a glob, after each of them.
@@ -73,7 +73,7 @@ class Trace {
  private:
   void add_unusable(const Value& what, std::string why, const std::string& verb = "correct ");
 
-  const node::Host& node_;
+  const node::Host& host_;
 };
 
 /// Evaluates the expressions of one profile on one node. All arguments must outlive this object. The parser
@@ -133,12 +133,12 @@ struct Causes {
 Causes causes_of(std::span<const Expression> conditions, const Profile& profile, EvalContext& context);
 
 /// Why the profile was recognised: the signs that hold, and the first [[match]] that is fulfilled.
-Causes causes_of(const Profile& profile, const node::Host& node);
+Causes causes_of(const Profile& profile, const node::Host& host);
 
 /// Whether the profile's document mentions the variable.
 bool mentions(const Profile& profile, std::string_view name);
 
 /// Why the fact's expression yields nothing; each reason once.
-Lack lack_of(const Profile& profile, Fact fact, const node::Host& node);
+Lack lack_of(const Profile& profile, Fact fact, const node::Host& host);
 
 }  // namespace rankshim::platform

@@ -15,11 +15,11 @@ using node::FakeHost;
 namespace {
 
 /// VALUE (SOURCE) of an expression on a node.
-std::string found(const std::string& expression, const node::Host& node,
+std::string found(const std::string& expression, const node::Host& host,
                   std::vector<std::string>* warnings = nullptr) {
   Profiles profiles;
   profiles.add("x", match("\"X\"", "nnodes = '" + expression + "'"));
-  EvalContext context(node);
+  EvalContext context(host);
   const auto value = Evaluation(std::span<const Profile>(profiles)[0], context).facts()[Fact::nnodes];
   if (warnings != nullptr) *warnings = context.warnings;
   return value ? value->text + " (" + value->source() + ")" : "(nothing)";
@@ -31,73 +31,73 @@ TEST_CASE("a file that is too large to be read whole is refused, for a list that
           "[attack]") {
   Profiles profiles;
   profiles.add("x", match("\"X\"", "nnodes = 'count(file(/hosts))'"));
-  FakeHost node({"X=1"});
-  node.files["/hosts"] = std::string(largest_file + 1, 'h');
-  const auto outcome = recognise(profiles, "auto", node);
+  FakeHost host({"X=1"});
+  host.files["/hosts"] = std::string(largest_file + 1, 'h');
+  const auto outcome = recognise(profiles, "auto", host);
   REQUIRE(std::holds_alternative<Faults>(outcome));
   CHECK_THAT(std::get<Faults>(outcome).front().what, Catch::Contains("/hosts is larger than 1 MiB"));
 }
 
 TEST_CASE("an expression's value carries its source") {
-  FakeHost node(
+  FakeHost host(
       {"A=one", "B=two", "EMPTY=", "LIST=h1,h2", "ROLE=WORKER", "VC_WORKER_HOSTS=w0,w1", "DIR=/data"});
-  node.name = "job-worker-3";
-  node.files = {{"/etc/hosts.list", "\n h7\nh8 \n"}, {"/data/rank", "5"}, {"/empty", " \n"}};
-  CHECK(found("${A}", node) == "one (env A)");
-  CHECK(found("${EMPTY}", node) == "(nothing)");
-  CHECK(found("${EMPTY:-${B}}", node) == "two (env B)");
-  CHECK(found("${NONE:-7}", node) == "7 (default)");
-  CHECK(found("7", node) == "7 (default)");
-  CHECK(found("${A}-${B}.${A}", node) == "one-two.one (derived from A, B)");
-  CHECK(found("${A}-${NONE}", node) == "(nothing)");
-  CHECK(found("${A}-${NONE:-0}", node) == "one-0 (derived from A)");
-  CHECK(found("first_host(${LIST})", node) == "h1 (derived from LIST)");
-  CHECK(found("first_host(${NONE})", node) == "(nothing)");
-  CHECK(found("hostname()", node) == "job-worker-3 (hostname)");
-  CHECK(found("only_if(hostname(), *-worker-*)", node) == "job-worker-3 (hostname)");
-  CHECK(found("only_if(hostname(), *-master-*)", node) == "(nothing)");
-  CHECK(found("ordinal(hostname())", node) == "3 (derived from hostname)");
-  CHECK(found("file(/etc/hosts.list)", node) == "h7\nh8 (file /etc/hosts.list)");
-  CHECK(found("first_host(file(/etc/hosts.list))", node) == "h7 (derived from /etc/hosts.list)");
-  CHECK(found("file(${DIR}/rank)", node) == "5 (file /data/rank)");
-  CHECK(found("file(/empty)", node) == "(nothing)");
-  CHECK(found("file(etc/hosts.list)", node) == "(nothing)");
-  CHECK(found("file(/none)", node) == "(nothing)");
-  CHECK(found("variable(VC_${ROLE}_HOSTS)", node) == "w0,w1 (env VC_WORKER_HOSTS)");
-  CHECK(found("only_if(${ROLE}, WORK*, ${A})", node) == "one (env A)");
-  CHECK(found("only_if(${ROLE}, MASTER, ${A})", node) == "(nothing)");
-  CHECK(found("only_if(${ROLE}, WORKER, 0)", node) == "0 (derived from ROLE)");
+  host.name = "job-worker-3";
+  host.files = {{"/etc/hosts.list", "\n h7\nh8 \n"}, {"/data/rank", "5"}, {"/empty", " \n"}};
+  CHECK(found("${A}", host) == "one (env A)");
+  CHECK(found("${EMPTY}", host) == "(nothing)");
+  CHECK(found("${EMPTY:-${B}}", host) == "two (env B)");
+  CHECK(found("${NONE:-7}", host) == "7 (default)");
+  CHECK(found("7", host) == "7 (default)");
+  CHECK(found("${A}-${B}.${A}", host) == "one-two.one (derived from A, B)");
+  CHECK(found("${A}-${NONE}", host) == "(nothing)");
+  CHECK(found("${A}-${NONE:-0}", host) == "one-0 (derived from A)");
+  CHECK(found("first_host(${LIST})", host) == "h1 (derived from LIST)");
+  CHECK(found("first_host(${NONE})", host) == "(nothing)");
+  CHECK(found("hostname()", host) == "job-worker-3 (hostname)");
+  CHECK(found("only_if(hostname(), *-worker-*)", host) == "job-worker-3 (hostname)");
+  CHECK(found("only_if(hostname(), *-master-*)", host) == "(nothing)");
+  CHECK(found("ordinal(hostname())", host) == "3 (derived from hostname)");
+  CHECK(found("file(/etc/hosts.list)", host) == "h7\nh8 (file /etc/hosts.list)");
+  CHECK(found("first_host(file(/etc/hosts.list))", host) == "h7 (derived from /etc/hosts.list)");
+  CHECK(found("file(${DIR}/rank)", host) == "5 (file /data/rank)");
+  CHECK(found("file(/empty)", host) == "(nothing)");
+  CHECK(found("file(etc/hosts.list)", host) == "(nothing)");
+  CHECK(found("file(/none)", host) == "(nothing)");
+  CHECK(found("variable(VC_${ROLE}_HOSTS)", host) == "w0,w1 (env VC_WORKER_HOSTS)");
+  CHECK(found("only_if(${ROLE}, WORK*, ${A})", host) == "one (env A)");
+  CHECK(found("only_if(${ROLE}, MASTER, ${A})", host) == "(nothing)");
+  CHECK(found("only_if(${ROLE}, WORKER, 0)", host) == "0 (derived from ROLE)");
   CHECK(found("positive(${N})", FakeHost({"N=8"})) == "8 (env N)");
   CHECK(found("positive(${N})", FakeHost({"N=0"})) == "(nothing)");
   CHECK(found("positive(${N})", FakeHost({"N=all"})) == "(nothing)");
-  CHECK(found("only_variable(VC_*_HOSTS)", node) == "w0,w1 (env VC_WORKER_HOSTS)");
-  CHECK(found("only_variable(*)", node) == "(nothing)");
-  CHECK(found("only_variable(X*)", node) == "(nothing)");
-  CHECK(found("address()", node) == "10.9.9.9 (derived from this node's own address)");
-  CHECK(found("join(${A}, before(hostname(), -worker-))", node) == "onejob (derived from A, hostname)");
+  CHECK(found("only_variable(VC_*_HOSTS)", host) == "w0,w1 (env VC_WORKER_HOSTS)");
+  CHECK(found("only_variable(*)", host) == "(nothing)");
+  CHECK(found("only_variable(X*)", host) == "(nothing)");
+  CHECK(found("address()", host) == "10.9.9.9 (derived from this node's own address)");
+  CHECK(found("join(${A}, before(hostname(), -worker-))", host) == "onejob (derived from A, hostname)");
 }
 
 TEST_CASE("the domain is what follows the host's name in /etc/hosts") {
-  FakeHost node({});
-  node.name = "job-1";
-  CHECK(found("domain()", node) == "(nothing)");
-  node.files = {{"/etc/hosts",
+  FakeHost host({});
+  host.name = "job-1";
+  CHECK(found("domain()", host) == "(nothing)");
+  host.files = {{"/etc/hosts",
                  "127.0.0.1\tlocalhost\n# 10.0.0.9 job-1.no\n10.0.0.2 old-job-1.no job-10.no\n"
                  "10.0.0.1\tjob-1.svc.default.svc.cluster.local\tjob-1\n"}};
-  CHECK(found("domain()", node) == "svc.default.svc.cluster.local (file /etc/hosts)");
-  node.files = {{"/etc/hosts", "10.0.0.1 job-1"}};
-  CHECK(found("domain()", node) == "(nothing)");
+  CHECK(found("domain()", host) == "svc.default.svc.cluster.local (file /etc/hosts)");
+  host.files = {{"/etc/hosts", "10.0.0.1 job-1"}};
+  CHECK(found("domain()", host) == "(nothing)");
 }
 
 TEST_CASE("a Kubernetes service link is treated as not set, and is warned of once") {
-  const FakeHost node({"MASTER_PORT=tcp://10.0.0.1:80"});
+  const FakeHost host({"MASTER_PORT=tcp://10.0.0.1:80"});
   std::vector<std::string> warnings;
-  CHECK(found("${MASTER_PORT:-${MASTER_PORT:-1}}", node, &warnings) == "1 (default)");
+  CHECK(found("${MASTER_PORT:-${MASTER_PORT:-1}}", host, &warnings) == "1 (default)");
   CHECK(warnings == std::vector<std::string>{
                         "MASTER_PORT=tcp://10.0.0.1:80 is a Kubernetes service link and is ignored"});
   Profiles profiles;
   profiles.add("x", match("\"MASTER_PORT\""));
-  CHECK(recognised(profiles, node).id.name() == "single-node");
+  CHECK(recognised(profiles, host).id.name() == "single-node");
 }
 
 TEST_CASE("a value that a profile puts together has a bound") {

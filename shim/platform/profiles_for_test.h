@@ -33,9 +33,9 @@ inline std::string match(const std::string& conditions, const std::string& facts
 }
 
 /// For tests: the platform of a node, which must be one.
-inline Platform recognised(std::span<const Profile> profiles, const node::Host& node,
+inline Platform recognised(std::span<const Profile> profiles, const node::Host& host,
                            std::string_view wanted = "auto") {
-  auto outcome = recognise(profiles, wanted, node);
+  auto outcome = recognise(profiles, wanted, host);
   if (const auto* faults = std::get_if<Faults>(&outcome)) FAIL(to_line(faults->front()));
   return std::get<Platform>(std::move(outcome));
 }

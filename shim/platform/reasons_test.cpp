@@ -15,10 +15,10 @@ using node::FakeHost;
 namespace {
 
 /// Why an expression yields nothing: "unset A; absent /f; A=x does not name a host: correct A, or ".
-std::string lack(const std::string& expression, const node::Host& node) {
+std::string lack(const std::string& expression, const node::Host& host) {
   Profiles profiles;
   profiles.add("x", match("\"X\"", "nnodes = '" + expression + "'"));
-  const Lack lack = lack_of(std::span<const Profile>(profiles)[0], Fact::nnodes, node);
+  const Lack lack = lack_of(std::span<const Profile>(profiles)[0], Fact::nnodes, host);
   std::vector<std::string> parts;
   if (!lack.unset.empty()) parts.push_back("unset " + joined(lack.unset));
   if (!lack.absent.empty()) parts.push_back("absent " + joined(lack.absent));
@@ -27,18 +27,18 @@ std::string lack(const std::string& expression, const node::Host& node) {
 }
 
 /// By what a node is recognised where the condition holds.
-std::string causes(const std::string& condition, const node::Host& node) {
+std::string causes(const std::string& condition, const node::Host& host) {
   Profiles profiles;
   profiles.add("x", match('"' + condition + '"'));
-  return causes_of(*recognised(profiles, node).profile, node).text;
+  return causes_of(*recognised(profiles, host).profile, host).text;
 }
 
 }  // namespace
 
 TEST_CASE("what an expression lacks is named with its value, and what to do about it") {
-  FakeHost node({"LIST=,", "SLURM=n[", "HOST=c", "HOSTS=a,b", "N=3", "EMPTY=", "LINK=tcp://10.0.0.1:80",
+  FakeHost host({"LIST=,", "SLURM=n[", "HOST=c", "HOSTS=a,b", "N=3", "EMPTY=", "LINK=tcp://10.0.0.1:80",
                  "TABLE={}", "DIR=conf", "PATH_TO=/absent"});
-  node.files["/empty"] = " \n";
+  host.files["/empty"] = " \n";
   struct Case {
     std::string expression;
     std::string lack;
@@ -75,22 +75,22 @@ TEST_CASE("what an expression lacks is named with its value, and what to do abou
   });
   for (const Case& one : cases) {
     INFO(one.expression);
-    CHECK(lack(one.expression, node) == one.lack);
+    CHECK(lack(one.expression, host) == one.lack);
   }
 }
 
 TEST_CASE("a long value is shown by its beginning") {
-  const FakeHost node({"LIST=" + std::string(100, ',')});
-  CHECK(lack("count(${LIST})", node) ==
+  const FakeHost host({"LIST=" + std::string(100, ',')});
+  CHECK(lack("count(${LIST})", host) ==
         "LIST=" + std::string(80, ',') + "… lists nothing: correct LIST, or ");
 }
 
 TEST_CASE("a condition holds because of variables, files and this node's name") {
-  FakeHost node({"A=1", "B_1=x", "B_2=y"});
-  node.name = "job-worker-0";
-  node.files["/etc/there"] = "1";
-  CHECK(causes("A", node) == "A=1");
-  CHECK(causes("variables(B_*)", node) == "B_1=x, B_2=y");
-  CHECK(causes("file(/etc/there)", node) == "/etc/there");
-  CHECK(causes("hostname()=*-worker-*", node) == "this node's name is job-worker-0");
+  FakeHost host({"A=1", "B_1=x", "B_2=y"});
+  host.name = "job-worker-0";
+  host.files["/etc/there"] = "1";
+  CHECK(causes("A", host) == "A=1");
+  CHECK(causes("variables(B_*)", host) == "B_1=x, B_2=y");
+  CHECK(causes("file(/etc/there)", host) == "/etc/there");
+  CHECK(causes("hostname()=*-worker-*", host) == "this node's name is job-worker-0");
 }

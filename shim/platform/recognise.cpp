@@ -34,8 +34,8 @@ std::string name_of(std::string_view path) {
   return std::string(path);
 }
 
-Outcome<Profile> read(const std::string& path, const Host& node, Arena& arena) {
-  auto document = node.file(path);
+Outcome<Profile> read(const std::string& path, const Host& host, Arena& arena) {
+  auto document = host.file(path);
   if (!document) return Faults{unreadable_profile(path)};
   return read_profile(name_of(path), std::move(*document), path, arena);
 }
@@ -83,7 +83,7 @@ std::optional<std::ptrdiff_t> fulfilled(const Profile& profile, EvalContext& con
 
 /// Which profiles have a clue among the variables. In a list with a user's own profiles all are treated as if
 /// they had.
-std::vector<bool> candidates(std::span<const Profile> profiles, const Host& node) {
+std::vector<bool> candidates(std::span<const Profile> profiles, const Host& host) {
   if (profiles.data() != all_profiles.data()) return std::vector<bool>(profiles.size(), true);
   std::vector<bool> candidates(profiles.size());
   const auto add = [&](std::string_view variable) {
@@ -91,7 +91,7 @@ std::vector<bool> candidates(std::span<const Profile> profiles, const Host& node
       candidates[clue.profile] = true;
   };
   for (const std::string_view without : {"", "RANKSHIM_NNODES"}) add(without);  // an option may set this one
-  for (const std::string_view entry : node.environment().entries()) add(node::entry_name(entry));
+  for (const std::string_view entry : host.environment().entries()) add(node::entry_name(entry));
   return candidates;
 }
 
@@ -132,8 +132,8 @@ std::vector<Quoted> quoted_variables(std::span<const Profile> profiles, const st
     const std::string_view name = node::entry_name(entry);
     return !name.empty() && has_quotes_around(trimmed(entry.substr(name.size() + 1)));
   };
-  if (std::ranges::none_of(context.node.environment().entries(), has_quotes)) return quoted;
-  EvalContext plain(context.node, context.get("RANKSHIM_NNODES").value_or(""), true);
+  if (std::ranges::none_of(context.host.environment().entries(), has_quotes)) return quoted;
+  EvalContext plain(context.host, context.get("RANKSHIM_NNODES").value_or(""), true);
   for (std::size_t i = 0; i < profiles.size(); ++i) {
     const Profile& profile = profiles[i];
     const bool is_read =
@@ -171,8 +171,8 @@ void read_names(std::span<const Profile> profiles, EvalContext& context, Platfor
 }
 
 /// The variables by which this node would be recognised and get its numbers, and which `none` ignores.
-std::vector<std::string> ignored_variables(std::span<const Profile> profiles, const Host& node) {
-  EvalContext context(node);
+std::vector<std::string> ignored_variables(std::span<const Profile> profiles, const Host& host) {
+  EvalContext context(host);
   std::vector<std::string> inputs;
   for (const Profile& profile : profiles) {
     if (profile.opt_in || !fulfilled(profile, context)) continue;
@@ -216,7 +216,7 @@ void weigh(std::span<const Match> matches, Platform& platform, EvalContext& cont
       continue;
     Other other{&profile, Evaluation(profile, context).facts(), {}, {}};
     if (profile.kind == ProfileKind::foreign) {
-      Causes causes = causes_of(profile, context.node);
+      Causes causes = causes_of(profile, context.host);
       const bool counts =
           !state(profile, profile.refusals, context) && is_one(other.facts.text(Fact::nnodes));
       if (!counts) other.several = std::move(causes.text);
@@ -263,9 +263,9 @@ Fault unknown_platform(std::span<const Profile> profiles, std::string_view wante
           "choose one that `rankshim platforms` lists, with --platform"};
 }
 
-std::vector<std::string> users_files(std::string_view file, bool of_launchers, const Host& node) {
+std::vector<std::string> users_files(std::string_view file, bool of_launchers, const Host& host) {
   std::vector<std::string> paths;
-  node.each_name(profile_folder, [&](std::string_view entry) {
+  host.each_name(profile_folder, [&](std::string_view entry) {
     if (entry.ends_with(extension)) paths.push_back(std::string(profile_folder).append("/").append(entry));
   });
   std::ranges::sort(paths);
@@ -275,14 +275,14 @@ std::vector<std::string> users_files(std::string_view file, bool of_launchers, c
   return paths;
 }
 
-Outcome<ProfileSet> read_profiles(std::string_view file, const Host& node) {
-  const std::vector<std::string> paths = users_files(file, false, node);
+Outcome<ProfileSet> read_profiles(std::string_view file, const Host& host) {
+  const std::vector<std::string> paths = users_files(file, false, host);
   ProfileSet set;
   std::vector<Profile> all;
   Faults faults;
   for (const std::string& path : paths) {
     if (!file.empty() && path != paths.front() && name_of(path) == name_of(file)) continue;
-    const auto outcome = read(path, node, set.arena);
+    const auto outcome = read(path, host, set.arena);
     if (const auto* wrong = std::get_if<Faults>(&outcome))
       faults.insert(faults.end(), wrong->begin(), wrong->end());
     else
@@ -298,15 +298,15 @@ Outcome<ProfileSet> read_profiles(std::string_view file, const Host& node) {
   return set;
 }
 
-Faults check_profile(const std::string& path, const Host& node) {
+Faults check_profile(const std::string& path, const Host& host) {
   Arena arena;
-  const auto outcome = read(path, node, arena);
+  const auto outcome = read(path, host, arena);
   if (const auto* faults = std::get_if<Faults>(&outcome)) return *faults;
   std::vector<std::string> others;
   const auto add = [&](std::string_view entry) { others.push_back(name_of(entry)); };
   const auto slash = path.rfind('/');
   const std::string beside = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-  for (const char* folder : {beside.c_str(), profile_folder}) node.each_name(folder, add);
+  for (const char* folder : {beside.c_str(), profile_folder}) host.each_name(folder, add);
   for (const Profile& other : builtin_profiles()) others.emplace_back(other.name);
   std::erase(others, name_of(path));
   Faults faults;
@@ -332,20 +332,20 @@ bool is_agent(const Profile& profile, std::string_view program) {
   return fits_any(base_name(program), profile.agents);
 }
 
-Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view wanted, const Host& node,
+Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view wanted, const Host& host,
                             std::size_t own, std::string_view users_nnodes) {
   Platform result;
   if (wanted == "none") {
     result.id = PlatformId(PlatformKind::off);
-    const std::string ignored = joined(ignored_variables(profiles, node));
+    const std::string ignored = joined(ignored_variables(profiles, host));
     if (!ignored.empty())
       result.warnings.push_back("the platform is none, so these variables are ignored: " + ignored +
                                 "; unless options give the other nodes, this node trains alone");
     return result;
   }
-  EvalContext context(node, users_nnodes);
+  EvalContext context(host, users_nnodes);
   std::vector<Match> matches;
-  const std::vector<bool> has_clue = candidates(profiles, node);
+  const std::vector<bool> has_clue = candidates(profiles, host);
   if (wanted == "auto") {
     for (const Profile& profile : profiles) {
       if (profile.opt_in || !has_clue[static_cast<std::size_t>(&profile - profiles.data())]) continue;

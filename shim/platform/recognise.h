@@ -32,17 +32,17 @@ struct ProfileSet {
 /// Reads `file`, if it is not empty, and every *.toml of profile_folder by the rules of profile.h, except
 /// launchers' files. A profile's name is its file's name without .toml; of two with the same name, `file` is
 /// used. Every mistake in every file is a fault.
-Outcome<ProfileSet> read_profiles(std::string_view file, const node::Host& node);
+Outcome<ProfileSet> read_profiles(std::string_view file, const node::Host& host);
 
 /// The paths of the users' files, `file` first if it is not empty: launchers' files, or all others.
-std::vector<std::string> users_files(std::string_view file, bool of_launchers, const node::Host& node);
+std::vector<std::string> users_files(std::string_view file, bool of_launchers, const node::Host& host);
 
 /// The fault of a file that cannot be read.
 Fault unreadable_profile(const std::string& path);
 
 /// The faults of one profile's file; empty if it is valid. An entry of `supersedes` that fits no other
 /// profile, built-in, in profile_folder or beside the file, is one too, although a run would accept it.
-Faults check_profile(const std::string& path, const node::Host& node);
+Faults check_profile(const std::string& path, const node::Host& host);
 
 /// A profile that was recognised beside the platform's, and that the platform's does not supersede.
 struct Other {
@@ -127,7 +127,7 @@ struct Platform {
 /// condition that something is absent does not make a profile more specific); the name that sorts first. An
 /// unknown name is a fault. `users_nnodes`: RANKSHIM_NNODES, which an option or the file may have set.
 Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view wanted,
-                            const node::Host& node, std::size_t own = 0, std::string_view users_nnodes = {});
+                            const node::Host& host, std::size_t own = 0, std::string_view users_nnodes = {});
 
 /// There is no platform of that name.
 Fault unknown_platform(std::span<const Profile> profiles, std::string_view wanted);

@@ -12,23 +12,23 @@ using namespace rankshim::platform;
 using node::FakeHost;
 
 TEST_CASE("conditions are fulfilled by what is there and what is not") {
-  FakeHost node({"A=one", "EMPTY=", "N=4", "M=2"});
-  node.name = "job-master-0";
-  node.files = {{"/etc/x", "x"}};
+  FakeHost host({"A=one", "EMPTY=", "N=4", "M=2"});
+  host.name = "job-master-0";
+  host.files = {{"/etc/x", "x"}};
   for (const char* fulfilled :
        {"A", "!EMPTY", "!NONE", "A=o*", "!A=x", "!NONE=x", "hostname()=*-master-0", "file(/etc/x)",
         "larger(${N}, ${M})", "!larger(${M}, ${N})", "only_if(hostname(), job-*)"}) {
     Profiles profiles;
     profiles.add("x", match("\"" + std::string(fulfilled) + "\""));
     CAPTURE(fulfilled);
-    CHECK(recognised(profiles, node).id.name() == "x");
+    CHECK(recognised(profiles, host).id.name() == "x");
   }
   for (const char* not_fulfilled :
        {"EMPTY", "NONE", "!A", "A=x", "!A=o*", "NONE=*", "EMPTY=*", "hostname()=x", "file(/etc/y)"}) {
     Profiles profiles;
     profiles.add("x", match("\"" + std::string(not_fulfilled) + "\""));
     CAPTURE(not_fulfilled);
-    CHECK(recognised(profiles, node).id.name() == "single-node");
+    CHECK(recognised(profiles, host).id.name() == "single-node");
   }
 }
 
@@ -107,14 +107,14 @@ TEST_CASE("of several alternatives the most specific that is fulfilled counts") 
 TEST_CASE("a platform can be asked for by name, recognised or not") {
   Profiles profiles;
   profiles.add("slurm", "opt_in = true\nkind = \"launcher\"\n" + match("\"NONE\"", "rank = \"${R}\""));
-  const FakeHost node({"R=3"});
-  const Platform platform = recognised(profiles, node, "slurm");
+  const FakeHost host({"R=3"});
+  const Platform platform = recognised(profiles, host, "slurm");
   CHECK(platform.id.name() == "slurm");
   CHECK(platform.granularity == Granularity::process);
   CHECK(platform.facts.text(Fact::rank) == "3");
-  CHECK(recognised(profiles, node).id.name() == "single-node");
-  CHECK(recognised(profiles, node, "none").id.name() == "none");
-  CHECK(recognised(profiles, node, "none").facts.text(Fact::rank).empty());
+  CHECK(recognised(profiles, host).id.name() == "single-node");
+  CHECK(recognised(profiles, host, "none").id.name() == "none");
+  CHECK(recognised(profiles, host, "none").facts.text(Fact::rank).empty());
 }
 
 TEST_CASE("an unknown platform is a fault that names the nearest") {

@@ -31,9 +31,9 @@ struct Recording {
   std::vector<std::string> expected;
 
   /// The node that the environment was recorded on.
-  void apply(node::FakeHost& node) const {
-    node.name = hostname;
-    node.files = files;
+  void apply(node::FakeHost& host) const {
+    host.name = hostname;
+    host.files = files;
   }
 };
 

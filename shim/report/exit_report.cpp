@@ -374,7 +374,7 @@ std::string termination_message(const ExitReport& report) {
   return text;
 }
 
-int conclude_rejected(const settings::Rejected& rejected, const node::Host& node) {
+int conclude_rejected(const settings::Rejected& rejected, const node::Host& host) {
   const settings::Settings& settings = rejected.invocation.settings;
   const bool configured = rejected.exit_code == exit_code::configuration;
   const Verdict verdict{.code = rejected.exit_code,
@@ -383,7 +383,7 @@ int conclude_rejected(const settings::Rejected& rejected, const node::Host& node
   const Details details;
   const int code = exit_code_of(verdict, settings);
   const ExitReport report{
-      .verdict = &verdict, .exit_code = code, .details = &details, .host = node.host_name()};
+      .verdict = &verdict, .exit_code = code, .details = &details, .host = host.host_name()};
   if (const std::string path(settings.text(Option::report)); !path.empty())
     replace_file(path, as_json(report));
   TerminationLog(std::string(settings.text(Option::termination_log))).finish(termination_message(report));

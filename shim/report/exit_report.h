@@ -69,6 +69,6 @@ std::string termination_message(const ExitReport& report);
 
 /// Writes the report and the termination log for settings that cannot be used, following the part of them
 /// that was understood. Returns the exit code.
-int conclude_rejected(const settings::Rejected& rejected, const node::Host& node);
+int conclude_rejected(const settings::Rejected& rejected, const node::Host& host);
 
 }  // namespace rankshim::report

@@ -186,19 +186,19 @@ TEST_CASE("the termination log is written in place, and a provisional word is ta
 }
 
 TEST_CASE("an error file of torch's is understood in its old and its new form", "[report]") {
-  node::FakeHost node({});
-  node.files["/a"] =
+  node::FakeHost host({});
+  host.files["/a"] =
       R"({"message": {"message": "ValueError: boom", "extraInfo": {"py_callstack": "Traceback\n x", "timestamp": "1"}}})";
-  node.files["/b"] = R"({"message": "RuntimeError: x", "timestamp": 1})";
-  node.files["/c"] = "{ malformed";
-  node.files["/d"] =
+  host.files["/b"] = R"({"message": "RuntimeError: x", "timestamp": 1})";
+  host.files["/c"] = "{ malformed";
+  host.files["/d"] =
       R"({"message": {"message": "E: \ud83d\ude80 \ud83d", "extraInfo": {}}})";  // json.dump's form
-  CHECK(launchers::read_error_file(node, "/a").message == "ValueError: boom");
-  CHECK(launchers::read_error_file(node, "/a").traceback == "Traceback\n x");
-  CHECK(launchers::read_error_file(node, "/b").message == "RuntimeError: x");
-  CHECK(launchers::read_error_file(node, "/c").message.empty());
-  CHECK(launchers::read_error_file(node, "/d").message == "E: \xF0\x9F\x9A\x80 \uFFFD");
-  CHECK(launchers::read_error_file(node, "/missing").message.empty());
+  CHECK(launchers::read_error_file(host, "/a").message == "ValueError: boom");
+  CHECK(launchers::read_error_file(host, "/a").traceback == "Traceback\n x");
+  CHECK(launchers::read_error_file(host, "/b").message == "RuntimeError: x");
+  CHECK(launchers::read_error_file(host, "/c").message.empty());
+  CHECK(launchers::read_error_file(host, "/d").message == "E: \xF0\x9F\x9A\x80 \uFFFD");
+  CHECK(launchers::read_error_file(host, "/missing").message.empty());
 }
 
 TEST_CASE("the report of a hang has its places, all stacks, and who waits for whom", "[report]") {

@@ -16,12 +16,12 @@ const Attempts::Time start{};
 
 Attempts attempts(std::vector<std::string> words,
                   std::shared_ptr<const launchers::Launcher> launcher = launchers::no_launcher()) {
-  const node::FakeHost node({});
+  const node::FakeHost host({});
   launchers::Job job;
   job.topology.facts[Fact::max_restarts] = Value{"2"};
   job.choice.launcher = std::move(launcher);
   words.insert(words.end(), {"--", "train.py"});
-  const auto read = settings::read_settings(words, node);
+  const auto read = settings::read_settings(words, host);
   return {std::get<settings::Invocation>(read).settings, job};
 }
 

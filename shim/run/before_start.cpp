@@ -24,10 +24,10 @@ using settings::Option;
 namespace {
 
 /// Whether the master is another node, as far as names show it before they are looked up.
-bool is_elsewhere(const topology::Topology& topology, const node::Host& node) {
-  const std::string& host = topology.master()->host;
-  return !topology.hosts_master().value_or(false) && topology.nodes() != 1U && !topology::is_loopback(host) &&
-         !topology::same_host(host, node.host_name());
+bool is_elsewhere(const topology::Topology& topology, const node::Host& host) {
+  const std::string& master = topology.master()->host;
+  return !topology.hosts_master().value_or(false) && topology.nodes() != 1U &&
+         !topology::is_loopback(master) && !topology::same_host(master, host.host_name());
 }
 
 /// Sets what is wrong if the master's name leads to this node, or if it does not.
@@ -84,7 +84,7 @@ elif os.path.exists(d+'launch.py'):sys.exit(101)
 /// Runs the interpreter with look_for_torch.
 awaitable<supervise::ExitRecord> ask_for_torch(const Run& run, const std::vector<std::string>& python,
                                                const std::vector<std::string>& torchrun_args) {
-  supervise::Command command{python, run.node.environment().entries()};
+  supervise::Command command{python, run.host.environment().entries()};
   command.argv.insert(command.argv.end(), {"-c", look_for_torch});
   command.argv.insert(command.argv.end(), torchrun_args.begin(), torchrun_args.end());
   return run_helper(run, std::move(command),
@@ -133,7 +133,7 @@ awaitable<void> run_pre_start(const Run& run) {
   run.monitor.enter("pre-start");
   run.monitor.begin();
   const auto limit = *run.settings.time(Option::pre_start_timeout);
-  const supervise::ExitRecord hook = co_await run_hook(run, command, run.node.environment(), limit);
+  const supervise::ExitRecord hook = co_await run_hook(run, command, run.host.environment(), limit);
   if (const auto signal = stop_signal_of(hook)) throw stopped_early(*signal, "during the pre-start hook");
   if (hook.leftovers != 0)
     log::warn("the processes that the pre-start hook left running were stopped: start them from the command");
@@ -146,7 +146,7 @@ awaitable<launchers::Job> resolve_when_ready(const Run& run, const std::vector<s
   const auto limit = *run.settings.time(Option::wait_timeout);
   const auto end = std::chrono::steady_clock::now() + limit;
   for (bool waits = false;;) {
-    auto resolved = resolve_job(run.settings, command, run.node);
+    auto resolved = resolve_job(run.settings, command, run.host);
     if (auto* job = std::get_if<launchers::Job>(&resolved)) co_return std::move(*job);
     const auto& faults = std::get<Faults>(resolved);
     const Fault& first = faults.front();
@@ -169,7 +169,7 @@ awaitable<launchers::FoundTorch> check_python(const Run& run, const launchers::J
   const launchers::LaunchChoice& choice = job.choice;
   launchers::FoundTorch found;
   if (choice.python.empty()) co_return found;
-  const std::string python = run.node.find_program(choice.python.front()).value_or(choice.python.front());
+  const std::string python = run.host.find_program(choice.python.front()).value_or(choice.python.front());
   std::vector<std::string> wanted = choice.launcher->torchrun_args();
   for (;;) {
     const supervise::ExitRecord asked = co_await ask_for_torch(run, choice.python, wanted);
@@ -212,7 +212,7 @@ awaitable<void> wait_for_master(const Run& run, topology::Topology& topology, wa
   run.monitor.enter("wait",
                     until == wait::Until::name ? "the name " + known.host : known.text() + " to answer");
   wait::MasterTarget master{known.host, known.port, until, !topology.hosts_master(),
-                            is_elsewhere(topology, run.node)};
+                            is_elsewhere(topology, run.host)};
   expect_place(master, topology);
   wait::Limits limits;
   limits.timeout = *run.settings.time(Option::wait_timeout);

@@ -43,9 +43,9 @@ awaitable<bool> run_post_stop(const Run& run, const std::string& report, const s
   run.monitor.enter("post-stop");
   std::string file = path;
   if (file.empty())
-    file = report::new_file(std::string(run.node.environment().get("TMPDIR").value_or("/tmp")), report);
+    file = report::new_file(std::string(run.host.environment().get("TMPDIR").value_or("/tmp")), report);
   supervise::close_what_was_passed_on();  // they are for the command, not for the hook
-  node::Environment environment = run.node.environment();
+  node::Environment environment = run.host.environment();
   environment.set("RANKSHIM_REPORT", file);
   const auto limit = *run.settings.time(Option::post_stop_timeout);
   const std::string command(run.settings.text(Option::post_stop));
@@ -89,7 +89,7 @@ awaitable<int> conclude(const Run& run, report::Verdict verdict, const launchers
                             .topology = job != nullptr ? &job->topology : nullptr,
                             .record = has_run ? record : nullptr,
                             .details = &details,
-                            .host = run.node.host_name()};
+                            .host = run.host.host_name()};
   run.monitor.add_to(report);
   const std::string json = path.empty() && !hook ? std::string() : report::as_json(report);
   const bool written = !path.empty() && report::replace_file(path, json);

@@ -25,19 +25,19 @@ ErrorFiles::ErrorFiles(const Run& run, const launchers::Job& job, const node::En
       job_(job),
       failure_(folder.has_site ? folder.path + "/failure.json" : std::string()),
       launchers_(job.choice.launcher->error_file(environment, folder)),
-      launchers_before_(launchers_ == folder.error_file() ? "" : run.node.file(launchers_).value_or("")) {}
+      launchers_before_(launchers_ == folder.error_file() ? "" : run.host.file(launchers_).value_or("")) {}
 
 launchers::PythonError ErrorFiles::read(const std::string& path) const {
-  node::Environment known = run_.node.environment();
+  node::Environment known = run_.host.environment();
   for (const auto& [name, value] : plan::user_variables(run_.settings)) known.set(name, value);
   report::Redactor redactor(known);
-  const launchers::PythonError error = launchers::read_error_file(run_.node, path);
+  const launchers::PythonError error = launchers::read_error_file(run_.host, path);
   return {redactor.message(error.message), redactor.traceback(error.traceback)};
 }
 
 outcome::Culprit ErrorFiles::failure_of(const supervise::WorkerEnd& worker, const std::string& folder) const {
   report::Details details;
-  details.has_accelerators = run_.node.accelerators().has_value();
+  details.has_accelerators = run_.host.accelerators().has_value();
   details.memory = run_.monitor.memory();
   details.oom = run_.monitor.oom();
   if (!folder.empty()) details.workers[worker.local_rank] = read(error_file_of(folder, worker.local_rank));
@@ -51,15 +51,15 @@ bool ErrorFiles::is_victims(unsigned local_rank, const std::string& folder) cons
 
 report::Details ErrorFiles::gather(const supervise::ExitRecord& record, bool is_unused) const {
   report::Details details;
-  details.host = run_.node.host_name();
+  details.host = run_.host.host_name();
   details.memory = run_.monitor.memory();
   if (!failure_.empty() && !is_unused)
-    details.told_by_torchrun = launchers::read_failure(run_.node, failure_);
+    details.told_by_torchrun = launchers::read_failure(run_.host, failure_);
   if (details.told_by_torchrun) run_.monitor.ended(details.told_by_torchrun->pid, std::nullopt);
   details.oom = run_.monitor.oom();
   const bool well = record.kind == supervise::ExitRecord::Kind::exited && record.number == 0;
   if (well && !details.told_by_torchrun) return details;
-  details.has_accelerators = run_.node.accelerators().has_value();
+  details.has_accelerators = run_.host.accelerators().has_value();
   if (!record.workers.error_folder.empty()) {
     for (unsigned worker = 0; worker < job_.topology.workers(); ++worker)
       details.workers[worker] = read(error_file_of(record.workers.error_folder, worker));
@@ -68,7 +68,7 @@ report::Details ErrorFiles::gather(const supervise::ExitRecord& record, bool is_
   details.agent_writes_error = launcher.starts_each_worker();  // there is no agent that could fail
   if (!launchers_.empty() && !record.stop) {
     details.agent_writes_error = launcher.writes_error();
-    if (run_.node.file(launchers_).value_or("") != launchers_before_) details.agent = read(launchers_);
+    if (run_.host.file(launchers_).value_or("") != launchers_before_) details.agent = read(launchers_);
   }
   details.shm = node::describe_shm();
   const auto lacks_port = [](const auto& worker) {

@@ -13,7 +13,7 @@ namespace rankshim::run {
 namespace {
 
 plan::LaunchInput plan_input(const AttemptInput& input) {
-  return {input.job.topology, input.run.settings, input.command, input.run.node};
+  return {input.job.topology, input.run.settings, input.command, input.run.host};
 }
 
 std::string make_log_folder(const AttemptInput& input, const std::string& temporary) {
@@ -31,14 +31,14 @@ launchers::LaunchPlan make_plan(const AttemptInput& input, unsigned number,
       {.torch = input.torch,
        .master_address = master_address,
        .folder = folder,
-       .network_interface = plan::network_interface(input.job.topology, input.run.node, master_address),
+       .network_interface = plan::network_interface(input.job.topology, input.run.host, master_address),
        .attempt = number});
 }
 
 std::shared_ptr<supervise::Workers> make_workers(const AttemptInput& input, const std::string& log_folder,
                                                  unsigned number, const launchers::OwnFolder& folder) {
   return input.job.choice.launcher->workers({input.run.io, input.job.topology, input.run.settings,
-                                             input.run.node, log_folder, number,
+                                             input.run.host, log_folder, number,
                                              folder.has_site ? folder.path : ""});
 }
 
@@ -82,10 +82,10 @@ std::optional<std::vector<std::string>> changed(const std::vector<std::string>& 
 Launch::Launch(const AttemptInput& input, unsigned attempt, const std::optional<std::string>& master_address)
     : number(attempt),
       site_(launchers::plan_site(input.job.choice, plan_input(input), master_address)),
-      folder(input.job.choice, site_, input.run.node),
+      folder(input.job.choice, site_, input.run.host),
       log_folder(make_log_folder(input, folder.own().path)),
       plan(make_plan(input, number, master_address, folder.own())),
-      environment(plan.environment.apply(input.run.node.environment())),
+      environment(plan.environment.apply(input.run.host.environment())),
       command{plan.argv, environment.entries()},
       ignored(input.job.choice.launcher->ignored_at_start(plan, input.job.choice, plan_input(input))),
       workers(make_workers(input, log_folder, number, folder.own())),
@@ -110,7 +110,7 @@ std::optional<std::vector<std::vector<std::string>>> Launch::update(
   const auto ranks = ranks_of(input.job.topology);
   const bool moves = ranks != ranks_;
   launchers::LaunchPlan now = make_plan(input, number, master_address, folder.own());
-  node::Environment its_environment = now.environment.apply(input.run.node.environment());
+  node::Environment its_environment = now.environment.apply(input.run.host.environment());
   if (now.argv != plan.argv || (moves && !can_move(input)) || !workers->can_still_start() ||
       launchers::plan_site(input.job.choice, plan_input(input), master_address) != site_)
     return std::nullopt;

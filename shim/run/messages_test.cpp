@@ -18,14 +18,14 @@ struct Message {
 
 /// The first line, as it is printed for `rankshim -- train.py`.
 std::string line_for(const Message& message) {
-  node::FakeHost node(message.variables);
-  node.name = message.hostname;
-  const auto outcome = topology::resolve(node);
+  node::FakeHost host(message.variables);
+  host.name = message.hostname;
+  const auto outcome = topology::resolve(host);
   if (const auto* faults = std::get_if<Faults>(&outcome)) return to_line(faults->front());
-  const auto read = settings::read_settings({"train.py"}, node);
+  const auto read = settings::read_settings({"train.py"}, host);
   const settings::Invocation& invocation = std::get<settings::Invocation>(read);
   const auto choice = launchers::choose_launch(
-      {std::get<topology::Topology>(outcome), invocation.settings, invocation.arguments, node},
+      {std::get<topology::Topology>(outcome), invocation.settings, invocation.arguments, host},
       launchers::own_torchrun(invocation.settings, invocation.arguments));
   const auto* faults = std::get_if<Faults>(&choice);
   return faults == nullptr ? "" : to_line(faults->front());

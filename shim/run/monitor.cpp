@@ -58,9 +58,9 @@ bool register_at(const std::string& control, int eventfd, const std::string& fil
 
 }  // namespace
 
-Monitor::Monitor(boost::asio::io_context& io, const settings::Settings& settings, const node::Host& node)
+Monitor::Monitor(boost::asio::io_context& io, const settings::Settings& settings, const node::Host& host)
     : settings_(settings),
-      node_(node),
+      host_(host),
       termination_log_(std::string(settings.text(Option::termination_log))),
       timer_(io.get_executor()),
       memory_events_(io),
@@ -167,7 +167,7 @@ void Monitor::begin() {
 }
 
 void Monitor::look_around() {
-  memory_before_ = node::read_memory(node_);
+  memory_before_ = node::read_memory(host_);
   if (command_ != 0) on_command();
   if (!memory_before_->events.empty()) watch_memory();
   open_socket();
@@ -175,9 +175,9 @@ void Monitor::look_around() {
 
 void Monitor::open_socket() {
   std::vector<std::string> folders = {"/dev/shm", "/tmp"};
-  if (const auto temporary = node_.environment().get("TMPDIR")) folders.emplace_back(*temporary);
-  node::remove_folders_of_ended_containers(folders, node_.host_name());
-  const auto where = status::socket_folders(settings_.text(Option::run_dir), node_.environment());
+  if (const auto temporary = host_.environment().get("TMPDIR")) folders.emplace_back(*temporary);
+  node::remove_folders_of_ended_containers(folders, host_.host_name());
+  const auto where = status::socket_folders(settings_.text(Option::run_dir), host_.environment());
   socket_.open(where);
   stacks_socket_.open(where);
   metrics_socket_.open(where);
@@ -279,7 +279,7 @@ void Monitor::ended(pid_t process, std::optional<link::Time> started) {
 
 MemoryReading Monitor::memory() const {
   if (!memory_before_ || !memory_before_->known) return {};
-  MemoryReading reading = node::read_memory(node_);
+  MemoryReading reading = node::read_memory(host_);
   reading.oom_kills -= std::min(memory_before_->oom_kills, reading.oom_kills);
   return reading;
 }
@@ -298,7 +298,7 @@ void Monitor::begin_attempt(unsigned number, bool is_last,
   log::context().attempt = number;
   is_last_ = is_last;
   command_ = 0;
-  if (memory_before_) memory_before_ = node::read_memory(node_);  // kills count from here
+  if (memory_before_) memory_before_ = node::read_memory(host_);  // kills count from here
   oom_kills_ = {};
   oom_.clear();
   changed();
@@ -349,7 +349,7 @@ report::Snapshot Monitor::snapshot() const {
           .command = command_,
           .attempt = attempt_,
           .topology = job_ != nullptr ? &job_->topology : nullptr,
-          .host = node_.host_name(),
+          .host = host_.host_name(),
           .prepared = prepared_ ? prepared_() : std::nullopt,
           .slow = view_.slow ? view_.slow() : "",
           .hang = view_.hang ? view_.hang() : "",

@@ -32,7 +32,7 @@ namespace rankshim::run {
 /// moment after the waiting has begun, otherwise a moment after the command's start.
 class Monitor {
  public:
-  Monitor(boost::asio::io_context& io, const settings::Settings& settings, const node::Host& node);
+  Monitor(boost::asio::io_context& io, const settings::Settings& settings, const node::Host& host);
 
   /// A phase begins, or has begun at `when`. `waiting_for` names what is waited for, in a phase of waiting;
   /// the secondary work begins a moment after it.
@@ -108,7 +108,7 @@ class Monitor {
   void note_who_runs(std::uint64_t kills);
 
   const settings::Settings& settings_;
-  const node::Host& node_;
+  const node::Host& host_;
   const launchers::Job* job_ = nullptr;
   std::vector<report::Phase> phases_;
   std::vector<report::PastAttempt> past_attempts_;

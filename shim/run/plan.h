@@ -10,7 +10,7 @@ namespace rankshim::run {
 /// Makes settings, platform, topology and choice for `command` (empty: only the environment and the waiting);
 /// pure. Faults and warnings are redacted (report/redact.h).
 Outcome<launchers::Job> resolve_job(const settings::Settings& settings,
-                                    const std::vector<std::string>& command, const node::Host& node);
+                                    const std::vector<std::string>& command, const node::Host& host);
 
 /// What is executed for that choice; pure. To be called once, when everything is known.
 launchers::LaunchPlan plan_launch(const launchers::LaunchChoice& choice, const plan::LaunchInput& input,

@@ -29,13 +29,13 @@ struct Planned {
 };
 
 /// Fails the test where the settings or the topology are refused.
-Planned try_plan(const node::Host& node, Words line);
+Planned try_plan(const node::Host& host, Words line);
 
 /// The same if the plan must be possible.
-ShownPlan planned(const node::Host& node, Words line);
+ShownPlan planned(const node::Host& host, Words line);
 
 /// The command's environment.
-node::Environment environment_of(const launchers::LaunchPlan& plan, const node::Host& node);
+node::Environment environment_of(const launchers::LaunchPlan& plan, const node::Host& host);
 
 /// Node 1 of 3 of a PyTorchJob.
 inline const Words kubeflow = {"PATH=/usr/bin",     "RANK=1",

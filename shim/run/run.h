@@ -20,7 +20,7 @@ struct Run {
   boost::asio::io_context& io;
   supervise::SignalQueue& signals;
   const settings::Settings& settings;
-  const node::Host& node;
+  const node::Host& host;
   Monitor& monitor;
   bool only_wait = false;  ///< `rankshim wait`, which has no hooks and is not held
   bool preflight = false;  ///< the command is the check of `rankshim preflight`
@@ -42,10 +42,10 @@ boost::asio::awaitable<int> conclude(const Run& run, report::Verdict verdict, co
 
 /// Tells the other nodes of a job that this one cannot take part because of its settings, if the part of them
 /// that was understood says which job it is. It takes some seconds at most.
-void tell_rejection(const settings::Rejected& rejected, const node::Host& node);
+void tell_rejection(const settings::Rejected& rejected, const node::Host& host);
 
 /// Runs `rankshim COMMAND`, `wait` and `preflight`: resolves, waits, launches, supervises, and reports how it
 /// ended. Takes the invocation over, whose settings it completes. Returns the exit code.
-int run_job(settings::Invocation&& invocation, const node::Host& node);
+int run_job(settings::Invocation&& invocation, const node::Host& host);
 
 }  // namespace rankshim::run

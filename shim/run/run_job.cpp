@@ -126,7 +126,7 @@ HangWatch::Job job_to_watch(const Run& run, const Job& job, WholeJob* whole,
   if (whole != nullptr && whole->link().is_hub()) return whole->job_to_watch(std::move(end));
   const auto located = [node = job.topology.node_rank().value_or(0),
                         host =
-                            job.topology.is_alone() ? "" : run.node.host_name()](outcome::Culprit culprit) {
+                            job.topology.is_alone() ? "" : run.host.host_name()](outcome::Culprit culprit) {
     culprit.node = node;
     culprit.host = host;
     return culprit;
@@ -486,7 +486,7 @@ std::optional<Job> resolve_for_others(const Run& run, const std::vector<std::str
   Settings settings = run.settings;
   for (const bool one_worker : {false, true}) {
     if (one_worker) settings[Option::nproc_per_node] = Setting{{"1", Origin::fallback, ""}, {}};
-    auto resolved = resolve_job(settings, arguments, run.node);
+    auto resolved = resolve_job(settings, arguments, run.host);
     if (auto* job = std::get_if<Job>(&resolved)) return std::move(*job);
   }
   return std::nullopt;
@@ -519,7 +519,7 @@ awaitable<int> run_stages(const Run& run, const std::vector<std::string>& argume
   Common all{.arguments = arguments,
              .torch = torch,
              .input = input,
-             .step = node::SlurmStep(run.node.environment()),
+             .step = node::SlurmStep(run.host.environment()),
              .attempts = Attempts(run.settings, *job),
              .warm = Warm(input),
              .previous = {},
@@ -591,7 +591,7 @@ awaitable<int> tell_rejection_of(const Run& run, const std::vector<std::string>&
 
 }  // namespace
 
-void tell_rejection(const settings::Rejected& rejected, const node::Host& node) {
+void tell_rejection(const settings::Rejected& rejected, const node::Host& host) {
   Invocation invocation = rejected.invocation;
   const bool is_preflight = invocation.subcommand == Subcommand::preflight;
   if (invocation.subcommand == Subcommand::wait || (invocation.arguments.empty() && !is_preflight)) return;
@@ -599,11 +599,11 @@ void tell_rejection(const settings::Rejected& rejected, const node::Host& node) 
   try {
     boost::asio::io_context io;
     supervise::SignalQueue signals(io);
-    Monitor monitor(io, invocation.settings, node);
+    Monitor monitor(io, invocation.settings, host);
     const Run run{.io = io,
                   .signals = signals,
                   .settings = invocation.settings,
-                  .node = node,
+                  .host = host,
                   .monitor = monitor,
                   .preflight = is_preflight};
     loop::block_on(io, tell_rejection_of(run, invocation.arguments,
@@ -615,17 +615,17 @@ void tell_rejection(const settings::Rejected& rejected, const node::Host& node) 
   }
 }
 
-int run_job(Invocation&& invocation, const node::Host& node) {
+int run_job(Invocation&& invocation, const node::Host& host) {
   prepare(invocation);
   const Settings& settings = invocation.settings;
   boost::asio::io_context io;
   supervise::SignalQueue signals(io);
   if (const auto signal = settings.get<int>(Option::parent_death_signal)) supervise::end_with_parent(*signal);
-  Monitor monitor(io, settings, node);
+  Monitor monitor(io, settings, host);
   const Run run{.io = io,
                 .signals = signals,
                 .settings = settings,
-                .node = node,
+                .host = host,
                 .monitor = monitor,
                 .only_wait = invocation.subcommand == Subcommand::wait,
                 .preflight = invocation.subcommand == Subcommand::preflight};

@@ -38,9 +38,9 @@ constexpr std::chrono::minutes to_import{10};  // on a cold file system
 constexpr std::chrono::milliseconds moment{100};
 
 /// What imports need must not be taken from a training.
-bool has_clear_room(const node::Host& node) {
+bool has_clear_room(const node::Host& host) {
   constexpr std::uint64_t least = std::uint64_t{1} << 30U;
-  const node::MemoryRoom room = node::memory_room(node);
+  const node::MemoryRoom room = node::memory_room(host);
   return room.left >= least && room.left >= room.all / 4;
 }
 
@@ -171,7 +171,7 @@ awaitable<void> Warm::State::prepare(std::shared_ptr<State> self, unsigned numbe
   // Without /proc, the command's processes cannot be told from these.
   if (!node::all_processes()) co_return;
   const auto has_room = [&] {
-    return !beside_training || self->is_asked_for() || has_clear_room(self->input.run.node);
+    return !beside_training || self->is_asked_for() || has_clear_room(self->input.run.host);
   };
   if (!has_room()) {
     log::debug("nothing is prepared for a restart: memory is short");

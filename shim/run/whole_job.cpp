@@ -92,7 +92,7 @@ link::Members members_of(const link::Hello& self, const link::Succession& known)
 link::Options plan_link(const Run& run, const Job& job, const topology::StaticNode& node,
                         const std::optional<link::Key>& token, Attempts& attempts,
                         const wait::Reached& reached) {
-  const node::Environment& environment = run.node.environment();
+  const node::Environment& environment = run.host.environment();
   const auto variable = [&](std::string_view name) {
     return std::string(environment.get(name).value_or(""));
   };
@@ -107,7 +107,7 @@ link::Options plan_link(const Run& run, const Job& job, const topology::StaticNo
   options.self.nnodes = node.member ? node.member->nodes : node.nodes;
   options.self.workers = node.workers;
   options.self.launcher = job.choice.launcher->name();
-  options.self.host = run.node.host_name();
+  options.self.host = run.host.host_name();
   options.self.pod = variable("POD_NAME");
   options.self.platform_node = variable("NODE_NAME");
   options.self.version = RANKSHIM_VERSION;

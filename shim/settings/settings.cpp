@@ -84,7 +84,7 @@ std::optional<std::string> key_text(const OptionInfo& option, const toml::node& 
 /// Reads the sources in order of precedence: the first that sets an option decides it.
 class Reader {
  public:
-  explicit Reader(const Host& node) : node_(node) {}
+  explicit Reader(const Host& host) : host_(host) {}
 
   std::variant<Invocation, Rejected> read(const std::vector<std::string>& arguments) {
     read_command_line(arguments);
@@ -188,14 +188,14 @@ class Reader {
     // The first word may be nearly a subcommand, and no program.
     const std::string& word = arguments[0];
     const std::string_view near = nearest_in(usages, word, word.size() < 6 ? 1 : 2);
-    if (!near.empty() && word.find_first_of("/.") == std::string::npos && !node_.find_program(word))
+    if (!near.empty() && word.find_first_of("/.") == std::string::npos && !host_.find_program(word))
       misuse(fmt::format("{} is neither a subcommand nor a program in PATH{}", in_quotes(word),
                          and_nearest(near)),
              fmt::format("write rankshim {}, or see rankshim --help", near), word);
   }
 
   void read_variables() {
-    for (const std::string& entry : node_.environment().entries()) {
+    for (const std::string& entry : host_.environment().entries()) {
       if (!entry.starts_with(variable_prefix)) continue;
       const std::string name(node::entry_name(entry));
       if (name.empty() || contains(no_settings, name)) continue;
@@ -222,7 +222,7 @@ class Reader {
     // The file has no key `config`: all that can name another file has been read.
     const auto& chosen = invocation_.settings[Option::config];
     const std::string path(chosen ? chosen->text : info(Option::config).fallback);
-    const auto read = node_.read(path);
+    const auto read = host_.read(path);
     if (const auto* refusal = std::get_if<Unreadable>(&read)) {
       if (chosen || !refusal->is_absent())
         reject(refusal->is_for_want() ? exit_code::system : exit_code::configuration, ErrorCode::config_file,
@@ -349,7 +349,7 @@ class Reader {
     }
   }
 
-  const Host& node_;
+  const Host& host_;
   Rejected result_;
   Invocation& invocation_ = result_.invocation;
 };
@@ -389,8 +389,8 @@ std::string one_screen() {
 }  // namespace
 
 std::variant<Invocation, Rejected> read_settings(const std::vector<std::string>& arguments,
-                                                 const Host& node) {
-  return Reader(node).read(arguments);
+                                                 const Host& host) {
+  return Reader(host).read(arguments);
 }
 
 std::string help_text(std::string_view topic) {

@@ -125,7 +125,7 @@ struct Rejected {
 /// Reads `arguments` (argv without argv[0]), RANKSHIM_* and the configuration file. Reports every fault that
 /// it finds; a fault of the command line decides the exit code.
 std::variant<Invocation, Rejected> read_settings(const std::vector<std::string>& arguments,
-                                                 const node::Host& node);
+                                                 const node::Host& host);
 
 /// `--help`, for 80 columns: one screen of 24 lines, "all", or what one subcommand takes; or what a code
 /// means (codes.h).

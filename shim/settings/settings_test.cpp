@@ -17,9 +17,9 @@ using node::FakeHost;
 std::variant<Invocation, Rejected> read(const std::vector<std::string>& arguments,
                                         std::vector<std::string> variables = {},
                                         const std::string& config = "") {
-  FakeHost node(std::move(variables));
-  if (!config.empty()) node.files["/etc/rankshim.toml"] = config;
-  return read_settings(arguments, node);
+  FakeHost host(std::move(variables));
+  if (!config.empty()) host.files["/etc/rankshim.toml"] = config;
+  return read_settings(arguments, host);
 }
 
 Invocation accepted(const std::variant<Invocation, Rejected>& result) {
@@ -289,24 +289,24 @@ TEST_CASE("the exit map changes numbers, ranges and causes, a cause first") {
 }
 
 TEST_CASE("a configuration that is too large, too deep or not to be read is refused", "[attack]") {
-  const auto fault = [](const FakeHost& node) {
-    const Rejected rejected = refused(read_settings({"x"}, node));
+  const auto fault = [](const FakeHost& host) {
+    const Rejected rejected = refused(read_settings({"x"}, host));
     CHECK(rejected.exit_code == exit_code::configuration);
     return to_line(rejected.faults.front());
   };
-  FakeHost node({});
-  accepted(read_settings({"x"}, node));
-  node.files["/etc/rankshim.toml"] = "wait = \"none\"\n#" + std::string(largest_file, 'x');
-  CHECK_THAT(fault(node), Catch::Contains("/etc/rankshim.toml:1: the file is longer than 1024 KiB"));
+  FakeHost host({});
+  accepted(read_settings({"x"}, host));
+  host.files["/etc/rankshim.toml"] = "wait = \"none\"\n#" + std::string(largest_file, 'x');
+  CHECK_THAT(fault(host), Catch::Contains("/etc/rankshim.toml:1: the file is longer than 1024 KiB"));
   std::string key = "\n\na";
   for (int i = 0; i < 250'000; ++i) key += ".b";
-  node.files["/etc/rankshim.toml"] = key + " = 1\n";
-  CHECK_THAT(fault(node), Catch::Contains("/etc/rankshim.toml:3: there are too many dots"));
-  node.files.clear();
-  node.unreadable = {{"/etc/rankshim.toml", EACCES}};
-  CHECK_THAT(fault(node), Catch::Contains("/etc/rankshim.toml cannot be read (Permission denied)"));
-  node.unreadable = {{"/etc/rankshim.toml", EMFILE}};
-  CHECK(refused(read_settings({"x"}, node)).exit_code == exit_code::system);
+  host.files["/etc/rankshim.toml"] = key + " = 1\n";
+  CHECK_THAT(fault(host), Catch::Contains("/etc/rankshim.toml:3: there are too many dots"));
+  host.files.clear();
+  host.unreadable = {{"/etc/rankshim.toml", EACCES}};
+  CHECK_THAT(fault(host), Catch::Contains("/etc/rankshim.toml cannot be read (Permission denied)"));
+  host.unreadable = {{"/etc/rankshim.toml", EMFILE}};
+  CHECK(refused(read_settings({"x"}, host)).exit_code == exit_code::system);
 }
 
 TEST_CASE("the documented configuration file has every key with its built-in default") {

@@ -82,22 +82,22 @@ struct State {
                   [&](const std::string& entry) { return glob_match(node::entry_name(entry), name); });
   }
   [[nodiscard]] Outcome<Topology> resolved(const std::string& hostname) const {
-    node::FakeHost node(variables);
-    node.name = hostname;
-    node.files = files;
+    node::FakeHost host(variables);
+    host.name = hostname;
+    host.files = files;
     std::vector<std::string> words;
     words.reserve(options.size());
     for (const auto& [name, value] : options) words.emplace_back(name).append("=").append(value);
-    return resolve(node, std::move(words));
+    return resolve(host, std::move(words));
   }
 };
 
 /// The platform's facts.
 Facts facts_in(const State& state, const std::string& hostname) {
-  node::FakeHost node(state.variables);
-  node.name = hostname;
-  node.files = state.files;
-  const auto outcome = platform::recognise(platform::builtin_profiles(), "auto", node);
+  node::FakeHost host(state.variables);
+  host.name = hostname;
+  host.files = state.files;
+  const auto outcome = platform::recognise(platform::builtin_profiles(), "auto", host);
   const auto* platform = std::get_if<platform::Platform>(&outcome);
   return platform == nullptr ? Facts() : platform->facts;
 }

@@ -182,8 +182,8 @@ Clue clue_of(const std::string& entry, std::string_view name) {
 /// Decides which clues count, by what is beside them.
 class Clues {
  public:
-  explicit Clues(const Host& node) : node_(node) {
-    for (const std::string& entry : node.environment().entries()) {
+  explicit Clues(const Host& host) : host_(host) {
+    for (const std::string& entry : host.environment().entries()) {
       const std::string_view name = node::entry_name(entry);
       if (name.empty()) continue;
       const Clue clue = clue_of(entry, name);
@@ -242,20 +242,20 @@ class Clues {
   }
   [[nodiscard]] bool has_generic_name() const {
     return std::ranges::any_of(job_facts, [this](Fact fact) {
-      const auto value = node_.environment().get(variable_of(fact));
+      const auto value = host_.environment().get(variable_of(fact));
       return value && shows_others(fact, *value);
     });
   }
   [[nodiscard]] bool lists_this_node(const Clue& clue) const {
     return std::ranges::any_of(addresses_in(value_in(*clue.entry, clue.name)),
-                               [this](const auto& one) { return node_.owns_address(one.to_string()); });
+                               [this](const auto& one) { return host_.owns_address(one.to_string()); });
   }
   [[nodiscard]] bool is_below_a_number(const Clue& clue) const {
     const auto number = small_number(value_in(*clue.entry, clue.name));
-    return number && has_number_above(clue.name, *number, node_.environment());
+    return number && has_number_above(clue.name, *number, host_.environment());
   }
 
-  const Host& node_;
+  const Host& host_;
   std::vector<Clue> all_;
 };
 
@@ -297,7 +297,7 @@ std::vector<Phrase> proofs_of_others(const Resolution& r) {
 
 /// Variables of no recognised profile that look like a job of several nodes.
 std::vector<std::string> unknown_signs(const Resolution& r) {
-  auto signs = signs_of_several_nodes(r.node);
+  auto signs = signs_of_several_nodes(r.host);
   std::erase_if(signs, [&](const std::string& sign) {
     const std::string_view name = node::entry_name(sign);
     return name == variable_of(Fact::rank) || name == variable_of(Fact::world_size) ||  // were weighed
@@ -344,7 +344,7 @@ std::vector<std::string> weigh_claims(const Resolution& r) {
 /// Warns of, or refuses, what only looks like a job of several nodes.
 Findings weigh_signs(const Resolution& r) {
   const auto signs = unknown_signs(r);
-  const auto misses = near_misses(r.node.environment(), job_facts, true);
+  const auto misses = near_misses(r.host.environment(), job_facts, true);
   const auto& state = r.platform.looks_like_several;
   if (signs.empty() && misses.empty() && !state) return {};
   std::vector<std::string> parts, names;
@@ -401,7 +401,7 @@ std::vector<NearMiss> near_misses(const node::Environment& environment, std::spa
   return misses;
 }
 
-std::vector<std::string> signs_of_several_nodes(const Host& node) { return Clues(node).signs(); }
+std::vector<std::string> signs_of_several_nodes(const Host& host) { return Clues(host).signs(); }
 
 Findings warn_of_others(const Resolution& r) {
   if (!r.reads_variables() || r.user_says_alone()) return {};
@@ -427,7 +427,7 @@ Findings weigh_alone(const Resolution& r) {
   for (const Phrase& proof : proofs_of_others(r)) {
     std::vector<std::string> there = proof.names;
     std::erase_if(there, [&](const std::string& name) {
-      return !name.starts_with('/') && !r.node.environment().get(name);
+      return !name.starts_with('/') && !r.host.environment().get(name);
     });
     faults.push_back(
         fault(ErrorCode::not_alone, r.said(Fact::nnodes) + ", but " + proof,

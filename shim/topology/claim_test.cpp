@@ -14,8 +14,8 @@ using node::FakeHost;
 using Words = std::vector<std::string>;
 
 /// "node 1 of 2, master m", or "refused: WHAT".
-std::string answer(const FakeHost& node, const Words& options = {}, const Words& command = {"x"}) {
-  const auto outcome = resolve(node, options, command);
+std::string answer(const FakeHost& host, const Words& options = {}, const Words& command = {"x"}) {
+  const auto outcome = resolve(host, options, command);
   if (const auto* faults = std::get_if<Faults>(&outcome)) return "refused: " + faults->front().what;
   const auto& topology = std::get<Topology>(outcome);
   return part_in_job(topology) + (topology.warnings.empty() ? "" : "; warns");
@@ -128,9 +128,9 @@ TEST_CASE("what says that a node is alone is weighed against everything that say
   };
   for (const auto& [variables, proof] : refused) {
     INFO(joined(variables, " "));
-    const FakeHost node(variables);
-    CHECK_THAT(answer(node), Catch::StartsWith("refused: ") && Catch::Contains(proof));
-    CHECK_THAT(answer(node, {"--nnodes=1"}),
+    const FakeHost host(variables);
+    CHECK_THAT(answer(host), Catch::StartsWith("refused: ") && Catch::Contains(proof));
+    CHECK_THAT(answer(host, {"--nnodes=1"}),
                Catch::StartsWith("node 0 of 1") || Catch::StartsWith("rank 0 of 1"));
   }
 
@@ -140,12 +140,12 @@ TEST_CASE("what says that a node is alone is weighed against everything that say
                              {"LSB_JOBID=1", "LSB_HOSTS=h2"},
                              {"NNODES=1"},
                              {"RUNAI_JOB_NAME=j"}}) {
-    const FakeHost node(with(alone, {"FOO_NODE_RANK=1", "FOO_NUM_NODES=2"}));
+    const FakeHost host(with(alone, {"FOO_NODE_RANK=1", "FOO_NUM_NODES=2"}));
     INFO(alone.front());
-    CHECK_THAT(answer(node), Catch::StartsWith("node 0 of 1") && Catch::EndsWith("; warns"));
-    CHECK_THAT(answer(node, {"--strict"}),
+    CHECK_THAT(answer(host), Catch::StartsWith("node 0 of 1") && Catch::EndsWith("; warns"));
+    CHECK_THAT(answer(host, {"--strict"}),
                Catch::StartsWith("refused: FOO_NODE_RANK=1, FOO_NUM_NODES=2 look"));
-    CHECK_THAT(answer(node, {"--strict", "--nnodes=1"}),
+    CHECK_THAT(answer(host, {"--strict", "--nnodes=1"}),
                Catch::StartsWith("node 0 of 1") && !Catch::Contains("warns"));
   }
 
@@ -195,10 +195,10 @@ TEST_CASE("a launcher's processes that are all on one of several nodes train alo
   for (const Words& launcher : {one, eight, hydra})
     for (const Words& around : {slurm, pbs, lsf}) {
       INFO(joined(launcher, " ") << " in " << joined(around, " "));
-      FakeHost node(with(launcher, around));
-      node.files["/nodes"] = "n1\nn2\n";
-      CHECK_THAT(answer(node), Catch::Contains(" of ") && Catch::EndsWith("; warns"));
-      CHECK_THAT(answer(node, {"--nnodes=1"}), !Catch::Contains("warns"));
+      FakeHost host(with(launcher, around));
+      host.files["/nodes"] = "n1\nn2\n";
+      CHECK_THAT(answer(host), Catch::Contains(" of ") && Catch::EndsWith("; warns"));
+      CHECK_THAT(answer(host, {"--nnodes=1"}), !Catch::Contains("warns"));
     }
   // A step on one of the nodes is a job of its own.
   CHECK_THAT(answer(FakeHost(with(one, {"SLURM_JOB_ID=7", "SLURM_JOB_NUM_NODES=2", "SLURM_STEP_ID=0",
@@ -341,9 +341,9 @@ TEST_CASE("processes are not counted as nodes") {
 
 TEST_CASE("the run id is the same on all nodes, however they spell the master, and the port too") {
   const auto meeting = [](const Words& variables, const char* hostname) {
-    FakeHost node(variables);
-    node.name = hostname;
-    const auto outcome = resolve(node);
+    FakeHost host(variables);
+    host.name = hostname;
+    const auto outcome = resolve(host);
     REQUIRE(std::holds_alternative<Topology>(outcome));
     const Facts& facts = std::get<Topology>(outcome).facts;
     return std::string(facts.text(Fact::run_id)) + " " + std::string(facts.text(Fact::master_port));
@@ -410,16 +410,16 @@ TEST_CASE("a JobSet's second replicated job becomes no second node 0, whoever gi
     Words variables = pod;
     std::string_view rest = number;
     while (!rest.empty()) variables.emplace_back(split_next(rest, " "));
-    FakeHost node(variables);
-    node.name = "js-workers-1-0";
-    CHECK_THAT(answer(node), Catch::StartsWith("refused: the host name can be that of a JobSet"));
+    FakeHost host(variables);
+    host.name = "js-workers-1-0";
+    CHECK_THAT(answer(host), Catch::StartsWith("refused: the host name can be that of a JobSet"));
   }
-  FakeHost node(pod);
-  node.name = "js-workers-1-0";
-  CHECK_THAT(answer(node, {"--nnodes=2"}),
+  FakeHost host(pod);
+  host.name = "js-workers-1-0";
+  CHECK_THAT(answer(host, {"--nnodes=2"}),
              Catch::StartsWith("refused: the host name can be that of a JobSet"));
-  CHECK(answer(node, {"--nnodes=2", "--node-rank=1"}) == "node 1 of 2, master js-workers-0-0.sub");
-  CHECK(answer(node, {"--nnodes=1"}) == "node 0 of 1, master 127.0.0.1");
+  CHECK(answer(host, {"--nnodes=2", "--node-rank=1"}) == "node 1 of 2, master js-workers-0-0.sub");
+  CHECK(answer(host, {"--nnodes=1"}) == "node 0 of 1, master 127.0.0.1");
 }
 
 TEST_CASE("claims that are not used are listed") {

@@ -80,14 +80,14 @@ Added count_workers(const Resolution& r) {
   const auto& nproc = r.topology.facts[Fact::nproc_per_node];
   const std::string wanted = nproc ? nproc->text : "auto";
   if (wanted == "cpu") {
-    const node::DeviceCount cpus = r.node.cpus();
+    const node::DeviceCount cpus = r.host.cpus();
     added.set(Fact::nproc_per_node, {std::to_string(cpus.count), Origin::devices, cpus.what});
     return added;
   }
   // What the user sets is final, and one worker needs no accelerator: there is nothing to look for.
   const unsigned number = parse_count(wanted).value_or(0);
   if (number != 0 && (nproc->from_user() || number == 1)) return added;
-  const auto visible = r.node.accelerators();
+  const auto visible = r.host.accelerators();
   if (wanted == "auto" || (wanted == "gpu" && visible)) {
     if (!nproc) added.add(warn_of_near_misses(r, Fact::nproc_per_node));
     added.set(Fact::nproc_per_node,
@@ -201,7 +201,7 @@ void complete_static(Resolution& r) {
 bool rank_0_is_elsewhere(const Resolution& r) {
   return r.reads_variables() &&
          std::ranges::any_of(std::array{"PET_MASTER_ADDR", "MASTER_ADDR"}, [&](const char* variable) {
-           const auto address = r.node.environment().get(variable);
+           const auto address = r.host.environment().get(variable);
            return address && !is_loopback(*address) && !same_host(*address, r.text(Fact::master_addr));
          });
 }
@@ -405,7 +405,7 @@ Missing why_missing(const Resolution& r, Fact fact) {
 
   platform::Lack lack;
   if (r.platform.profile != nullptr && r.platform.profile->kind != platform::ProfileKind::names)
-    lack = platform::lack_of(*r.platform.profile, fact, r.node);
+    lack = platform::lack_of(*r.platform.profile, fact, r.host);
   std::vector<std::string>& reasons = lack.unusable;
   std::vector<std::string>& names = lack.names;
   const auto add = [&](const std::vector<std::string>& all, const char* one, const char* many) {
@@ -414,13 +414,13 @@ Missing why_missing(const Resolution& r, Fact fact) {
   add(lack.unset, "is not set", "are not set");
   add(lack.absent, "is not there", "are not there");
   for (const std::string& hint : hints) {
-    const auto text = r.node.environment().get(hint);
+    const auto text = r.host.environment().get(hint);
     if (!text || contains(names, hint)) continue;
     reasons.push_back(fmt::format("{}={} may give it, but not for certain", hint, *text));
     names.push_back(hint);
   }
   const bool is_expected = !reasons.empty();
-  for (NearMiss& miss : near_misses(r.node.environment(), generic)) {
+  for (NearMiss& miss : near_misses(r.host.environment(), generic)) {
     if (contains(lack.unset, miss.name)) continue;
     reasons.push_back(std::move(miss.text));
     names.push_back(std::move(miss.name));
@@ -433,7 +433,7 @@ Missing why_missing(const Resolution& r, Fact fact) {
 Findings warn_of_near_misses(const Resolution& r, Fact fact) {
   Findings found;
   if (!r.reads_variables()) return found;
-  for (const NearMiss& miss : near_misses(r.node.environment(), {&fact, 1}))
+  for (const NearMiss& miss : near_misses(r.host.environment(), {&fact, 1}))
     found.warnings.push_back(miss.text + "; it is ignored");
   return found;
 }

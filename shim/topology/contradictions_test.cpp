@@ -384,9 +384,9 @@ TEST_CASE("what contradicts itself or can mean two things is refused, and both v
     std::string all;
     for (const std::string& variable : row.variables) all += variable + " ";
     INFO(all);
-    FakeHost node(row.variables);
-    node.name = row.hostname;
-    const auto outcome = resolve(node);
+    FakeHost host(row.variables);
+    host.name = row.hostname;
+    const auto outcome = resolve(host);
     REQUIRE(std::holds_alternative<Faults>(outcome));
     const auto& faults = std::get<Faults>(outcome);
     INFO(to_line(faults.front()));

@@ -10,9 +10,9 @@ using node::FakeHost;
 TEST_CASE("a rank table that does not agree with itself or with RANK_SIZE is refused") {
   const auto refused = [](std::string table, std::vector<std::string> variables = {}) {
     variables.emplace_back("XDL_IP=10.0.0.2");
-    FakeHost node(std::move(variables));
-    node.files["/user/config/jobstart_hccl.json"] = std::move(table);
-    const auto outcome = resolve(node);
+    FakeHost host(std::move(variables));
+    host.files["/user/config/jobstart_hccl.json"] = std::move(table);
+    const auto outcome = resolve(host);
     const auto* faults = std::get_if<Faults>(&outcome);
     return faults != nullptr && names(*faults, "/user/config/jobstart_hccl.json");
   };
@@ -45,18 +45,18 @@ TEST_CASE("a resourceconfig.json of SageMaker without a host, or with several gr
   for (const char* content : {R"({"hosts":["algo-1","algo-2"]})",
                               R"({"current_host":"algo-2","hosts":["algo-1","algo-2"],"instance_groups":)"
                               R"([{"instance_group_name":"a"},{"instance_group_name":"b"}]})"}) {
-    FakeHost node({});
-    node.files["/opt/ml/input/config/resourceconfig.json"] = content;
-    const auto outcome = resolve(node);
+    FakeHost host({});
+    host.files["/opt/ml/input/config/resourceconfig.json"] = content;
+    const auto outcome = resolve(host);
     REQUIRE(std::holds_alternative<Faults>(outcome));
     CHECK(names(std::get<Faults>(outcome), "/opt/ml/input/config/resourceconfig.json"));
   }
 }
 
 TEST_CASE("a rank table that is initializing is a fault that passes and names its file") {
-  FakeHost node({});
-  node.files["/user/config/jobstart_hccl.json"] = R"({"status": "initializing"})";
-  const auto outcome = resolve(node);
+  FakeHost host({});
+  host.files["/user/config/jobstart_hccl.json"] = R"({"status": "initializing"})";
+  const auto outcome = resolve(host);
   REQUIRE(std::holds_alternative<Faults>(outcome));
   const Fault& fault = std::get<Faults>(outcome).front();
   CHECK(fault.transient);
@@ -81,10 +81,10 @@ TEST_CASE("a document that is set and cannot be read is refused and named, in ev
       {{}, "/user/config/jobstart_hccl.json", ""},
   };
   for (const Row& row : rows) {
-    FakeHost node(row.variables);
-    if (!row.file.empty()) node.files[row.file] = broken;
+    FakeHost host(row.variables);
+    if (!row.file.empty()) host.files[row.file] = broken;
     INFO(row.file << row.name);
-    const auto outcome = resolve(node);
+    const auto outcome = resolve(host);
     REQUIRE(std::holds_alternative<Faults>(outcome));
     const Fault& fault = std::get<Faults>(outcome).front();
     CHECK_THAT(fault.what, Catch::Contains("is not JSON (unexpected end of data at byte"));

@@ -49,9 +49,9 @@ TEST_CASE("a left-over variable in a recorded environment changes nothing, is re
         INFO(left_over);
         auto variables = recording.variables;
         variables.push_back(left_over);
-        node::FakeHost node(variables);
-        recording.apply(node);
-        const auto after = resolve(node);
+        node::FakeHost host(variables);
+        recording.apply(host);
+        const auto after = resolve(host);
         ++tried;
         if (const auto* faults = std::get_if<Faults>(&after)) {
           ++refused;

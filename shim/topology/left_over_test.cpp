@@ -32,9 +32,9 @@ TEST_CASE("the variables of a lone process make no lone node of one among severa
       {"RANK=0", "WORLD_SIZE=1", "LOCAL_RANK=0", "LOCAL_WORLD_SIZE=1"}};
   std::size_t nodes = 0;
   for (const platform::Recording& recording : platform::recordings()) {
-    node::FakeHost node(recording.variables);
-    recording.apply(node);
-    const auto recorded = resolve(node);
+    node::FakeHost host(recording.variables);
+    recording.apply(host);
+    const auto recorded = resolve(host);
     const auto* truth = std::get_if<Topology>(&recorded);
     if (truth == nullptr || truth->is_alone() || truth->is<Idle>()) continue;
     const platform::Profile* profile = platform::find(platform::builtin_profiles(), truth->platform.name());

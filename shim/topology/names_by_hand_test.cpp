@@ -70,9 +70,9 @@ TEST_CASE("names set by hand beside a platform say what it leaves open, and chan
     std::vector<std::string> variables = wanted.platform;
     variables.insert(variables.end(), wanted.by_hand.begin(), wanted.by_hand.end());
     INFO(wanted.platform.front() << " " << (wanted.by_hand.empty() ? "" : wanted.by_hand.front()));
-    node::FakeHost node(std::move(variables));
-    node.name = wanted.hostname;
-    const auto outcome = resolve(node);
+    node::FakeHost host(std::move(variables));
+    host.name = wanted.hostname;
+    const auto outcome = resolve(host);
     if (const auto* faults = std::get_if<Faults>(&outcome)) INFO(to_line(faults->front()));
     REQUIRE(std::holds_alternative<Topology>(outcome));
     CHECK(part_in_job(std::get<Topology>(outcome)) == wanted.part);
@@ -82,11 +82,11 @@ TEST_CASE("names set by hand beside a platform say what it leaves open, and chan
 
 TEST_CASE("an attempt is part of the run id, and so of the port, unless the user sets the run id") {
   const auto port = [](std::vector<std::string> options, const char* attempt) {
-    const node::FakeHost node({"AWS_BATCH_JOB_ID=j#1", "AWS_BATCH_JOB_NODE_INDEX=1",
+    const node::FakeHost host({"AWS_BATCH_JOB_ID=j#1", "AWS_BATCH_JOB_NODE_INDEX=1",
                                "AWS_BATCH_JOB_NUM_NODES=2", "AWS_BATCH_JOB_MAIN_NODE_INDEX=0",
                                "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS=10.0.0.1",
                                std::string("AWS_BATCH_JOB_ATTEMPT=") + attempt});
-    const auto outcome = resolve(node, std::move(options));
+    const auto outcome = resolve(host, std::move(options));
     REQUIRE(std::holds_alternative<Topology>(outcome));
     const Facts& facts = std::get<Topology>(outcome).facts;
     return std::string(facts.text(Fact::run_id)) + " " + std::string(facts.text(Fact::master_port));

@@ -17,8 +17,8 @@ bool is_the_only_sign_of_the_role(std::string_view variable) {
 }
 
 /// The name of the profile that is recognised.
-std::string recognised(const Host& node) {
-  const auto outcome = platform::recognise(platform::builtin_profiles(), "auto", node);
+std::string recognised(const Host& host) {
+  const auto outcome = platform::recognise(platform::builtin_profiles(), "auto", host);
   const auto* platform = std::get_if<platform::Platform>(&outcome);
   return platform == nullptr ? "" : platform->id.name();
 }
@@ -37,9 +37,9 @@ bool is_of_another_version(std::string_view missing, bool is_sign) {
 }
 
 /// `is_sign`: without it the platform is not recognised, so that no message can say what is missing.
-void check_without(const std::string& missing, bool is_sign, const Host& node, const std::string& expected) {
+void check_without(const std::string& missing, bool is_sign, const Host& host, const std::string& expected) {
   INFO("without " << missing);
-  const auto outcome = resolve(node);
+  const auto outcome = resolve(host);
   if (const auto* topology = std::get_if<Topology>(&outcome))
     if (!topology->platform.is_recognised() && is_sign &&
         (is_all_there_is(missing) || !topology->warnings.empty()))
@@ -50,11 +50,12 @@ void check_without(const std::string& missing, bool is_sign, const Host& node, c
   } else if (const auto* topology = std::get_if<Topology>(&outcome)) {
     // A file can be the platform's only sign; without it there is none.
     if (missing.starts_with('/') && !topology->platform.is_recognised()) return;
-    if (topology->is<Idle>()) return;                            // a script is refused there
-    const bool host = topology->hosts_master().value_or(false);  // which may have its name or localhost
+    if (topology->is<Idle>()) return;  // a script is refused there
+    const bool hosts_master =
+        topology->hosts_master().value_or(false);  // which may have its name or localhost
     // Where each node has one process, its number is the node's.
     const auto number = [&](const std::string& text) {
-      return text.substr(5, host ? text.find(',') - 5 : std::string::npos);
+      return text.substr(5, hosts_master ? text.find(',') - 5 : std::string::npos);
     };
     CHECK((number(part_in_job(*topology)) == number(expected) || is_of_another_version(missing, is_sign)));
   } else {
@@ -70,18 +71,18 @@ void without_each(const platform::Recording& recording, Check check) {
   for (std::size_t i = 0; i < recording.variables.size(); ++i) {
     auto variables = recording.variables;
     variables.erase(variables.begin() + static_cast<std::ptrdiff_t>(i));
-    FakeHost node(variables);
-    recording.apply(node);
-    check(std::string(node::entry_name(recording.variables[i])), node);
+    FakeHost host(variables);
+    recording.apply(host);
+    check(std::string(node::entry_name(recording.variables[i])), host);
   }
   for (const auto& [path, content] : recording.files) {
-    FakeHost node(recording.variables);
-    recording.apply(node);
+    FakeHost host(recording.variables);
+    recording.apply(host);
     const bool mounted = path.starts_with("/etc/");  // a ConfigMap's files come and go together
-    std::erase_if(node.files, [&](const auto& file) {
+    std::erase_if(host.files, [&](const auto& file) {
       return file.first == path || (mounted && file.first.starts_with("/etc/"));
     });
-    check(path, node);
+    check(path, host);
   }
 }
 
@@ -98,8 +99,8 @@ TEST_CASE(
     if (topology == nullptr || topology->is_alone()) continue;
     const std::string expected = !topology->is<Idle>() ? part_in_job(*topology) : std::string();
     const std::string name = recognised(whole);
-    without_each(recording, [&](const std::string& missing, const Host& node) {
-      check_without(missing, recognised(node) != name, node, expected);
+    without_each(recording, [&](const std::string& missing, const Host& host) {
+      check_without(missing, recognised(host) != name, host, expected);
     });
   }
 }
@@ -113,16 +114,16 @@ TEST_CASE("what only looks like other nodes of the job is a warning, and with --
       {{"GROUP_SIZE=2", "ENTRY_ADDRESS=registry.example"}, "ENTRY_ADDRESS"}};
   for (const auto& [variables, name] : rows) {
     CAPTURE(variables);
-    FakeHost node(variables);
-    node.name = "j-worker-0";
-    const auto outcome = resolve(node);
+    FakeHost host(variables);
+    host.name = "j-worker-0";
+    const auto outcome = resolve(host);
     REQUIRE(std::holds_alternative<Topology>(outcome));
     const auto& topology = std::get<Topology>(outcome);
     CHECK(topology.is_alone());
     REQUIRE(topology.warnings.size() == 1);
     CHECK_THAT(topology.warnings.front(), Catch::Contains(name));
-    CHECK(std::get<Topology>(resolve(node, {"--nnodes=1"})).warnings.empty());
-    const auto refused = resolve(node, {"--strict"});
+    CHECK(std::get<Topology>(resolve(host, {"--nnodes=1"})).warnings.empty());
+    const auto refused = resolve(host, {"--strict"});
     REQUIRE(std::holds_alternative<Faults>(refused));
     CHECK(names(std::get<Faults>(refused), name));
   }
@@ -131,16 +132,16 @@ TEST_CASE("what only looks like other nodes of the job is a warning, and with --
 TEST_CASE("a Volcano worker beside parameter servers, or tasks without pods, is alone without a warning") {
   for (const char* other : {"VC_PS_NUM=2", "VC_COORDINATOR_NUM=0"}) {
     CAPTURE(other);
-    FakeHost node({"VC_WORKER_HOSTS=j-worker-0.j", "VC_WORKER_NUM=1", "VC_TASK_INDEX=0",
+    FakeHost host({"VC_WORKER_HOSTS=j-worker-0.j", "VC_WORKER_NUM=1", "VC_TASK_INDEX=0",
                    "VC_PS_HOSTS=j-ps-0.j,j-ps-1.j", other});
-    node.name = "j-worker-0";
-    CHECK(std::get<Topology>(resolve(node)).warnings.empty());
+    host.name = "j-worker-0";
+    CHECK(std::get<Topology>(resolve(host)).warnings.empty());
   }
 }
 
 TEST_CASE("a first host of Monarch's several does not train alone in silence") {
-  FakeHost node({R"(MONARCH_SERVICE_PROC_IDS=["a", "b"])", "MONARCH_SERVICE_PROC_RANK=0"});
-  const auto warnings = std::get<Topology>(resolve(node)).warnings;
+  FakeHost host({R"(MONARCH_SERVICE_PROC_IDS=["a", "b"])", "MONARCH_SERVICE_PROC_RANK=0"});
+  const auto warnings = std::get<Topology>(resolve(host)).warnings;
   REQUIRE(warnings.size() == 1);
   CHECK_THAT(warnings.front(), Catch::Contains("one of several Monarch hosts"));
   CHECK(std::get<Topology>(resolve(FakeHost({R"(MONARCH_SERVICE_PROC_IDS=["a"])"}))).warnings.empty());
@@ -151,13 +152,13 @@ TEST_CASE(
   const std::vector<std::string> variables = {"CLEARML_PROC_MASTER_ID=7:t", "MASTER_ADDR=10.0.0.5", "RANK=0",
                                               "NODE_RANK=0", "WORLD_SIZE=16"};
   for (const unsigned accelerators : {0U, 8U}) {
-    FakeHost node(variables);
-    if (accelerators != 0) node.devices = node::DeviceCount{accelerators, "CUDA_VISIBLE_DEVICES"};
-    const auto outcome = resolve(node);
+    FakeHost host(variables);
+    if (accelerators != 0) host.devices = node::DeviceCount{accelerators, "CUDA_VISIBLE_DEVICES"};
+    const auto outcome = resolve(host);
     REQUIRE(std::holds_alternative<Faults>(outcome));
     CHECK_THAT(to_line(std::get<Faults>(outcome).front()),
                Catch::Contains("node 0 cannot tell which") && Catch::Contains("set NNODES to"));
-    CHECK(part_in_job(std::get<Topology>(resolve(node, {"--nnodes=2"}))) == "node 0 of 2, master 10.0.0.5");
+    CHECK(part_in_job(std::get<Topology>(resolve(host, {"--nnodes=2"}))) == "node 0 of 2, master 10.0.0.5");
   }
   auto with_nnodes = variables;
   with_nnodes.emplace_back("NNODES=2");
@@ -168,9 +169,9 @@ TEST_CASE("a recorded environment of one node is no suspected job of several") {
   for (const platform::Recording& recording : platform::recordings()) {
     if (recording.path.parent_path().filename() != "single-node") continue;
     INFO(recording.path.string());
-    FakeHost node(recording.variables);
-    recording.apply(node);
-    CHECK(std::holds_alternative<Topology>(resolve(node, {"--strict"})));
+    FakeHost host(recording.variables);
+    recording.apply(host);
+    CHECK(std::holds_alternative<Topology>(resolve(host, {"--strict"})));
   }
 }
 
@@ -180,9 +181,9 @@ TEST_CASE("what is refused does not train alone because a variable or file is mi
     recording.apply(whole);
     if (!std::holds_alternative<Faults>(resolve(whole))) continue;
     INFO(recording.path.string());
-    without_each(recording, [&](const std::string& missing, const Host& node) {
+    without_each(recording, [&](const std::string& missing, const Host& host) {
       INFO("without " << missing);
-      const auto outcome = resolve(node);
+      const auto outcome = resolve(host);
       const auto* topology = std::get_if<Topology>(&outcome);
       CHECK(
           (topology == nullptr || !topology->is_alone() || topology->is<Idle>() || is_all_there_is(missing)));

@@ -121,7 +121,7 @@ Added refuse_unclear(const Resolution& r) {
   for (const Fact fact : facts_of_process)
     if (r.ranks.text(fact)) all.list(r.set(fact));
   const std::string workers = variable_of(Fact::nproc_per_node);
-  if (r.node.environment().get(workers)) all.list(r.variable(workers));
+  if (r.host.environment().get(workers)) all.list(r.variable(workers));
   return added_fault(ErrorCode::rank_unit,
                      "cannot tell whether RANK and WORLD_SIZE count nodes or processes: " + all,
                      fmt::format("{}, or {}", settle_nodes, settle_unit));
@@ -271,7 +271,7 @@ RankMeaning recognise_started_process(const Resolution& r) {
 Added read_ranks(const Resolution& r, RankUnit unit) {
   KnownNode node = known_node(r.topology.facts);
   if (node.node_rank == 0U && r.ranks.rank == 0U && !node.has_nnodes && !node.workers)
-    if (const auto visible = r.node.accelerators()) node.accelerators = visible->count;
+    if (const auto visible = r.host.accelerators()) node.accelerators = visible->count;
   Added added = meaning_adds(r, meaning_of(r.ranks, node, unit));
   Faults faults = faults_of_numbers(r.ranks, r);
   added.faults.insert(added.faults.begin(), faults.begin(), faults.end());

@@ -28,10 +28,10 @@ Facts facts_of(const Known& known) {
 
 /// "node nnodes=2 node_rank=1", or the first fault's line.
 std::string read(const Given& variables, const Known& known, std::string_view unit) {
-  const node::FakeHost node(variables);
+  const node::FakeHost host(variables);
   const settings::Settings settings;
   const platform::Platform platform;
-  Resolution r{settings, platform, node};
+  Resolution r{settings, platform, host};
   r.topology.facts = facts_of(known);
   r.add(read_ranks(r, rank_unit(unit)));
   if (!r.faults.empty()) return to_line(r.faults.front());
@@ -102,10 +102,10 @@ TEST_CASE(
 
 TEST_CASE("RANK, WORLD_SIZE and similar variables are compared with a platform's own variables") {
   const auto fault = [](const Given& variables, Granularity granularity, const Facts& facts) {
-    const node::FakeHost node(variables);
+    const node::FakeHost host(variables);
     const settings::Settings settings;
     const platform::Platform platform;
-    Resolution r{settings, platform, node, nullptr, granularity};
+    Resolution r{settings, platform, host, nullptr, granularity};
     r.topology.platform = platform::PlatformId("skypilot");
     r.topology.facts = facts;
     const Faults faults = check_ranks(r);

@@ -48,11 +48,11 @@ struct Added : Findings {
 struct Resolution {
   const settings::Settings& settings;
   const platform::Platform& platform;
-  const node::Host& node;
+  const node::Host& host;
   const LauncherFlags* torchrun = nullptr;  ///< null once this is known to be a process
   platform::Granularity granularity = platform::Granularity::node;
   std::optional<platform::State> idle;
-  RankVariables ranks = rank_variables(node.environment());  ///< without a LOCAL_RANK that is left over
+  RankVariables ranks = rank_variables(host.environment());  ///< without a LOCAL_RANK that is left over
   RankUnit unit = rank_unit(settings.text(settings::Option::rank_unit));
   Topology topology = {};
   Faults faults;
@@ -78,8 +78,8 @@ struct Resolution {
   [[nodiscard]] bool platform_is_elastic() const;
   /// The user says outright that there is only this node.
   [[nodiscard]] bool user_says_alone() const;
-  /// Whether the host is this node, by its name or one of its addresses.
-  [[nodiscard]] bool is_this_node(std::string_view host) const;
+  /// Whether a master of this name or address is this node.
+  [[nodiscard]] bool is_this_node(std::string_view name) const;
 
   /// A fact that is known, for a sentence: "NNODES=2".
   [[nodiscard]] Phrase said(Fact fact) const { return topology::said(fact, *topology.facts[fact]); }
@@ -169,7 +169,7 @@ std::vector<NearMiss> near_misses(const node::Environment& environment, std::spa
 /// addresses with one of this node's (ROCKET_NODE_IPS). What other programs have too (a database's NODE_ID, a
 /// matrix's RANK, a storage's HOSTS) counts only beside one of these. It is a safety net for platforms
 /// without a profile. config/unknown-platforms.toml has the words.
-std::vector<std::string> signs_of_several_nodes(const node::Host& node);
+std::vector<std::string> signs_of_several_nodes(const node::Host& host);
 
 /// Warns of variables that may have been meant for the fact, whose default is used.
 Findings warn_of_near_misses(const Resolution& r, Fact fact);

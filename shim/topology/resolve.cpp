@@ -32,12 +32,12 @@ bool Resolution::user_says_alone() const {
   return nnodes && parse_count(nnodes->text) == 1U && !settings[Option::rdzv_endpoint];
 }
 
-bool Resolution::is_this_node(std::string_view host) const {
-  return is_loopback(host) || same_host(host, node.host_name()) || node.owns_address(host);
+bool Resolution::is_this_node(std::string_view name) const {
+  return is_loopback(name) || same_host(name, host.host_name()) || host.owns_address(name);
 }
 
 Phrase Resolution::variable(const std::string& name) const {
-  return {fmt::format("{}={}", name, in_quotes(node.environment().get(name).value_or(""))), {name}};
+  return {fmt::format("{}={}", name, in_quotes(host.environment().get(name).value_or(""))), {name}};
 }
 
 Phrase Resolution::set(Fact of_process) const {
@@ -47,7 +47,7 @@ Phrase Resolution::set(Fact of_process) const {
 
 Phrase Resolution::recognised() const {
   if (platform.profile == nullptr) return platform.id.name();
-  platform::Causes causes = platform::causes_of(*platform.profile, node);
+  platform::Causes causes = platform::causes_of(*platform.profile, host);
   const auto& chosen = settings[Option::platform];
   if (causes.text.empty() && chosen)  // nothing here speaks for it but the user
     causes = {fmt::format("{}={}", chosen->detail, chosen->text), {chosen->detail}};
@@ -173,18 +173,18 @@ Value run_id_of(const Resolution& r) {
 }
 
 /// A port that is free, for a node that is alone.
-Value free_port(const node::Host& node) {
+Value free_port(const node::Host& host) {
   constexpr std::uint16_t torch_port = 29500;
   constexpr std::uint16_t last_tried = torch_port + 100;
   std::uint16_t port = torch_port;
-  while (port < last_tried && !node.take_port(port)) ++port;
+  while (port < last_tried && !host.take_port(port)) ++port;
   if (port == torch_port) return {"29500"};
   return {std::to_string(port), Origin::derived, "29500, which is in use"};
 }
 
 /// The port where none is given. `names_job`: the run id is the user's or the platform's.
 Value port_of_job(const Resolution& r, bool names_job) {
-  if (r.topology.is<LoneNode>()) return free_port(r.node);
+  if (r.topology.is<LoneNode>()) return free_port(r.host);
   if (!names_job) return {"29500"};
   return {std::to_string(default_port(r.text(Fact::run_id))), Origin::derived, "run_id"};
 }
@@ -312,8 +312,8 @@ Findings check_below(const Resolution& r, Fact smaller, Fact larger, std::string
 }
 
 Outcome<Topology> resolve_topology(const settings::Settings& settings, const platform::Platform& platform,
-                                   const node::Host& node, const LauncherFlags* torchrun) {
-  Resolution r{settings, platform, node, torchrun, platform.granularity, platform.idle};
+                                   const node::Host& host, const LauncherFlags* torchrun) {
+  Resolution r{settings, platform, host, torchrun, platform.granularity, platform.idle};
   r.topology.platform = platform.id;
   r.topology.also_matched = platform.also_matched;
   r.topology.warnings = platform.warnings;

@@ -11,19 +11,19 @@
 namespace rankshim::topology {
 
 /// For tests: what `rankshim WORDS -- COMMAND` would resolve on a node, with the built-in profiles.
-inline Outcome<Topology> resolve(const node::Host& node, std::vector<std::string> words = {},
+inline Outcome<Topology> resolve(const node::Host& host, std::vector<std::string> words = {},
                                  std::vector<std::string> command = {"x"}) {
   words.emplace_back("--");
   words.insert(words.end(), command.begin(), command.end());
-  const auto read = settings::read_settings(words, node);
+  const auto read = settings::read_settings(words, host);
   REQUIRE(std::holds_alternative<settings::Invocation>(read));
   const settings::Settings& settings = std::get<settings::Invocation>(read).settings;
   const auto profiles = platform::builtin_profiles();
-  const auto platform = platform::recognise(profiles, settings.text(settings::Option::platform), node, 0,
+  const auto platform = platform::recognise(profiles, settings.text(settings::Option::platform), host, 0,
                                             settings.text(settings::Option::nnodes));
   if (const auto* faults = std::get_if<Faults>(&platform)) return *faults;
   const auto torchrun = launchers::read_torchrun(command);
-  return resolve_topology(settings, std::get<platform::Platform>(platform), node,
+  return resolve_topology(settings, std::get<platform::Platform>(platform), host,
                           torchrun ? &torchrun->given : nullptr);
 }
 

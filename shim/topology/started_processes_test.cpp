@@ -9,9 +9,9 @@ namespace rankshim::topology {
 using node::FakeHost;
 
 TEST_CASE("torch's variables made of Slurm's count processes, those of the first task too") {
-  const FakeHost node({"MASTER_ADDR=n1", "MASTER_PORT=29500", "WORLD_SIZE=8", "RANK=0", "LOCAL_RANK=0",
+  const FakeHost host({"MASTER_ADDR=n1", "MASTER_PORT=29500", "WORLD_SIZE=8", "RANK=0", "LOCAL_RANK=0",
                        "SLURM_PROCID=0", "SLURM_LOCALID=0", "SLURM_NTASKS=8"});
-  const auto outcome = resolve(node);
+  const auto outcome = resolve(host);
   REQUIRE(std::holds_alternative<Topology>(outcome));
   CHECK(part_in_job(std::get<Topology>(outcome)) == "rank 0 of 8, master n1");
 }
@@ -164,8 +164,8 @@ TEST_CASE("other frameworks' launchers of one process, and single processes of a
                                              {"PMI_SIZE=1"},
                                              {"SLURM_JOB_ID=7", "SLURM_NNODES=1", "SLURM_NTASKS=8"}}) {
     INFO(variables.front());
-    const FakeHost node(std::move(variables));
-    const auto outcome = resolve(node);
+    const FakeHost host(std::move(variables));
+    const auto outcome = resolve(host);
     REQUIRE(std::holds_alternative<Topology>(outcome));
     CHECK(std::get<Topology>(outcome).is_alone());
   }

@@ -120,7 +120,7 @@ struct Topology {
 /// Combines the values of the user, the platform and generic variables, finds contradictions and missing
 /// facts, and derives the rest. `torchrun`: the flags of a command that is it, which nothing may contradict.
 Outcome<Topology> resolve_topology(const settings::Settings& settings, const platform::Platform& platform,
-                                   const node::Host& node, const LauncherFlags* torchrun = nullptr);
+                                   const node::Host& host, const LauncherFlags* torchrun = nullptr);
 
 /// The same on all nodes, in all versions: 20000 + CRC-32 (IEEE 802.3, as in zlib) of the run id mod 10000.
 std::uint16_t default_port(std::string_view run_id);

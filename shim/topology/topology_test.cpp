@@ -10,15 +10,15 @@ namespace {
 
 using node::FakeHost;
 
-Topology resolved(const node::Host& node, std::vector<std::string> options = {}) {
-  auto result = resolve(node, std::move(options));
+Topology resolved(const node::Host& host, std::vector<std::string> options = {}) {
+  auto result = resolve(host, std::move(options));
   if (const auto* faults = std::get_if<Faults>(&result)) FAIL(to_line(faults->front()));
   return std::get<Topology>(result);
 }
 
 TEST_CASE("a node without any variables is alone at 127.0.0.1:29500, or the next free port") {
-  FakeHost node({});
-  auto topology = resolved(node);
+  FakeHost host({});
+  auto topology = resolved(host);
   CHECK(topology.platform.name() == "single-node");
   CHECK(topology.is_alone());
   CHECK(topology.facts.text(Fact::nnodes) == "1");
@@ -27,13 +27,13 @@ TEST_CASE("a node without any variables is alone at 127.0.0.1:29500, or the next
   CHECK(topology.facts.text(Fact::master_addr) == "127.0.0.1");
   CHECK(topology.facts.text(Fact::master_port) == "29500");
   CHECK(topology.facts[Fact::master_port]->source() == "default");
-  node.taken_ports = {29500, 29501};
-  CHECK(resolved(node).facts.text(Fact::master_port) == "29502");
+  host.taken_ports = {29500, 29501};
+  CHECK(resolved(host).facts.text(Fact::master_port) == "29502");
 }
 
 TEST_CASE("generic variables give nodes, their source and the host") {
-  const FakeHost node({"NNODES=3", "NODE_RANK=1", "NPROC_PER_NODE=8", "MASTER_ADDR=m", "MASTER_PORT=1234"});
-  const auto topology = resolved(node);
+  const FakeHost host({"NNODES=3", "NODE_RANK=1", "NPROC_PER_NODE=8", "MASTER_ADDR=m", "MASTER_PORT=1234"});
+  const auto topology = resolved(host);
   CHECK(topology.platform.name() == "generic");
   CHECK(topology.facts[Fact::nnodes]->source() == "env NNODES");
   CHECK(topology.facts.text(Fact::node_rank) == "1");
@@ -46,8 +46,8 @@ TEST_CASE("generic variables give nodes, their source and the host") {
 
 TEST_CASE(
     "numbers lose their leading zeros and an address its brackets: programs would take them otherwise") {
-  const FakeHost node({"NNODES=012", "NODE_RANK=08", "MASTER_ADDR=[fd00::1]", "MASTER_PORT=029500"});
-  const auto topology = resolved(node);
+  const FakeHost host({"NNODES=012", "NODE_RANK=08", "MASTER_ADDR=[fd00::1]", "MASTER_PORT=029500"});
+  const auto topology = resolved(host);
   CHECK(topology.facts.text(Fact::nnodes) == "12");
   CHECK(topology.facts.text(Fact::node_rank) == "8");
   CHECK(topology.facts.text(Fact::master_addr) == "fd00::1");
@@ -70,8 +70,8 @@ TEST_CASE("blanks and ends of lines around a value do not count, and a message s
 }
 
 TEST_CASE("an elastic job's port loses its leading zeros, and an address its brackets but in the endpoint") {
-  const FakeHost node({"PET_NNODES=2:3", "PET_RDZV_BACKEND=c10d", "PET_RDZV_ENDPOINT=[fe80::1%eth0]:029400"});
-  const auto topology = resolved(node);
+  const FakeHost host({"PET_NNODES=2:3", "PET_RDZV_BACKEND=c10d", "PET_RDZV_ENDPOINT=[fe80::1%eth0]:029400"});
+  const auto topology = resolved(host);
   CHECK(topology.facts.text(Fact::master_addr) == "fe80::1%eth0");
   CHECK(topology.facts.text(Fact::master_port) == "29400");
   CHECK(topology.facts.text(Fact::rdzv_endpoint) == "[fe80::1%eth0]:29400");
@@ -96,8 +96,8 @@ TEST_CASE("an address that is this machine itself by way of IPv6 is one") {
 }
 
 TEST_CASE("RANK and WORLD_SIZE without a sign of processes count nodes") {
-  const FakeHost node({"RANK=2", "WORLD_SIZE=3", "MASTER_ADDR=m", "MASTER_PORT=1"});
-  const auto topology = resolved(node);
+  const FakeHost host({"RANK=2", "WORLD_SIZE=3", "MASTER_ADDR=m", "MASTER_PORT=1"});
+  const auto topology = resolved(host);
   CHECK(topology.facts.text(Fact::nnodes) == "3");
   CHECK(topology.facts[Fact::nnodes]->source() == "env WORLD_SIZE");
   CHECK(topology.facts.text(Fact::node_rank) == "2");
@@ -106,10 +106,10 @@ TEST_CASE("RANK and WORLD_SIZE without a sign of processes count nodes") {
 
 TEST_CASE("variables that count processes are recognised if possible, and otherwise settled by --rank-unit") {
   const std::vector<std::string> processes = {"RANK=8", "WORLD_SIZE=16", "NPROC_PER_NODE=8", "MASTER_ADDR=m"};
-  const FakeHost node(processes);
-  CHECK(resolved(node).facts.text(Fact::nnodes) == "16");
-  CHECK(resolved(node, {"--rank-unit=process"}).facts.text(Fact::nnodes) == "2");
-  CHECK(resolved(node, {"--rank-unit=process"}).facts.text(Fact::node_rank) == "1");
+  const FakeHost host(processes);
+  CHECK(resolved(host).facts.text(Fact::nnodes) == "16");
+  CHECK(resolved(host, {"--rank-unit=process"}).facts.text(Fact::nnodes) == "2");
+  CHECK(resolved(host, {"--rank-unit=process"}).facts.text(Fact::node_rank) == "1");
 
   const FakeHost known(
       {"RANK=1", "WORLD_SIZE=16", "NNODES=2", "NODE_RANK=1", "NPROC_PER_NODE=8", "MASTER_ADDR=m"});
@@ -244,8 +244,8 @@ TEST_CASE(
   };
   for (const Row& row : rows) {
     CAPTURE(row.variables);
-    const FakeHost node(row.variables);
-    auto result = resolve(node);
+    const FakeHost host(row.variables);
+    auto result = resolve(host);
     REQUIRE(std::holds_alternative<Faults>(result));
     const Fault& fault = std::get<Faults>(result).front();
     CHECK(fault.names == row.names);
@@ -265,9 +265,9 @@ TEST_CASE("RANK and WORLD_SIZE change nothing if the platform has its own variab
 }
 
 TEST_CASE("what the user sets wins over everything") {
-  const FakeHost node({"PET_NNODES=3", "PET_NODE_RANK=1", "PET_MASTER_ADDR=m", "PET_MASTER_PORT=1",
+  const FakeHost host({"PET_NNODES=3", "PET_NODE_RANK=1", "PET_MASTER_ADDR=m", "PET_MASTER_PORT=1",
                        "NNODES=2", "RANKSHIM_MASTER_ADDR=other"});
-  const auto topology = resolved(node, {"--nnodes=4", "--node-rank=3"});
+  const auto topology = resolved(host, {"--nnodes=4", "--node-rank=3"});
   CHECK(topology.facts.text(Fact::nnodes) == "4");
   CHECK(topology.facts[Fact::nnodes]->source() == "option --nnodes");
   CHECK(topology.facts.text(Fact::node_rank) == "3");
@@ -281,18 +281,18 @@ TEST_CASE("two spellings of one address are no contradiction") {
   CHECK(same_host("Master", "master."));
   CHECK_FALSE(same_host("job-master-0", "job-master-01"));
   CHECK_FALSE(same_host("10.0.0.1", "10.0.0.1.example"));
-  const FakeHost node({"PET_NNODES=2", "PET_NODE_RANK=1", "PET_MASTER_ADDR=m.ns.svc", "MASTER_ADDR=m"});
-  CHECK(resolved(node).facts.text(Fact::master_addr) == "m.ns.svc");
+  const FakeHost host({"PET_NNODES=2", "PET_NODE_RANK=1", "PET_MASTER_ADDR=m.ns.svc", "MASTER_ADDR=m"});
+  CHECK(resolved(host).facts.text(Fact::master_addr) == "m.ns.svc");
 }
 
 TEST_CASE("PORT is never the master's port: it is mostly a web server's") {
-  const FakeHost node({"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=m", "PORT=8080"});
-  CHECK(resolved(node).facts.text(Fact::master_port) == "29500");
+  const FakeHost host({"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=m", "PORT=8080"});
+  CHECK(resolved(host).facts.text(Fact::master_port) == "29500");
 }
 
 TEST_CASE("a Kubernetes service link is no port: it is ignored with a warning, and the default is used") {
-  const FakeHost node({"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=m", "MASTER_PORT=tcp://10.0.0.1:80"});
-  const auto topology = resolved(node);
+  const FakeHost host({"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=m", "MASTER_PORT=tcp://10.0.0.1:80"});
+  const auto topology = resolved(host);
   CHECK(topology.facts.text(Fact::master_port) == "29500");
   CHECK(topology.facts[Fact::master_port]->source() == "default");
   REQUIRE(topology.warnings.size() == 1);
@@ -305,15 +305,15 @@ TEST_CASE("the default port is 20000 plus the CRC-32 of the run id mod 10000") {
 }
 
 TEST_CASE("workers per node come from the user, the platform, the devices, else 1") {
-  FakeHost node({"NNODES=2", "NODE_RANK=0", "MASTER_ADDR=m"});
-  CHECK(resolved(node).facts[Fact::nproc_per_node]->source() == "default");
-  node.devices = node::DeviceCount{4, "/dev/nvidia[0-9]*"};
-  CHECK(resolved(node).facts.text(Fact::nproc_per_node) == "4");
-  CHECK(resolved(node).facts[Fact::nproc_per_node]->source() == "devices /dev/nvidia[0-9]*");
-  CHECK(resolved(node, {"--nproc-per-node=cpu"}).facts[Fact::nproc_per_node]->source() ==
+  FakeHost host({"NNODES=2", "NODE_RANK=0", "MASTER_ADDR=m"});
+  CHECK(resolved(host).facts[Fact::nproc_per_node]->source() == "default");
+  host.devices = node::DeviceCount{4, "/dev/nvidia[0-9]*"};
+  CHECK(resolved(host).facts.text(Fact::nproc_per_node) == "4");
+  CHECK(resolved(host).facts[Fact::nproc_per_node]->source() == "devices /dev/nvidia[0-9]*");
+  CHECK(resolved(host, {"--nproc-per-node=cpu"}).facts[Fact::nproc_per_node]->source() ==
         "devices cgroup CPU quota");
-  CHECK(resolved(node, {"--nproc-per-node=9"}).facts.text(Fact::nproc_per_node) == "9");
-  CHECK(resolved(node, {"--nproc-per-node=gpu"}).facts.text(Fact::nproc_per_node) == "4");
+  CHECK(resolved(host, {"--nproc-per-node=9"}).facts.text(Fact::nproc_per_node) == "9");
+  CHECK(resolved(host, {"--nproc-per-node=gpu"}).facts.text(Fact::nproc_per_node) == "4");
 
   FakeHost greedy({"NPROC_PER_NODE=8"});
   greedy.devices = node::DeviceCount{4, "/dev/nvidia[0-9]*"};
@@ -333,29 +333,29 @@ TEST_CASE("the generic RDZV_BACKEND makes a job elastic") {
 
 TEST_CASE(
     "what looks like a job of several nodes on an unknown platform is a warning, with --strict a fault") {
-  const FakeHost node({"FOO_REPLICA=0", "FOO_REPLICA_TOTAL=2", "FOO_NODE_RANK=1"});
-  const Topology warned = resolved(node);
+  const FakeHost host({"FOO_REPLICA=0", "FOO_REPLICA_TOTAL=2", "FOO_NODE_RANK=1"});
+  const Topology warned = resolved(host);
   CHECK(warned.is_alone());
   REQUIRE(warned.warnings.size() == 1);
   CHECK(warned.warnings[0].starts_with(
       "FOO_REPLICA_TOTAL=2, FOO_NODE_RANK=1 look like a job of several nodes"));
   CHECK(warned.warnings[0].find("--master-addr") != std::string::npos);
 
-  const auto strict = resolve(node, {"--strict"});
+  const auto strict = resolve(host, {"--strict"});
   REQUIRE(std::holds_alternative<Faults>(strict));
   CHECK(std::get<Faults>(strict)[0].names == std::vector<std::string>{"FOO_REPLICA_TOTAL", "FOO_NODE_RANK"});
 
   // Generic names do not indicate other nodes if their value is this machine.
   CHECK(resolved(FakeHost({"MASTER_ADDR=localhost", "FOO_NODE_RANK=1"})).warnings.size() == 1);
   // A user who sets the number gets no warning.
-  CHECK(resolved(node, {"--nnodes=1", "--strict"}).warnings.empty());
+  CHECK(resolved(host, {"--nnodes=1", "--strict"}).warnings.empty());
 }
 
 TEST_CASE("an elastic job has a rendezvous, and the node of that name hosts it") {
-  FakeHost node({"PET_NNODES=1:3", "PET_RDZV_BACKEND=c10d", "PET_RDZV_ENDPOINT=job-worker-0:29400",
+  FakeHost host({"PET_NNODES=1:3", "PET_RDZV_BACKEND=c10d", "PET_RDZV_ENDPOINT=job-worker-0:29400",
                  "PET_RDZV_ID=job", "PET_MAX_RESTARTS=7"});
-  node.name = "job-worker-0";
-  auto topology = resolved(node);
+  host.name = "job-worker-0";
+  auto topology = resolved(host);
   CHECK(topology.is<ElasticNode>());
   CHECK(topology.facts.text(Fact::nnodes) == "1:3");
   CHECK_FALSE(topology.facts.has(Fact::node_rank));
@@ -363,16 +363,16 @@ TEST_CASE("an elastic job has a rendezvous, and the node of that name hosts it")
   CHECK(topology.facts.text(Fact::rdzv_id) == "job");
   CHECK(topology.facts.text(Fact::max_restarts) == "7");
   CHECK(topology.hosts_master() == true);
-  node.name = "job-worker-1";
-  CHECK_FALSE(resolved(node).hosts_master().has_value());
+  host.name = "job-worker-1";
+  CHECK_FALSE(resolved(host).hosts_master().has_value());
 }
 
 TEST_CASE("in an elastic job with ranks node 0 is the host, unless the endpoint is elsewhere") {
   const std::vector<std::string> job = {"PET_NNODES=1:3", "PET_NODE_RANK=0", "PET_RDZV_BACKEND=c10d",
                                         "PET_RDZV_ENDPOINT=job-worker-0:1"};
-  FakeHost node(job);
-  node.name = "any";
-  CHECK(resolved(node).hosts_master() == true);
+  FakeHost host(job);
+  host.name = "any";
+  CHECK(resolved(host).hosts_master() == true);
   auto with_master = job;
   with_master.emplace_back("PET_MASTER_ADDR=job-master-0");
   FakeHost master(with_master);

@@ -11,9 +11,9 @@ using Words = std::vector<std::string>;
 
 /// On a node with the addresses 10.0.0.1 and fd00::1.
 Words signs(Words entries) {
-  node::FakeHost node(std::move(entries));
-  node.own_addresses = {"127.0.0.1", "::1", "10.0.0.1", "fd00::1"};
-  return signs_of_several_nodes(node);
+  node::FakeHost host(std::move(entries));
+  host.own_addresses = {"127.0.0.1", "::1", "10.0.0.1", "fd00::1"};
+  return signs_of_several_nodes(host);
 }
 
 }  // namespace

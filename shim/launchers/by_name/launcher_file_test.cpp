@@ -57,11 +57,11 @@ TEST_CASE("what is wrong with a launcher's file is named with its line") {
 }
 
 TEST_CASE("a launcher's file is not a profile of a platform, and one that cannot be read is a fault") {
-  const node::FakeHost node({});
+  const node::FakeHost host({});
   Faults faults;
-  users_launchers("/no/x.launcher.toml", node, faults);
+  users_launchers("/no/x.launcher.toml", host, faults);
   CHECK(faults.size() == 1);
-  CHECK(users_launchers("/no/x.toml", node, faults).empty());
+  CHECK(users_launchers("/no/x.toml", host, faults).empty());
 }
 
 }  // namespace

@@ -187,10 +187,10 @@ class Filler {
     if (!file_.flags.empty() && !takes_flags()) return nullptr;
     take_given();
     const bool warns = !file_.without_accelerators.empty() && number(values_, "local_world_size") > 1;
-    if (warns && !input_.node.accelerators()) warn(file_.without_accelerators);
+    if (warns && !input_.host.accelerators()) warn(file_.without_accelerators);
     if (!launcher_.in_shell) add_flags();
     for (const auto& [name, value] : file_.set) {
-      if (input_.node.environment().get(name)) continue;
+      if (input_.host.environment().get(name)) continue;
       filled_.variables.emplace_back(name, filled_in(value, values_));
       filled_.file = file_.path;
     }
@@ -390,16 +390,16 @@ LauncherFile read_launcher(std::string_view document, const std::string& path, F
   return file;
 }
 
-LauncherFile read_launcher_file(const std::string& path, const node::Host& node, Faults& faults) {
-  if (const auto document = node.file(path)) return read_launcher(*document, path, faults);
+LauncherFile read_launcher_file(const std::string& path, const node::Host& host, Faults& faults) {
+  if (const auto document = host.file(path)) return read_launcher(*document, path, faults);
   faults.push_back(platform::unreadable_profile(path));
   return {};
 }
 
-std::vector<LauncherFile> users_launchers(std::string_view file, const node::Host& node, Faults& faults) {
+std::vector<LauncherFile> users_launchers(std::string_view file, const node::Host& host, Faults& faults) {
   std::vector<LauncherFile> files;
-  for (const std::string& path : platform::users_files(file, true, node))
-    files.push_back(read_launcher_file(path, node, faults));
+  for (const std::string& path : platform::users_files(file, true, host))
+    files.push_back(read_launcher_file(path, host, faults));
   return files;
 }
 
@@ -424,7 +424,7 @@ bool starts_named_launcher(std::string_view text) {
 
 std::optional<NamedLauncher> find_launcher(const plan::LaunchInput& input, Faults& faults) {
   if (input.settings.text(settings::Option::launcher) != "auto") return std::nullopt;
-  auto files = users_launchers(input.settings.text(settings::Option::profile), input.node, faults);
+  auto files = users_launchers(input.settings.text(settings::Option::profile), input.host, faults);
   return launcher_in(input.command, files);
 }
 

@@ -52,10 +52,10 @@ struct LauncherFile {
 LauncherFile read_launcher(std::string_view document, const std::string& path, Faults& faults);
 
 /// The same for a file.
-LauncherFile read_launcher_file(const std::string& path, const node::Host& node, Faults& faults);
+LauncherFile read_launcher_file(const std::string& path, const node::Host& host, Faults& faults);
 
 /// The users' files: `file` if its name ends as a launcher's, and those of platform::profile_folder.
-std::vector<LauncherFile> users_launchers(std::string_view file, const node::Host& node, Faults& faults);
+std::vector<LauncherFile> users_launchers(std::string_view file, const node::Host& host, Faults& faults);
 
 /// Adds the files of config/launchers, which are compiled into the binary, as far as their `starts` mentions
 /// `word` and they are not there yet.

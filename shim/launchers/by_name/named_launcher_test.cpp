@@ -30,9 +30,9 @@ std::string filled(std::string_view line, std::string_view node_rank = "1") {
 }
 
 std::vector<std::string> warnings(std::string_view line, unsigned accelerators = 4) {
-  FakeHost node(pytorchjob("1"));
-  if (accelerators != 0) node.devices = node::DeviceCount{accelerators, "/dev/nvidia[0-9]*"};
-  return planned(node, command_line(line)).warnings;
+  FakeHost host(pytorchjob("1"));
+  if (accelerators != 0) host.devices = node::DeviceCount{accelerators, "/dev/nvidia[0-9]*"};
+  return planned(host, command_line(line)).warnings;
 }
 
 TEST_CASE("a launcher by its own name gets the flags that its file describes") {
@@ -140,10 +140,10 @@ TEST_CASE("a launcher whose own flags name the nodes stays as it is") {
 }
 
 TEST_CASE("variables of a launcher's file are set unless they are set already") {
-  FakeHost node(pytorchjob("1"));
-  const ShownPlan plan = planned(node, command_line("bash -c llamafactory-cli"));
+  FakeHost host(pytorchjob("1"));
+  const ShownPlan plan = planned(host, command_line("bash -c llamafactory-cli"));
   CHECK(plan.warnings.empty());
-  CHECK(environment_of(plan, node).get("FORCE_TORCHRUN") == "1");
+  CHECK(environment_of(plan, host).get("FORCE_TORCHRUN") == "1");
   Words variables = pytorchjob("1");
   variables.emplace_back("FORCE_TORCHRUN=0");
   const FakeHost set(variables);
@@ -151,7 +151,7 @@ TEST_CASE("variables of a launcher's file are set unless they are set already") 
 }
 
 TEST_CASE("a launcher is found behind programs that execute another one") {
-  const FakeHost node(pytorchjob("1"));
+  const FakeHost host(pytorchjob("1"));
   for (const std::string line :
        {"env -u X Y=Z deepspeed", "timeout -k 5 60 nice -n 5 deepspeed", "python -u /usr/bin/deepspeed",
         "gosu user env X=Y python3 -m deepspeed.launcher.runner", "conda run -n train deepspeed",
@@ -171,8 +171,8 @@ TEST_CASE("a launcher is found behind programs that execute another one") {
 
 TEST_CASE("a shell's text is not changed: a warning names the flags, unless the text has some") {
   const auto in_shell = [](std::string text) {
-    const FakeHost node(pytorchjob("1"));
-    const ShownPlan plan = planned(node, {"--", "bash", "-euc", text});
+    const FakeHost host(pytorchjob("1"));
+    const ShownPlan plan = planned(host, {"--", "bash", "-euc", text});
     CHECK(plan.argv == Words{"bash", "-euc", text});
     return plan.warnings;
   };
@@ -185,18 +185,18 @@ TEST_CASE("a shell's text is not changed: a warning names the flags, unless the 
 
 TEST_CASE("nothing is filled in on a lone node, with --launcher none, or in an elastic job") {
   CHECK(planned(FakeHost({}), {"deepspeed", "x.py"}).argv == Words{"deepspeed", "x.py"});
-  const FakeHost node(pytorchjob("1"));
-  CHECK(planned(node, {"--launcher=none", "deepspeed", "x.py"}).argv == Words{"deepspeed", "x.py"});
-  CHECK(planned(node, {"--launcher=none", "deepspeed", "x.py"}).warnings.empty());
-  const ShownPlan elastic = planned(node, {"--nnodes=1:2", "--rdzv-backend=c10d", "deepspeed", "x.py"});
+  const FakeHost host(pytorchjob("1"));
+  CHECK(planned(host, {"--launcher=none", "deepspeed", "x.py"}).argv == Words{"deepspeed", "x.py"});
+  CHECK(planned(host, {"--launcher=none", "deepspeed", "x.py"}).warnings.empty());
+  const ShownPlan elastic = planned(host, {"--nnodes=1:2", "--rdzv-backend=c10d", "deepspeed", "x.py"});
   CHECK(elastic.argv == Words{"deepspeed", "x.py"});
   CHECK_THAT(elastic.warnings.at(0), Catch::Contains("this job is elastic"));
 }
 
 TEST_CASE("the nodes of a launcher that needs all of them are linked") {
-  const FakeHost node(pytorchjob("1"));
+  const FakeHost host(pytorchjob("1"));
   const auto joins = [&](const std::string& line) {
-    return planned(node, command_line(line)).launcher->joins_nodes();
+    return planned(host, command_line(line)).launcher->joins_nodes();
   };
   for (const std::string line : {"accelerate launch x.py", "deepspeed x.py", "vllm serve x", "lmf train x"}) {
     CAPTURE(line);
@@ -206,22 +206,22 @@ TEST_CASE("the nodes of a launcher that needs all of them are linked") {
     CAPTURE(line);
     CHECK_FALSE(joins(line));
   }
-  CHECK_FALSE(planned(node, {"bash", "-c", "lmf train x"}).launcher->joins_nodes());
+  CHECK_FALSE(planned(host, {"bash", "-c", "lmf train x"}).launcher->joins_nodes());
 }
 
 TEST_CASE("a user's file describes a new launcher, or replaces a built-in one") {
-  FakeHost node(pytorchjob("1"));
-  node.files["/etc/rankshim.d/ours.launcher.toml"] =
+  FakeHost host(pytorchjob("1"));
+  host.files["/etc/rankshim.d/ours.launcher.toml"] =
       "starts = ['ourlaunch go', 'deepspeed']\nflags = ['--of {nnodes}', '-r|--rank={rank}']\n";
-  CHECK(planned(node, {"ourlaunch", "go", "x"}).argv ==
+  CHECK(planned(host, {"ourlaunch", "go", "x"}).argv ==
         Words{"ourlaunch", "go", "--of", "2", "--rank=4", "x"});
-  CHECK(planned(node, {"deepspeed", "x"}).argv == Words{"deepspeed", "--of", "2", "--rank=4", "x"});
-  CHECK(planned(node, {"deepspeed", "x"}).launcher->name() == "/etc/rankshim.d/ours.launcher.toml");
-  node.files["/etc/rankshim.d/ours.launcher.toml"] = "starts = []\n";
-  node.files["/here/x.launcher.toml"] = "starts = ['y']\nflags = ['--z']\n";
-  CHECK(std::holds_alternative<Faults>(try_plan(node, {"deepspeed", "x"}).plan));
-  node.files.erase("/etc/rankshim.d/ours.launcher.toml");
-  CHECK(planned(node, {"--profile=/here/x.launcher.toml", "y"}).argv == Words{"y", "--z"});
+  CHECK(planned(host, {"deepspeed", "x"}).argv == Words{"deepspeed", "--of", "2", "--rank=4", "x"});
+  CHECK(planned(host, {"deepspeed", "x"}).launcher->name() == "/etc/rankshim.d/ours.launcher.toml");
+  host.files["/etc/rankshim.d/ours.launcher.toml"] = "starts = []\n";
+  host.files["/here/x.launcher.toml"] = "starts = ['y']\nflags = ['--z']\n";
+  CHECK(std::holds_alternative<Faults>(try_plan(host, {"deepspeed", "x"}).plan));
+  host.files.erase("/etc/rankshim.d/ours.launcher.toml");
+  CHECK(planned(host, {"--profile=/here/x.launcher.toml", "y"}).argv == Words{"y", "--z"});
 }
 
 }  // namespace

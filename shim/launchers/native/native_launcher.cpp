@@ -11,7 +11,7 @@ namespace rankshim::launchers {
 using settings::Option;
 
 Faults NativeLauncher::faults(const plan::LaunchInput& input) const {
-  const auto& [topology, settings, command, node] = input;
+  const auto& [topology, settings, command, host] = input;
   const auto refuse = [&](std::string_view why, std::string_view or_fix) {
     return refused(settings, Option::launcher, why,
                    fmt::format("{} --launcher (RANKSHIM_LAUNCHER) at auto", or_fix));
@@ -49,7 +49,7 @@ void NativeLauncher::complete(LaunchChoice& choice, const plan::LaunchInput& inp
 void NativeLauncher::change_environment(plan::EnvironmentChange& change, const LaunchChoice& /*choice*/,
                                         const plan::LaunchInput& input, const OwnFolder& folder) const {
   change_for_workers(change, input);
-  hide_other_job(change, input.node.environment(), false);
+  hide_other_job(change, input.host.environment(), false);
   add_site(change, input, folder);
   plan::share_cpus(change, true, input);
   show_stacks(change, input);
@@ -74,7 +74,7 @@ std::string NativeLauncher::make_log_folder(const Job& job, const std::string& t
 
 std::shared_ptr<supervise::Workers> NativeLauncher::workers(const Attempt& attempt) const {
   return std::make_shared<NativeWorkers>(attempt.io, attempt.topology, attempt.settings, attempt.log_folder,
-                                         attempt.node, attempt.number);
+                                         attempt.host, attempt.number);
 }
 
 }  // namespace rankshim::launchers

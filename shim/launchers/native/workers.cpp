@@ -37,20 +37,20 @@ topology::StaticNode static_node(const topology::Topology& topology) {
 /// The master's port. A job on one machine that is restarted gets another one, so that no worker meets the
 /// store of the previous attempt. Where the master is not on loopback the port stays: other nodes may reach
 /// only this one (a Service), and the store that used it is gone with its worker.
-std::uint16_t port_of_attempt(const StaticJob& job, const Host& node) {
+std::uint16_t port_of_attempt(const StaticJob& job, const Host& host) {
   if (job.attempt == 0 || job.node.nodes > 1 || !topology::is_loopback(job.master.host))
     return job.master.port;
   constexpr unsigned tries = 100;
   const unsigned first = job.master.port + job.attempt;
   for (unsigned port = first; port < first + tries && port <= UINT16_MAX; ++port)
-    if (node.take_port(static_cast<std::uint16_t>(port))) return static_cast<std::uint16_t>(port);
+    if (host.take_port(static_cast<std::uint16_t>(port))) return static_cast<std::uint16_t>(port);
   return job.master.port;
 }
 
 /// Plans one worker: its own variables besides the common ones (change_for_workers), of which the user's
 /// replace others, and its command. It writes its exception to `folder`; empty: to no file.
 WorkerPlan plan_worker(const StaticJob& job, unsigned local_rank, std::vector<std::string> argv,
-                       const Environment& common, const Host& node, const std::string& folder) {
+                       const Environment& common, const Host& host, const std::string& folder) {
   const std::string rank = text(job.node.first_rank() + local_rank);
   plan::EnvironmentChange own{.set = {{"RANK", rank},
                                       {"LOCAL_RANK", text(local_rank)},
@@ -61,7 +61,7 @@ WorkerPlan plan_worker(const StaticJob& job, unsigned local_rank, std::vector<st
   const Placeholders placeholders = placeholders_of(job, local_rank);
   for (const auto& [name, value] : job.variables) own.replace(name, filled_in(value, placeholders));
   node::NearAccelerator near;
-  if (job.binds) near = node::near_accelerator(node, own.apply(common), local_rank);
+  if (job.binds) near = node::near_accelerator(host, own.apply(common), local_rank);
   for (std::string& word : argv) word = filled_in(word, placeholders);
   return {std::move(own.set), std::move(argv), std::move(near)};
 }
@@ -120,13 +120,13 @@ Placeholders placeholders_of(const StaticJob& job, unsigned local_rank) {
 
 void choose_for_workers(LaunchChoice& choice, const plan::LaunchInput& input) {
   // torch/distributed/run.py, config_from_args
-  const auto workers_own = input.node.environment().get("PYTHON_EXEC");
+  const auto workers_own = input.host.environment().get("PYTHON_EXEC");
   if (!choice.interpreter.empty() && workers_own) choice.interpreter = *workers_own;
   choice.log_dir = input.settings.text(Option::log_dir);
 }
 
 void change_for_workers(plan::EnvironmentChange& change, const plan::LaunchInput& input) {
-  const Environment& environment = input.node.environment();
+  const Environment& environment = input.host.environment();
   const StaticJob job = static_job(input.topology, input.settings);
   const node::Variables common = {{"WORLD_SIZE", text(job.node.world_size())},
                                   {"LOCAL_WORLD_SIZE", text(job.node.workers)},
@@ -152,31 +152,31 @@ std::vector<WorkerPlan> plan_workers(const LaunchPlan& plan, const LaunchChoice&
   std::vector<WorkerPlan> workers;
   const StaticJob job = static_job(input.topology, input.settings);
   const std::string jobs = choice.log_dir.empty() ? folder : log_folder_template(choice.log_dir, job.run_id);
-  const Environment common = plan.environment.apply(input.node.environment());
+  const Environment common = plan.environment.apply(input.host.environment());
   workers.reserve(job.node.workers);
   for (unsigned local_rank = 0; local_rank < job.node.workers; ++local_rank)
-    workers.push_back(plan_worker(job, local_rank, plan.argv, common, input.node,
+    workers.push_back(plan_worker(job, local_rank, plan.argv, common, input.host,
                                   fmt::format("{}/attempt_0/{}", jobs, local_rank)));
   return workers;
 }
 
 NativeWorkers::NativeWorkers(boost::asio::io_context& io, const topology::Topology& topology,
-                             const settings::Settings& settings, const std::string& folder, const Host& node,
+                             const settings::Settings& settings, const std::string& folder, const Host& host,
                              unsigned attempt)
     : io_(io),
       settings_(settings),
-      node_(node),
+      host_(host),
       port_of_job_(static_job(topology, settings).master.port),
       job_(static_job(topology, settings)) {
   job_.attempt = attempt;
-  job_.master.port = port_of_attempt(job_, node);
+  job_.master.port = port_of_attempt(job_, host);
   record_.followed = true;
   record_.attempts = attempt + 1;
   if (!folder.empty()) record_.error_folder = fmt::format("{}/attempt_{}", folder, attempt);
 }
 
 bool NativeWorkers::can_still_start() const {
-  return job_.master.port == port_of_job_ || node_.take_port(job_.master.port);
+  return job_.master.port == port_of_job_ || host_.take_port(job_.master.port);
 }
 
 std::vector<Command> NativeWorkers::workers_to_start(const Command& command) {
@@ -195,7 +195,7 @@ std::vector<Command> NativeWorkers::workers_to_start(const Command& command) {
     std::string own = fmt::format("{}/{}", folder, local_rank);
     made = made && make(own);
     if (!made) own.clear();
-    WorkerPlan plan = plan_worker(job_, local_rank, command.argv, common, node_, own);
+    WorkerPlan plan = plan_worker(job_, local_rank, command.argv, common, host_, own);
     if (job_.binds) {
       if (!plan.near.affinity) level = log::Level::warn;
       bound += fmt::format("{} {}: {}", bound.empty() ? ':' : ';', local_rank, plan.near.text);

@@ -65,7 +65,7 @@ class NativeWorkers final : public supervise::Workers {
   /// In `folder`, a worker writes its exception to attempt_N/LOCAL_RANK/error.json, and its output to files
   /// beside it with --log-dir; empty: to no file.
   NativeWorkers(boost::asio::io_context& io, const topology::Topology& topology,
-                const settings::Settings& settings, const std::string& folder, const node::Host& node,
+                const settings::Settings& settings, const std::string& folder, const node::Host& host,
                 unsigned attempt);
 
   [[nodiscard]] std::vector<supervise::Command> workers_to_start(const supervise::Command& command) override;
@@ -90,7 +90,7 @@ class NativeWorkers final : public supervise::Workers {
 
   boost::asio::io_context& io_;
   const settings::Settings& settings_;
-  const node::Host& node_;
+  const node::Host& host_;
   const std::uint16_t port_of_job_;  // that of the first attempt
   StaticJob job_;
   std::vector<UniqueFd> workers_ends_;  // of their stdout and stderr, until they are started

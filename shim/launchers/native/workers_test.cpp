@@ -15,10 +15,10 @@ namespace {
 
 /// Node 1 of 3 of a PyTorchJob, with two accelerators' workers.
 ShownPlan started_natively(Words line, Words environment = kubeflow) {
-  FakeHost node(std::move(environment));
-  node.programs = {"/usr/bin/python3"};
+  FakeHost host(std::move(environment));
+  host.programs = {"/usr/bin/python3"};
   line.insert(line.begin(), {"--launcher=native", "--nproc-per-node=2"});
-  return planned(node, std::move(line));
+  return planned(host, std::move(line));
 }
 
 std::string value(const node::Variables& variables, std::string_view name) {
@@ -65,17 +65,17 @@ TEST_CASE("what only the native launcher can do is refused under torchrun, and a
       refusal({"--bind=numa", "torchrun", "train.py"}) ==
       "--bind=numa, but torchrun starts the workers; leave it out, or set --launcher (RANKSHIM_LAUNCHER) to "
       "native, or use torchrun's own: --torchrun-args=--numa-binding=node [R23]");
-  FakeHost node(kubeflow);
-  node.programs = {"/usr/bin/python3"};
-  CHECK(planned(node, {"--bind=none", "train.py"}).launcher->has_agent());
-  CHECK_THAT(planned(node, {"--bind=numa", "bash", "run.sh"}).warnings,
+  FakeHost host(kubeflow);
+  host.programs = {"/usr/bin/python3"};
+  CHECK(planned(host, {"--bind=none", "train.py"}).launcher->has_agent());
+  CHECK_THAT(planned(host, {"--bind=numa", "bash", "run.sh"}).warnings,
              Catch::VectorContains(std::string("--bind is for workers that --launcher=native starts")));
 }
 
 TEST_CASE("explain shows what each worker is bound to", "[native]") {
-  FakeHost node(kubeflow);
-  node.folders = {{"/dev", {"nvidia0"}}, {"/proc/driver/nvidia/gpus", {"0000:01:00.0"}}};
-  node.files = {{"/proc/driver/nvidia/gpus/0000:01:00.0/information", "Device Minor: \t 0\n"},
+  FakeHost host(kubeflow);
+  host.folders = {{"/dev", {"nvidia0"}}, {"/proc/driver/nvidia/gpus", {"0000:01:00.0"}}};
+  host.files = {{"/proc/driver/nvidia/gpus/0000:01:00.0/information", "Device Minor: \t 0\n"},
                 {"/sys/bus/pci/devices/0000:01:00.0/numa_node", "0\n"},
                 {"/sys/devices/system/node/node0/cpulist", "0-3\n"},
                 {"/proc/self/status", "Cpus_allowed_list:\t1-9\nMems_allowed_list:\t0\n"}};
@@ -85,7 +85,7 @@ TEST_CASE("explain shows what each worker is bound to", "[native]") {
                       "--bind=numa",
                       "--",
                       "./mytask"};
-  const ShownPlan plan = planned(node, line);
+  const ShownPlan plan = planned(host, line);
   CHECK(plan.workers[0].near.text == "NUMA node 0, CPUs 1-3 (NVIDIA 0000:01:00.0)");
   CHECK(plan.workers[1].near.text == "not bound: no accelerator is known that it can use");
 }
@@ -95,10 +95,10 @@ TEST_CASE("nothing of an agent reaches a worker that has none", "[native]") {
   environment.insert(environment.end(),
                      {"TORCHELASTIC_USE_AGENT_STORE=True", "TORCHELASTIC_ERROR_FILE=/agents/own",
                       "LOCAL_RANK=7", "PET_NNODES=3", "TORCH_NCCL_ASYNC_ERROR_HANDLING=3"});
-  FakeHost node(environment);
+  FakeHost host(environment);
   const ShownPlan plan =
-      planned(node, {"--launcher=native", "--rank-unit=node", "--nproc-per-node=2", "train.py"});
-  const node::Environment given = environment_of(plan, node);
+      planned(host, {"--launcher=native", "--rank-unit=node", "--nproc-per-node=2", "train.py"});
+  const node::Environment given = environment_of(plan, host);
   for (const char* const name :
        {"TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_ERROR_FILE", "LOCAL_RANK", "PET_NNODES"})
     CHECK_FALSE(given.has(name));

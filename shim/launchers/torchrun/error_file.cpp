@@ -110,8 +110,8 @@ std::string caught_elsewhere(std::string_view exception) {
 
 }  // namespace
 
-PythonError read_error_file(const node::Host& node, const std::string& path) {
-  const std::string document = closed(node.file(path).value_or(""));
+PythonError read_error_file(const node::Host& host, const std::string& path) {
+  const std::string document = closed(host.file(path).value_or(""));
   std::string message = json::field(document, "message").value_or("");
   if (message.starts_with('{')) message = json::field(document, "message.message").value_or("");
   return {std::move(message), json::field(document, "message.extraInfo.py_callstack").value_or("")};
@@ -203,8 +203,8 @@ std::optional<std::int64_t> code_of_exit(std::string_view exception) {
   return parse_number<std::int64_t>(exception.substr(0, exception.find(')')));
 }
 
-std::optional<supervise::WorkerEnd> read_failure(const node::Host& node, const std::string& path) {
-  const auto document = node.file(path);
+std::optional<supervise::WorkerEnd> read_failure(const node::Host& host, const std::string& path) {
+  const auto document = host.file(path);
   if (!document) return std::nullopt;
   // Every process of the command can write the file.
   const auto number = [&](const char* name, int least, int most) {

@@ -21,7 +21,7 @@ struct PythonError {
 /// (torch/distributed/elastic/multiprocessing/errors, ErrorHandler). A file that is larger than 1 MiB or
 /// incomplete is read as far as possible. Such a file comes from a script's @record, from rankshim's
 /// sitecustomize.py or from an exception of the agent.
-PythonError read_error_file(const node::Host& node, const std::string& path);
+PythonError read_error_file(const node::Host& host, const std::string& path);
 
 /// Whether this text, an exception's one line, is the error of a worker whose peer has gone: torch's backends
 /// then report an error of their connection. An error that has other causes too (a broken pipe to a data
@@ -68,6 +68,6 @@ std::string in_plain_words(std::string_view exception);
 
 /// Reads the worker that failed first, as torchrun tells it (python/sitecustomize.py, tell_failure). Nullopt
 /// if there is no such file, or if it says what cannot be true of a worker that failed.
-std::optional<supervise::WorkerEnd> read_failure(const node::Host& node, const std::string& path);
+std::optional<supervise::WorkerEnd> read_failure(const node::Host& host, const std::string& path);
 
 }  // namespace rankshim::launchers

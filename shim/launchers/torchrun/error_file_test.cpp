@@ -17,11 +17,11 @@ TEST_CASE("an error file is read as far as it goes, wherever it is cut", "[attac
       R"({"message": {"message": "x\\\u00e4\ud83d\ude00y ä 😀 \"message\": \"", "extraInfo": {"py_callstack": "a\nb"}}})";
   REQUIRE(json::error(whole).empty());
   const std::string message = "x\\ä😀y ä 😀 \"message\": \"", traceback = "a\nb";
-  FakeHost node({});
+  FakeHost host({});
   for (std::size_t size = 0; size <= whole.size(); ++size) {
-    node.files["/error.json"] = whole.substr(0, size);
-    PythonError error = read_error_file(node, "/error.json");
-    INFO(node.files["/error.json"]);
+    host.files["/error.json"] = whole.substr(0, size);
+    PythonError error = read_error_file(host, "/error.json");
+    INFO(host.files["/error.json"]);
     if (error.message.ends_with("\uFFFD")) error.message.resize(error.message.size() - 3);  // half of a pair
     CHECK(message.starts_with(error.message));
     CHECK(traceback.starts_with(error.traceback));
@@ -33,36 +33,36 @@ TEST_CASE("an error file is read as far as it goes, wherever it is cut", "[attac
 }
 
 TEST_CASE("the beginning of an error file that is too large is reported", "[attack]") {
-  FakeHost node({});
-  node.files["/error.json"] = R"({"message": {"message": "ValueError: )" +
+  FakeHost host({});
+  host.files["/error.json"] = R"({"message": {"message": "ValueError: )" +
                               std::string(2 * largest_file, 'x') +
                               R"(", "extraInfo": {"py_callstack": "Traceback"}}})";
-  node.files["/error.json"].resize(largest_file + 1);  // as read_file() does
-  CHECK(read_error_file(node, "/error.json").message.starts_with("ValueError: xxx"));
-  node.files["/early.json"] =
+  host.files["/error.json"].resize(largest_file + 1);  // as read_file() does
+  CHECK(read_error_file(host, "/error.json").message.starts_with("ValueError: xxx"));
+  host.files["/early.json"] =
       R"({"message": {"extraInfo": {"py_callstack": "Traceback"}, "message": "ValueE)";
-  const PythonError early = read_error_file(node, "/early.json");
+  const PythonError early = read_error_file(host, "/early.json");
   CHECK(early.message == "ValueE");
   CHECK(early.traceback == "Traceback");
 }
 
 TEST_CASE("a large error file that is not valid JSON takes no time worth mentioning", "[attack]") {
-  FakeHost node({});
-  std::string& text = node.files["/error.json"];
+  FakeHost host({});
+  std::string& text = host.files["/error.json"];
   text = R"({"message": ["x",)";
   while (text.size() < largest_file) text += "1,";
   const std::clock_t begin = std::clock();
-  CHECK(read_error_file(node, "/error.json").message.empty());
+  CHECK(read_error_file(host, "/error.json").message.empty());
   CHECK(std::clock() - begin < 3 * CLOCKS_PER_SEC);  // with all tries: 20 times as much
 }
 
 TEST_CASE("of torchrun's word about a failure only what can be true is believed", "[attack]") {
   const auto read = [](const std::string& rank, const std::string& local_rank, const std::string& pid,
                        const std::string& exitcode) {
-    FakeHost node({});
-    node.files["/failure.json"] = R"({"rank": )" + rank + R"(, "local_rank": )" + local_rank +
+    FakeHost host({});
+    host.files["/failure.json"] = R"({"rank": )" + rank + R"(, "local_rank": )" + local_rank +
                                   R"(, "pid": )" + pid + R"(, "exitcode": )" + exitcode + "}";
-    return read_failure(node, "/failure.json");
+    return read_failure(host, "/failure.json");
   };
   struct Case {
     const char *rank, *local_rank, *pid, *exitcode;

@@ -31,7 +31,7 @@ std::string text_of(const plan::LaunchInput& input) {
   std::string text;
   for (const std::string& word : input.command) {
     text += word + ' ';
-    if (word.ends_with(".sh")) text += input.node.file(word).value_or("");
+    if (word.ends_with(".sh")) text += input.host.file(word).value_or("");
   }
   return text;
 }
@@ -51,7 +51,7 @@ bool python_starts_torchrun(const LaunchChoice& choice, const plan::LaunchInput&
   const auto python = plan::read_python(input.command);
   const bool has_script = python && !python->module;
   return starts_torchrun(text_of(input)) ||
-         (has_script && starts_torchrun(input.node.file(python->what).value_or("")));
+         (has_script && starts_torchrun(input.host.file(python->what).value_or("")));
 }
 
 /// Whether a torchrun in the command would not load sitecustomize.py and needs the PET_* themselves: there is
@@ -96,13 +96,13 @@ bool needs_port(const plan::LaunchInput& input) {
 
 void set_unless_given(plan::EnvironmentChange& change, const plan::LaunchInput& input, std::string_view name,
                       std::string_view value) {
-  if (!input.node.environment().get(name)) change.set.emplace_back(name, value);
+  if (!input.host.environment().get(name)) change.set.emplace_back(name, value);
 }
 
 }  // namespace
 
 std::string tell_unlinked(const LaunchChoice& choice, const plan::LaunchInput& input) {
-  const auto& [topology, settings, command, node] = input;
+  const auto& [topology, settings, command, host] = input;
   const bool could_be = topology.is<topology::StaticNode>() && topology.master() != nullptr &&
                         settings.text(Option::link) != "off" && !choice.launcher->launches() &&
                         may_start_torchrun(input);
@@ -127,12 +127,12 @@ std::optional<PythonSite> plan_site(const LaunchChoice& choice, const plan::Laun
             starts_torchrun(text_of(input)) || starts_named_launcher(input));
   };
   if (!joins && !is_wrapped && !(records && (launches || runs_python()))) return std::nullopt;
-  const Environment& environment = input.node.environment();
+  const Environment& environment = input.host.environment();
   const auto path = environment.get("PYTHONPATH");
   // A folder with a colon would be two entries of PYTHONPATH, and with a variable above the kernel's limit
   // the command could not be executed (execve(2), MAX_ARG_STRLEN).
   constexpr std::size_t longest_path = std::size_t{120} << 10U;
-  const bool two_folders = temporary_folder_template(input.node, launches).find(':') != std::string::npos;
+  const bool two_folders = temporary_folder_template(input.host, launches).find(':') != std::string::npos;
   if (two_folders || (path && path->size() > longest_path)) return std::nullopt;
   // Sooner than the job is ended for a hang: its exception is the reason.
   constexpr double part_of_timeout = 0.75;
@@ -161,7 +161,7 @@ void change_for_inner_torchrun(plan::EnvironmentChange& change, const plan::Laun
   if (needs_port(input))
     set_unless_given(change, input, "PORT", input.topology.facts.text(Fact::master_port));
   if (!may_start_torchrun(input) || !needs_plain_variables(input, folder.has_site)) return;
-  for (auto& [name, value] : torchrun_job(input.topology, change.apply(input.node.environment())))
+  for (auto& [name, value] : torchrun_job(input.topology, change.apply(input.host.environment())))
     change.set.emplace_back(name, value);
 }
 
@@ -179,7 +179,7 @@ std::string agent_error_file(const Environment& environment, const OwnFolder& fo
 
 void add_site(plan::EnvironmentChange& change, const plan::LaunchInput& input, const OwnFolder& folder) {
   if (!folder.has_site) return;
-  const auto path = input.node.environment().get("PYTHONPATH");
+  const auto path = input.host.environment().get("PYTHONPATH");
   change.set.emplace_back("PYTHONPATH", folder.path + (path ? ":" + std::string(*path) : ""));
 }
 
@@ -191,7 +191,7 @@ void share_grace(plan::EnvironmentChange& change, const plan::LaunchInput& input
 
 void show_stacks(plan::EnvironmentChange& change, const plan::LaunchInput& input) {
   constexpr std::string_view handler = "PYTHONFAULTHANDLER";
-  if (input.settings.flag(Option::stacks) && !input.node.environment().has(handler))
+  if (input.settings.flag(Option::stacks) && !input.host.environment().has(handler))
     set_unless_given(change, input, handler, "1");
 }
 

@@ -22,8 +22,8 @@ using settings::Option;
 using settings::Settings;
 
 /// The interpreter in a torchrun's first line; nothing if that names another program.
-std::vector<std::string> interpreter_of(const std::string& program, const node::Host& node) {
-  const std::string text = node.file(node.find_program(program).value_or("")).value_or("");
+std::vector<std::string> interpreter_of(const std::string& program, const node::Host& host) {
+  const std::string text = host.file(host.find_program(program).value_or("")).value_or("");
   const std::string line = text.substr(0, text.find('\n'));
   const bool python =
       line.starts_with("#!") && line.find(' ') == std::string::npos && base_name(line).starts_with("python");
@@ -31,14 +31,14 @@ std::vector<std::string> interpreter_of(const std::string& program, const node::
 }
 
 /// The text of a script, or of a module below the working directory; empty if it cannot be read.
-std::string script_text(const std::vector<std::string>& command, const node::Host& node) {
+std::string script_text(const std::vector<std::string>& command, const node::Host& host) {
   std::string path = command[0];
   if (path == "-m") {
     path = command.size() > 1 ? command[1] : std::string();
     std::replace(path.begin(), path.end(), '.', '/');
     path += ".py";
   }
-  return node.file(path).value_or("");
+  return host.file(path).value_or("");
 }
 
 /// torch.distributed.launch's argument as a script reads it, as far as its text shows that; empty if it does
@@ -144,7 +144,7 @@ TorchrunCommand TorchrunLauncher::whole_command(const plan::LaunchInput& input,
 /// because torchrun would count the machine's CPUs, and an --rdzv_conf, which is extended.
 Variables TorchrunLauncher::missing_flags(const LaunchChoice& choice, const TorchrunCommand& command,
                                           const plan::LaunchInput& input, const KnownAtStart& known) const {
-  const auto& [topology, settings, words, node] = input;
+  const auto& [topology, settings, words, host] = input;
   const Facts& facts = topology.facts;
   const bool elastic = topology.is<topology::ElasticNode>();
   const auto* given = command.find("rdzv_conf");
@@ -162,8 +162,8 @@ Variables TorchrunLauncher::missing_flags(const LaunchChoice& choice, const Torc
     // Without it, two agents that are both PID 1 and share a host name are treated as one node; and rank 0
     // gives it to the others as the address to connect to.
     const std::string master = known.master_address.value_or(std::string(facts.text(Fact::master_addr)));
-    const auto chosen = node.environment().get("PET_LOCAL_ADDR");
-    add("local_addr", chosen ? *chosen : node.address_towards(master).value_or(""));
+    const auto chosen = host.environment().get("PET_LOCAL_ADDR");
+    add("local_addr", chosen ? *chosen : host.address_towards(master).value_or(""));
   } else {
     std::ranges::find(flags, "rdzv_backend", &Variables::value_type::first)->second = "static";
   }
@@ -203,7 +203,7 @@ std::shared_ptr<const Launcher> torchrun_launcher(const Settings& settings,
 }
 
 Faults TorchrunLauncher::faults(const plan::LaunchInput& input) const {
-  const auto& [topology, settings, command, node] = input;
+  const auto& [topology, settings, command, host] = input;
   if (Faults faults = check_torchrun_args(settings); !faults.empty()) return faults;
   if (command.empty() || plan::is_script(command) || own_) return {};
   const auto& chosen = *settings[Option::launcher];
@@ -242,16 +242,16 @@ void TorchrunLauncher::complete(LaunchChoice& choice, const plan::LaunchInput& i
   const TorchrunCommand whole = whole_command(input, {});
   const auto* logs = whole.find("log_dir");
   const auto& ours = input.settings[Option::log_dir];
-  choice.log_dir = input.node.environment().get("PET_LOG_DIR").value_or("");
+  choice.log_dir = input.host.environment().get("PET_LOG_DIR").value_or("");
   if (ours) choice.log_dir = ours->text;
   if (logs != nullptr) choice.log_dir = logs->value;
   if (!choice.interpreter.empty())
     choice.python = {choice.interpreter, "-u"};
   else if (own_ && !is_wrapped())
     choice.python =
-        whole.interpreter.empty() ? interpreter_of(whole.words[0], input.node) : whole.interpreter;
+        whole.interpreter.empty() ? interpreter_of(whole.words[0], input.host) : whole.interpreter;
   if (own_ || tells_local_rank_ || input.command.empty() || input.command[0] == "-m") return;
-  const std::string text = script_text(input.command, input.node);
+  const std::string text = script_text(input.command, input.host);
   if (!local_rank_argument(text).empty() && text.find("LOCAL_RANK") == std::string::npos)
     choice.warnings.push_back(fmt::format(
         "{} mentions --local_rank and not LOCAL_RANK; if it needs the argument, use --launcher=launch",
@@ -273,7 +273,7 @@ std::vector<std::string> TorchrunLauncher::argv(const LaunchChoice& choice, cons
   if (!choice.interpreter.empty()) argv = {choice.interpreter, "-u"};
   argv.insert(argv.end(), word(0), word(command.flags_at));
   for (const auto& [name, value] : flags) argv.push_back(fmt::format("--{}={}", name, value));
-  const std::string text = own_ ? std::string() : script_text(input.command, input.node);
+  const std::string text = own_ ? std::string() : script_text(input.command, input.host);
   const std::string_view argument = local_rank_argument(text);
   // It passes --local_rank=N to every script, unless it gets --use_env.
   if (has_only_launch && !own_ && !tells_local_rank_ && argument.empty()) argv.emplace_back("--use_env");
@@ -295,7 +295,7 @@ std::vector<std::string> TorchrunLauncher::argv(const LaunchChoice& choice, cons
 
 void TorchrunLauncher::change_environment(plan::EnvironmentChange& change, const LaunchChoice& choice,
                                           const plan::LaunchInput& input, const OwnFolder& folder) const {
-  const Environment& environment = input.node.environment();
+  const Environment& environment = input.host.environment();
   hide_other_job(change, environment, own_ != nullptr);
   // A rank 0 that survives could not admit a new node: MASTER_ADDR is not published for the new round (torch
   // 2.13).
@@ -317,7 +317,7 @@ std::string TorchrunLauncher::error_file(const Environment& environment, const O
 SignalSet TorchrunLauncher::ignored_at_start(const LaunchPlan& plan, const LaunchChoice& /*choice*/,
                                              const plan::LaunchInput& input) const {
   const bool starts_programs =
-      own_ && (own_->find("no_python") != nullptr || input.node.environment().get("PET_NO_PYTHON"));
+      own_ && (own_->find("no_python") != nullptr || input.host.environment().get("PET_NO_PYTHON"));
   return starts_programs ? 0 : notices_to_ignore(plan, input.settings);
 }
 
@@ -338,7 +338,7 @@ std::shared_ptr<supervise::Workers> TorchrunLauncher::workers(const Attempt& att
     plan.meets_at = master != nullptr ? *master : topology::Master{};
     if (topology.is<topology::StaticNode>()) plan.limit = attempt.settings.time(Option::wait_timeout);
   }
-  return std::make_shared<Agent>(std::move(plan), size_of(topology, attempt.node),
+  return std::make_shared<Agent>(std::move(plan), size_of(topology, attempt.host),
                                  attempt.settings.flag(Option::strict));
 }
 
