@@ -17,18 +17,13 @@
 #include "launchers/choose.h"
 #include "launchers/launcher.h"
 #include "launchers/temporary_folder.h"
-#include "look/raised.h"
 #include "loop/loop.h"
 #include "node/process.h"
 #include "node/shared_memory.h"
-#include "node/slurm_step.h"
 #include "report/wording.h"
-#include "run/attempts.h"
+#include "run/attempt.h"
 #include "run/before_start.h"
-#include "run/error_files.h"
-#include "run/hang_watch.h"
 #include "run/launch.h"
-#include "run/lookout.h"
 #include "run/plan.h"
 #include "run/warm.h"
 #include "run/whole_job.h"
@@ -70,16 +65,6 @@ void announce(const Job& job, const launchers::FoundTorch& torch, const std::vec
             by_platform ? " on " + job.topology.platform.name() : "", workers, master, what);
 }
 
-/// This node's numbers in the job: those that its last workers had, because an elastic job's nodes come and
-/// go, or else the topology's. Nothing for a node alone.
-std::optional<supervise::NodeNumbers> numbers_of(const supervise::ExitRecord& record, const Job& job) {
-  const topology::Topology& topology = job.topology;
-  if (topology.is_alone()) return std::nullopt;
-  const std::optional<supervise::NodeNumbers>& last = record.workers.numbers;
-  if (last || topology.is<topology::ElasticNode>() || !topology.node_rank()) return last;
-  return supervise::NodeNumbers{*topology.node_rank(), topology.nodes().value_or(0)};
-}
-
 /// Makes the settings as a run needs them.
 void prepare(Invocation& invocation) {
   Settings& settings = invocation.settings;
@@ -117,45 +102,6 @@ awaitable<void> write_last_output(const Run& run, const supervise::Workers& laun
   }
   if (launcher.has_output())
     log::warn("the workers' last lines are lost: nothing has read stdout or stderr in time");
-}
-
-/// How this node sees the job: the hub of linked nodes all of it, any other node its own workers. `end` is
-/// called where --hang-timeout ends these.
-HangWatch::Job job_to_watch(const Run& run, const Job& job, WholeJob* whole,
-                            const std::shared_ptr<Lookout>& lookout, decltype(HangWatch::Job::end) end) {
-  if (whole != nullptr && whole->link().is_hub()) return whole->job_to_watch(std::move(end));
-  const auto located = [node = job.topology.node_rank().value_or(0),
-                        host =
-                            job.topology.is_alone() ? "" : run.host.host_name()](outcome::Culprit culprit) {
-    culprit.node = node;
-    culprit.host = host;
-    return culprit;
-  };
-  return {.look = [lookout](bool full, bool) { return lookout->look_at_own(full); },
-          .located = located,
-          .end = std::move(end)};
-}
-
-/// Whether this node watches for hangs: the hub for linked nodes, else each launcher's own. A program alone
-/// on its node need not be a training, and rankshim sleeps beside it, unless the user has asked for it.
-bool is_to_watch(const Settings& settings, const Job& job, const WholeJob* whole) {
-  const auto is_set = [&](Option option) { return settings[option]->origin != Origin::fallback; };
-  const bool wanted = job.choice.launcher->launches() || job.topology.has_other_nodes() ||
-                      is_set(Option::hang_notice) || is_set(Option::hang_timeout);
-  return whole != nullptr ? whole->link().is_hub() : wanted;
-}
-
-awaitable<void> answer_stacks(HangWatch::Job job, status::Socket::Reply reply) {
-  const JobSight sight = co_await job.look(true, false);
-  reply(describe(sight, job.located).str());
-}
-
-/// "rank 2 was the last in 9 of 10 looks"; empty: none was.
-std::string slow_ranks(const HangWatch& watch) {
-  const auto ranks = watch.stragglers();
-  return ranks.empty()
-             ? ""
-             : in_words(outcome::to_ranges(ranks)) + ": last in 9 of the last 10 looks, so slow, not hung";
 }
 
 /// Makes the folder for torch's dumps, which torch does not make.
@@ -218,223 +164,27 @@ void free_shared_memory(const node::SharedMemory& memory) {
         left.kept.in_words());
 }
 
-/// What one run has in common for all its attempts.
-struct Common {
-  const std::vector<std::string>& arguments;
-  const launchers::FoundTorch& torch;
-  const AttemptInput& input;
-  const node::SlurmStep step;
-  Attempts attempts;
-  Warm warm;
-  /// The attempt before, until the next one has started: on a busy disk, removing its folder takes longer
-  /// than all the rest.
-  std::unique_ptr<Launch> previous;
-  wait::Reached reached;                     // where the master is, if it was looked up
-  std::optional<node::SharedMemory> memory;  // nothing: there is one attempt only
-};
-
-/// The master's literal address, if it was looked up.
-std::optional<std::string> master_address(const Common& all) {
-  if (all.reached.addresses.empty()) return std::nullopt;
-  return all.reached.addresses.front();
-}
-
-/// What was prepared for this attempt, or else is made now.
-std::unique_ptr<Launch> launch_of(Common& all) {
-  auto prepared = all.warm.take(all.attempts.number(), master_address(all));
-  if (prepared) return prepared;
-  return std::make_unique<Launch>(all.input, all.attempts.number(), master_address(all));
-}
-
-/// Attempt is one start of the command, with everything that watches it, for this node and for the whole job.
-class Attempt final : public supervise::Observer {
- public:
-  /// Makes what is launched. `whole` is null if the nodes are not linked.
-  Attempt(const Run& run, const Job& job, Common& all, WholeJob* whole)
-      : run_(run),
-        job_(job),
-        all_(all),
-        whole_(whole),
-        launch_(launch_of(all)),
-        errors_(run, job, launch_->environment, launch_->folder.own()),
-        lookout_(std::make_shared<Lookout>(run.io, site_folder(), launch_->workers,
-                                           job.topology.is_alone() ? 0 : job.topology.nodes().value_or(0))) {
-    if (whole_ != nullptr) launch_->command.open_files = whole_->link().inherited_limit();
-  }
-
-  /// Begins to watch: for exceptions, for hangs, and for whoever asks.
-  void watch() {
-    if (!site_folder().empty())
-      raised_.emplace(run_.io, site_folder(),
-                      [this](unsigned local_rank, const look::Raised::Groups& groups) {
-                        worker_raised(local_rank, groups);
-                      });
-    if (whole_ != nullptr) whole_->begin(launch_->workers, lookout_);
-    const HangWatch::Job to_watch =
-        job_to_watch(run_, job_, whole_, lookout_,
-                     [this](const outcome::Culprit& culprit, std::vector<outcome::WorkerLook> looks) {
-                       end_hang(culprit, std::move(looks));
-                     });
-    if (is_to_watch(run_.settings, job_, whole_))
-      hang_watch_ = std::make_unique<HangWatch>(run_.io, hang_rules(run_.settings), to_watch,
-                                                [this] { run_.monitor.changed(); });
-    run_.monitor.begin_attempt(all_.attempts.number(), !all_.attempts.allowed(), launch_->workers);
-    run_.monitor.set_view({.look =
-                               [&run = run_, to_watch](status::Socket::Reply reply) {
-                                 loop::spawn(run.io, answer_stacks(to_watch, std::move(reply)));
-                               },
-                           .slow = [this] { return hang_watch_ ? slow_ranks(*hang_watch_) : std::string(); },
-                           .hang = [this] { return hang_watch_ ? hang_watch_->notice() : std::string(); }});
-  }
-
-  /// Starts the command, and returns once it and all that it started have ended.
-  awaitable<supervise::ExitRecord> run_command() {
-    if (all_.attempts.may_go_on()) all_.warm.beside(*launch_, master_address(all_));
-    const supervise::Policy policy = plan_policy();
-    co_return co_await supervise::supervise(run_.io, run_.signals, launch_->command, policy);
-  }
-  /// The command's, until end_watch().
-  [[nodiscard]] const supervise::Workers& workers() const { return *launch_->workers; }
-
-  /// The command has ended: nobody looks at it any more.
-  void end_watch() {
-    run_.monitor.set_view({});
-    hang_watch_.reset();
-    raised_.reset();
-    launch_->workers.reset();
-  }
-
-  /// All that is known about this end, once nobody watches.
-  report::Details gather(const supervise::ExitRecord& record) {
-    report::Details details = errors_.gather(record, launch_->folder.remove_if_unused());
-    details.looks = lookout_->last_seen();
-    details.suffered = lookout_->suffered();
-    details.trained_alone = lookout_->trained_alone();
-    details.hang = std::move(hang_);
-    details.hang_looks = std::move(hang_looks_);
-    return details;
-  }
-  [[nodiscard]] report::Verdict judge(const supervise::ExitRecord& record,
-                                      const report::Details& details) const {
-    return report::judge(record, job_.choice, launch_->plan, details, numbers_of(record, job_),
-                         run_.settings.flag(Option::strict));
-  }
-  /// Of each worker of this node, for the others.
-  [[nodiscard]] std::vector<link::WorkerReport> ends(const supervise::ExitRecord& record,
-                                                     const report::Verdict& verdict) const {
-    return verdict.code == 0 ? ends_of(record.workers.ends) : lookout_->ends(record.workers.ends);
-  }
-  /// Gives away what was launched: its folder takes a while to remove.
-  std::unique_ptr<Launch> take_launch() { return std::move(launch_); }
-
-  void started(const std::vector<pid_t>& processes, Clock::time_point /*when*/,
-               const std::vector<std::string>& /*environment*/) override {
-    run_.monitor.started(processes.front());
-    all_.warm.started();
-    all_.previous.reset();
-  }
-  void start_failed(const supervise::ExitRecord& record) override { tell_end(record); }
-  void workers_seen() override { run_.monitor.changed(); }
-  void worker_ended(const supervise::WorkerEnd& worker) override {
-    run_.monitor.changed();
-    if (worker.status_known && worker.status == 0) return;
-    run_.monitor.ended(worker.pid, worker.started);
-    const outcome::Culprit failure = errors_.failure_of(worker, launch_->workers->record().error_folder);
-    if (is_victim(failure.cause)) lookout_->worker_suffered(worker.local_rank);
-    if (whole_ != nullptr && whole_->counts(worker, failure)) whole_->worker_failed(failure);
-  }
-  void stop_passed_on(const outcome::StopRequest& stop, std::optional<milliseconds> /*grace*/) override {
-    if (stop.by == outcome::StopRequest::By::signal) all_.warm.drop();
-    if (whole_ != nullptr) whole_->stopping(stop.signal);
-    run_.monitor.stopping(stop.signal);
-  }
-  void command_ended(const supervise::ExitRecord& record) override {
-    run_.monitor.command_ended();
-    run_.monitor.ended(record.pid, record.started_at);
-    tell_end(record);
-  }
-
- private:
-  /// Tells the other nodes how the command has ended, unless it was stopped.
-  void tell_end(const supervise::ExitRecord& record) {
-    if (whole_ != nullptr && !record.stop) whole_->tell_end(judge(record, errors_.gather(record)));
-  }
-
-  /// Where the workers' Python answers; empty: it does not.
-  [[nodiscard]] std::string site_folder() const {
-    const launchers::OwnFolder& folder = launch_->folder.own();
-    return folder.has_site ? folder.path : "";
-  }
-
-  [[nodiscard]] supervise::Policy plan_policy() {
-    supervise::Policy policy = plan_supervision(run_.settings);
-    policy.scope = signal_scope(run_.settings);
-    policy.stacks = run_.settings.flag(Option::stacks);
-    policy.ctty = run_.settings.flag(Option::ctty);
-    policy.launcher = launch_->workers.get();
-    policy.worker_signals = *run_.settings.get<SignalSet>(Option::worker_signals);
-    policy.ignored_at_start = launch_->ignored;
-    policy.apart = [&all = all_] { return all.warm.processes(); };
-    policy.sent_to_all = [&all = all_](const supervise::Signal& signal) {
-      return all.step.has_signalled_all(static_cast<pid_t>(signal.sender));
-    };
-    policy.observer = this;
-    return policy;
-  }
-
-  /// A worker has raised an exception, and may not have ended yet. Where the workers of a program write
-  /// theirs is not known, and a look harms nobody.
-  void worker_raised(unsigned local_rank, const look::Raised::Groups& groups) {
-    if (!launch_->workers) return;
-    lookout_->worker_raised(local_rank);
-    const bool has_files = job_.choice.launcher->launches();
-    if (!has_files || errors_.is_victims(local_rank, launch_->workers->record().error_folder))
-      lookout_->worker_suffered(local_rank, groups);
-  }
-
-  /// --hang-timeout is over: ends the whole job, or this node's command if the nodes are not linked.
-  void end_hang(const outcome::Culprit& culprit, std::vector<outcome::WorkerLook> looks) {
-    hang_looks_ = std::move(looks);
-    if (whole_ != nullptr) return whole_->shared_link()->end_job(culprit);
-    hang_ = culprit;
-    log::error("{}; this node is stopped", present_hang_in_words(culprit));
-    launch_->workers->give({.kind = supervise::Order::Kind::stop});
-  }
-
-  const Run& run_;
-  const Job& job_;
-  Common& all_;
-  WholeJob* const whole_;
-  std::unique_ptr<Launch> launch_;
-  const ErrorFiles errors_;
-  const std::shared_ptr<Lookout> lookout_;
-  std::optional<look::Raised> raised_;
-  std::unique_ptr<HangWatch> hang_watch_;  // of linked nodes, node 0 watches for all
-  std::optional<outcome::Culprit> hang_;   // of a node that is not linked
-  std::vector<outcome::WorkerLook> hang_looks_;
-};
-
 /// Another attempt follows the one that ended so: counts it, and waits until the machine is free for it.
-awaitable<void> prepare_next(const Run& run, Common& all, bool is_replaced, const report::Verdict& verdict,
-                             const supervise::ExitRecord& record) {
-  all.attempts.next(steady_clock::now(), !is_replaced);
+awaitable<void> prepare_next(const Run& run, RunState& state, bool is_replaced,
+                             const report::Verdict& verdict, const supervise::ExitRecord& record) {
+  state.attempts.next(steady_clock::now(), !is_replaced);
   log::warn("{}; next: {}", report::wording::sentence(verdict),
-            is_replaced ? "a spare takes its place" : all.attempts.progress());
+            is_replaced ? "a spare takes its place" : state.attempts.progress());
   run.monitor.end_attempt(verdict, record);
-  if (all.memory) free_shared_memory(*all.memory);
+  if (state.memory) free_shared_memory(*state.memory);
   co_await wait_for_accelerators(run);
 }
 
 /// Starts the command and follows it to its end. `whole` is null if the nodes are not linked. Returns the
 /// exit code once the end is reported; nothing if all nodes start again.
-awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common& all, WholeJob* whole) {
-  announce(job, all.torch, all.arguments);
+awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, RunState& state, WholeJob* whole) {
+  announce(job, state.torch, state.arguments);
   // All nodes begin this phase at one moment, by which rankshim-review aligns their clocks.
   run.monitor.enter(job.choice.launcher->launches() ? "launch" : "run", {},
                     whole != nullptr ? whole->link().launched_at() : link::now());
   if (const std::string_view dumps = run.settings.text(Option::hang_dumps); !dumps.empty())
     make_folder(dumps);
-  Attempt attempt(run, job, all, whole);
+  Attempt attempt(run, job, state, whole);
   if (!job.choice.note.empty()) log::info("{}", job.choice.note);
   attempt.watch();
   std::optional<int> code;  // of the command, once it has ended: it is true whatever fails after that
@@ -446,15 +196,15 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
     const report::Details details = attempt.gather(record);
     report::Verdict verdict = attempt.judge(record, details);
     // The others may take their time to end, and then all meet.
-    if (verdict.code != 0 && all.attempts.may_go_on() && !record.stopped_from_outside())
-      all.warm.before_meeting(all.attempts.number() + 1, false);
+    if (verdict.code != 0 && state.attempts.may_go_on() && !record.stopped_from_outside())
+      state.warm.before_meeting(state.attempts.number() + 1, false);
     if (whole != nullptr) co_await whole->finish(run, verdict, record, attempt.ends(record, verdict));
-    if (!is_tried_again(all.attempts, whole, verdict, record)) {
-      all.warm.drop();
+    if (!is_tried_again(state.attempts, whole, verdict, record)) {
+      state.warm.drop();
       co_return co_await conclude(run, verdict, &job, &record, details);
     }
-    all.previous = attempt.take_launch();
-    co_await prepare_next(run, all, whole != nullptr && whole->stop()->drained(), verdict, record);
+    state.previous = attempt.take_launch();
+    co_await prepare_next(run, state, whole != nullptr && whole->stop()->drained(), verdict, record);
     co_return std::nullopt;
   } catch (const std::exception& error) {
     run.monitor.set_view({});
@@ -465,12 +215,12 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
 }
 
 /// Runs one attempt. The other nodes learn what the system refuses before the command is there.
-awaitable<std::optional<int>> run_linked(const Run& run, const Job& job, Common& all,
+awaitable<std::optional<int>> run_linked(const Run& run, const Job& job, RunState& state,
                                          std::unique_ptr<WholeJob> whole) {
   std::exception_ptr refused;
   std::string why;
   try {
-    co_return co_await run_attempt(run, job, all, whole.get());
+    co_return co_await run_attempt(run, job, state, whole.get());
   } catch (const std::exception& error) {
     if (!whole) throw;
     refused = std::current_exception();
@@ -516,26 +266,26 @@ awaitable<int> run_stages(const Run& run, const std::vector<std::string>& argume
   }
   std::optional<std::string> kept_logs;
   const AttemptInput input{run, *job, arguments, torch, kept_logs};
-  Common all{.arguments = arguments,
-             .torch = torch,
-             .input = input,
-             .step = node::SlurmStep(run.host.environment()),
-             .attempts = Attempts(run.settings, *job),
-             .warm = Warm(input),
-             .previous = {},
-             .reached = {},
-             .memory = {}};
-  if (all.attempts.allowed()) all.memory.emplace();
+  RunState state{.arguments = arguments,
+                 .torch = torch,
+                 .input = input,
+                 .step = node::SlurmStep(run.host.environment()),
+                 .attempts = Attempts(run.settings, *job),
+                 .warm = Warm(input),
+                 .previous = {},
+                 .reached = {},
+                 .memory = {}};
+  if (state.attempts.allowed()) state.memory.emplace();
   std::optional<int> code;
   meets = true;
   while (!code) {
     std::unique_ptr<WholeJob> whole;
-    all.warm.before_meeting(all.attempts.number(), all.attempts.earliest() > steady_clock::now());
+    state.warm.before_meeting(state.attempts.number(), state.attempts.earliest() > steady_clock::now());
     try {
-      whole = co_await join_job(run, *job, all.attempts, all.reached);
+      whole = co_await join_job(run, *job, state.attempts, state.reached);
     } catch (EarlyEnd& end) {
       if (const auto& past = run.monitor.past_attempts(); !past.empty())
-        report::wording::add_last_attempt(end.verdict, all.attempts.progress(), past.back().sentence);
+        report::wording::add_last_attempt(end.verdict, state.attempts.progress(), past.back().sentence);
       throw;
     }
     if (run.only_wait) {
@@ -543,13 +293,13 @@ awaitable<int> run_stages(const Run& run, const std::vector<std::string>& argume
       co_return exit_code::ok;
     }
     if (whole && whole->is_spare()) {
-      all.warm.beside_job(all.attempts.number() + 1);
-      auto verdict = co_await wait_as_spare(run, all.attempts, *whole);
+      state.warm.beside_job(state.attempts.number() + 1);
+      auto verdict = co_await wait_as_spare(run, state.attempts, *whole);
       if (!verdict) continue;
-      all.warm.drop();
+      state.warm.drop();
       code = co_await conclude(run, *verdict, &*job, nullptr, {});
     } else {
-      code = co_await run_linked(run, *job, all, std::move(whole));
+      code = co_await run_linked(run, *job, state, std::move(whole));
     }
   }
   co_return *code;

@@ -33,10 +33,14 @@ using std::chrono::steady_clock;
 
 namespace {
 
+/// How long a stopped node may need to end; Kubernetes' default where --grace does not say it.
+std::chrono::milliseconds grace_of(const Run& run) {
+  return run.settings.time(Option::grace).value_or(std::chrono::seconds(30));
+}
+
 /// For the others, when all start again: they may still need the grace to end.
 std::chrono::milliseconds time_to_come(const Run& run) {
-  return *run.settings.time(Option::wait_timeout) +
-         run.settings.time(Option::grace).value_or(std::chrono::seconds(30));
+  return *run.settings.time(Option::wait_timeout) + grace_of(run);
 }
 
 /// This node's end because of another one.
@@ -89,6 +93,30 @@ link::Members members_of(const link::Hello& self, const link::Succession& known)
   return members;
 }
 
+/// Of a job with spares: who keeps the roster if the hub is lost, and what a hub knows from the attempts
+/// before.
+void plan_succession(const Run& run, Attempts& attempts, link::Options& options) {
+  if (!attempts.succession) attempts.succession = std::make_shared<link::Succession>(run.io);
+  const link::Succession& known = *attempts.succession;
+  options.succession = attempts.succession;
+  const auto grace = grace_of(run);
+  options.timing.successor = grace + std::chrono::seconds(5);
+  options.timing.old_hub = options.timeout + grace;
+  options.rules.silent_end = link::ping_interval(options.timeout) + grace;
+  options.rules.earliest = std::max(attempts.earliest(), known.earliest);
+  if (!known.is_led_by(options.self.rank)) {
+    attempts.members.reset();
+    return;
+  }
+  if (!attempts.members) {
+    if (known.term) options.rules.to_come = known.to_come();
+    attempts.members = std::make_shared<link::Members>(members_of(options.self, known));
+  }
+  options.rules.last_launch = known.launched;
+  options.rules.members = attempts.members;
+  if (known.hub_has_ended) options.rules.old_hub = known.hub;
+}
+
 link::Options plan_link(const Run& run, const Job& job, const topology::StaticNode& node,
                         const std::optional<link::Key>& token, Attempts& attempts,
                         const wait::Reached& reached) {
@@ -124,24 +152,7 @@ link::Options plan_link(const Run& run, const Job& job, const topology::StaticNo
   options.rules.earliest = attempts.earliest();
   if (attempts.of_the_job())
     options.rules.decide = [&attempts](link::Stop& stop) { attempts.decide(stop, steady_clock::now()); };
-  if (options.self.spares == 0) return options;
-  if (!attempts.succession) attempts.succession = std::make_shared<link::Succession>(run.io);
-  const link::Succession& known = *attempts.succession;
-  options.succession = attempts.succession;
-  const auto grace = run.settings.time(Option::grace).value_or(std::chrono::seconds(30));
-  options.timing.successor = grace + std::chrono::seconds(5);
-  options.timing.old_hub = options.timeout + grace;
-  options.rules.silent_end = link::ping_interval(options.timeout) + grace;
-  options.rules.earliest = std::max(attempts.earliest(), known.earliest);
-  if (!known.is_led_by(options.self.rank)) {
-    attempts.members.reset();
-    return options;
-  }
-  if (known.term && !attempts.members) options.rules.to_come = known.to_come();
-  if (!attempts.members) attempts.members = std::make_shared<link::Members>(members_of(options.self, known));
-  options.rules.last_launch = known.launched;
-  options.rules.members = attempts.members;
-  if (known.hub_has_ended) options.rules.old_hub = known.hub;
+  if (options.self.spares != 0) plan_succession(run, attempts, options);
   return options;
 }
 
@@ -181,6 +192,63 @@ void follow(link::Succession& known, const link::Door& hub, const topology::Stat
             gone == known.gone.end() ? "cannot be reached" : fmt::format("was {}", word(gone->second)));
 }
 
+/// What the job cannot do without its link, for a message; empty: nothing.
+std::string_view link_required_by(const Run& run, const Job& job) {
+  return run.preflight ? "preflight" : job.choice.link_demanded_by;
+}
+
+/// Null if the system refuses what the link needs, and nothing requires it.
+std::shared_ptr<link::Link> make_link(const Run& run, link::Options options, std::string_view required_by) {
+  try {
+    return link::Link::make(run.io, std::move(options));
+  } catch (const boost::system::system_error& error) {
+    if (!required_by.empty())
+      throw early_end(
+          exit_code::system, Cause::system, ErrorCode::no_link,
+          fmt::format("the system refused a resource that the link needs, and {} requires the link: {}",
+                      required_by, loop::reason(error)));
+    log::warn("the job continues without a link between its nodes: {}", loop::reason(error));
+    return nullptr;
+  }
+}
+
+/// How the search for the other nodes ended, and by which link; null: there is none.
+struct Meeting {
+  std::shared_ptr<link::Link> link;
+  std::variant<link::Go, link::Refuse, supervise::Signal> end;
+};
+
+/// Looks for the other nodes until `deadline`, and follows the hub to where it is now.
+awaitable<Meeting> seek_nodes(const Run& run, const Job& job, const topology::StaticNode& node,
+                              const std::optional<link::Key>& token, Attempts& attempts,
+                              const wait::Reached& reached, steady_clock::time_point deadline) {
+  using namespace boost::asio::experimental::awaitable_operators;
+  Meeting meeting;
+  for (;;) {
+    meeting.link =
+        make_link(run, plan_link(run, job, node, token, attempts, reached), link_required_by(run, job));
+    if (!meeting.link) co_return meeting;
+    run.monitor.enter("meet", "the other nodes");
+    run.monitor.set_link(meeting.link);
+    meeting.end = co_await (meeting.link->meet(deadline) || next_end(run));
+    const auto* refuse = std::get_if<link::Refuse>(&meeting.end);
+    if (refuse == nullptr || !refuse->moved || !attempts.succession) co_return meeting;
+    follow(*attempts.succession, *refuse->moved, *node.member);
+  }
+}
+
+/// All nodes are here: what the hub has told of this attempt holds from now on.
+void begin_attempt(topology::Topology& topology, topology::StaticNode& node, const link::Go& go,
+                   Attempts& attempts, wait::Reached& reached) {
+  node.told.reset();
+  if (go.rank) node.told = {go.offset, go.world};
+  attempts.begin(go.attempt, go.uncounted, steady_clock::now());
+  if (!node.member) return log::info("all {} nodes are here", node.nodes);
+  take_rank(topology, node, go, reached);
+  log::info("{} of {} nodes train, and this one {}", go.nodes, node.member->nodes,
+            go.rank ? fmt::format("has rank {}", *go.rank) : "waits as a spare");
+}
+
 /// Meets the other nodes: returns the link, or null if the job goes on without one.
 awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attempts& attempts,
                                                 wait::Reached& reached) {
@@ -189,7 +257,6 @@ awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attemp
   if (const auto* faults = std::get_if<Faults>(&token))
     throw early_end(exit_code::configuration, Cause::configuration, ErrorCode::none,
                     to_line(faults->front()));
-  const std::string_view must = run.preflight ? "preflight" : job.choice.link_demanded_by;
   topology::StaticNode& node = std::get<topology::StaticNode>(job.topology.part);
   if (launchers::number_of_spares(run.settings) != 0 && !node.member)
     node.member = {node.rank, node.nodes, *job.topology.master()};
@@ -200,57 +267,30 @@ awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attemp
                     in_words(Fact::nnodes, *job.topology.facts[Fact::nnodes]), link::most_nodes));
   const bool again = attempts.number() != 0;
   const auto time = again ? time_to_come(run) : *run.settings.time(Option::wait_timeout);
-  const auto deadline = steady_clock::now() + time;
-  std::shared_ptr<link::Link> link;
-  std::variant<link::Go, link::Refuse, supervise::Signal> met;
-  for (bool moves = true; moves;) {
-    try {
-      link = link::Link::make(
-          run.io, plan_link(run, job, node, std::get<std::optional<link::Key>>(token), attempts, reached));
-    } catch (const boost::system::system_error& error) {
-      if (!must.empty())
-        throw early_end(
-            exit_code::system, Cause::system, ErrorCode::no_link,
-            fmt::format("the system refused a resource that the link needs, and {} requires the link: {}",
-                        must, loop::reason(error)));
-      log::warn("the job continues without a link between its nodes: {}", loop::reason(error));
-      co_return nullptr;
-    }
-    run.monitor.enter("meet", "the other nodes");
-    run.monitor.set_link(link);
-    met = co_await (link->meet(deadline) || next_end(run));
-    const auto* refuse = std::get_if<link::Refuse>(&met);
-    moves = refuse != nullptr && refuse->moved && attempts.succession;
-    if (moves) follow(*attempts.succession, *refuse->moved, *node.member);
-  }
-  if (const auto* signal = std::get_if<supervise::Signal>(&met)) {
+  const Meeting met = co_await seek_nodes(run, job, node, std::get<std::optional<link::Key>>(token), attempts,
+                                          reached, steady_clock::now() + time);
+  if (!met.link) co_return nullptr;
+  if (const auto* signal = std::get_if<supervise::Signal>(&met.end)) {
     run.signals.drop();
     // A node that comes for the first time can be replaced by another; of a running job it is a part.
     if (again) {
-      link->report_stop(signal->number);
-      co_await (link->finish({exit_code::signal_base + signal->number}) || next_end(run));
+      met.link->report_stop(signal->number);
+      co_await (met.link->finish({exit_code::signal_base + signal->number}) || next_end(run));
     }
     throw stopped_early(signal->number, "while waiting for the other nodes");
   }
-  if (const auto* go = std::get_if<link::Go>(&met)) {
-    node.told.reset();
-    if (go->rank) node.told = {go->offset, go->world};
-    attempts.begin(go->attempt, go->uncounted, steady_clock::now());
+  if (const auto* go = std::get_if<link::Go>(&met.end)) {
     const unsigned index = node.member ? node.member->index : node.rank;
-    if (node.member) take_rank(job.topology, node, *go, reached);
-    if (node.member)
-      log::info("{} of {} nodes train, and this one {}", go->nodes, node.member->nodes,
-                go->rank ? fmt::format("has rank {}", *go->rank) : "waits as a spare");
-    else
-      log::info("all {} nodes are here", node.nodes);
-    co_return std::make_unique<WholeJob>(std::move(link), index, node.max_restarts != 0, run.preflight,
+    begin_attempt(job.topology, node, *go, attempts, reached);
+    co_return std::make_unique<WholeJob>(met.link, index, node.max_restarts != 0, run.preflight,
                                          attempts.allowed());
   }
-  const auto& refuse = std::get<link::Refuse>(met);
+  const auto& refuse = std::get<link::Refuse>(met.end);
   if (refuse.code != 0) throw end_of(refuse, job.topology, time);
-  if (!must.empty())
-    throw early_end(exit_code::configuration, Cause::configuration, ErrorCode::no_link,
-                    fmt::format("the nodes cannot be linked, and {} requires it: {}", must, refuse.sentence));
+  if (const std::string_view required_by = link_required_by(run, job); !required_by.empty())
+    throw early_end(
+        exit_code::configuration, Cause::configuration, ErrorCode::no_link,
+        fmt::format("the nodes cannot be linked, and {} requires it: {}", required_by, refuse.sentence));
   log::warn("the job continues without a link between its nodes: {}; --link on makes this an error",
             refuse.sentence);
   co_return nullptr;

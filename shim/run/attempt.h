@@ -1,0 +1,107 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launchers/launcher.h"
+#include "launchers/torchrun/torchrun_launcher.h"
+#include "link/message.h"
+#include "look/raised.h"
+#include "node/shared_memory.h"
+#include "node/slurm_step.h"
+#include "outcome/outcome.h"
+#include "report/verdict.h"
+#include "run/attempts.h"
+#include "run/error_files.h"
+#include "run/hang_watch.h"
+#include "run/launch.h"
+#include "run/lookout.h"
+#include "run/run.h"
+#include "run/warm.h"
+#include "run/whole_job.h"
+#include "supervise/supervise.h"
+#include "wait/wait.h"
+
+namespace rankshim::run {
+
+/// What a run keeps from one attempt to the next.
+struct RunState {
+  const std::vector<std::string>& arguments;
+  const launchers::FoundTorch& torch;
+  const AttemptInput& input;
+  const node::SlurmStep step;
+  Attempts attempts;
+  Warm warm;
+  /// The attempt before, until the next one has started: on a busy disk, removing its folder takes longer
+  /// than all the rest.
+  std::unique_ptr<Launch> previous;
+  wait::Reached reached;                     // where the master is, if it was looked up
+  std::optional<node::SharedMemory> memory;  // nothing: there is one attempt only
+};
+
+/// Attempt is one start of the command, with everything that watches it, for this node and for the whole job.
+/// In this order: watch(), run_command(), end_watch(), gather() and judge().
+class Attempt final : public supervise::Observer {
+ public:
+  /// Makes what is launched. `whole` is null if the nodes are not linked.
+  Attempt(const Run& run, const launchers::Job& job, RunState& state, WholeJob* whole);
+
+  /// Begins to watch: for exceptions, for hangs, and for whoever asks.
+  void watch();
+  /// Starts the command, and returns once it and all that it started have ended.
+  boost::asio::awaitable<supervise::ExitRecord> run_command();
+  /// The command's, until end_watch().
+  [[nodiscard]] const supervise::Workers& workers() const { return *launch_->workers; }
+  /// The command has ended: nobody looks at it any more.
+  void end_watch();
+
+  /// All that is known about this end, once nobody watches.
+  report::Details gather(const supervise::ExitRecord& record);
+  [[nodiscard]] report::Verdict judge(const supervise::ExitRecord& record,
+                                      const report::Details& details) const;
+  /// Of each worker of this node, for the others.
+  [[nodiscard]] std::vector<link::WorkerReport> ends(const supervise::ExitRecord& record,
+                                                     const report::Verdict& verdict) const;
+  /// Gives away what was launched: its folder takes a while to remove.
+  std::unique_ptr<Launch> take_launch() { return std::move(launch_); }
+
+  void started(const std::vector<pid_t>& processes, Clock::time_point when,
+               const std::vector<std::string>& environment) override;
+  void start_failed(const supervise::ExitRecord& record) override { tell_end(record); }
+  void workers_seen() override { run_.monitor.changed(); }
+  void worker_ended(const supervise::WorkerEnd& worker) override;
+  void stop_passed_on(const outcome::StopRequest& stop,
+                      std::optional<std::chrono::milliseconds> grace) override;
+  void command_ended(const supervise::ExitRecord& record) override;
+
+ private:
+  /// How this node sees the job: the hub of linked nodes all of it, any other node its own workers.
+  [[nodiscard]] HangWatch::Job job_to_watch();
+  /// Tells the other nodes how the command has ended, unless it was stopped.
+  void tell_end(const supervise::ExitRecord& record);
+  /// Where the workers' Python answers; empty: it does not.
+  [[nodiscard]] std::string site_folder() const;
+  [[nodiscard]] supervise::Policy plan_policy();
+  /// A worker has raised an exception, and may not have ended yet.
+  void worker_raised(unsigned local_rank, const look::Raised::Groups& groups);
+  /// --hang-timeout is over: ends the whole job, or this node's command if the nodes are not linked.
+  void end_hang(const outcome::Culprit& culprit, std::vector<outcome::WorkerLook> looks);
+
+  const Run& run_;
+  const launchers::Job& job_;
+  RunState& state_;
+  WholeJob* const whole_;
+  std::unique_ptr<Launch> launch_;
+  const ErrorFiles errors_;
+  const std::shared_ptr<Lookout> lookout_;
+  std::optional<look::Raised> raised_;
+  std::unique_ptr<HangWatch> hang_watch_;  // of linked nodes, node 0 watches for all
+  std::optional<outcome::Culprit> hang_;   // of a node that is not linked
+  std::vector<outcome::WorkerLook> hang_looks_;
+};
+
+}  // namespace rankshim::run
