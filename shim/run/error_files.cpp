@@ -38,8 +38,8 @@ launchers::PythonError ErrorFiles::read(const std::string& path) const {
 outcome::Culprit ErrorFiles::failure_of(const supervise::WorkerEnd& worker, const std::string& folder) const {
   report::Details details;
   details.has_accelerators = run_.host.accelerators().has_value();
-  details.memory = run_.monitor.memory();
-  details.oom = run_.monitor.oom();
+  details.memory = run_.monitor.memory().now();
+  details.oom = run_.monitor.memory().oom();
   if (!folder.empty()) details.workers[worker.local_rank] = read(error_file_of(folder, worker.local_rank));
   return report::cause_of(worker, "kernel", details).culprit;
 }
@@ -52,11 +52,11 @@ bool ErrorFiles::is_victims(unsigned local_rank, const std::string& folder) cons
 report::Details ErrorFiles::gather(const supervise::ExitRecord& record, bool is_unused) const {
   report::Details details;
   details.host = run_.host.host_name();
-  details.memory = run_.monitor.memory();
+  details.memory = run_.monitor.memory().now();
   if (!failure_.empty() && !is_unused)
     details.told_by_torchrun = launchers::read_failure(run_.host, failure_);
   if (details.told_by_torchrun) run_.monitor.ended(details.told_by_torchrun->pid, std::nullopt);
-  details.oom = run_.monitor.oom();
+  details.oom = run_.monitor.memory().oom();
   const bool well = record.kind == supervise::ExitRecord::Kind::exited && record.number == 0;
   if (well && !details.told_by_torchrun) return details;
   details.has_accelerators = run_.host.accelerators().has_value();

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <functional>
 #include <map>
 #include <memory>
@@ -14,19 +13,18 @@
 #include "launchers/launcher.h"
 #include "link/link.h"
 #include "loop/loop.h"
-#include "node/cgroup.h"
 #include "node/host.h"
-#include "node/oom_kills.h"
 #include "report/exit_report.h"
 #include "report/files.h"
 #include "report/snapshot.h"
+#include "run/memory_watch.h"
 #include "run/status.h"
 #include "settings/settings.h"
 #include "supervise/supervise.h"
 
 namespace rankshim::run {
 
-/// Follows a run from its start to its end: the phases, the memory cgroup's counters, the provisional line in
+/// Follows a run from its start to its end: the phases, the memory, the provisional line in
 /// the termination log, the metrics file, and the answers to `rankshim status`. It does nothing of this at
 /// first, so that a command that ends quickly costs nothing. If there is something to wait for, it begins a
 /// moment after the waiting has begun, otherwise a moment after the command's start.
@@ -48,9 +46,8 @@ class Monitor {
   void held();
 
   void started(pid_t command);
-  /// A process of the command has ended, which ran since `started` if that is known: finds out whether it was
-  /// killed at the memory limit. For each process the first call counts.
-  void ended(pid_t process, std::optional<link::Time> started);
+  /// As MemoryWatch::ended().
+  void ended(pid_t process, std::optional<link::Time> started) { memory_.ended(process, started); }
   void stopping(int signal);
   void command_ended();
   /// Answers include the other nodes as long as the link lives.
@@ -89,10 +86,7 @@ class Monitor {
   [[nodiscard]] const std::vector<report::PastAttempt>& past_attempts() const { return past_attempts_; }
   report::TerminationLog& termination_log() { return termination_log_; }
 
-  /// The counters now, with the kills since the beginning; unknown if the beginning was not read.
-  [[nodiscard]] node::MemoryReading memory() const;
-  /// What ended() has found in this attempt, by process.
-  [[nodiscard]] const std::map<pid_t, node::OomEvidence>& oom() const { return oom_; }
+  [[nodiscard]] const MemoryWatch& memory() const { return memory_; }
 
  private:
   [[nodiscard]] report::Snapshot snapshot() const;
@@ -101,11 +95,6 @@ class Monitor {
   void look_around();
   void open_socket();
   void on_command();
-  void watch_memory();
-  void listen_for_memory();
-  void on_memory_event();
-  void look_at_memory();
-  void note_who_runs(std::uint64_t kills);
 
   const settings::Settings& settings_;
   const node::Host& host_;
@@ -123,14 +112,8 @@ class Monitor {
   std::vector<link::Node> last_nodes_;  // once the run ends
 
   report::TerminationLog termination_log_;
-  std::optional<node::MemoryReading> memory_before_;
   loop::Timer timer_;
-  boost::asio::posix::stream_descriptor memory_events_;
-  loop::Timer memory_timer_;
-  std::chrono::milliseconds memory_pause_{50};  // doubled before it is first used
-  bool has_told_of_limit_ = false;
-  node::OomKills oom_kills_;
-  std::map<pid_t, node::OomEvidence> oom_;
+  MemoryWatch memory_;
   View view_;
   std::function<std::optional<report::PreparedAttempt>()> prepared_;
 
