@@ -203,4 +203,4 @@ def test_a_program_with_one_shows_its_stacks_when_its_grace_is_over_and_the_verd
     assert stacks.at - came > 1.9
     assert process.wait() == 137, "as by the KILL, which would have come"
     assert "was killed by SIGABRT" in process.stderr.splitlines()[-1]
-    assert "when rankshim asked for the stacks of what had not stopped" in process.stderr.splitlines()[-1]
+    assert "when rankshim asked the processes that had not stopped for their stacks" in process.stderr.splitlines()[-1]

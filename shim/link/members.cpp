@@ -35,13 +35,13 @@ void Members::held(unsigned rank, unsigned index, const std::string& host, Time 
 std::optional<Assignment> Members::assign(const std::vector<bool>& is_here, bool is_patient) const {
   std::vector<std::optional<unsigned>> holders(ranks_);
   std::vector<unsigned> healthy, aside;  // without a rank
-  bool may_healthy_come = false;
+  bool healthy_may_come = false;
   for (unsigned index = 0; index < members_.size(); ++index) {
     const Member& member = members_[index];
     if (!is_here[index]) {
       const bool may_come = is_patient && !member.is_gone();
       if (may_come && (member.rank || !was_launched_)) return std::nullopt;
-      may_healthy_come = may_healthy_come || (may_come && is_healthy(index));
+      healthy_may_come = healthy_may_come || (may_come && is_healthy(index));
     } else if (member.rank && is_healthy(index)) {
       holders[*member.rank] = index;
     } else {
@@ -56,8 +56,8 @@ std::optional<Assignment> Members::assign(const std::vector<bool>& is_here, bool
   };
   fill(healthy);
   const auto is_hole = [](const auto& holder) { return !holder; };
-  if (may_healthy_come && std::ranges::any_of(holders, is_hole)) return std::nullopt;
-  for (const unsigned index : aside)  // rather where it was than elsewhere
+  if (healthy_may_come && std::ranges::any_of(holders, is_hole)) return std::nullopt;
+  for (const unsigned index : aside)  // each gets its own rank again, if it can
     if (const auto rank = members_[index].rank; rank && !holders[*rank]) holders[*rank] = index;
   std::erase_if(aside, [&](unsigned index) { return std::ranges::find(holders, index) != holders.end(); });
   fill(aside);
@@ -79,7 +79,7 @@ std::string_view Members::why_replaced(const Tenure& last, unsigned index,
 void Members::launched(const Assignment& ranks, const std::vector<bool>& is_here,
                        const std::vector<std::string>& hosts, Time now) {
   was_launched_ = true;
-  std::vector<std::optional<std::size_t>> last(ranks_);  // of each rank's tenures
+  std::vector<std::optional<std::size_t>> last(ranks_);  // each rank's last tenure
   for (std::size_t at = 0; at < tenures_.size(); ++at) last[tenures_[at].rank] = at;
   for (unsigned rank = 0; rank < ranks.size(); ++rank) {
     const unsigned index = ranks[rank];
@@ -120,7 +120,7 @@ void Members::failed(unsigned index) {
 }
 
 std::vector<Members::Tenure> Members::history() const {
-  std::vector<std::size_t> nodes(ranks_);  // that each rank has had
+  std::vector<std::size_t> nodes(ranks_);  // how many have had each rank
   for (const Tenure& tenure : tenures_) ++nodes[tenure.rank];
   std::vector<Tenure> all;
   std::ranges::copy_if(tenures_, std::back_inserter(all),

@@ -98,9 +98,9 @@ class Parser {
     const std::size_t start = at_;
     for (; at_ < text_.size() && text_[at_] != '$' && stops.find(text_[at_]) == std::string_view::npos;
          ++at_) {
-      if (text_[at_] == '{') return fail("a text cannot contain a brace; write a variable as ${NAME}");
+      if (text_[at_] == '{') return fail("text cannot contain a brace; write a variable as ${NAME}");
       if (stops == argument_stops && std::string_view(";\"'").find(text_[at_]) != std::string_view::npos)
-        return fail("a text within a call cannot contain quotes; separate arguments with ','");
+        return fail("an argument cannot contain quotes or ';'; separate arguments with ','");
     }
     return {Function::text, text_.substr(start, at_ - start), {}};
   }
@@ -150,7 +150,8 @@ class Parser {
         count += " or more";
       else if (most != least)
         count += " to " + std::to_string(most);
-      return fail(shown(name) + " takes " + count + " arguments, not " + std::to_string(arguments.size()));
+      return fail(shown(name) + " takes " + count + (count == "1" ? " argument, not " : " arguments, not ") +
+                  std::to_string(arguments.size()));
     }
     for (std::size_t i = 0; i < arguments.size(); ++i) {
       if (arguments[i].function != Function::text) continue;

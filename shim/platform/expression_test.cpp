@@ -12,8 +12,11 @@ std::string show(const Expression& expression) {
   if (expression.function == Function::variable) return "$" + std::string(expression.text);
   std::string children;
   const bool is_either = expression.function == Function::either;
-  for (const Expression& child : expression.children)
-    children += (children.empty() ? "" : is_either ? "|" : " ") + show(child);
+  const std::string separator = is_either ? "|" : " ";
+  for (const Expression& child : expression.children) {
+    if (!children.empty()) children += separator;
+    children += show(child);
+  }
   if (is_either) return children;
   if (expression.function == Function::join) return "(" + children + ")";
   return std::string(signature(expression.function).name) + "<" + children + ">";
@@ -61,14 +64,14 @@ TEST_CASE("a mistake in an expression is reported with its position") {
       "in [let] above this, the nearest is table (a variable is written ${NAME})"));
   CHECK(parsed("$1") == "error: '$1', character 2: '$' begins a variable: write ${NAME}");
   CHECK(parsed("{RANK}") ==
-        "error: '{RANK}', character 1: a text cannot contain a brace; write a variable as ${NAME}");
+        "error: '{RANK}', character 1: text cannot contain a brace; write a variable as ${NAME}");
   CHECK(parsed("add({A}, 1)") ==
-        "error: 'add({A}, 1)', character 5: a text cannot contain a brace; write a variable as ${NAME}");
+        "error: 'add({A}, 1)', character 5: text cannot contain a brace; write a variable as ${NAME}");
   CHECK(parsed("before(${A}, '-')") ==
-        "error: 'before(${A}, '-')', character 14: a text within a call cannot contain quotes; separate "
+        "error: 'before(${A}, '-')', character 14: an argument cannot contain quotes or ';'; separate "
         "arguments with ','");
   CHECK(parsed("add(${A};1)") ==
-        "error: 'add(${A};1)', character 9: a text within a call cannot contain quotes; separate arguments "
+        "error: 'add(${A};1)', character 9: an argument cannot contain quotes or ';'; separate arguments "
         "with ','");
   CHECK(parsed("${RANK") == "error: '${RANK', character 7: '}' or ':-' is expected here");
   CHECK(parsed("${}") == "error: '${}', character 3: a variable's name is expected here");
@@ -82,7 +85,7 @@ TEST_CASE("a mistake in an expression is reported with its position") {
       parsed("first_host(${A}) ${B}") ==
       "error: 'first_host(${A}) ${B}', character 18: nothing may follow the function's closing parenthesis");
   CHECK(parsed("first_host()") ==
-        "error: 'first_host()', character 13: 'first_host' takes 1 arguments, not 0");
+        "error: 'first_host()', character 13: 'first_host' takes 1 argument, not 0");
   CHECK(parsed("add(1)") == "error: 'add(1)', character 7: 'add' takes 2 or more arguments, not 1");
   CHECK(parsed("add(1,,2)") == "error: 'add(1,,2)', character 7: an expression is expected here");
   CHECK(parsed("add(1,") == "error: 'add(1,', character 7: an expression is expected here");

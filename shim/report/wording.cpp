@@ -24,7 +24,7 @@ using supervise::ExitRecord;
 
 constexpr std::size_t longest_error = 300;
 
-/// A file that is there and cannot be executed because what must read or load it is not.
+/// The file exists, but its interpreter or dynamic loader does not.
 std::string without_interpreter(const ExitRecord& record) {
   const std::string& missing = record.interpreter;  // empty: not known
   if (const std::string where = settings::where_not_found(missing); where.starts_with(':'))
@@ -36,12 +36,12 @@ std::string without_interpreter(const ExitRecord& record) {
   if (has_dos_ends)
     hint = "; the file has Windows line endings: remove them (dos2unix)";
   else if (is_loader)
-    hint = "; that is its dynamic loader: it was built for another distribution";
+    hint = "; that is the dynamic loader: the program was built for another distribution";
   return fmt::format("{} cannot be executed: its interpreter {} was not found{}", record.failure.path,
                      missing.empty() ? "or dynamic loader" : in_quotes(missing), hint);
 }
 
-/// Whether a shell whose exit code is 128 + this number tells of a process that such a signal killed.
+/// Whether an exit code of 128 + this number, as a shell reports it, means that the signal killed a process.
 bool is_fatal(int signal) {
   constexpr std::array fatal = {SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGKILL, SIGSEGV};
   return contains(fatal, signal);
@@ -52,7 +52,7 @@ std::string memory_in_words(const RootCause& root, const node::MemoryReading& me
   const bool is_why = root.culprit.cause == Cause::out_of_memory;
   if (!is_why && memory.oom_kills == 0) return {};
   std::string text = "out of memory";
-  // If it is not the cause, only the program knows whose processes they were, and whether they matter.
+  // If that is not the cause, only the program knows what was killed, and whether it matters.
   if (!is_why)
     text = fmt::format("{}the kernel killed {} because the memory limit was reached",
                        root.culprit.signal == SIGKILL ? "earlier, " : "",
@@ -75,7 +75,7 @@ std::string in_words(const CommandEnd& command) {
     text += fmt::format(" exited with code {}", command.code);
   text += " after " + hours_and_minutes(command.ran);
   if (command.stopped_for_stacks)
-    return text + ", when rankshim asked for the stacks of what had not stopped";
+    return text + ", when rankshim asked the processes that had not stopped for their stacks";
   if (!command.killed_by_us) return text;
   return text + fmt::format(", by rankshim because {} had not stopped", several ? "they" : "it");
 }

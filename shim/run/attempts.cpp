@@ -16,11 +16,11 @@ using settings::Option;
 
 namespace {
 
-constexpr std::chrono::minutes quick{1};        // an attempt that ends within it has hardly begun
-constexpr std::chrono::seconds first_pause{2};  // then twice as long each time
+constexpr std::chrono::minutes short_attempt{1};  // one that ends sooner failed at its start
+constexpr std::chrono::seconds first_pause{2};    // then twice as long each time
 
-/// The text with "#" for what may differ although the failure is the same: addresses, words with digits in
-/// them (process numbers, sizes, CUDA's figures), and the names of temporary files.
+/// The text with "#" in place of what may differ although the failure is the same: addresses, words with
+/// digits in them (process numbers, sizes, CUDA's figures), and the names of temporary files.
 std::string without_particulars(std::string_view text) {
   constexpr auto units = std::to_array<std::string_view>(
       {"bytes", "B", "kB", "KB", "KiB", "MB", "MiB", "GB", "GiB", "TB", "TiB", "s", "ms"});
@@ -44,7 +44,7 @@ std::string without_particulars(std::string_view text) {
       masked.pop_back();
     else
       masked += word;
-    for (const std::string_view parts : {"#.#", "#-#", "#:#"})  // of one number
+    for (const std::string_view parts : {"#.#", "#-#", "#:#"})  // parts of one number
       if (masked.ends_with(parts)) masked.resize(masked.size() - 2);
     at = end;
   }
@@ -93,23 +93,24 @@ void Attempts::next(Time now, bool is_counted) {
   pause_ = std::min(longest_pause_, next_pause_);
   next_pause_ = std::min<std::chrono::milliseconds>(
       longest_pause_, std::max<std::chrono::milliseconds>(first_pause, 2 * next_pause_));
-  if (now - began_ >= quick) pause_ = next_pause_ = {};
+  if (now - began_ >= short_attempt) pause_ = next_pause_ = {};
   earliest_ = now + pause_;
 }
 
 void Attempts::decide(Stop& stop, Time now) {
   if (stop.drained() || !allowed()) return;
   stop.note = why_not(stop, now);
-  repeatable_ = repeatable(stop, now);
+  last_failure_ = lasting_failure(stop, now);
   stop.again = stop.note.empty();
 }
 
-/// What must not happen twice in a row, because another attempt would end the same way: an exception soon
-/// after the start, or a hang at the same collective and line. The rank is not part of it: if every rank
-/// raises, another one may be the first each time. Empty: it may happen again.
-std::string Attempts::repeatable(const Stop& stop, Time now) const {
+/// What identifies a failure that is not tried a third time, because each attempt would end the same way: an
+/// exception soon after the start, or a hang at one collective and line. The rank is not part of it: if every
+/// rank raises, another one may be the first each time. Empty: the next attempt may succeed.
+std::string Attempts::lasting_failure(const Stop& stop, Time now) const {
   const outcome::Culprit& culprit = stop.culprit;
-  if (culprit.cause == outcome::Cause::exception && now - began_ < quick) return signature_of(culprit);
+  if (culprit.cause == outcome::Cause::exception && now - began_ < short_attempt)
+    return signature_of(culprit);
   if (culprit.cause == outcome::Cause::hang && culprit.hang && culprit.hang->number != 0)
     return fmt::format("{} of {} at {}:{} and {}:{}", culprit.hang->number, culprit.hang->group,
                        culprit.hang->place.line.file, culprit.hang->place.line.line,
@@ -128,7 +129,7 @@ std::string Attempts::why_not(const Stop& stop, Time now) const {
     return fmt::format("{} is permanent (--permanent)",
                        by_code ? "exit code " + std::to_string(code)
                                : std::string(settings::word_of_permanent(stop.culprit.cause)));
-  if (const std::string end = repeatable(stop, now); !end.empty() && end == repeatable_)
+  if (const std::string failure = lasting_failure(stop, now); !failure.empty() && failure == last_failure_)
     return stop.culprit.cause == outcome::Cause::hang
                ? "it has hung twice in a row at the same lines and the same collective"
                : "the same exception has ended it twice in a row, each time within a minute of its start";

@@ -64,7 +64,7 @@ class Attempts {
  private:
   [[nodiscard]] unsigned counted() const { return number_ - uncounted_; }
   [[nodiscard]] std::string why_not(const link::Stop& stop, Time now) const;
-  [[nodiscard]] std::string repeatable(const link::Stop& stop, Time now) const;
+  [[nodiscard]] std::string lasting_failure(const link::Stop& stop, Time now) const;
 
   settings::RestartLimit limit_;
   bool of_the_job_ = false;
@@ -77,7 +77,7 @@ class Attempts {
   Time began_;
   Time earliest_;
   std::vector<Time> restarts_;  ///< that this container has seen
-  std::string repeatable_;      ///< of the end of the last attempt
+  std::string last_failure_;    ///< the last attempt's lasting_failure()
 };
 
 }  // namespace rankshim::run

@@ -84,7 +84,7 @@ TEST_CASE("node 0 gets other flags than the others, where the launcher has some 
   CHECK_THAT(warnings("ray start --head").at(0), Catch::Contains("--head is not for node 1"));
 }
 
-TEST_CASE("what the user wrote counts, in any spelling, also for what follows from it") {
+TEST_CASE("what the user wrote wins, in any spelling, and other flags follow from it") {
   CHECK(filled("composer -n 2 x.py") ==
         "composer --world_size=4 --base_rank=2 --node_rank=1 --master_addr=master --master_port=5000 -n 2 "
         "x.py");
@@ -101,7 +101,8 @@ TEST_CASE("what the user wrote counts, in any spelling, also for what follows fr
   CHECK(filled("mpirun -np 2 ./x") == "mpirun -np 2 ./x");
 }
 
-TEST_CASE("what the user wrote and the platform contradicts is a warning, a guess of rankshim's is none") {
+TEST_CASE(
+    "flags that contradict the platform are a warning, and flags that contradict rankshim's guess are not") {
   CHECK(warnings("accelerate launch --num_machines=3 x.py") ==
         Words{"accelerate launch: --num_machines=3 contradicts the platform's 2 (rankshim explain shows "
               "where it is "
@@ -139,7 +140,7 @@ TEST_CASE("a launcher whose own flags name the nodes stays as it is") {
   CHECK(warnings("horovodrun -np 2 x").size() == 1);
 }
 
-TEST_CASE("variables of a launcher's file are set unless they are set already") {
+TEST_CASE("the variables of a launcher's file are set unless the user has set them") {
   FakeHost host(pytorchjob("1"));
   const ShownPlan plan = planned(host, command_line("bash -c llamafactory-cli"));
   CHECK(plan.warnings.empty());
@@ -150,7 +151,7 @@ TEST_CASE("variables of a launcher's file are set unless they are set already") 
   CHECK(environment_of(planned(set, command_line("lmf train x")), set).get("FORCE_TORCHRUN") == "0");
 }
 
-TEST_CASE("a launcher is found behind programs that execute another one") {
+TEST_CASE("a launcher is found behind wrappers such as env and timeout") {
   const FakeHost host(pytorchjob("1"));
   for (const std::string line :
        {"env -u X Y=Z deepspeed", "timeout -k 5 60 nice -n 5 deepspeed", "python -u /usr/bin/deepspeed",

@@ -20,11 +20,11 @@ namespace {
 
 // A worker that prints line by line as fast as it can is slowed down by a reader that wakes up for each line.
 // So its pipe is larger than the default of 64 KiB, and after a read of several lines more of them gather
-// during a pause. 16 such pipes stay below what a user may have (pipe-user-pages-soft: 64 MiB).
+// during a pause. 16 such pipes stay below a user's limit (pipe-user-pages-soft: 64 MiB).
 constexpr std::size_t several_lines = 320;
 constexpr std::chrono::microseconds between_reads{50};
 
-bool are_one_file(int first, int second) {
+bool is_same_file(int first, int second) {
   struct stat one{};
   struct stat other{};
   return fstat(first, &one) == 0 && fstat(second, &other) == 0 && one.st_dev == other.st_dev &&
@@ -34,18 +34,17 @@ bool are_one_file(int first, int second) {
 }  // namespace
 
 Relay::Relay(boost::asio::io_context& io, int out, int error)
-    : inotify_(io),
-      soon_(io.get_executor()),
-      consoles_{{{out, UniqueFd(io), {}}, {error, UniqueFd(io), {}}}} {}
+    : inotify_(io), soon_(io.get_executor()), consoles_{{{out, AsyncFd(io), {}}, {error, AsyncFd(io), {}}}} {}
 
-/// Lines to one file have one console, or one for stderr could follow the first part of one for stdout.
+/// Where stdout and stderr are the same file they share a console: a line of one never splits one of the
+/// other.
 Relay::Console& Relay::console_of(int target) {
   auto& [out, error] = consoles_;
-  return target == out.descriptor || are_one_file(out.descriptor, target) ? out : error;
+  return target == out.descriptor || is_same_file(out.descriptor, target) ? out : error;
 }
 
 bool Relay::add(int descriptor, bool is_file, int target, const std::string& prefix) {
-  streams_.push_back({UniqueFd(inotify_.get_executor()), is_file, &console_of(target), prefix, {}});
+  streams_.push_back({AsyncFd(inotify_.get_executor()), is_file, &console_of(target), prefix, {}});
   errno = loop::assign_fd(streams_.back().descriptor, descriptor);
   if (errno != 0) streams_.pop_back();
   return errno == 0;
@@ -54,9 +53,9 @@ bool Relay::add(int descriptor, bool is_file, int target, const std::string& pre
 int Relay::add_pipe(int target, const std::string& prefix) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return -1;
-  // The worker's end waits, as every pipe does; the flag is not shared.
+  // Only this end: the worker's blocks, as any pipe does by default.
   fcntl(ends[0], F_SETFL, O_NONBLOCK);
-  fcntl(ends[0], F_SETPIPE_SZ, static_cast<int>(pipe_size));  // refused, it has the default's size
+  fcntl(ends[0], F_SETPIPE_SZ, static_cast<int>(pipe_size));  // if refused, it keeps the default size
   if (add(ends[0], false, target, prefix)) {
     wait_for(streams_.back());
   } else {
@@ -79,14 +78,14 @@ bool Relay::add_file(const std::string& path, int target, const std::string& pre
 }
 
 void Relay::wait_for(Stream& pipe) {
-  pipe.descriptor.async_wait(UniqueFd::wait_read, handler([this, &pipe] {
+  pipe.descriptor.async_wait(AsyncFd::wait_read, handler([this, &pipe] {
                                pipe.due = true;
                                serve();
                              }));
 }
 
 void Relay::wait_for_files() {
-  inotify_.async_wait(UniqueFd::wait_read, handler([this] {
+  inotify_.async_wait(AsyncFd::wait_read, handler([this] {
                         wait_for_files();
                         while (::read(inotify_.native_handle(), chunk_.get(), longest_line) > 0) continue;
                         for (Stream& stream : streams_) stream.due = stream.due || stream.is_file;
@@ -101,14 +100,15 @@ bool Relay::wait_for(Console& console) {
   if (own < 0) return false;
   errno = loop::assign_fd(console.full, own);
   if (errno != 0) return false;
-  console.full.async_wait(UniqueFd::wait_write, handler([this, &console] {
+  console.full.async_wait(AsyncFd::wait_write, handler([this, &console] {
                             console.full.close();
                             serve();
                           }));
   return true;
 }
 
-/// Reads and writes a part of what can be read and written now; then signals get their turn.
+/// Reads and writes a part of what can be read and written now; other events, such as signals, come before
+/// the rest.
 void Relay::serve() {
   for (Console& console : consoles_) write(console);
   const auto is_due = [](const Stream& stream) { return stream.due && stream.console->text.empty(); };
@@ -137,15 +137,15 @@ void Relay::read(Stream& stream) {
     wait_for(stream);
 }
 
-/// Gives the console the lines that have an end or are as long as they may be; the `last` one in any case.
-void Relay::take_lines(Stream& stream, bool last) {
+/// Gives the console each line that is complete or as long as it may be; with `flush` the rest, too.
+void Relay::take_lines(Stream& stream, bool flush) {
   std::string& out = stream.console->text;
   std::string_view rest = stream.unfinished;
   for (auto end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
     out.append(stream.prefix).append(rest.substr(0, end + 1));
     rest.remove_prefix(end + 1);
   }
-  if (rest.size() == longest_line || (last && !rest.empty())) {
+  if (rest.size() == longest_line || (flush && !rest.empty())) {
     out.append(stream.prefix).append(rest) += '\n';
     rest = {};
   }

@@ -13,13 +13,13 @@
 namespace rankshim::launchers {
 
 /// Writes what the workers print to two descriptors, rankshim's stdout and stderr, in whole lines, each after
-/// its worker's prefix. A line of more than `longest_line` bytes is divided. While stdout or stderr
-/// takes nothing, nothing more is read for it: a worker that writes to a pipe then waits, as it would without
-/// rankshim. Nothing here waits, unless stdout or stderr is a regular file (base/log.h).
+/// its worker's prefix. A line of more than `longest_line` bytes is split. While stdout or stderr
+/// accepts no more, nothing more is read for it: a worker that writes to a pipe then waits, as it would
+/// without rankshim. Nothing here blocks, unless stdout or stderr is a regular file (base/log.h).
 class Relay {
  public:
   static constexpr std::size_t longest_line = std::size_t{64} << 10U;
-  static constexpr std::size_t pipe_size = 4 * longest_line;  ///< of a worker's pipe, if the kernel lets it
+  static constexpr std::size_t pipe_size = 4 * longest_line;  ///< of a worker's pipe, if the kernel allows it
 
   Relay(boost::asio::io_context& io, int out, int error);
 
@@ -33,32 +33,32 @@ class Relay {
   /// All workers have ended: the rest of a line is a line, and nothing is expected of a pipe that is open.
   void finish();
 
-  /// Whether there is more to write, now or when stdout or stderr takes more.
+  /// Whether there is more to write, now or when stdout or stderr accepts more.
   [[nodiscard]] bool has_more() const;
 
  private:
-  using UniqueFd = boost::asio::posix::stream_descriptor;
+  using AsyncFd = boost::asio::posix::stream_descriptor;
   /// What is written to.
   struct Console {
     int descriptor;
-    UniqueFd full;     // a duplicate of it, open while it takes nothing
+    AsyncFd full;      // a duplicate of it, open while it accepts no more
     std::string text;  // whole lines, without what is written already
     bool warned = false;
   };
   /// What is read.
   struct Stream {
-    UniqueFd descriptor;
+    AsyncFd descriptor;
     bool is_file;
     Console* console;
     std::string prefix;
-    std::string unfinished;  // the begin of a line
+    std::string unfinished;  // the beginning of a line
     bool due = false;        // to be read
   };
 
   [[nodiscard]] Console& console_of(int target);
   /// Adds what is read from `descriptor`. Returns false, with errno, if the loop cannot watch it.
   bool add(int descriptor, bool is_file, int target, const std::string& prefix);
-  /// A handler for the loop, which does nothing once the relay is gone: it may be queued already then.
+  /// A handler for the loop, which does nothing once the relay is gone: it may have been queued before.
   template <class Act>
   [[nodiscard]] auto handler(Act act) const {
     return [exists = std::weak_ptr<bool>(exists_), act](const boost::system::error_code& error) {
@@ -70,10 +70,10 @@ class Relay {
   bool wait_for(Console& console);
   void serve();
   void read(Stream& stream);
-  static void take_lines(Stream& stream, bool last);
+  static void take_lines(Stream& stream, bool flush);
   void write(Console& console);
 
-  UniqueFd inotify_;
+  AsyncFd inotify_;
   loop::Timer soon_;
   bool finishing_ = false;
   std::unique_ptr<char[]> chunk_ =

@@ -123,7 +123,7 @@ struct Watched {
   Agent agent{folder.path};
 };
 
-/// The kernel's watches of all our inotify descriptors.
+/// How many inotify watches this process has.
 std::size_t watches() {
   std::size_t count = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fdinfo")) {
@@ -135,7 +135,7 @@ std::size_t watches() {
 
 }  // namespace
 
-TEST_CASE_METHOD(Watched, "workers that start before rankshim goes on are followed", "[worker_watch]") {
+TEST_CASE_METHOD(Watched, "workers that started before the watch are followed", "[worker_watch]") {
   agent.step("start(0, 0, 1); os.write(1, b'!')");
   agent.wait();
   watch.follow(agent.pid());
@@ -237,7 +237,7 @@ TEST_CASE_METHOD(
   watch.finish();
 }
 
-TEST_CASE_METHOD(Watched, "a folder of another user is none of the launcher's", "[worker_watch]") {
+TEST_CASE_METHOD(Watched, "a folder of another user is not taken for the launcher's", "[worker_watch]") {
   if (geteuid() != 0) {
     WARN("only root can give a folder away: not tried");
     return;
