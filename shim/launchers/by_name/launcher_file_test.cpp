@@ -30,13 +30,15 @@ TEST_CASE("every file of config/launchers is right, and is in the binary as it i
     Faults faults;
     const LauncherFile file = read_launcher(document, "built-in " + entry.path().filename().string(), faults);
     CHECK(faults.empty());
-    CHECK_THAT(document, Catch::StartsWith("starts = ["));  // where a command is looked for
+    CHECK_THAT(document, Catch::StartsWith("starts = ["));  // where a command is looked for, not as TOML
+    for (const std::string& words : file.starts) CHECK(starts_named_launcher("exec " + words + " x"));
     CHECK_THAT(document, Catch::Contains("# Source: "));
     CHECK_THAT(builtin, Catch::VectorContains(file));
   }
   CHECK(builtin.size() == files);
   add_builtin_launchers("", builtin);
   CHECK(builtin.size() == files);  // each once
+  CHECK_FALSE(starts_named_launcher("exec python train.py"));
 }
 
 TEST_CASE("what is wrong with a launcher's file is named with its line") {

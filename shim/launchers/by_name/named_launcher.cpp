@@ -414,6 +414,7 @@ void add_builtin_launchers(std::string_view word, std::vector<LauncherFile>& fil
 }
 
 bool starts_named_launcher(std::string_view text) {
+  // Asked at every start on several nodes, where reading all files as TOML would take most of the time.
   return std::ranges::any_of(builtins, [text](const EmbeddedFile& one) {
     std::string_view starts = one.text.substr(0, one.text.find('\n'));
     for (split_next(starts, "\""); !starts.empty(); split_next(starts, "\""))
