@@ -3,10 +3,12 @@
 import os
 import pathlib
 import re
+import shutil
 import sys
 
 import pytest
 from lib.hangs import TRAINS
+from lib.mpi import OPEN_MPI
 from lib.process import Process, clean_environment, last_line
 from lib.requirements import cannot
 
@@ -23,6 +25,9 @@ COMMANDS = {
     "accelerate": ["--", f"{BIN}/accelerate", "launch", "--multi_gpu", "--num_processes=3"],
     "a shell's accelerate": ["--", "sh", "-c", f'{BIN}/accelerate launch --multi_gpu --num_processes=3 "$@"; exit $?', "sh"],
     "deepspeed": ["--", f"{BIN}/deepspeed", "--no_local_rank", "--num_gpus=3", "--master_port=29511"],
+    # mpirun gives no RANK and no LOCAL_RANK, and the script takes its own.
+    "mpirun": ["--env=MASTER_ADDR=127.0.0.1", "--env=MASTER_PORT=29512", "--", *OPEN_MPI, "-n", "3", "sh", "-c",
+               'RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE=$OMPI_COMM_WORLD_SIZE exec "$@"', "sh", sys.executable],
     "fabric": ["--", f"{BIN}/fabric", "run", "--accelerator=cpu", "--devices=3"],
 }
 
@@ -34,7 +39,9 @@ COMMANDS = {
       if (level, name) != (0, "a shell's torchrun")),
 ])
 def test_a_worker_for_which_its_neighbours_wait_is_named_with_its_line(rankshim, tmp_path, torch, level, name):
-    if name not in ("torchrun", "native", "a shell's torchrun") and not BIN.exists():
+    if name == "mpirun" and shutil.which(OPEN_MPI[0], path=clean_environment()["PATH"]) is None:
+        cannot(f"missing: {OPEN_MPI[0]} (scripts/setup installs it)")
+    if name not in ("torchrun", "native", "a shell's torchrun", "mpirun") and not BIN.exists():
         cannot(f"{BIN} is not there (scripts/setup installs it)")
     script = tmp_path / "train.py"
     script.write_text(TRAINS)

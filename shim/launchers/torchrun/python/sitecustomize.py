@@ -321,6 +321,20 @@ def write_error(path, message, stack):
         write_json(path, {"message": {"message": message, "extraInfo": extra}})
 
 
+def local_rank():
+    """This worker's. Where no launcher gives one, rankshim numbers those that have a process group by their processes
+    (Program::answering)."""
+    if os.environ.get("LOCAL_RANK"):
+        return os.environ["LOCAL_RANK"]
+    workers = sorted(int(name[5:]) for name in os.listdir(FOLDER) if name.startswith("look."))
+    return workers.index(os.getpid()) if os.getpid() in workers else 0
+
+
+def is_multiprocessing_child():
+    process = sys.modules.get("multiprocessing.process")
+    return process is not None and process.parent_process() is not None
+
+
 def say_raised(local_rank):
     """Tells rankshim that this worker has written down its exception: whoever it has waited for still runs, and the launcher
     kills that soon after the end of this process (shim/look/raised.h). Then it tells how far its collectives are, as the
@@ -470,7 +484,7 @@ def record(path, exit_after):
         write_error(path, "%s: %s" % (kind.__name__, words), "".join(traceback.format_exception(kind, value, trace)))
         if exit_after:
             exit_later(exit_after)
-        say_raised(os.environ.get("LOCAL_RANK", "0"))
+        say_raised(local_rank())
 
     excepthook = before_excepthook(tell)
 
@@ -499,10 +513,11 @@ def record(path, exit_after):
 
 # ---- answering how far a worker's collectives are ----
 
-def answer_questions():
+def answer_questions(record_worker):
     """From now on this process answers rankshim's questions how far its collectives are, in a thread that blocks until one
     comes. It starts with the first process group: torch has threads of its own then, so that os.fork() does not warn of ours
-    (Python 3.12)."""
+    (Python 3.12). `record_worker` is called then in a process that is not known as a worker before: no launcher has given it a
+    LOCAL_RANK (mpirun)."""
     if sys.implementation.name != "cpython":
         return
     answering = []  # the process that does, with its socket: a fork has no such thread
@@ -544,6 +559,8 @@ def answer_questions():
             os.close(folder)
         answering[:] = os.getpid(), place
         _thread.start_new_thread(answer, (place,))
+        if not os.environ.get("LOCAL_RANK") and not is_multiprocessing_child():
+            record_worker()
         if "torch.multiprocessing.spawn" in sys.modules:
             say_raised_in_spawned()
 
@@ -657,7 +674,8 @@ def serve(had_path, job, towards, records, parent=0, ignored=(), exit_after=0):
         if error_file and records:
             to_do.append(lambda: record(error_file, exit_after))
         if arguments is None and records:
-            to_do.append(answer_questions)
+            own = FOLDER + "/error.json"
+            to_do.append(lambda: answer_questions(lambda: None if error_file else record(own, exit_after)))
     except Exception:
         pass
     us = sys.modules.pop("sitecustomize")  # kept: Python 2 empties a module that nobody holds
