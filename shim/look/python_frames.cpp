@@ -84,12 +84,18 @@ class Reader {
     return calls;
   }
 
-  outcome::Frame describe(const Call& call) {
+  /// Nothing for a call that no traceback shows: between a class that is called and its __init__, Python 3.13
+  /// and later run code of their own, with one text as its file and its name (_Py_InitCleanup:
+  /// cpython:Python/specialize.c).
+  std::optional<outcome::Frame> describe(const Call& call) {
     if (memory_.pointer(call.code + at_.type) != python_.code_type)
       throw Implausible("a frame has no code (is it a debug build?)");
-    return {.file = read_text(memory_, at_, memory_.pointer(call.code + at_.file)),
-            .line = line_of(call),
-            .function = read_text(memory_, at_, memory_.pointer(call.code + at_.function))};
+    const std::uint64_t file = memory_.pointer(call.code + at_.file);
+    const std::uint64_t function = memory_.pointer(call.code + at_.function);
+    if (file == function) return std::nullopt;
+    return outcome::Frame{.file = read_text(memory_, at_, file),
+                          .line = line_of(call),
+                          .function = read_text(memory_, at_, function)};
   }
 
  private:
@@ -177,7 +183,8 @@ PythonThread read_stack(Memory& memory, Reader& reader, std::uint64_t thread) {
       const bool held_gil = reader.holds_gil(thread);
       std::vector<outcome::Frame> frames;
       frames.reserve(calls.size());
-      for (const Call& call : calls) frames.push_back(reader.describe(call));
+      for (const Call& call : calls)
+        if (auto frame = reader.describe(call)) frames.push_back(std::move(*frame));
       stack.frames = std::move(frames);
       memory.forget();
       const std::vector<Call> now = reader.calls(thread);

@@ -190,6 +190,17 @@ TEST_CASE("what contradicts itself in a process's memory is a reason, and no sta
   }
 }
 
+TEST_CASE("a call of Python's own code, whose file is its name, is left out as in tracebacks") {
+  FakePython process;
+  process.put_frame(1, 2);
+  process.put_frame(2, -1);
+  process.put_code(1, "__init__");
+  process.put_code(2, "outer");
+  const std::uint64_t own = FakePython::code_of(1);
+  process.fake.put_value(own + process.at.file, own + 0x200);
+  CHECK(functions(process.read().at(0)) == Functions{"inner", "outer"});
+}
+
 TEST_CASE("a stack that changes while it is read is read again") {
   FakePython process;
   FakePython changed;
