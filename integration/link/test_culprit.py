@@ -63,7 +63,8 @@ LEFT = r"rank 1 exited 0 after \S+ s while (rank 0|rank 2|ranks 0 and 2) .*waite
 
 @pytest.mark.torch
 @pytest.mark.parametrize(("fault", "says", "codes"), [
-    ("sleeps", f"node 1 (job-node-1) hung: {WAITED}", [76, 124, 76]),
+    # By day test_hangs.py has a hang that torch's timeout ends.
+    pytest.param("sleeps", f"node 1 (job-node-1) hung: {WAITED}", [76, 124, 76], marks=pytest.mark.nightly),
     pytest.param("is stopped", f"node 1 (job-node-1) hung: {WAITED}", [76, 124, 76], marks=pytest.mark.nightly),
     ("exits early", f"node 1 (job-node-1) ended early: {LEFT}", [76, 76, 76]),
     pytest.param("loads", f"node 1 (job-node-1) hung: {WAITED}", [76, 124, 76], marks=pytest.mark.nightly),

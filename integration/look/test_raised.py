@@ -47,8 +47,14 @@ raise ValueError("boom")
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("launcher", ["native", "torchrun", "none"])
-@pytest.mark.parametrize(("does", "at_least"), [("waits", 1), ("works", 5)])
+@pytest.mark.parametrize(("does", "at_least", "launcher"), [
+    ("waits", 1, "native"),
+    ("waits", 1, "torchrun"),
+    pytest.param("waits", 1, "none", marks=pytest.mark.nightly),
+    ("works", 5, "native"),
+    pytest.param("works", 5, "torchrun", marks=pytest.mark.nightly),
+    ("works", 5, "none"),
+])
 def test_where_all_have_raised_and_none_exits_hang_timeout_ends_them_by_their_exception(rankshim, tmp_path, torch, launcher, does, at_least):
     script = tmp_path / "train.py"
     script.write_text(ALL_STAY)
