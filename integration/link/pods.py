@@ -75,8 +75,8 @@ class Pods:
             process.wait_line("waits as a spare", 30)
         return all
 
-    def status(self, process):
-        argv = ["nsenter", "--pid", "--mount", f"--target={process.init}", self.rankshim, "status"]
+    def status(self, process, *options):
+        argv = ["nsenter", "--pid", "--mount", f"--target={process.init}", self.rankshim, "status", *options]
         return json.loads(subprocess.run(argv, capture_output=True, check=True).stdout)
 
     def hub(self, processes):

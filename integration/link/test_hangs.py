@@ -277,6 +277,66 @@ def test_a_long_evaluation_is_a_warning_and_a_line_when_the_job_goes_on(start, t
     assert all("no collective" not in node.stderr for node in nodes[1:])
 
 
+# Node 0 fails twice in a row, and is put aside: it keeps the roster then, and has no rank.
+FAILS_TWICE = """\
+import os, socket, sys, time
+if socket.gethostname() == "job-node-0":
+    sys.exit(3)
+"""
+
+
+def put_node_0_aside(pods, script, *words, options=()):
+    """All three nodes, of which the last two train in the third attempt."""
+    (pods.folder / "train.py").write_text(FAILS_TWICE + script)
+    pods.count, pods.train = 3, 2
+    how = {"command": [str(pods.folder / "train.py"), *words], "RANKSHIM_JOB_RESTARTS": "2", "RANKSHIM_RESTART_PAUSE": "0"}
+    all = [pods.start(index, *options, **how) for index in range(3)]
+    all[0].wait_line("waits as a spare", 30)
+    return all
+
+
+def test_a_hub_that_is_a_spare_shows_what_all_ranks_do(pods):
+    all = put_node_0_aside(pods, """
+def sleeps(): time.sleep(1000)
+print("ATTEMPT", os.environ["RANKSHIM_ATTEMPT"], flush=True)
+sleeps()
+""")
+    for process in all[1:]:
+        process.wait_line("ATTEMPT 2", 30)
+
+    def shows():
+        lines = pods.status(all[0], "--stacks")["lines"]
+        return any(re.match(r"ranks 0-1: in sleeps \(train.py:\d+\)", line) for line in lines)
+
+    until(shows, "both ranks' lines")
+
+
+@pytest.mark.nightly
+@pytest.mark.torch
+@pytest.mark.parametrize("level", [2, 3])
+def test_a_hub_that_is_a_spare_watches_for_hangs(pods, torch, level):
+    option = "--hang-timeout=5s" if level == 3 else "--hang-notice=4s"
+    # Looks that wake nobody are seconds apart, and several must see that the numbers move.
+    all = put_node_0_aside(pods, START + """
+steps(150)
+if rank == 1:
+    while not os.path.exists(folder + "/goes_on"):
+        time.sleep(1)
+steps(150)
+""", "1800", str(pods.folder), options=[option])
+    says = r"rank 1 on node (\d) \(job-node-\d\), which is in train.py:\d+|node (\d) \(job-node-\d\) hung: rank 1 (?:is|was) in train.py:\d+"
+    if level == 2:
+        notice = all[0].wait_line("no collective has completed for", LONG)
+        assert re.search(says, notice.text), notice.text
+        (pods.folder / "goes_on").touch()
+        all[0].wait_line("collectives continue after", LONG)
+        assert [process.wait(LONG) for process in all] == [0, 0, 0], [process.transcript() for process in all]
+        return
+    codes = [process.wait(LONG) for process in all]
+    culprit = int(re.search(says, last_line(all[0])).group(2))
+    assert codes == [124 if index == culprit else 76 for index in range(3)], [process.transcript() for process in all]
+
+
 ALONE = """\
 import os, sys, time, torch, torch.distributed as dist
 

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "base/log.h"
-#include "loop/loop.h"
 #include "outcome/judge.h"
 #include "settings/settings.h"
 
@@ -34,18 +33,6 @@ bool is_to_watch(const Settings& settings, const Job& job, const WholeJob* whole
   const auto is_set = [&](Option option) { return settings[option]->origin != Origin::fallback; };
   return job.choice.launcher->launches() || job.topology.has_other_nodes() || is_set(Option::hang_notice) ||
          is_set(Option::hang_timeout);
-}
-
-awaitable<void> answer_stacks(HangWatch::Job job, status::Socket::Reply reply) {
-  const JobSight sight = co_await job.look(true, false);
-  reply(describe(sight, job.located).str());
-}
-
-/// "rank 2 was the last in 9 of 10 looks"; empty: none was.
-std::string slow_ranks(const HangWatch& watch) {
-  const auto ranks = watch.stragglers();
-  if (ranks.empty()) return "";
-  return in_words(outcome::to_ranges(ranks)) + ": last in 9 of the last 10 looks, so slow, not hung";
 }
 
 /// The master's literal address, if it was looked up.
@@ -81,17 +68,8 @@ void Attempt::watch() {
       worker_raised(local_rank, groups);
     });
   if (whole_ != nullptr) whole_->begin(launch_->workers, lookout_);
-  const HangWatch::Job job = job_to_watch();
-  if (is_to_watch(run_.settings, job_, whole_))
-    hang_watch_ = std::make_unique<HangWatch>(run_.io, hang_rules(run_.settings), job,
-                                              [this] { run_.monitor.changed(); });
   run_.monitor.begin_attempt(state_.attempts.number(), !state_.attempts.allowed(), launch_->workers);
-  const auto look = [&io = run_.io, job](status::Socket::Reply reply) {
-    loop::spawn(io, answer_stacks(job, std::move(reply)));
-  };
-  run_.monitor.set_view({.look = look,
-                         .slow = [this] { return hang_watch_ ? slow_ranks(*hang_watch_) : std::string(); },
-                         .hang = [this] { return hang_watch_ ? hang_watch_->notice() : std::string(); }});
+  watch_.emplace(run_, job_to_watch(), is_to_watch(run_.settings, job_, whole_));
 }
 
 awaitable<supervise::ExitRecord> Attempt::run_command() {
@@ -101,8 +79,7 @@ awaitable<supervise::ExitRecord> Attempt::run_command() {
 }
 
 void Attempt::end_watch() {
-  run_.monitor.set_view({});
-  hang_watch_.reset();
+  watch_.reset();
   raised_.reset();
   launch_->workers.reset();
 }

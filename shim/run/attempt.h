@@ -18,6 +18,7 @@
 #include "run/attempts.h"
 #include "run/error_files.h"
 #include "run/hang_watch.h"
+#include "run/job_watch.h"
 #include "run/launch.h"
 #include "run/lookout.h"
 #include "run/run.h"
@@ -99,8 +100,8 @@ class Attempt final : public supervise::Observer {
   const ErrorFiles errors_;
   const std::shared_ptr<Lookout> lookout_;
   std::optional<look::Raised> raised_;
-  std::unique_ptr<HangWatch> hang_watch_;  // of linked nodes, node 0 watches for all
-  std::optional<outcome::Culprit> hang_;   // of a node that is not linked
+  std::optional<JobWatch> watch_;         // of linked nodes, the hub's is for all
+  std::optional<outcome::Culprit> hang_;  // of a node that is not linked
   std::vector<outcome::WorkerLook> hang_looks_;
 };
 

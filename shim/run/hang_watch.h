@@ -11,7 +11,6 @@
 #include "outcome/outcome.h"
 #include "run/lookout.h"
 #include "run/stall_clock.h"
-#include "settings/settings.h"
 
 namespace rankshim::run {
 
@@ -48,11 +47,5 @@ class HangWatch {
 
   std::shared_ptr<State> state_;
 };
-
-/// When a hang is told of, and when it ends the job, by the settings.
-inline StallClock::Rules hang_rules(const settings::Settings& settings) {
-  return {.notice = *settings.time(settings::Option::hang_notice),
-          .timeout = *settings.time(settings::Option::hang_timeout)};
-}
 
 }  // namespace rankshim::run

@@ -207,7 +207,6 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, RunSta
     co_await prepare_next(run, state, whole != nullptr && whole->stop()->drained(), verdict, record);
     co_return std::nullopt;
   } catch (const std::exception& error) {
-    run.monitor.set_view({});
     if (!code) throw;
     log::error("{}; only the exit code is reported", loop::reason(error));
   }

@@ -21,6 +21,7 @@
 #include "outcome/judge.h"
 #include "report/wording.h"
 #include "run/before_start.h"
+#include "run/job_watch.h"
 
 namespace rankshim::run {
 
@@ -355,12 +356,11 @@ awaitable<std::optional<report::Verdict>> wait_as_spare(const Run& run, Attempts
   using namespace boost::asio::experimental::awaitable_operators;
   run.monitor.enter("spare", "a node whose place it takes");
   const std::shared_ptr<link::Link>& link = whole.shared_link();
-  std::unique_ptr<HangWatch> hang_watch;  // of the others, where this node keeps the roster
+  std::optional<JobWatch> watch;  // of the others, where this node keeps the roster
   if (link->is_hub())
-    hang_watch = std::make_unique<HangWatch>(
-        run.io, hang_rules(run.settings),
-        whole.job_to_watch([link](const Culprit& culprit, const auto&) { link->end_job(culprit); }),
-        [&run] { run.monitor.changed(); });
+    watch.emplace(run,
+                  whole.job_to_watch([link](const Culprit& culprit, const auto&) { link->end_job(culprit); }),
+                  true);
   const auto end = co_await (link->stand_by() || next_end(run));
   if (const auto* signal = std::get_if<supervise::Signal>(&end)) {
     run.signals.drop();

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <memory>
+
+#include "run/hang_watch.h"
+#include "run/run.h"
+
+namespace rankshim::run {
+
+/// JobWatch shows a job to `rankshim status` as long as it lives: what its workers do, and what a HangWatch
+/// has found.
+class JobWatch {
+ public:
+  /// `for_hangs`: whether this node has a HangWatch for the job, by --hang-notice and --hang-timeout.
+  JobWatch(const Run& run, const HangWatch::Job& job, bool for_hangs);
+  ~JobWatch();
+  JobWatch(const JobWatch&) = delete;
+  JobWatch& operator=(const JobWatch&) = delete;
+
+ private:
+  Monitor& monitor_;
+  std::unique_ptr<HangWatch> hangs_;
+};
+
+}  // namespace rankshim::run
