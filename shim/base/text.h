@@ -96,6 +96,9 @@ std::string joined(const Texts& texts, std::string_view between = ", ") {
   return all;
 }
 
+/// The first of the texts, and how many more there are: "a, b, and 3 more".
+std::string few(const std::vector<std::string>& texts, std::size_t most, std::string_view between);
+
 /// Whether it is one of those.
 template <class Those, class One>
 bool contains(const Those& those, const One& one) {

@@ -120,13 +120,8 @@ void Link::handle(const Message& message) {
     options_.succession->gone[stop->culprit.node] =
         stop->drained() ? Member::State::drained : Member::State::lost;
   const auto* voters = std::get_if<Voters>(&message);
-  const auto is_older = [&](const KnownTerm& known) { return voters->term.number < known.last.number; };
-  if (voters != nullptr && options_.succession && options_.succession->term &&
-      !is_older(*options_.succession->term)) {
-    std::optional<KnownTerm>& term = options_.succession->term;
-    const bool said = term && term->said && term->last == voters->term;
-    term = heard(term, voters->term, voters->before, voters->votes);
-    term->said = said || is_hub();
+  if (voters != nullptr && options_.succession) {
+    hear(voters->ballot);
     if (!voters->doors.empty()) options_.succession->doors = voters->doors;
   }
   if (waiting != nullptr) {
@@ -148,12 +143,18 @@ void Link::handle(const Message& message) {
   changed_.signal();
 }
 
+void Link::hear(const Ballot& ballot) {
+  std::optional<KnownTerm>& known = options_.succession->term;
+  if (!accepts(known, ballot.term)) return;
+  known = heard(known, ballot);
+  known->said = known->said || ballot.term.hub == options_.self.instance;
+}
+
 /// What the next attempt needs to know of this one.
 void Link::remember(const Go& go) {
   if (!options_.succession || !go.lead) return;
   Succession& known = *options_.succession;
-  known.term = heard(known.term, go.lead->term, go.lead->before, go.lead->votes);
-  known.term->said = is_hub();
+  hear(go.lead->ballot);
   known.doors = go.lead->doors;
   known.leader.reset();
   known.gone.clear();

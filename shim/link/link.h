@@ -188,6 +188,7 @@ class Link : public std::enable_shared_from_this<Link> {
   virtual boost::asio::awaitable<void> wait_for_end(bool well) = 0;
 
   void tell_stop();
+  void hear(const Ballot& ballot);
   void remember(const Go& go);
   boost::asio::awaitable<void> answer(std::weak_ptr<Link> weak, Look look);
 

@@ -39,6 +39,7 @@ namespace rankshim::link {
 
 // What is on the wire.
 BOOST_DESCRIBE_STRUCT(Term, (), (number, hub, voters))
+BOOST_DESCRIBE_STRUCT(Ballot, (), (term, before, kept, votes))
 BOOST_DESCRIBE_STRUCT(KnownTerm, (), (last, votes, said, before, voted, said_before))
 BOOST_DESCRIBE_STRUCT(Door, (), (index, address, port))
 BOOST_DESCRIBE_STRUCT(Hello, (),
@@ -48,7 +49,7 @@ BOOST_DESCRIBE_STRUCT(Hello, (),
 BOOST_DESCRIBE_STRUCT(Welcome, (), (instance, rank, host, port, pings, seen, term, running, nonce))
 BOOST_DESCRIBE_STRUCT(Proof, (), ())
 BOOST_DESCRIBE_STRUCT(Waiting, (), (line, wrong))
-BOOST_DESCRIBE_STRUCT(Lead, (), (master, hub_rank, term, before, votes, doors))
+BOOST_DESCRIBE_STRUCT(Lead, (), (master, hub_rank, ballot, doors))
 BOOST_DESCRIBE_STRUCT(Go, (), (attempt, uncounted, rank, nodes, offset, world, lead))
 BOOST_DESCRIBE_STRUCT(Refuse, (), (code, sentence, stranger, moved, culprit))
 BOOST_DESCRIBE_STRUCT(Stop, (), (culprit, others, again, note))
@@ -59,7 +60,7 @@ BOOST_DESCRIBE_STRUCT(Ping, (), ())
 BOOST_DESCRIBE_STRUCT(Look, (), (number, full))
 BOOST_DESCRIBE_STRUCT(Seen, (), (workers, number, more))
 BOOST_DESCRIBE_STRUCT(Looked, (), (number, local_rank, worker))
-BOOST_DESCRIBE_STRUCT(Voters, (), (term, before, votes, doors))
+BOOST_DESCRIBE_STRUCT(Voters, (), (ballot, doors))
 BOOST_DESCRIBE_STRUCT(Heard, (), (number))
 
 namespace {

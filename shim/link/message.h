@@ -100,10 +100,8 @@ inline Refuse no_link(std::string why) { return {.sentence = std::move(why)}; }
 struct Lead {
   std::string master;                ///< the address of the node that has rank 0; empty: it is node 0
   std::optional<unsigned> hub_rank;  ///< the hub's in the job
-  Term term;                         ///< this go
-  std::optional<Term> before;        ///< as in KnownTerm
-  bool votes = false;                ///< this node is one of the term's voters
-  std::vector<Door> doors;           ///< of the hub, and of those that take over from it, the first first
+  Ballot ballot;
+  std::vector<Door> doors;  ///< of the hub, and of those that take over from it, the first first
 };
 
 /// All are here and agree: launch.
@@ -117,12 +115,11 @@ struct Go {
   std::optional<Lead> lead;      ///< only with spares
 };
 
-/// The voters were counted again, because nodes have come or gone, or enough of them have heard the term.
+/// The voters are counted, because all are about to start again, because nodes have come or gone, or because
+/// enough of them have heard the term.
 struct Voters {
-  Term term;
-  std::optional<Term> before;
-  bool votes = false;
-  std::vector<Door> doors;  ///< as in Lead
+  Ballot ballot;
+  std::vector<Door> doors;  ///< as in Lead; none: as before
 };
 
 /// The answer to a go or to Voters.

@@ -82,6 +82,7 @@ class Peer final : public Link {
 
   asio::awaitable<Answer> greet(std::shared_ptr<Connection> connection, Time deadline) {
     Hello hello = options_.self;
+    if (options_.succession) hello.term = options_.succession->term;  // it may have heard one since
     hello.running = launched();
     hello.leads = options_.scout.has_value();
     hello.address = connection->local_address();
@@ -235,8 +236,8 @@ class Peer final : public Link {
       handle(heard->message);
       const auto* go = std::get_if<Go>(&heard->message);
       const auto* voters = std::get_if<Voters>(&heard->message);
-      if (go != nullptr && go->lead) connection->send(Heard{go->lead->term.number});
-      if (voters != nullptr) connection->send(Heard{voters->term.number});
+      if (go != nullptr && go->lead) answer(go->lead->ballot, *connection);
+      if (voters != nullptr) answer(voters->ballot, *connection);
       const auto is_done = [](const Message& said) { return std::holds_alternative<Done>(said); };
       if (std::holds_alternative<End>(heard->message) && !is_spare() && std::ranges::none_of(said_, is_done))
         log::warn("node {} has succeeded, and was stopped: the nodes are no longer linked", welcome_->rank);
@@ -263,6 +264,13 @@ class Peer final : public Link {
     }
     if (options_.succession) options_.succession->hub_has_ended = connection->ended_by_other();
     if (!connection_ && !is_over()) lose(patience, *liveness);
+  }
+
+  /// That is a vote, unless this node has heard of a later term.
+  void answer(const Ballot& ballot, Connection& hub) const {
+    const bool has_heard =
+        options_.succession && options_.succession->term && options_.succession->term->last == ballot.term;
+    if (has_heard) hub.send(Heard{ballot.term.number});
   }
 
   /// Asks node 0 now and then whether it is awake, which shows node 0 that this node is. Closes the

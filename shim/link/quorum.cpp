@@ -9,36 +9,47 @@ bool is_quorum(const Term& term, std::size_t votes, bool has_hub) {
 
 }  // namespace
 
-KnownTerm heard(const std::optional<KnownTerm>& own, const Term& last, const std::optional<Term>& before,
-                bool votes) {
-  KnownTerm known{.last = last, .votes = votes, .before = before};
-  if (!own || !before) return known;
-  if (own->last == *before) {
+KnownTerm heard(const std::optional<KnownTerm>& own, const Ballot& told) {
+  KnownTerm known{.last = told.term, .votes = told.votes, .before = told.before, .kept = told.kept};
+  if (!own) return known;
+  known.said = own->said && own->last == told.term;
+  if (!told.before) return known;
+  if (own->last == *told.before) {
     known.voted = own->votes;
     known.said_before = own->said;
-  } else if (own->before == before) {
+  } else if (own->before == told.before) {
     known.voted = own->voted;
     known.said_before = own->said_before;
   }
   return known;
 }
 
+bool is_kept(const std::optional<KnownTerm>& member, unsigned index, const KnownTerm& hub) {
+  const auto has_it = [index](const outcome::RankRange& range) { return range.contains(index); };
+  return member && hub.before && member->last == *hub.before && member->votes &&
+         std::ranges::any_of(hub.kept, has_it);
+}
+
 bool accepts(const std::optional<KnownTerm>& own, const Term& of_hub) {
   return !own || own->last == of_hub || own->last.number < of_hub.number;
 }
 
-bool may_go_on(const KnownTerm& of_hub, std::span<const KnownTerm> group) {
-  std::size_t votes = 0, voted = 0;
-  bool has_hub = false, had_hub = false;
-  for (const KnownTerm& member : group) {
-    if (member.last != of_hub.last) continue;
-    votes += member.votes ? 1 : 0;
-    has_hub = has_hub || member.said;
-    voted += member.voted ? 1 : 0;
-    had_hub = had_hub || member.said_before;
-  }
-  return is_quorum(of_hub.last, votes, has_hub) &&
-         (!of_hub.before || is_quorum(*of_hub.before, voted, had_hub));
+void Votes::count(const KnownTerm& member) {
+  if (member.last != known_.last) return;
+  votes_ += member.votes ? 1 : 0;
+  has_hub_ = has_hub_ || member.said;
+  voted_ += member.voted ? 1 : 0;
+  had_hub_ = had_hub_ || member.said_before;
+}
+
+void Votes::count_hub_of(const Term& term) {
+  has_hub_ = has_hub_ || known_.last == term;
+  had_hub_ = had_hub_ || known_.before == term;
+}
+
+bool Votes::suffice() const {
+  return is_quorum(known_.last, votes_, has_hub_) &&
+         (!known_.before || is_quorum(*known_.before, voted_, had_hub_));
 }
 
 }  // namespace rankshim::link

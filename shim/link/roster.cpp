@@ -21,12 +21,6 @@ constexpr std::chrono::seconds between_news{1};  // that something is wrong, in 
 
 std::string shown(const std::string& text) { return text.empty() ? "none" : in_quotes(text); }
 
-/// The first of the texts, and how many more there are.
-std::string few(const std::vector<std::string>& texts, std::size_t most, const std::string& between) {
-  const std::string text = joined(texts | std::views::take(most), between);
-  return texts.size() > most ? fmt::format("{}{}and {} more", text, between, texts.size() - most) : text;
-}
-
 /// The texts that are not empty.
 std::vector<std::string> not_empty(std::vector<std::string> texts) {
   std::erase(texts, "");
@@ -71,6 +65,7 @@ Roster::Roster(Hello own, Rules rules, Time now)
       last_arrival_(now),
       is_here_(own.nnodes) {
   this->own() = {.state = Node::State::here, .hello = std::move(own), .connection = myself, .term = term_};
+  if (term_) first_term_ = term_->last;
   count(this->own(), now);
 }
 
@@ -160,9 +155,11 @@ void Roster::arrived(ConnectionId id, const Hello& hello, Time now) {
     last_arrival_ = now + rules_.answer;
   }
   connect(node, id);
+  const bool is_same = hello.instance == node.hello.instance;
   node.hello = hello;
   node.term = hello.term;
   node.state = Node::State::here;
+  if (term_) tell_of_term(node, is_same);
   if (hello.holds && rules_.to_come != 0)
     members_.held(*hello.holds, hello.rank, hello.host, rules_.last_launch);
   if (members_.all()[hello.rank].is_gone()) members_.came_back(hello.rank);
@@ -279,108 +276,6 @@ void Roster::count(const Node& node, Time now) {
   if (is_here != is_here_[index_of(node)]) is_here ? ++here_ : --here_;
   is_here_[index_of(node)] = is_here;
   enough_at_ = here_ >= members_.ranks() ? std::min(enough_at_, now) : Time::max();
-}
-
-// ---- votes ----
-
-/// Whether the nodes that are connected may go on without the others.
-bool Roster::has_votes() const {
-  std::vector<KnownTerm> group;
-  for (const Node& node : nodes_) {
-    const bool stands_for_hub = node.connection && !node.term && rules_.old_hub == index_of(node);
-    if (stands_for_hub && term_) group.push_back({.last = term_->last, .said = true});
-    if (node.connection && node.term) group.push_back(*node.term);
-  }
-  return !term_ || may_go_on(*term_, group);
-}
-
-/// Whether those that stay will have the votes, once they have heard the last term.
-bool Roster::will_have_votes() const {
-  std::vector<KnownTerm> group;
-  for (const Node& node : nodes_)
-    if (term_ && node.connection && !members_.all()[index_of(node)].is_gone())
-      group.push_back(index_of(node) == own_ ? *term_
-                                             : heard(node.term, term_->last, term_->before, node.votes));
-  return !term_ || may_go_on(*term_, group);
-}
-
-/// Whether holders of a rank may still come, whose ranks this hub does not know.
-bool Roster::awaits_voters(Time now) const {
-  const auto votes = [this](const Node& node) {
-    return node.connection && node.term && node.term->votes && node.term->last == term_->last;
-  };
-  return term_ && now < enough_at_ + rules_.spares &&
-         std::ranges::count_if(nodes_, votes) < static_cast<std::ptrdiff_t>(rules_.to_come);
-}
-
-/// All that are connected vote from now on, and those that are about to come back.
-void Roster::begin_term() {
-  Term next{.number = term() + 1, .hub = own().hello.instance};
-  for (Node& node : nodes_) {
-    node.votes = node.connection || (node.votes && node.lost_at != Time::max());
-    next.voters += node.votes ? 1 : 0;
-  }
-  const auto before = term_ ? std::optional(term_->last) : std::nullopt;
-  term_ = heard(term_, next, before, true);
-  term_->said = true;
-  own().term = term_;
-}
-
-/// Members come and go while the job runs. The next hub must not need the votes of those that are gone.
-void Roster::count_voters_again() {
-  const auto is_counted = [](const Node& node) {
-    return node.connection ? node.votes : !node.votes || node.lost_at != Time::max();
-  };
-  const auto is_ending = [](const Node& node) { return node.done.has_value(); };
-  if (!term_ || term_->before || std::ranges::all_of(nodes_, is_counted) ||
-      std::ranges::any_of(nodes_, is_ending) || !has_votes())
-    return;
-  begin_term();
-  tell_voters();
-}
-
-Voters Roster::voters(const Node& node) const {
-  return {.term = term_->last, .before = term_->before, .votes = node.votes, .doors = doors()};
-}
-
-void Roster::tell_voters() {
-  Voters told = voters(own());
-  for (const Node& node : nodes_) {
-    told.votes = node.votes;
-    if (node.connection) send(*node.connection, told);
-  }
-}
-
-void Roster::heard_by(Node& node, unsigned number) {
-  if (number != term()) return;
-  node.term = heard(node.term, term_->last, term_->before, node.votes);
-  if (!term_->before || !has_votes()) return;
-  term_->before.reset();
-  own().term = term_;
-  tell_voters();
-}
-
-/// Where to find the hub, and those that take over from it: who trains, by the ranks, and then the spares.
-std::vector<Door> Roster::doors() const {
-  std::vector<const Node*> nodes;
-  for (const Node& node : nodes_)
-    if (node.connection && node.hello.door != 0) nodes.push_back(&node);
-  std::ranges::sort(nodes, {}, [this](const Node* node) {
-    return std::tuple(node != &own(), !node->trains(), node->go.rank.value_or(0), node);
-  });
-  std::vector<Door> doors;
-  for (const Node* node : nodes | std::views::take(most_successors + 1))
-    doors.push_back({.index = index_of(*node), .address = node->hello.seen, .port = node->hello.door});
-  return doors;
-}
-
-std::string Roster::lacking_votes() const {
-  if (has_votes()) return "";
-  const auto count = std::ranges::count_if(nodes_, [this](const Node& node) {
-    return node.connection && node.term && node.term->votes && node.term->last == term_->last;
-  });
-  return fmt::format("{} of the {} nodes of the last attempt {} here, and more than half must be", count,
-                     term_->last.voters, count == 1 ? "is" : "are");
 }
 
 /// When what is wrong ends the meeting: at once if nobody else can come, else if nobody has come for a while.
@@ -505,12 +400,12 @@ void Roster::launch(Time now) {
     go.offset += node.hello.workers;
   }
   if (members_.has_spares()) {
-    begin_term();
-    Lead lead{.hub_rank = own().go.rank, .term = term_->last, .before = term_->before, .doors = doors()};
+    if (!term_) begin_term();
+    Lead lead{.hub_rank = own().go.rank, .ballot = {}, .doors = doors()};
     if (ranks.front() != 0) lead.master = nodes_[ranks.front()].hello.seen;
     for (Node& node : nodes_) {
       node.go.lead = lead;
-      node.go.lead->votes = node.votes;
+      node.go.lead->ballot = ballot(node);
     }
   }
   for (const Node& node : nodes_)
@@ -526,14 +421,11 @@ void Roster::join_late(Node& node, ConnectionId id, const Hello& hello, Time now
     if (node.started_anew) node.lost_at = std::min(node.lost_at, now);
   }
   if (node.trains() || node.connection || stop_ || hello.running) return close(id);
-  Go go = node.go;
-  if (go.lead) {
-    go.lead->term = term_->last;
-    go.lead->before = term_->before;
-    go.lead->votes = false;
-    go.lead->doors = doors();
+  node = {.state = Node::State::spare, .hello = hello, .go = node.go, .term = hello.term};
+  if (node.go.lead) {
+    node.go.lead->ballot = ballot(node);
+    node.go.lead->doors = doors();
   }
-  node = {.state = Node::State::spare, .hello = hello, .go = go, .term = hello.term};
   connect(node, id);
   members_.came_back(index_of(node));
   send(id, node.go);
@@ -556,7 +448,7 @@ void Roster::come_back(ConnectionId id, const Hello& hello, Time now) {
     members_.came_back(index_of(*node));
   }
   send(id, node->go);  // the first one may have been lost with the connection
-  if (term_) send(id, voters(*node));
+  if (term_) send(id, Voters{ballot(*node), doors()});
   if (stop_) send(id, *stop_);  // also for a node that was lost, as the others know
   if (released_ || all_done()) send(id, End{});
 }
@@ -740,54 +632,79 @@ void Roster::stop_all(Stop stop) {
 
 // ---- time ----
 
-Time Roster::tick(Time now) {
+namespace {
+
+/// What is due now, and when something is next.
+struct Due {
+  Time now;
   Time next = Time::max();
-  const auto is_due = [&](Time when) {
+
+  bool operator()(Time when) {
     if (when > now) next = std::min(next, when);
     return when <= now;
-  };
-  const auto report_again = [&] {
-    next_report_ = now + rules_.report;
-    next = std::min(next, next_report_);
-  };
-  if (!met_ && members_.has_spares() && enough_at_ != Time::max()) is_due(enough_at_ + rules_.spares);
-  if (assignment(now)) {
-    if (starts_at() > now && is_due(next_report_)) {
+  }
+};
+
+}  // namespace
+
+Time Roster::tick(Time now) {
+  if (!met_) return tick_meeting(now);
+  return launched() ? tick_running(now) : Time::max();
+}
+
+Time Roster::tick_meeting(Time now) {
+  Due is_due{now};
+  const auto report_again = [&] { is_due(next_report_ = now + rules_.report); };
+  if (members_.has_spares() && enough_at_ != Time::max()) is_due(enough_at_ + rules_.spares);
+  settle();
+  const bool is_complete = assignment(now).has_value();
+  if (is_complete && starts_at() > now) {
+    if (is_due(next_report_)) {
       report_again();
       send_all(waiting());
     }
-    return std::min(next, starts_at());
+    return std::min(is_due.next, starts_at());
   }
-  if (!met_ && is_due(refused_at()))
+  if (is_complete && term_ && !is_counted_) {
+    is_counted_ = true;
+    count_voters();
+  }
+  if (ready(now)) return now;
+  if (is_due(refused_at()))
     end_meeting(rejected_.empty() && !store_clients_.empty()
                     ? no_link("a node without rankshim, or without its link, came to the master's "
                               "port: " +
                               few(store_clients_, 3, ", "))
                     : Refuse{exit_code::configuration, faults()});
   if (!met_ && is_due(deadline_)) end_meeting({exit_code::unreachable, never_came()});
-  const bool is_time = !met_ && is_due(next_report_);
-  if (is_time || (!met_ && has_news_ && is_due(last_report_ + between_news))) {
+  if (met_) return is_due.next;
+  const bool is_time = is_due(next_report_);
+  if (is_time || (has_news_ && is_due(last_report_ + between_news))) {
     if (is_time) report_again();
     last_report_ = now;
     has_news_ = false;
     is_time ? send_all(waiting()) : send(myself, waiting());
   }
+  return is_due.next;
+}
+
+Time Roster::tick_running(Time now) {
+  Due is_due{now};
   for (Node& node : nodes_)
     if (node.state == Node::State::spare && node.lost_at != Time::max() && is_due(node.lost_at))
       lose_spare(node, Node::State::lost);
-  if (!launched() || stop_) return next;
+  if (stop_) return is_due.next;
   count_voters_again();
   if (is_due(next_report_)) {
-    report_again();
+    is_due(next_report_ = now + rules_.report);
     send_all(Waiting{running()}, true);
   }
   const bool holds = held_until_ != Time::max();
+  // While somebody has lost its peer, one without a connection is that peer. After this process did not run,
+  // the others may have gone on without it.
+  const bool is_late = members_.has_spares() && slept_ != std::chrono::milliseconds(0);
   const bool is_lost = std::ranges::any_of(nodes_, [&](const Node& node) {
-    if (!node.trains()) return false;
-    // While somebody has lost its peer, one without a connection is that peer.
-    // After this process did not run, the others may have gone on without it.
-    const bool is_late = members_.has_spares() && slept_ != std::chrono::milliseconds(0);
-    return node.lost_at != Time::max() && (holds || is_late || is_due(node.lost_at));
+    return node.trains() && node.lost_at != Time::max() && (holds || is_late || is_due(node.lost_at));
   });
   if (is_lost || is_due(held_until_)) {
     decide(now);
@@ -803,7 +720,7 @@ Time Roster::tick(Time now) {
     asked_at_ = now;
     send_all(ask(true));
   }
-  return next;
+  return is_due.next;
 }
 
 std::optional<outcome::WorkerLook> Roster::look_at(const Node& node, unsigned rank) {

@@ -112,8 +112,9 @@ struct Outgoing {
 /// | others  | nothing: they are how it ended                                                     |
 ///
 /// With spares the hub may be any node: another one takes over when it is lost or stopped (Succession), and
-/// needs the votes of more than half of those that were here (Term). A node that launch() gives no rank is a
-/// spare: its end ends nobody. While the job runs a node without a rank may come, as a further spare.
+/// needs the votes of more than half of those that were counted last (roster_votes.cpp). A node that launch()
+/// gives no rank is a spare: its end ends nobody. While the job runs a node without a rank may come, as a
+/// further spare.
 class Roster {
  public:
   struct Rules {
@@ -194,7 +195,7 @@ class Roster {
   Time tick(Time now);
 
   /// Whether launch() may be called: all are here and agree, and whose place was taken had time to come back.
-  [[nodiscard]] bool ready(Time now) const { return assignment(now) && starts_at() <= now; }
+  [[nodiscard]] bool ready(Time now) const { return is_told() && assignment(now) && starts_at() <= now; }
   /// Whether this node has rank 0 if all are launched now: its port must be free for the job's store.
   [[nodiscard]] bool hosts_master(Time now) const {
     const auto ranks = assignment(now);
@@ -277,14 +278,24 @@ class Roster {
     return static_cast<unsigned>(&node - nodes_.data());
   }
   [[nodiscard]] std::optional<Assignment> assignment(Time now) const;
+  Time tick_meeting(Time now);
+  Time tick_running(Time now);
+
+  // Of a job with spares (roster_votes.cpp).
+  [[nodiscard]] bool has_heard(const Node& node) const;
+  [[nodiscard]] bool is_told() const;
   [[nodiscard]] bool has_votes() const;
   [[nodiscard]] bool will_have_votes() const;
+  [[nodiscard]] unsigned voters_here() const;
   [[nodiscard]] bool awaits_voters(Time now) const;
   void begin_term();
+  void count_voters();
   void count_voters_again();
-  [[nodiscard]] Voters voters(const Node& node) const;
+  [[nodiscard]] Ballot ballot(const Node& node) const;
   void tell_voters();
+  void tell_of_term(Node& node, bool is_same);
   void heard_by(Node& node, unsigned number);
+  void settle();
   [[nodiscard]] std::vector<Door> doors() const;
   [[nodiscard]] std::string lacking_votes() const;
   void count(const Node& node, Time now);
@@ -329,8 +340,10 @@ class Roster {
   Members own_members_;
   Members& members_;
   std::vector<Node> nodes_;
-  unsigned own_;                   ///< this node's index
-  std::optional<KnownTerm> term_;  ///< what this node knows of the last one; nullopt: there was none
+  unsigned own_;                    ///< this node's index
+  std::optional<KnownTerm> term_;   ///< what this node knows of the last one; nullopt: there was none
+  std::optional<Term> first_term_;  ///< the last one before this meeting
+  bool is_counted_ = false;         ///< the voters were counted for the launch
   std::vector<RejectedNode> rejected_;
   std::vector<std::pair<unsigned, std::string>> strangers_;  ///< the ranks of who were not let in, and why
   std::vector<std::string> store_clients_;

@@ -26,6 +26,7 @@ struct SuccessionStory {
   std::map<unsigned, std::optional<KnownTerm>> known;
   std::map<unsigned, std::optional<unsigned>> rank;
   std::map<unsigned, Go> gos;
+  std::map<unsigned, ConnectionId> connections;
   std::shared_ptr<Members> members;
   std::optional<Story> story;
   unsigned hub = 0;
@@ -42,6 +43,7 @@ struct SuccessionStory {
   }
   void meet(unsigned at, unsigned to_come = 0) {
     hub = at;
+    connections = {{hub, myself}};
     members =
         std::make_shared<Members>(to_come == 0 ? Members(5, 5 - train) : Members::taken_over(5, 5 - train));
     if (const auto held = rank[hub]; held && to_come != 0)
@@ -52,22 +54,44 @@ struct SuccessionStory {
                                             .old_hub = 0});
   }
   void come(const std::vector<unsigned>& indices) {
-    for (const unsigned index : indices) now().arrive(100 + index, hello(index));
+    for (const unsigned index : indices) now().arrive(connections[index] = 100 + index, hello(index));
+  }
+  void come_anew(unsigned index) {
+    known[index].reset(), rank[index].reset();
+    Hello fresh = hello(index);
+    fresh.instance = "new-" + std::to_string(index);
+    now().arrive(connections[index] = 200 + index, fresh);
   }
   /// What it was told in this attempt; null: nothing.
   const Go* go(unsigned index) { return gos.contains(index) ? &gos[index] : nullptr; }
+  void hear(unsigned index, const Ballot& ballot) {
+    known[index] = heard(known[index], ballot);
+    known[index]->said = known[index]->said || ballot.term.hub == hello(index).instance;
+  }
+  /// All are counted that are connected, and all but `silent` hear that and answer.
+  void count(const std::vector<unsigned>& silent = {}) {
+    now().pass(0s);
+    for (const auto& [index, connection] : connections) {
+      const auto* told = now().told<Voters>(connection);
+      if (told == nullptr || contains(silent, index)) continue;
+      const Ballot ballot = told->ballot;
+      hear(index, ballot);
+      if (index != hub) now().say(connection, Heard{ballot.term.number});
+    }
+  }
+  /// Whether it may be launched once all that are here were counted.
+  bool can_launch() { return count(), now().ready(); }
   /// All that are told to launch hear it; `answer` says so.
   void launch(const std::vector<unsigned>& answer) {
-    REQUIRE(now().ready());
+    REQUIRE(can_launch());
     now().roster.launch(now().now);
     now().collect();
     gos.clear();
-    for (unsigned index = 0; index < 5; ++index) {
-      const Go* told = now().told<Go>(index == hub ? myself : 100 + index);
+    for (const auto& [index, connection] : connections) {
+      const Go* told = now().told<Go>(connection);
       if (told == nullptr) continue;
       const Go& copy = gos[index] = *told;
-      known[index] = heard(known[index], copy.lead->term, copy.lead->before, copy.lead->votes);
-      known[index]->said = index == hub;
+      hear(index, copy.lead->ballot);
       rank[index] = copy.rank;
     }
     for (const unsigned index : answer) now().say(100 + index, Heard{known[index]->last.number});
@@ -79,8 +103,8 @@ TEST_CASE("a go says who takes over from the hub, who trains first, and how many
   SuccessionStory job;
   job.begin();
   const auto& lead = *job.go(4)->lead;
-  CHECK(lead.term.voters == 5);
-  CHECK(lead.votes);
+  CHECK(lead.ballot.term.voters == 5);
+  CHECK(lead.ballot.votes);
   CHECK(lead.master.empty());
   CHECK(lead.hub_rank == 0U);
   REQUIRE(lead.doors.size() == 5);
@@ -96,14 +120,14 @@ TEST_CASE("the next hub keeps all ranks, and a spare has that of the hub that is
   job.begin();
   job.meet(1, 4);
   job.come({3, 4});
-  CHECK_FALSE(job.now().ready());  // as many are here as train, but node 2 has a rank, and may still come
+  CHECK_FALSE(job.can_launch());  // as many are here as train, but node 2 has a rank, and may still come
   job.come({2});
   job.launch({2, 3, 4});
   CHECK(job.go(1)->rank == 1U);
   CHECK(job.go(2)->rank == 2U);
   CHECK(job.go(3)->rank == 0U);
   CHECK(job.go(2)->lead->master == "10.0.0.103");
-  CHECK(job.go(2)->lead->term.number == 2);
+  CHECK(job.go(2)->lead->ballot.term.number == 2);
   CHECK(job.go(2)->lead->doors.front().index == 1);
 }
 
@@ -113,7 +137,7 @@ TEST_CASE("after 10 s the next hub does without who has not come", "[link]") {
   job.meet(1, 4);
   job.come({3, 4});
   job.now().pass(10s);
-  CHECK(job.now().ready());
+  CHECK(job.can_launch());
 }
 
 TEST_CASE("without more than half of the voters a hub never launches, and says so", "[link]") {
@@ -121,12 +145,10 @@ TEST_CASE("without more than half of the voters a hub never launches, and says s
   job.begin();
   job.meet(3, 4);
   job.come({4});
-  Hello fresh = member(1), other = member(2);
-  fresh.instance = "new-1", other.instance = "new-2";
-  job.now().arrive(201, fresh), job.now().arrive(202, other);
+  job.come_anew(1), job.come_anew(2);
   job.now().roster.give_up_at(job.now().now + 120s);
   job.now().pass(60s);
-  CHECK_FALSE(job.now().ready());
+  CHECK_FALSE(job.can_launch());
   CHECK(job.now().roster.waiting().line.find("2 of the 5 nodes of the last attempt") != std::string::npos);
   job.now().pass(70s);
   REQUIRE(job.now().told<Refuse>(myself));
@@ -141,10 +163,9 @@ TEST_CASE("exactly half of the voters are enough for the old hub alone", "[link]
   job.launch({1, 2, 3});
   job.meet(is_old ? 0 : 2, is_old ? 0 : 3);
   job.come({is_old ? 1U : 3U});
-  Hello fresh = member(4);
-  job.now().arrive(204, fresh);
+  job.come_anew(4);
   job.now().pass(20s);
-  CHECK(job.now().ready() == is_old);
+  CHECK(job.can_launch() == is_old);
 }
 
 TEST_CASE("half of the voters and a new container in the old hub's place are enough", "[link]") {
@@ -154,11 +175,9 @@ TEST_CASE("half of the voters and a new container in the old hub's place are eno
   job.launch({1, 2, 3});
   job.meet(2, 3);
   job.come({3});
-  Hello fresh = member(0);
-  fresh.instance = "new-0";
-  job.now().arrive(200, fresh);
+  job.come_anew(0);
   job.now().pass(20s);
-  CHECK(job.now().ready());
+  CHECK(job.can_launch());
 }
 
 TEST_CASE("a hub that is alone with those that train stops them when the spares may outvote it", "[link]") {
@@ -176,21 +195,19 @@ TEST_CASE("spares that come and go while all run are counted again", "[link]") {
   job.begin();
   for (const unsigned index : {3U, 4U}) {
     job.now().leave(100 + index, {.ended_by_other = true});
-    Hello fresh = member(index);
-    fresh.instance = "new-" + std::to_string(index);
-    job.now().arrive(200 + index, fresh);
-    CHECK_FALSE(job.now().told<Go>(200 + index)->lead->votes);
+    job.come_anew(index);
+    CHECK_FALSE(job.now().told<Go>(200 + index)->lead->ballot.votes);
     job.now().pass(0s);
     const auto* voters = job.now().told<Voters>(200 + index);
     REQUIRE(voters);
-    CHECK(voters->votes);
-    CHECK(voters->before.has_value());
-    const unsigned number = voters->term.number;
+    CHECK(voters->ballot.votes);
+    CHECK(voters->ballot.before.has_value());
+    const unsigned number = voters->ballot.term.number;
     for (const unsigned other : {1U, 2U}) job.now().say(100 + other, Heard{number});
     job.now().say(200 + index, Heard{number});
-    CHECK_FALSE(job.now().told<Voters>(101)->before.has_value());  // a quorum of both has heard it
+    CHECK_FALSE(job.now().told<Voters>(101)->ballot.before.has_value());  // a quorum of both has heard it
   }
-  CHECK(job.now().told<Voters>(101)->term.voters == 5);
+  CHECK(job.now().told<Voters>(101)->ballot.term.voters == 5);
 }
 
 TEST_CASE("a new container of the hub refuses who knows more, and yields to another hub", "[link]") {
@@ -233,6 +250,52 @@ TEST_CASE("a drained hub is replaced as long as the others have the votes", "[li
   CHECK(job.now().told<Stop>(102)->again);
   job.now().say(102, stopped);  // there are two spares
   CHECK_FALSE(job.now().told<Stop>(103)->again);
+}
+
+TEST_CASE("all that are here must have heard the count before they launch", "[link]") {
+  SuccessionStory job;
+  job.begin();
+  job.meet(1, 4), job.come({2, 3, 4});
+  job.count({4});
+  CHECK_FALSE(job.now().ready());  // it may count for another hub by now
+  CHECK(job.now().roster.waiting().line.find("no answer yet from node 4") != std::string::npos);
+  SECTION("it answers") { job.now().say(104, Heard{2}); }
+  SECTION("its connection ends") { job.now().leave(104), job.now().pass(10s); }
+  SECTION("it comes again, and hears it then") { job.now().leave(104), job.come({4}), job.count(); }
+  CHECK(job.now().ready());
+}
+
+TEST_CASE("who does not answer a count has no vote in it", "[link]") {
+  SuccessionStory job;
+  job.begin();
+  job.meet(1, 4), job.come({2, 3});
+  job.now().pass(10s);
+  job.count({3});
+  job.now().leave(103);
+  job.now().pass(60s);
+  CHECK_FALSE(job.now().ready());
+}
+
+TEST_CASE("the next hub completes the count of one that is lost meanwhile", "[link]") {
+  const bool is_new = GENERATE(false, true);
+  SuccessionStory job;
+  job.begin();
+  job.meet(0), job.come({1, 2, 3, 4});
+  job.count({2, 3, 4});
+  CHECK(job.known[1]->before);
+  job.meet(1, 4);
+  job.come({2});
+  if (is_new) {  // nobody can know of these whether they were counted
+    job.come_anew(3), job.come_anew(4);
+  } else {
+    job.come({3, 4});
+    const auto* told = job.now().told<Voters>(103);
+    REQUIRE(told);
+    CHECK(told->ballot.term == job.known[1]->last);
+    CHECK(told->ballot.votes);
+  }
+  job.count();
+  CHECK(job.can_launch() != is_new);
 }
 
 /// Five nodes on one event loop.

@@ -1,0 +1,158 @@
+#include <fmt/format.h>
+
+#include <ranges>
+#include <tuple>
+#include <utility>
+
+#include "base/text.h"
+#include "link/roster.h"
+
+/// The part of the roster that counts who may go on (link/quorum.h), in a job with spares.
+///
+/// - The hub counts the voters anew before each attempt but the first, and when members have come or gone.
+///   A count is heard first, and launched with once those that are connected have heard it: who has moved on
+///   to another hub does not answer. So none counts for two hubs.
+/// - Until quorums of this count and of the one before have heard it, it is not settled. A hub that takes
+/// over
+///   then tells those of it that have not heard it, as its predecessor would have.
+
+namespace rankshim::link {
+
+bool Roster::has_heard(const Node& node) const { return node.term && node.term->last == term_->last; }
+
+bool Roster::is_told() const {
+  const auto has_not = [this](const Node& node) { return node.connection && !has_heard(node); };
+  return !term_ || (is_counted_ && std::ranges::none_of(nodes_, has_not));
+}
+
+/// Whether the nodes that are connected may go on without the others.
+bool Roster::has_votes() const {
+  if (!term_) return true;
+  Votes votes(*term_);
+  for (const Node& node : nodes_) {
+    if (node.connection && node.term) votes.count(*node.term);
+    const bool stands_for_hub = node.connection && !node.hello.term && rules_.old_hub == index_of(node);
+    if (stands_for_hub && first_term_) votes.count_hub_of(*first_term_);
+  }
+  return votes.suffice();
+}
+
+/// Whether those that stay will have the votes, once they have heard the last term.
+bool Roster::will_have_votes() const {
+  if (!term_) return true;
+  Votes votes(*term_);
+  for (const Node& node : nodes_)
+    if (node.connection && !members_.all()[index_of(node)].is_gone())
+      votes.count(index_of(node) == own_ ? *term_ : heard(node.term, ballot(node)));
+  return votes.suffice();
+}
+
+/// The voters of the last term that are connected, and have heard it.
+unsigned Roster::voters_here() const {
+  return static_cast<unsigned>(std::ranges::count_if(
+      nodes_, [this](const Node& node) { return node.connection && has_heard(node) && node.term->votes; }));
+}
+
+/// Whether holders of a rank may still come, whose ranks this hub does not know.
+bool Roster::awaits_voters(Time now) const {
+  return term_ && now < enough_at_ + rules_.spares && voters_here() < rules_.to_come;
+}
+
+/// All that are connected vote from now on, and those that are about to come back.
+void Roster::begin_term() {
+  Ballot next{.term = {.number = term() + 1, .hub = own().hello.instance}, .votes = true};
+  if (term_) next.before = term_->last;
+  std::vector<unsigned> kept;
+  for (Node& node : nodes_) {
+    node.votes = node.connection || (node.votes && node.lost_at != Time::max());
+    next.term.voters += node.votes ? 1 : 0;
+    if (node.votes && term_ && has_heard(node) && node.term->votes) kept.push_back(index_of(node));
+  }
+  next.kept = outcome::to_ranges(std::move(kept));
+  term_ = heard(term_, next);
+  term_->said = true;
+  own().term = term_;
+}
+
+void Roster::count_voters() {
+  begin_term();
+  tell_voters();
+  settle();
+}
+
+/// Members come and go while the job runs. The next hub must not need the votes of those that are gone.
+void Roster::count_voters_again() {
+  const auto is_counted = [](const Node& node) {
+    return node.connection ? node.votes : !node.votes || node.lost_at != Time::max();
+  };
+  const auto is_ending = [](const Node& node) { return node.done.has_value(); };
+  if (!term_ || term_->before || std::ranges::all_of(nodes_, is_counted) ||
+      std::ranges::any_of(nodes_, is_ending) || !has_votes())
+    return;
+  count_voters();
+}
+
+Ballot Roster::ballot(const Node& node) const {
+  return {.term = term_->last, .before = term_->before, .kept = term_->kept, .votes = node.votes};
+}
+
+void Roster::tell_voters() {
+  const std::vector<Door> all = launched() ? doors() : std::vector<Door>();
+  for (const Node& node : nodes_)
+    if (node.connection) send(*node.connection, Voters{ballot(node), all});
+}
+
+/// A node has come while all meet. It votes if it was counted: as the instance that it is, or as a voter of
+/// the term before.
+void Roster::tell_of_term(Node& node, bool is_same) {
+  if (has_heard(node)) {
+    node.votes = node.term->votes;
+    return;
+  }
+  node.votes = (is_same && node.votes) || is_kept(node.term, index_of(node), *term_);
+  if (is_counted_ || term_->before) send(*node.connection, Voters{ballot(node), {}});
+}
+
+void Roster::heard_by(Node& node, unsigned number) {
+  if (number != term() || has_heard(node)) return;
+  node.term = heard(node.term, ballot(node));
+  settle();
+}
+
+/// Enough have heard the term: the one before does not count any longer.
+void Roster::settle() {
+  if (!term_ || !term_->before || !has_votes()) return;
+  term_->before.reset();
+  term_->kept.clear();
+  own().term = term_;
+  if (launched()) tell_voters();
+}
+
+/// Where to find the hub, and those that take over from it: who trains, by the ranks, and then the spares.
+std::vector<Door> Roster::doors() const {
+  std::vector<const Node*> nodes;
+  for (const Node& node : nodes_)
+    if (node.connection && node.hello.door != 0) nodes.push_back(&node);
+  std::ranges::sort(nodes, {}, [this](const Node* node) {
+    return std::tuple(node != &own(), !node->trains(), node->go.rank.value_or(0), node);
+  });
+  std::vector<Door> doors;
+  for (const Node* node : nodes | std::views::take(most_successors + 1))
+    doors.push_back({.index = index_of(*node), .address = node->hello.seen, .port = node->hello.door});
+  return doors;
+}
+
+std::string Roster::lacking_votes() const {
+  if (is_counted_) {
+    std::vector<std::string> silent;
+    for (const Node& node : nodes_)
+      if (node.connection && !has_heard(node)) silent.push_back(node_name(node.hello));
+    return silent.empty() ? "" : "no answer yet from " + few(silent, 3, ", ");
+  }
+  if (has_votes()) return "";
+  const unsigned here = voters_here();
+  return fmt::format("{} of the {} nodes of the last attempt {} here, and more than half must be", here,
+                     term_->last.voters, here == 1 ? "is" : "are");
+}
+
+}  // namespace rankshim::link
