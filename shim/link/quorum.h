@@ -41,12 +41,12 @@ struct Ballot {
 /// What a member knows of the last term.
 struct KnownTerm {
   Term last;
-  bool votes = false;                      ///< this member is one of its voters
-  bool said = false;                       ///< this member is its hub
-  std::optional<Term> before;              ///< as in Ballot
-  bool voted = false;                      ///< this member is one of that one's voters …
-  bool said_before = false;                ///< … and its hub
-  std::vector<outcome::RankRange> kept{};  ///< as in Ballot; other nodes are not told
+  bool votes = false;                    ///< this member is one of its voters
+  bool said = false;                     ///< this member is its hub
+  std::optional<Term> before;            ///< as in Ballot
+  bool voted = false;                    ///< this member is one of that one's voters …
+  bool said_before = false;              ///< … and its hub
+  std::vector<outcome::RankRange> kept;  ///< as in Ballot; other nodes are not told
 };
 
 /// What a member knows that has heard this.
