@@ -56,7 +56,7 @@ std::string hours_and_minutes(std::chrono::milliseconds time) {
   if (whole < 60) return seconds_and_tenths(time);
   const bool is_below_hour = whole < 3600;
   const auto count = is_below_hour ? whole : whole / 60;
-  const std::string text = fmt::format("{} {}", count / 60, is_below_hour ? "min" : "h");
+  std::string text = fmt::format("{} {}", count / 60, is_below_hour ? "min" : "h");
   if (count % 60 == 0) return text;
   return fmt::format("{} {} {}", text, count % 60, is_below_hour ? "s" : "min");
 }
