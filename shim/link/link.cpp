@@ -146,6 +146,8 @@ void Link::handle(const Message& message) {
 void Link::hear(const Ballot& ballot) {
   std::optional<KnownTerm>& known = options_.succession->term;
   if (!accepts(known, ballot.term)) return;
+  // The hub of the last attempt, which has ended, is not the one that began this term.
+  if (known && known->last != ballot.term) options_.succession->hub_has_ended = false;
   known = heard(known, ballot);
   known->said = known->said || ballot.term.hub == options_.self.instance;
 }
