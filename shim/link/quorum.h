@@ -35,7 +35,7 @@ struct Ballot {
   /// The indices of its voters that voted in that one, too: of a member that knows only that one, a hub that
   /// takes over knows so whether it votes in this one. Of many ranges some are left out: those do not vote.
   std::vector<outcome::RankRange> kept;
-  bool votes = false;  ///< who is told is one of the voters
+  bool votes = false;  ///< the recipient is one of the voters
 };
 
 /// What a member knows of the last term.
@@ -66,7 +66,7 @@ class Votes {
   /// `of_hub` must outlive this. Its own vote is counted like any other.
   explicit Votes(const KnownTerm& of_hub) : known_(of_hub) {}
 
-  /// Who has not heard the last term does not count.
+  /// A member that has not heard the last term does not count.
   void count(const KnownTerm& member);
   /// A new container in the place of the hub that began this term shows that this one has ended.
   void count_hub_of(const Term& term);

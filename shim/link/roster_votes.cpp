@@ -9,12 +9,11 @@
 
 /// The part of the roster that counts who may go on (link/quorum.h), in a job with spares.
 ///
-/// - The hub counts the voters anew before each attempt but the first, and when members have come or gone.
-///   A count is heard first, and launched with once those that are connected have heard it: who has moved on
-///   to another hub does not answer. So none counts for two hubs.
-/// - Until quorums of this count and of the one before have heard it, it is not settled. A hub that takes
-/// over
-///   then tells those of it that have not heard it, as its predecessor would have.
+/// - Before each attempt but the first, and when members have come or gone, the hub counts the voters again.
+///   It launches only when all that are connected have answered: a node that has moved on to another hub does
+///   not answer, so no vote counts for two hubs.
+/// - A count is settled when majorities of its voters and of those before it have heard it. If the hub is
+///   lost before that, its successor tells the count to those that have not heard it.
 
 namespace rankshim::link {
 
