@@ -1,7 +1,7 @@
 #include "outcome/hang.h"
 
 #include <catch2/catch.hpp>
-#include <chrono>
+#include <ctime>
 #include <map>
 #include <utility>
 
@@ -508,12 +508,12 @@ TEST_CASE("8,192 ranks are judged in a moment") {
   std::vector<WorkerLook> looks;
   for (unsigned number = 0; number < world; ++number)
     looks.push_back(number == 4711 ? rank(number, world, 20, 20, {line(26)}) : waiting(number, world));
-  const auto began = std::chrono::steady_clock::now();
+  const auto began = std::clock();  // processor time: other tests run beside this one
   const auto culprit = find_hang(looks);
-  const auto took = std::chrono::steady_clock::now() - began;
+  const auto took = std::clock() - began;
   REQUIRE(culprit);
   CHECK(culprit->rank == 4711U);
-  CHECK(took < std::chrono::seconds(1));  // 20 ms without optimisation and sanitizers
+  CHECK(took < 2 * CLOCKS_PER_SEC);  // 20 ms without optimisation and sanitizers
 }
 
 }  // namespace
