@@ -1,10 +1,13 @@
 """Who is to blame where every failure is a victim's: real gloo on three nodes, and the evidence of all of them."""
 
+import os
+import pathlib
 import re
 import signal
 
 import pytest
 from lib.process import last_line, shell
+from lib.requirements import cannot
 
 LONG = 120
 
@@ -31,6 +34,11 @@ for step in range(2):
             time.sleep(1000)
         if fault == "is stopped":
             os.kill(os.getpid(), signal.SIGSTOP)
+        if fault == "is frozen":
+            with open(sys.argv[2] + "/cgroup.procs", "w") as processes:
+                processes.write("0")
+            with open(sys.argv[2] + "/cgroup.freeze", "w") as freeze:
+                freeze.write("1")
         if fault == "raises late":
             while not os.path.exists(sys.argv[2]):
                 time.sleep(0.05)
@@ -61,19 +69,33 @@ WAITED = r"rank 1 (is|was) .*train.py:\d+.*; ranks 0 and 2 waited in .*train.py:
 LEFT = r"rank 1 exited 0 after \S+ s while (rank 0|rank 2|ranks 0 and 2) .*waited.*: it ran fewer iterations"
 
 
+@pytest.fixture
+def freezer():
+    """A control group (v2) whose processes can be frozen, though KILL ends them."""
+    mount = next((pathlib.Path(line.split()[1]) for line in pathlib.Path("/proc/mounts").read_text().splitlines()
+                  if line.split()[2] == "cgroup2"), None)
+    if mount is None:
+        cannot("no cgroup v2 is mounted")
+    group = mount / f"rankshim-{os.getpid()}"
+    group.mkdir()
+    yield group
+    group.rmdir()
+
+
 @pytest.mark.torch
 @pytest.mark.parametrize(("fault", "says", "codes"), [
     # By day test_hangs.py has a hang that torch's timeout ends.
     pytest.param("sleeps", f"node 1 (job-node-1) hung: {WAITED}", [76, 124, 76], marks=pytest.mark.nightly),
     pytest.param("is stopped", f"node 1 (job-node-1) hung: {WAITED}", [76, 124, 76], marks=pytest.mark.nightly),
     ("exits early", f"node 1 (job-node-1) ended early: {LEFT}", [76, 76, 76]),
+    pytest.param("is frozen", f"node 1 (job-node-1) hung: {WAITED}", [76, 124, 76], marks=pytest.mark.nightly),
     pytest.param("loads", f"node 1 (job-node-1) hung: {WAITED}", [76, 124, 76], marks=pytest.mark.nightly),
     pytest.param("misses a barrier", f"node 1 (job-node-1) hung: {WAITED}", [76, 124, 76], marks=pytest.mark.nightly),
 ])
-def test_the_node_that_all_others_waited_for_is_the_one_that_is_named(start, tmp_path, torch, fault, says, codes):
+def test_the_node_that_all_others_waited_for_is_the_one_that_is_named(start, tmp_path, torch, freezer, fault, says, codes):
     script = tmp_path / "train.py"
     script.write_text(TRAINS)
-    nodes = [start(rank, [str(script), fault], "--grace=3s") for rank in range(3)]
+    nodes = [start(rank, [str(script), fault, str(freezer)], "--grace=3s") for rank in range(3)]
     for node in nodes:
         node.wait_line("STEP 0", LONG, stream="stdout")
     assert [node.wait(LONG) for node in nodes] == codes, [node.transcript() for node in nodes]
