@@ -43,7 +43,7 @@ int main(int argc, char** argv) {
     int code = rejected->exit_code;
     log::context().exit_code = code;
     if (runs_job && code != exit_code::system) run::tell_rejection(*rejected, host);
-    // What cannot be written is said before what is wrong, which stays the end of the log.
+    // Warnings about files that cannot be written come first, so that the log ends with what is wrong.
     const int concluded = runs_job ? report::conclude_rejected(*rejected, host) : code;
     if (arguments.empty() && code == exit_code::usage && !logs_json) {
       log::write_what_fits(STDERR_FILENO, settings::short_help());
@@ -87,8 +87,8 @@ int main(int argc, char** argv) {
 }  // namespace rankshim
 
 int main(int argc, char** argv) {
-  // What the system refuses, before the command runs and after its end. (While it runs, everything is caught
-  // where it can go on: supervise/.)
+  // Catches what the system refuses before the command runs and after its end. (While it runs, exceptions are
+  // caught where rankshim can go on: supervise/.)
   try {
     return rankshim::main(argc, argv);
   } catch (const std::bad_alloc&) {

@@ -43,7 +43,7 @@ inline constexpr auto all_facts = [] {
   return all;
 }();
 
-/// What is said of one node of a static job, and of one of its processes.
+/// The facts about one node of a static job, and about one of its processes.
 inline constexpr auto facts_of_node = {Fact::nnodes, Fact::node_rank, Fact::nproc_per_node, Fact::master_addr,
                                        Fact::master_port};
 inline constexpr auto facts_of_process = {Fact::rank, Fact::world_size, Fact::local_rank,
@@ -51,7 +51,7 @@ inline constexpr auto facts_of_process = {Fact::rank, Fact::world_size, Fact::lo
 
 constexpr std::string_view name(Fact fact) { return fact_names[static_cast<std::size_t>(fact)]; }
 
-/// The environment variable that scripts and torch read for a fact of a node or a process: "WORLD_SIZE".
+/// The environment variable from which scripts and torch read a fact about a node or a process: "WORLD_SIZE".
 inline std::string variable_of(Fact fact) { return upper_case(name(fact)); }
 
 /// Where a value came from.
@@ -72,9 +72,9 @@ struct Value {
   std::string text;
   Origin origin = Origin::fallback;
   std::string detail;
-  std::vector<std::string> inputs;  ///< of a derived value: the variables and files, each once
+  std::vector<std::string> inputs;  ///< of a derived value: its variables and files, each once
 
-  /// What it came from: the variable, the option, the inputs by comma, …
+  /// What the value came from: the variable, the option, or the inputs separated by commas.
   [[nodiscard]] std::string from() const { return inputs.empty() ? detail : joined(inputs); }
 
   /// The source as `explain` prints it: "env PET_NNODES", "derived from master_addr", "default", …
@@ -88,37 +88,38 @@ struct Value {
   [[nodiscard]] bool has_source_of(const Value& other) const {
     return origin == other.origin && detail == other.detail && inputs == other.inputs;
   }
-  /// Whether it is the variable's value, as it is.
+  /// Whether this is the variable's value, unchanged.
   [[nodiscard]] bool is_variable(std::string_view name) const {
     return origin == Origin::variable && detail == name;
   }
-  /// Whether it is the variable's value, or derived from it.
+  /// Whether this is the variable's value, or derived from it.
   [[nodiscard]] bool is_from(std::string_view variable) const {
     return is_variable(variable) || contains(inputs, variable);
   }
 
-  /// Appends the variables and files that the value comes from, or `fact` if there is none.
+  /// Appends the variables and files that the value comes from, or `fact` if there are none.
   void append_inputs(std::string_view fact, std::vector<std::string>& names) const {
     names.insert(names.end(), inputs.begin(), inputs.end());
     const std::string_view only = detail.empty() ? fact : std::string_view(detail);
     if (inputs.empty() && !only.empty()) names.emplace_back(only);
   }
 
-  /// Whether the user set it: by the command line, RANKSHIM_* or the configuration file.
+  /// Whether the user set it: on the command line, by RANKSHIM_* or in the configuration file.
   [[nodiscard]] bool from_user() const {
     return origin == Origin::option || origin == Origin::implied || origin == Origin::config ||
            (origin == Origin::variable && std::string_view(detail).starts_with("RANKSHIM_"));
   }
 };
 
-/// A fact, its value and its source for a sentence: "NODE_RANK=1", "--nnodes=2", "nnodes=2 (derived from …)".
+/// A fact with its value and source, for use in a sentence: "NODE_RANK=1", "--nnodes=2", "nnodes=2 (derived
+/// from …)".
 inline std::string in_words(Fact fact, const Value& value) {
   if (value.origin == Origin::variable || value.origin == Origin::option || value.origin == Origin::implied)
     return printable(value.detail) + "=" + in_quotes(value.text);
   return std::string(name(fact)) + "=" + in_quotes(value.text) + " (" + value.source() + ")";
 }
 
-/// Values by an enum. One that is not known is absent.
+/// Optional values indexed by an enum. A value that is not known is absent.
 template <class Key, class Entry, std::size_t count>
 class ByKey {
  public:

@@ -7,8 +7,8 @@
 
 namespace rankshim {
 
-/// Where docs/when-it-fails.md says what to do. Errors that are handled alike share one code. A number that
-/// a release has printed keeps its meaning; a new one is added at the end.
+/// The code of an error, under which docs/when-it-fails.md says what to do. Errors with the same remedy share
+/// one code. Once released, a number keeps its meaning; new ones are added at the end.
 enum class ErrorCode : std::uint8_t {
   none = 0,
   command_line = 1,
@@ -63,19 +63,19 @@ inline std::string code_of(ErrorCode error_code) {
   return error_code == ErrorCode::none ? "" : "R" + std::to_string(static_cast<unsigned>(error_code));
 }
 
-/// " [R17]", the end of a line; empty for `none`.
+/// " [R17]", for the end of a message; empty for `none`.
 inline std::string reference(ErrorCode error_code) {
   return error_code == ErrorCode::none ? "" : " [" + code_of(error_code) + "]";
 }
 
-/// Something wrong that the user can put right. Faults are values: a stage collects all that it finds and
-/// returns them, so that one run shows every mistake.
+/// A mistake that the user can fix. Faults are values: a stage collects and returns all that it finds, so
+/// that one run shows every mistake.
 struct Fault {
   ErrorCode error_code;            ///< never `none`
   std::string what;                ///< what is wrong, with the values that show it
   std::vector<std::string> names;  ///< the variables, options, keys or files concerned
   std::string fix;                 ///< what to do, ending with the option or variable that settles it
-  bool transient = false;          ///< it may end by itself: a caller that can wait tries again
+  bool transient = false;          ///< it may go away on its own: a caller that can wait tries again
 };
 
 using Faults = std::vector<Fault>;
@@ -84,21 +84,22 @@ using Faults = std::vector<Fault>;
 template <class Value>
 using Outcome = std::variant<Value, Faults>;
 
-/// The fault as the one line for stderr: what is wrong, then what to do.
+/// The fault as one line for stderr: what is wrong, then what to do.
 inline std::string to_line(const Fault& fault) {
   return fault.what + "; " + fault.fix + reference(fault.error_code);
 }
 
-/// rankshim's own exit codes (sysexits.h and the shell's). A command's are its code, or 128 + its signal.
+/// rankshim's own exit codes (from sysexits.h and the shell). A command's end is its own code, or 128 + its
+/// signal.
 namespace exit_code {
 
 inline constexpr int ok = 0;
-inline constexpr int not_well = 1;      ///< status: there is no instance, or it is not as asked for
+inline constexpr int not_well = 1;      ///< status: no instance, or not in the wanted state
 inline constexpr int usage = 64;        ///< EX_USAGE: the command line is wrong
 inline constexpr int system = 71;       ///< EX_OSERR: the system refused (fork, memory, descriptors)
 inline constexpr int unreachable = 75;  ///< EX_TEMPFAIL: the master or a peer was not reachable in time
 inline constexpr int peer = 76;         ///< EX_PROTOCOL: another node failed first, and stopped this one
-inline constexpr int hang = 124;  ///< timeout(1)'s: a worker of this node hung while all others waited for it
+inline constexpr int hang = 124;  ///< as timeout(1): a worker of this node hung, and all others waited for it
 inline constexpr int configuration = 78;  ///< EX_CONFIG: the settings are incomplete or contradictory
 inline constexpr int not_executable = 126;
 inline constexpr int not_found = 127;

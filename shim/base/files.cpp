@@ -13,7 +13,8 @@
 namespace rankshim {
 namespace {
 
-/// Returns 0 if reading this descriptor ends and consumes nothing, else why it must not be read.
+/// Returns 0 if reading the descriptor terminates and consumes nothing, otherwise an errno that says why it
+/// must not be read.
 int refusal(int descriptor) {
   struct stat status{};
   if (fstat(descriptor, &status) != 0) return errno;

@@ -13,7 +13,7 @@
 
 namespace rankshim {
 
-/// An open descriptor, which is closed at the end of its scope; −1 is none.
+/// Owns an open file descriptor, and closes it when destroyed; −1 means none.
 class UniqueFd {
  public:
   explicit UniqueFd(int number = -1) : number_(number) {}
@@ -31,16 +31,16 @@ class UniqueFd {
   int number_;
 };
 
-/// rankshim reads at most this much of a file: 1 MiB.
+/// The most that rankshim reads of a file: 1 MiB.
 constexpr std::size_t largest_file = std::size_t{1} << 20U;
 
 /// Why a file cannot be read.
 struct Unreadable {
-  int error;  ///< errno; EINVAL or EISDIR where reading could block or consume it: a terminal, a folder
+  int error;  ///< errno; EINVAL or EISDIR if reading could block or consume the content: a terminal, a folder
 
-  /// There is nothing of that name.
+  /// Whether nothing of that name exists.
   [[nodiscard]] bool is_absent() const { return error == ENOENT || error == ENOTDIR; }
-  /// The system has no memory or descriptor, or forbids the call: that is not the file's fault.
+  /// Whether the system lacks memory or descriptors, or forbids the call: the file is not to blame.
   [[nodiscard]] bool is_for_want() const {
     return error == ENOMEM || error == EMFILE || error == ENFILE || error == ENOSYS;
   }
@@ -48,25 +48,27 @@ struct Unreadable {
   [[nodiscard]] std::string why() const;
 };
 
-/// The content of a regular file (or of /dev/null): at most `most` bytes, and one more of a larger one.
+/// Reads a regular file (or /dev/null): at most `most` bytes, plus one if the file is larger.
 std::variant<std::string, Unreadable> read_file(const std::string& path, std::size_t most = largest_file);
 
-/// An open folder, whose entries are read one by one. std::filesystem's iterator would cost 10 kB (measured).
+/// Reads a folder entry by entry. std::filesystem's iterator would add 10 kB to the binary (measured).
 class Folder {
  public:
   explicit Folder(const char* path) : folder_(opendir(path), closedir) {}
 
-  /// Whether it could be opened. If not, it has no entries, and after the constructor errno says why.
+  /// Whether the folder could be opened. If not, it has no entries, and errno says why right after the
+  /// constructor.
   explicit operator bool() const { return folder_ != nullptr; }
 
-  /// The name of the next entry in no order, without "." and "..", valid until the next call; else null.
+  /// The next entry's name, skipping "." and "..", in no particular order; null at the end. Valid until the
+  /// next call.
   const char* next();
 
  private:
   std::unique_ptr<DIR, int (*)(DIR*)> folder_;
 };
 
-/// A file that the build puts into the binary (embed() in CMakeLists.txt); an .inc file lists such.
+/// A file that the build embeds in the binary (embed() in CMakeLists.txt); an .inc file lists them.
 struct EmbeddedFile {
   std::string_view name;  ///< without folder and extension
   std::string_view text;

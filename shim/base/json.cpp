@@ -12,7 +12,7 @@
 namespace rankshim::json {
 namespace {
 
-/// The JSON text of a new document's root, which `make` makes in it.
+/// The JSON text of a new document, whose root `make` creates.
 template <class Make>
 std::string write(const Make& make, yyjson_write_flag flags) {
   const std::unique_ptr<yyjson_mut_doc, void (*)(yyjson_mut_doc*)> document(yyjson_mut_doc_new(nullptr),
@@ -25,7 +25,8 @@ std::string write(const Make& make, yyjson_write_flag flags) {
   return {text.get(), size};
 }
 
-/// The JSON text of a value that was read, by a copy: yyjson's own writer of such values has 15 kB.
+/// The JSON text of a value that was read. It writes a copy, because yyjson's own writer for such values
+/// takes 15 kB.
 std::string written(yyjson_val* value, yyjson_write_flag flags) {
   return write([value](yyjson_mut_doc* into) { return yyjson_val_mut_copy(into, value); }, flags);
 }
@@ -36,8 +37,8 @@ unsigned code_unit(std::string_view text, std::size_t at) {
   return parse_number<unsigned>(text.substr(at + 2, 4), 16).value_or(0);
 }
 
-/// Replaces each half of a surrogate pair that has no other half: it is no character, and yyjson would refuse
-/// the whole document for it. Python writes one when a text was cut between the two.
+/// Replaces each unpaired half of a surrogate pair: it is not a character, and yyjson would reject the whole
+/// document because of it. Python writes one when a text was cut between the two halves.
 void mend_halves(std::string& text) {
   const auto is_half = [](unsigned unit, unsigned first) { return unit >= first && unit < first + 0x400; };
   for (std::size_t at = 0; (at = text.find('\\', at)) != std::string::npos;) {
@@ -48,7 +49,7 @@ void mend_halves(std::string& text) {
   }
 }
 
-/// A document that was read, and the memory that holds it.
+/// A parsed document, and the memory that holds it.
 class Document {
  public:
   explicit Document(std::string_view text, yyjson_read_flag more = YYJSON_READ_ALLOW_INVALID_UNICODE)
@@ -58,7 +59,7 @@ class Document {
     document_.reset(yyjson_read_opts(
         text_.data(), text.size(), YYJSON_READ_INSITU | YYJSON_READ_NUMBER_AS_RAW | more, nullptr, &error_));
   }
-  /// A null pointer if the text is not valid JSON.
+  /// The root; null if the text is not valid JSON.
   [[nodiscard]] yyjson_val* root() const { return yyjson_doc_get_root(document_.get()); }
   [[nodiscard]] const yyjson_read_err& error() const { return error_; }
 
@@ -74,12 +75,12 @@ void append(std::string& list, std::string_view entry) {
   list += entry;
 }
 
-/// Calls `visit` with each member or element and its name; an element has none.
+/// Calls `visit` with the name and value of each member or element; an element's name is empty.
 template <class Visit>
 void each(yyjson_val* container, const Visit& visit) {
   std::size_t index = 0, count = 0;
   yyjson_val *name = nullptr, *value = nullptr;
-  if (yyjson_is_obj(container)) {  // the macro computes with a null pointer
+  if (yyjson_is_obj(container)) {  // the macro does arithmetic on a null pointer
     yyjson_obj_foreach(container, index, count, name, value)
         visit(std::string_view(yyjson_get_str(name), yyjson_get_len(name)), value);
   } else if (yyjson_is_arr(container)) {

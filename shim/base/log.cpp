@@ -36,27 +36,27 @@ std::uint64_t dropped_lines = 0;
 constexpr int RWF_NOWAIT = 8;
 #endif
 
-/// pwritev2(2) at the descriptor's current offset; by its number, because musl has it only since 1.2.5. Pipes
-/// and devices accept RWF_NOWAIT since Linux 6.x; terminals and most file systems do not.
+/// Calls pwritev2(2) at the descriptor's current offset, by its number, because musl has it only since 1.2.5.
+/// Pipes and devices accept RWF_NOWAIT since Linux 6.x; terminals and most file systems do not.
 ssize_t write_now(int descriptor, std::string_view line) {
   const iovec part{const_cast<char*>(line.data()), line.size()};
   return syscall(SYS_pwritev2, descriptor, &part, 1, -1L, -1L, RWF_NOWAIT);
 }
 
-/// Opens the file anew, so that the open file description has separate flags.
+/// Writes through a newly opened file description, which has its own flags.
 ssize_t write_by_own_description(int descriptor, std::string_view line) {
   const std::string path = "/proc/self/fd/" + std::to_string(descriptor);
   const UniqueFd own(open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (own.number() >= 0) return ::write(own.number(), line.data(), line.size());
   // Without /proc, or if the file belongs to another user, poll and hope that no other process fills the pipe
-  // in between. A pipe that is writable takes PIPE_BUF bytes, and one without a reader is an error at once.
+  // in between. A writable pipe takes PIPE_BUF bytes, and one without a reader fails at once.
   pollfd ready{descriptor, POLLOUT, 0};
   errno = EAGAIN;
   if (poll(&ready, 1, 0) != 1) return -1;
   return ::write(descriptor, line.data(), std::min<std::size_t>(line.size(), PIPE_BUF));
 }
 
-/// Whether stderr shows colours, and the user wants them (no-color.org).
+/// Whether stderr can show colours and the user wants them (no-color.org).
 bool has_colours() {
   const char *const no_colour = std::getenv("NO_COLOR"), *const term = std::getenv("TERM");
   const bool refused =
@@ -69,7 +69,7 @@ std::string plain_line(Level level, std::string_view text, bool with_time) {
   if (with_time) line = json::moment(std::chrono::system_clock::now()).append(" ");
   line += "rankshim: ";
   if (level >= Level::warn) {
-    static const bool coloured = has_colours();  // no call to the kernel before the first such line
+    static const bool coloured = has_colours();  // no system call before the first such line
     const bool warns = level == Level::warn;
     if (coloured) line += warns ? "\x1b[33m" : "\x1b[31m";
     line += warns ? "warning:" : "error:";
@@ -96,12 +96,12 @@ std::string json_line(Level level, std::string_view text) {
     if (!known.cause.empty()) object.text("cause", known.cause);
     std::string line = object.str();
     if (line.size() < longest_line || text.empty()) return line;
-    text = cut(text, text.size() / 2);  // cut inside, so that it is still an object
+    text = cut(text, text.size() / 2);  // cut the message, so that the line is still an object
   }
 }
 
-/// A line as text. Not spdlog's pattern_formatter: only warnings and errors have their level in front, and
-/// control characters must be escaped.
+/// Formats a line as text. spdlog's pattern_formatter will not do: only warnings and errors start with their
+/// level, and control characters must be escaped.
 class TextFormatter final : public spdlog::formatter {
  public:
   explicit TextFormatter(bool with_time) : with_time_(with_time) {}
@@ -117,7 +117,7 @@ class TextFormatter final : public spdlog::formatter {
   bool with_time_;
 };
 
-/// A line as a JSON object, which pattern_formatter does not escape for.
+/// Formats a line as a JSON object; pattern_formatter does not escape text for JSON.
 class JsonFormatter final : public spdlog::formatter {
  public:
   void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& line) override {
@@ -129,11 +129,12 @@ class JsonFormatter final : public spdlog::formatter {
   }
 };
 
-/// Not a sink of spdlog's: those write by stdio, which waits for a reader, and leaves errno changed.
+/// Writes lines to stderr. spdlog's own sinks will not do: they use stdio, which waits for a reader and
+/// changes errno.
 class StderrSink final : public spdlog::sinks::sink {
  public:
   void log(const spdlog::details::log_msg& message) override {
-    const int saved = errno;  // a line between a failed call and the check of errno must not change it
+    const int saved = errno;  // a line logged between a failed call and the check of errno must not change it
     spdlog::memory_buf_t made;
     formatter_->format(message, made);
     std::string line(cut({made.data(), made.size()}, longest_line - 1));
@@ -151,7 +152,7 @@ class StderrSink final : public spdlog::sinks::sink {
   std::unique_ptr<spdlog::formatter> formatter_ = std::make_unique<TextFormatter>(false);
 };
 
-/// For a line that cannot be made: there is no memory for it.
+/// Counts a line that could not be formatted for lack of memory.
 void on_error(const std::string& /*what*/) {
   if (dropped_lines++ == 0)
     write_what_fits(STDERR_FILENO, "rankshim: error: the system refused memory for a log line\n");

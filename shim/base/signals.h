@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-/// Signals as people write and read them. Their numbers are the kernel's, 1 to 64.
+/// Parses and names signals as people write them. Numbers are the kernel's, 1 to 64.
 namespace rankshim {
 
 /// Bit N−1 is signal N.
@@ -26,7 +26,7 @@ std::optional<int> parse_signal(std::string_view text);
 /// Reads signals separated by commas. "none" and the empty text are the empty set.
 std::optional<SignalSet> parse_signals(std::string_view text);
 
-/// Which signal is passed on instead of the one that arrives.
+/// Maps each signal that arrives to the one that is passed on instead.
 class SignalMap {
  public:
   /// Reads "FROM=TO,…"; TO may be "none". Returns nullopt if the text does not have that form, or FROM is
@@ -45,8 +45,9 @@ class SignalMap {
 
 /// Which processes get a signal that rankshim passes on.
 enum class SignalScope : std::uint8_t {
-  /// A stop goes down the command's tree to the processes that handle it (supervise/tree.h); any other signal
-  /// goes to the command's process group, or to a launcher that stops its workers itself alone.
+  /// A stop goes down the command's tree to the processes that handle it (supervise/tree.h). Any other signal
+  /// goes to the command's process group; if the command is a launcher that stops its workers itself, only to
+  /// it.
   handlers,
   child,  ///< the command alone
   group,  ///< the command's process group

@@ -16,7 +16,7 @@ namespace {
 namespace utf = boost::locale::utf;
 using Utf8 = utf::utf_traits<char>;
 
-/// Characters without a shape of their own: Unicode's categories Cc, Cf, Zl and Zp (Unicode 16,
+/// Invisible characters: Unicode's categories Cc, Cf, Zl and Zp (Unicode 16,
 /// extracted/DerivedGeneralCategory.txt).
 constexpr auto invisible = std::to_array<std::pair<utf::code_point, utf::code_point>>(
     {{0x00, 0x1F},       {0x7F, 0x9F},       {0xAD, 0xAD},       {0x600, 0x605},     {0x61C, 0x61C},
@@ -34,7 +34,8 @@ std::string in_single_quotes(std::string_view text) {
   return out + "'";
 }
 
-/// The text with what `replacement` makes of each byte that belongs to no character or to an unwanted one.
+/// The text with each byte that belongs to no character, or to an unwanted one, replaced by what
+/// `replacement` returns for it.
 template <class IsUnwanted, class Replacement>
 std::string replaced(std::string_view text, const IsUnwanted& is_unwanted, const Replacement& replacement) {
   std::string out;
@@ -233,15 +234,15 @@ bool glob_match(std::string_view text, std::string_view glob) {
 
 namespace {
 
-/// The name in the one spelling that counts.
+/// The name in the spelling in which names are compared.
 std::string spelt_alike(std::string_view name) {
   std::string out = lower_case(name);
   std::ranges::replace(out, '_', '-');
   return out;
 }
 
-/// For each beginning of `known`, the steps to it from `wrong`: a character too much, one too few, another
-/// one, or two neighbours in the wrong order.
+/// The edit distance from `wrong` to each prefix of `known`. A step is an extra character, a missing one, a
+/// different one, or two neighbours swapped.
 std::vector<std::size_t> steps_to_beginnings(std::string_view wrong, std::string_view known) {
   std::vector steps(wrong.size() + 1, std::vector<std::size_t>(known.size() + 1));
   for (std::size_t i = 0; i <= wrong.size(); ++i)
@@ -260,10 +261,11 @@ std::vector<std::size_t> steps_to_beginnings(std::string_view wrong, std::string
 
 std::string_view nearest(std::string_view wrong, std::span<const std::string_view> known,
                          std::optional<std::size_t> most_steps) {
-  constexpr std::size_t longest = 64;  // a longer name is no typing mistake, and the time is quadratic
-  constexpr std::size_t shortest_beginning = 3;  // a shorter one begins too many names
+  constexpr std::size_t longest = 64;            // a longer name is not a typo, and the time is quadratic
+  constexpr std::size_t shortest_beginning = 3;  // a shorter one is the prefix of too many names
   if (wrong.size() > longest) return {};
-  // What counts, in this order: whether it begins the name, the steps, and whether they lead to a whole name.
+  // Compared in this order: whether `wrong` is a prefix of the name, the steps, and whether they lead to a
+  // whole name.
   using Distance = std::tuple<bool, std::size_t, bool>;
   std::string_view best;
   Distance least(true, most_steps.value_or(wrong.size() / 3 + 1) + 1, false);

@@ -8,7 +8,8 @@
 namespace rankshim {
 namespace {
 
-/// The line of a document's 257th dot outside strings and comments, which none needs; 0 if it has fewer.
+/// The line of the document's 257th dot outside strings and comments; 0 if it has fewer. No document needs
+/// that many.
 std::size_t line_of_too_many_dots(std::string_view document) {
   constexpr std::size_t most = 256;
   std::size_t dots = 0;
@@ -50,7 +51,7 @@ std::optional<toml::table> TomlDocument::parse(std::string_view document, std::s
 }
 
 void TomlDocument::fault(std::size_t line, const std::string& what, const std::string& fix) {
-  constexpr std::size_t most = 50;  // later faults seldom add anything
+  constexpr std::size_t most = 50;  // further faults seldom add anything
   if (faults_.size() == most) return;
   faults_.push_back({ErrorCode::profile_file,
                      std::string(path_) + ":" + std::to_string(line) + ": " + what,

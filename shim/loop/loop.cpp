@@ -15,7 +15,7 @@
 namespace rankshim::loop {
 namespace {
 
-/// Zero disarms it.
+/// Sets the timer to an absolute time; zero disarms it. Returns 0 or −errno.
 int set(int timer, Clock::duration when) {
   const auto seconds = std::chrono::floor<std::chrono::seconds>(when);
   itimerspec time{};

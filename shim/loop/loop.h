@@ -13,27 +13,27 @@
 #include <string_view>
 #include <utility>
 
-/// The event loop: Asio's, with what rankshim expects of it.
+/// The event loop: Asio's, with what rankshim adds to it.
 namespace rankshim::loop {
 
 using Clock = std::chrono::steady_clock;  // CLOCK_MONOTONIC in libstdc++ and libc++
 
-/// What an exception says about the system, for a log line: "the system refused memory", "epoll: No space
-/// left on device".
+/// The reason that an exception gives, for a log line: "the system refused memory", "epoll: No space left on
+/// device".
 std::string_view reason(const std::exception& error);
 
-/// Logs the first exception after which its caller, whoever that is, goes on.
+/// Logs an exception after which the caller goes on. Logs only the first one in the process.
 void go_on_after(const std::exception& error);
 
 /// Throws boost::system::system_error if `result` is −errno.
 void throw_on_error(int result, const char* call);
 
-/// Gives `descriptor` to `owner`. Returns errno if the loop cannot watch it (epoll_ctl(2): no memory, too
-/// many watches), and closes it then; else 0.
+/// Gives `descriptor` to `owner`. Returns 0; or, if the loop cannot watch it (epoll_ctl(2): no memory, too
+/// many watches), closes it and returns errno.
 int assign_fd(boost::asio::posix::stream_descriptor& owner, int descriptor);
 
-/// A timer of the event loop, with a timerfd of its own, which is made when it is first set. Asio's own
-/// timers are not used: after the first of them has passed, the loop would wake up every 5 minutes for ever
+/// A timer of the event loop. It has its own timerfd, created when the timer is first set. Asio's timers are
+/// not used: once the first of them has expired, the loop would wake up every 5 minutes for ever
 /// (boost/asio/detail/impl/epoll_reactor.ipp, get_timeout).
 class Timer {
  public:
@@ -45,17 +45,17 @@ class Timer {
   Timer(const Timer&) = delete;
   Timer& operator=(const Timer&) = delete;
 
-  /// Sets the moment. A wait that goes on ends with operation_aborted. Throws boost::system::system_error if
-  /// the kernel refuses it.
+  /// Sets the expiry time. A pending wait ends with operation_aborted. Throws boost::system::system_error if
+  /// the kernel refuses.
   void expires_at(Clock::time_point when);
   void expires_after(Clock::duration time) { expires_at(Clock::now() + time); }
 
-  /// Ends a wait with operation_aborted, and forgets the moment.
+  /// Ends a pending wait with operation_aborted, and disarms the timer.
   void cancel();
 
-  /// Completes at the moment, or at once if it has passed: a handler gets the error code alone. That the
-  /// descriptor is ready is no sign: Asio may take the event of another one, which was closed in the same
-  /// moment, for this one's (free_descriptor_state() in epoll_reactor.ipp, while the old state is enqueued).
+  /// Completes at the expiry time, or at once if it has passed; the handler gets only the error code. A ready
+  /// descriptor proves nothing: Asio may mistake the event of another one, closed at the same moment, for
+  /// this one's (free_descriptor_state() in epoll_reactor.ipp, while the old state is enqueued).
   template <class Token>
   auto async_wait(Token&& token) {
     const auto wait = [state = state_, round = state_->round, begun = false](
@@ -78,11 +78,11 @@ class Timer {
   std::shared_ptr<State> state_;
 };
 
-/// Wakes one coroutine, which then looks for itself whether what it waits for has come.
+/// Wakes one coroutine, which then checks whether what it waits for has happened.
 class Event {
  public:
   explicit Event(const boost::asio::any_io_executor& executor) : timer_(executor) {}
-  /// Until the next signal(), or that moment.
+  /// Waits for the next signal(), or until that time.
   boost::asio::awaitable<void> wait(Clock::time_point until);
   void signal() { timer_.cancel(); }
 
@@ -90,15 +90,17 @@ class Event {
   Timer timer_;
 };
 
-/// Runs the coroutine beside the other work of `io`. What it throws leaves a handler, for run_until() to log.
+/// Runs the coroutine alongside the other work of `io`. What it throws leaves a handler, and run_until() logs
+/// it.
 void spawn(boost::asio::io_context& io, boost::asio::awaitable<void> coroutine);
 
 /// Runs `io` until one of its handlers sets `over`. An exception that leaves a handler (refused memory, a
 /// refused call of Asio) is logged, and the loop goes on.
 void run_until(boost::asio::io_context& io, const bool& over);
 
-/// Runs the coroutine to its end, together with the other work of `io`. Returns what the coroutine does, and
-/// throws what it throws. Its end needs no memory: Asio's own word of it does, and may never come.
+/// Runs the coroutine to completion, alongside the other work of `io`. Returns what the coroutine returns,
+/// and throws what it throws. Noticing its end takes no memory; Asio's own notification does, and may never
+/// come.
 template <typename Result>
 Result block_on(boost::asio::io_context& io, boost::asio::awaitable<Result> coroutine) {
   bool over = false;
