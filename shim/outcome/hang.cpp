@@ -22,8 +22,8 @@ std::vector<RankRange> ranges_of(const Ranks& ranks) { return to_ranges({ranks.b
 
 // ---- places ----
 
-/// Whether a file is of Python itself, of torch, or of what came with the two. rankshim's part in a worker
-/// writes its exception down when the user's code is left, and waits for torch's store
+/// Whether the frame's file belongs to Python or torch. rankshim's own files in a worker count too: they
+/// record its exception once it has left the user's code, and wait for torch's store
 /// (launchers/torchrun/python).
 bool is_of_python(const Frame& frame) {
   constexpr auto signs = std::to_array<std::string_view>({"/lib/python3", "/lib64/python3", "/torch/"});
@@ -36,15 +36,16 @@ bool is_of_python(const Frame& frame) {
   return std::ranges::any_of(signs, [file](std::string_view sign) { return file.find(sign) != file.npos; });
 }
 
-/// Whether a frame is a library's or the interpreter's own, by its file. A command without an extension is a
-/// package's entry: "/usr/local/bin/accelerate".
+/// Whether the frame's file belongs to a library or the interpreter. A command without an extension is a
+/// package's entry point: "/usr/local/bin/accelerate".
 bool is_of_library(const Frame& frame) {
   const std::string_view file = frame.file;
   const bool is_command = file.find("/bin/") != file.npos && !file.ends_with(".py");
   return is_of_python(frame) || is_command || file.starts_with('<') || file.find("-packages/") != file.npos;
 }
 
-/// torch wraps each collective, and each module's call, in functions that only log, check or pass on.
+/// Whether the frame is one of the functions in which torch wraps each collective and each module's call, and
+/// which only log, check or forward.
 bool is_wrapper(const Frame& frame) {
   constexpr auto functions = std::to_array<std::string_view>(
       {"decorate_context", "_wrapped_call_impl", "_call_impl", "_fn", "_call_with_frames_removed"});
@@ -52,14 +53,14 @@ bool is_wrapper(const Frame& frame) {
          contains(functions, frame.function);
 }
 
-/// The innermost frame of the user's code; of a program that is a package, of the one that calls torch. The
-/// stack's end if there is none.
+/// The innermost frame of the user's code, or, if the program is itself a package, of the code that calls
+/// torch. The stack's end if there is none.
 std::vector<Frame>::const_iterator users_frame(const std::vector<Frame>& stack) {
   const auto users = std::ranges::find_if_not(stack, is_of_library);
   return users != stack.end() ? users : std::ranges::find_if_not(stack, is_of_python);
 }
 
-/// Whether the user's line is in one of torch.distributed's own functions, which wait for other ranks: a
+/// Whether the user's code is inside one of torch.distributed's own functions that wait for other ranks: a
 /// collective, init_process_group, new_group.
 bool is_in_distributed(const WorkerLook& look) {
   return std::any_of(look.stack.begin(), users_frame(look.stack), [](const Frame& frame) {
@@ -71,9 +72,9 @@ bool is_in_distributed(const WorkerLook& look) {
 /// What is known of the job.
 struct JobLooks {
   std::map<unsigned, const WorkerLook*> looks;   ///< of those that run, by rank
-  Ranks ended;                                   ///< that exited 0
-  std::map<unsigned, Place> waited_at;           ///< of the victims
-  std::map<unsigned, const WorkerLook*> before;  ///< looks at victims, before they ended
+  Ranks ended;                                   ///< the ranks that exited 0
+  std::map<unsigned, Place> waited_at;           ///< by the victims' ranks
+  std::map<unsigned, const WorkerLook*> before;  ///< looks at victims before they ended
 
   [[nodiscard]] Ranks victims() const {
     const auto ranks = waited_at | std::views::keys;
@@ -84,8 +85,8 @@ struct JobLooks {
     const auto ranks = looks | std::views::keys;
     return {ranks.begin(), ranks.end()};
   }
-  /// Of the first of these that is in the user's code, or else of the first victim, or of the first that
-  /// runs.
+  /// The place of the first of these ranks that is in the user's code; otherwise that of the first victim, or
+  /// of the first that runs.
   [[nodiscard]] Place place(const Ranks& ranks) const {
     const WorkerLook* runs = nullptr;
     for (const unsigned rank : ranks) {
@@ -118,18 +119,18 @@ Ranks without(const Ranks& ranks, const Ranks& others) {
 
 // ---- who waits for whom ----
 
-/// A process group, as its members tell of it.
+/// A process group, as its members report it.
 struct Group {
   std::string description;
   Ranks members;                                      ///< that are known
-  std::uint64_t size = 0;                             ///< 0: nobody has told all its members
+  std::uint64_t size = 0;                             ///< 0: nobody has named all its members
   std::map<unsigned, const GroupProgress*> progress;  ///< by rank
   std::uint64_t next = 1;                             ///< the collective after the last that has ended
-  Ranks victims;                                      ///< members that have waited, and have ended
-  std::map<unsigned, const GroupProgress*> before;    ///< of victims, when they failed
+  Ranks victims;                                      ///< members that waited, and have ended
+  std::map<unsigned, const GroupProgress*> before;    ///< that of victims, when they failed
 
-  /// The collective in which a rank waits; nullopt if it is in none. NCCL lets a program enter further
-  /// ones, and who has sent its part of a broadcast may be further than the others.
+  /// The collective in which a rank waits; nullopt if it is in none. With NCCL a program may enter further
+  /// ones, and a rank that has sent its part of a broadcast may be ahead of the others.
   [[nodiscard]] std::optional<std::uint64_t> waits_in(unsigned rank) const {
     const auto found = progress.find(rank);
     if (found == progress.end()) return std::nullopt;
@@ -142,25 +143,26 @@ struct Group {
     const auto found = progress.find(rank);
     return victims.contains(rank) || (found != progress.end() && found->second->entered >= number);
   }
-  /// Whether it is known not to have entered that collective.
+  /// Whether the rank is known not to have entered that collective.
   [[nodiscard]] bool is_behind(unsigned rank, std::uint64_t number) const {
     return (progress.contains(rank) || before.contains(rank)) && !has_entered(rank, number);
   }
-  /// Whether that very collective is the last that it has entered.
+  /// Whether that collective is the last one that the rank has entered.
   [[nodiscard]] bool is_in(unsigned rank, std::uint64_t number) const {
     const auto found = progress.find(rank);
     return found != progress.end() && found->second->entered == number;
   }
 };
 
-/// Adds those of the ranks that are in the ranges.
+/// Adds to `to` the ranks that lie in the ranges.
 void add_in(const std::vector<RankRange>& ranges, const Ranks& ranks, Ranks& to) {
   for (const RankRange& range : ranges)
     std::copy_if(ranks.lower_bound(range.first), ranks.upper_bound(range.last), std::inserter(to, to.end()),
                  [&](unsigned rank) { return range.contains(rank); });
 }
 
-/// The groups by their names. A member may not tell of them: its Python does not answer, or it has ended.
+/// The groups by name. Some members may report nothing, because their Python does not answer or they have
+/// ended.
 std::map<std::string, Group> groups_of(const JobLooks& job) {
   std::map<std::string, Group> groups;
   const Ranks running = job.running(), victims = job.victims();
@@ -169,7 +171,7 @@ std::map<std::string, Group> groups_of(const JobLooks& job) {
       Group& group = groups[progress.name];
       group.description = progress.description.empty() ? progress.name : progress.description;
       (is_victim ? group.before : group.progress)[rank] = &progress;
-      // By what the recorders say, the collective in which a victim has failed has ended.
+      // A victim's recorder reports the collective in which it failed as ended.
       if (!is_victim) group.next = std::max(group.next, progress.ended + 1);
       group.members.insert(rank);
       if (progress.members.empty() || group.size != 0) continue;
@@ -185,13 +187,13 @@ std::map<std::string, Group> groups_of(const JobLooks& job) {
   return groups;
 }
 
-/// A collective of a group in which somebody waits, and who.
+/// A collective of a group in which ranks wait, and which ranks.
 struct Waiters {
   const Group* group = nullptr;
   std::uint64_t number = 0;
   Ranks waiting;
-  Ranks missing;         ///< those that they wait for
-  bool is_over = false;  ///< they have waited in vain, and failed
+  Ranks missing;         ///< the ranks that they wait for
+  bool is_over = false;  ///< they waited in vain, and failed
 };
 
 Waiters waiters_in(const Group& group, std::uint64_t number, Ranks waiting) {
@@ -201,8 +203,8 @@ Waiters waiters_in(const Group& group, std::uint64_t number, Ranks waiting) {
   return waiters;
 }
 
-/// The last collectives of victims into which not all have followed them. A victim does not tell in which it
-/// has failed, but one that others have not entered has not ended.
+/// Adds the victims' last collectives that not all members have entered. A victim does not report in which
+/// one it failed, but one that others have not entered cannot have ended.
 void add_waits_of_victims(const Group& group, std::vector<Waiters>& waits) {
   std::map<std::uint64_t, Ranks> by_number;
   for (const auto& [rank, progress] : group.before) by_number[progress->entered].insert(rank);
@@ -219,8 +221,8 @@ void add_waits_of_victims(const Group& group, std::vector<Waiters>& waits) {
   }
 }
 
-/// Of each group its next collective, the first of the earlier ones in which somebody still waits, and those
-/// in which victims have waited.
+/// For each group: its next collective, the earliest one before that in which a rank still waits, and those
+/// in which victims waited.
 std::vector<Waiters> waits_of(const std::map<std::string, Group>& groups) {
   std::vector<Waiters> waits;
   for (const Group& group : groups | std::views::values) {
@@ -241,21 +243,21 @@ std::vector<Waiters> waits_of(const std::map<std::string, Group>& groups) {
 
 bool nobody_waits(const std::vector<Waiters>& waits) { return std::ranges::all_of(waits, &Waiters::is_over); }
 
-/// All that wait, or waited in vain.
+/// All ranks that wait, or waited in vain.
 Ranks waiting_in(const JobLooks& job, const std::vector<Waiters>& waits) {
   Ranks all = job.victims();
   for (const Waiters& wait : waits) all.insert(wait.waiting.begin(), wait.waiting.end());
   return all;
 }
 
-/// Those for whom others wait.
+/// The ranks for which others wait.
 Ranks waited_for(const std::vector<Waiters>& waits) {
   Ranks all;
   for (const Waiters& wait : waits) all.insert(wait.missing.begin(), wait.missing.end());
   return all;
 }
 
-/// Those of them that wait for nobody. They may be in a collective that all have entered.
+/// Those of waited_for() that wait for nobody themselves. They may be in a collective that all have entered.
 Ranks last_of_all(const std::vector<Waiters>& waits) {
   Ranks wait_themselves;
   for (const Waiters& wait : waits)
@@ -276,14 +278,15 @@ void set_collective(Hang& hang, const Waiters& wait) {
   hang.operation = operation_of(wait);
 }
 
-/// What a rank has entered, by its recorder or else by its stack.
+/// The operation that a rank has entered, according to its recorder or else its stack.
 std::string operation_of(const Waiters& wait, unsigned rank, const Place& place) {
   const std::string& told = wait.group->progress.at(rank)->operation;
   return wait.group->is_in(rank, wait.number) && !told.empty() ? told : place.call;
 }
 
-/// Those that wait in a collective which all have entered, and the victims, by what they call and from where.
-/// By the recorder's word and without a line where the program is further than what it has called.
+/// Groups the ranks that wait in a collective which all have entered, and the victims, by the operation and
+/// the line that calls it. If the program is already past that call, only by the operation that the recorder
+/// reports.
 std::map<std::pair<std::string, std::string>, Ranks> by_operation(const JobLooks& job, const Waiters& wait) {
   const Group& group = *wait.group;
   const auto in_it = [&](unsigned rank) { return group.is_in(rank, wait.number); };
@@ -332,10 +335,10 @@ std::optional<Culprit> missing(const JobLooks& job, const std::vector<Waiters>& 
   const Ranks waiting = waiting_in(job, waits), last = last_of_all(waits);
   if (last.empty()) return hang_of(HangKind::order, job, {}, waited_for(waits));
   Ranks to_blame = without(last, waiting);
-  if (to_blame.empty()) return std::nullopt;  // others wait for them, and they for a GPU or the network
+  if (to_blame.empty()) return std::nullopt;  // others wait for them, and they wait for a GPU or the network
   Ranks over;
   std::ranges::set_intersection(to_blame, job.ended, std::inserter(over, over.end()));
-  const bool have_ended = !over.empty();  // these never come
+  const bool have_ended = !over.empty();  // these will never come
   if (have_ended) to_blame = std::move(over);
   Culprit culprit = hang_of(have_ended ? HangKind::ended : HangKind::missing, job, to_blame, waiting);
   const auto is_to_blame = [&](unsigned rank) { return to_blame.contains(rank); };
@@ -346,8 +349,8 @@ std::optional<Culprit> missing(const JobLooks& job, const std::vector<Waiters>& 
   return culprit;
 }
 
-/// The last collective that those who wait have all entered. A program may enter further ones, with NCCL or
-/// by a second thread, and those may be the ones that differ.
+/// Moves on to the last collective that the waiting ranks have entered, if it is the same for all. A program
+/// may enter further ones, with NCCL or in a second thread, and those may be the ones that differ.
 Waiters at_last_entered(Waiters wait) {
   const auto entered = [&](unsigned rank) { return wait.group->progress.at(rank)->entered; };
   const std::uint64_t last = entered(*wait.waiting.begin());
@@ -356,7 +359,7 @@ Waiters at_last_entered(Waiters wait) {
   return wait;
 }
 
-/// A collective that all members have entered: of several the one for whose members others wait.
+/// Finds a collective that all members have entered; of several, the one whose members others wait for.
 std::optional<Culprit> all_inside(const JobLooks& job, const std::vector<Waiters>& waits) {
   const Ranks last = last_of_all(waits);
   const auto is_last = [&](unsigned rank) { return last.contains(rank); };
@@ -403,7 +406,7 @@ bool are_in_distributed(const JobLooks& job) {
   return std::ranges::all_of(looks, [](const WorkerLook* look) { return is_in_distributed(*look); });
 }
 
-/// Those that run, by whether they are in torch.distributed.
+/// The running ranks, by whether they are in torch.distributed.
 struct Split {
   Ranks inside, elsewhere;
 };
@@ -414,7 +417,7 @@ Split split(const JobLooks& job) {
   return ranks;
 }
 
-/// Nobody waits in a collective any more, and some have failed because they did.
+/// Nobody waits in a collective any more, but some ranks failed while they did.
 std::optional<Culprit> left_running(const JobLooks& job, const std::vector<Waiters>& waits) {
   auto [waiting, elsewhere] = split(job);
   waiting.merge(job.victims());
@@ -423,7 +426,8 @@ std::optional<Culprit> left_running(const JobLooks& job, const std::vector<Waite
   return hang_of(HangKind::missing, job, elsewhere, waiting);
 }
 
-/// The functions in which torch waits for its store (torch/distributed/distributed_c10d.py, rendezvous.py).
+/// Whether the worker is in a function in which torch waits for its store
+/// (torch/distributed/distributed_c10d.py, rendezvous.py).
 bool waits_for_store(const WorkerLook& look) {
   constexpr auto functions = std::to_array<std::string_view>(
       {"new_group", "init_process_group", "_new_process_group_helper", "_store_based_barrier", "rendezvous",
@@ -433,14 +437,15 @@ bool waits_for_store(const WorkerLook& look) {
   });
 }
 
-/// Some wait in torch.distributed for what has no number, or does not tell it, and others are elsewhere.
+/// Some ranks wait in torch.distributed for something that has or reports no number, and others are
+/// elsewhere.
 std::optional<Culprit> not_there(const JobLooks& job, const std::vector<Waiters>& waits) {
   const auto [inside, elsewhere] = split(job);
   if (!nobody_waits(waits) || inside.empty() || elsewhere.empty()) return std::nullopt;
   return hang_of(HangKind::missing, job, elsewhere, inside);
 }
 
-/// All are in torch.distributed, in no collective, and some send or receive: each waits for another one.
+/// All ranks are in torch.distributed but in no collective, and some send or receive: each waits for another.
 std::optional<Culprit> sending(const JobLooks& job, const std::vector<Waiters>& waits) {
   const auto sends = [](const WorkerLook* look) { return is_point_to_point(place_of(*look).call); };
   const auto sender = std::ranges::find_if(job.looks | std::views::values, sends).base();
@@ -460,7 +465,7 @@ std::optional<Culprit> store(const JobLooks& job, const std::vector<Waiters>& wa
   return hang_of(HangKind::store, job, {}, job.running());
 }
 
-/// Without numbers, or where nobody does anything and nobody is in a collective, the stacks decide.
+/// Decides by the stacks, if there are no numbers, or nobody does anything and nobody is in a collective.
 std::optional<Culprit> by_stacks(const JobLooks& job, const std::vector<Waiters>& waits) {
   std::map<std::pair<std::string, std::string>, Ranks> by_place;
   for (const auto& [rank, look] : job.looks) {

@@ -21,7 +21,7 @@ namespace {
 using std::chrono::duration_cast;
 using std::chrono::milliseconds;
 
-/// The nodes that reported a failure, the first first.
+/// The nodes that reported a failure, earliest first.
 std::vector<const NodeEvidence*> failed_nodes(const Evidence& evidence) {
   std::vector<const NodeEvidence*> failed;
   for (const NodeEvidence& node : evidence.nodes)
@@ -43,8 +43,8 @@ std::optional<unsigned> node_at(const std::vector<NodeEvidence>& nodes, const st
   return static_cast<unsigned>(found - nodes.begin());
 }
 
-/// Whether a launcher killed it because another worker of its node had failed: until then it ran, and had
-/// raised nothing.
+/// Whether a launcher killed the worker because another one on its node had failed: until then it ran, and
+/// had raised nothing.
 bool killed_by_launcher(const NodeEvidence& node, const WorkerEvidence& worker) {
   return node.failure && !worker.waited && node.failure->rank != worker.rank && worker.ended >= node.failed &&
          (worker.code == exit_code::signal_base + SIGTERM || worker.code == exit_code::signal_base + SIGKILL);
@@ -52,7 +52,7 @@ bool killed_by_launcher(const NodeEvidence& node, const WorkerEvidence& worker) 
 
 bool runs(const NodeEvidence&, const WorkerEvidence& worker) { return !worker.code; }
 
-/// The ranks of workers for which it holds, on all nodes.
+/// The ranks of all workers, on all nodes, for which the condition holds.
 template <class Condition>
 std::vector<unsigned> ranks_with(const Evidence& evidence, Condition condition) {
   std::vector<unsigned> ranks;
@@ -62,8 +62,8 @@ std::vector<unsigned> ranks_with(const Evidence& evidence, Condition condition) 
   return ranks;
 }
 
-/// The ranks that failed because of a peer, in their order. A node's first failure is known even where the
-/// node did not say how its workers are.
+/// The ranks that failed because of a peer, in order. A node's first failure is known even if the node did
+/// not report how its workers are.
 std::vector<unsigned> victims_of(const Evidence& evidence) {
   std::set<unsigned> ranks;
   for (const NodeEvidence& node : evidence.nodes) {
@@ -74,7 +74,7 @@ std::vector<unsigned> victims_of(const Evidence& evidence) {
   return {ranks.begin(), ranks.end()};
 }
 
-/// Where a worker waited, by its exception; nullptr if that is not known.
+/// Where a worker waited, according to its exception; null if unknown.
 const Hang* wait_of(const NodeEvidence& node, const WorkerEvidence& worker) {
   if (worker.waited) return &*worker.waited;
   const bool is_first = node.failure && node.failure->rank == worker.rank && node.failure->hang;
@@ -101,7 +101,7 @@ const WorkerEvidence& worker_of(const Evidence& evidence, unsigned rank) {
   return *std::ranges::find(node_with(evidence, rank).workers, rank, &WorkerEvidence::rank);
 }
 
-/// The workers to blame, with what they did.
+/// A culprit for these ranks and this cause.
 Culprit blame(const Evidence& evidence, Cause cause, const std::vector<unsigned>& ranks) {
   const unsigned first = std::ranges::min(ranks);
   const NodeEvidence& node = node_with(evidence, first);
@@ -113,7 +113,7 @@ Culprit blame(const Evidence& evidence, Cause cause, const std::vector<unsigned>
           .victims = to_ranges(victims_of(evidence))};
 }
 
-/// Adds where the victims waited, and for how long, as far as their exceptions say it.
+/// Adds where the victims waited, and for how long, as far as their exceptions say.
 void add_waits(const Evidence& evidence, Culprit& culprit) {
   for (const NodeEvidence* node : failed_nodes(evidence)) {
     const std::optional<Hang>& known = node->failure->hang;
@@ -209,14 +209,14 @@ std::optional<Culprit> silent_node(const Evidence& evidence) {
 
 bool has_timed_out(const NodeEvidence* node) { return node->failure->cause == Cause::timed_out; }
 
-/// Whether it waits in a collective, by its numbers.
+/// Whether the worker's numbers show that it waits in a collective.
 bool is_inside(const WorkerLook& look) {
   return std::ranges::any_of(look.groups,
                              [](const GroupProgress& group) { return group.entered > group.ended; });
 }
 
-/// Who hangs by the looks at all that run, and at those that their launchers killed meanwhile. nullopt if
-/// one that runs could not be looked at, or if the looks do not show it.
+/// Who hangs, according to the looks at all running workers, and at those that their launchers have killed
+/// meanwhile. nullopt if one that runs could not be looked at, or if the looks do not show who hangs.
 std::optional<Culprit> seen_to_hang(const Evidence& evidence) {
   std::vector<WorkerLook> looks;
   std::map<unsigned, Place> victims;
@@ -247,7 +247,7 @@ std::optional<Culprit> seen_to_hang(const Evidence& evidence) {
   return found;
 }
 
-/// How many ended by ABRT: NCCL's watchdog does that to a worker that has waited in vain, and to one that has
+/// How many workers were killed by SIGABRT: NCCL's watchdog aborts a worker that waited in vain, and one that
 /// lost a peer.
 std::size_t count_aborted(const Evidence& evidence) {
   return ranks_with(evidence,
@@ -257,8 +257,8 @@ std::size_t count_aborted(const Evidence& evidence) {
       .size();
 }
 
-/// Whether the aborted workers show that a hang was found rightly: a single one may have aborted for a fault
-/// of its own, and others that look so wait for it.
+/// Whether the aborted workers confirm the hang that was found. A single one may have aborted by a fault of
+/// its own, while the ones that seem to hang wait for it.
 bool is_shown_by(std::size_t aborted, const Culprit& found) {
   std::size_t to_blame = 0;
   for (const RankRange& range : found.ranks) to_blame += range.size();
@@ -275,7 +275,7 @@ std::optional<Culprit> still_running(const Evidence& evidence) {
   std::vector<unsigned> ranks = ranks_with(evidence, runs);
   const bool still = !ranks.empty();
   if (!still) {
-    // A launcher may have killed others that waited, too, before they timed out.
+    // A launcher may also have killed workers that were waiting, before they timed out.
     ranks = ranks_with(evidence, killed_by_launcher);
     if (ranks.size() != 1) return std::nullopt;
   }
@@ -285,8 +285,8 @@ std::optional<Culprit> still_running(const Evidence& evidence) {
   return culprit;
 }
 
-/// Where the victims waited, by rank; nullopt unless all workers are victims of which that is known. Those
-/// that a launcher has killed are left out.
+/// Where the victims waited, by rank; nullopt unless all workers are victims and that is known of each. Those
+/// that a launcher killed are left out.
 std::optional<std::map<unsigned, const Hang*>> waits_by_rank(const Evidence& evidence) {
   std::map<unsigned, const Hang*> waits;
   for (const NodeEvidence& node : evidence.nodes) {
@@ -301,7 +301,7 @@ std::optional<std::map<unsigned, const Hang*>> waits_by_rank(const Evidence& evi
   return waits;
 }
 
-/// All have failed, and their tracebacks end in different collectives.
+/// All nodes have failed, and the tracebacks end in different collectives.
 std::optional<Culprit> in_different_collectives(const Evidence& evidence) {
   const auto waits = waits_by_rank(evidence);
   if (!waits || std::ranges::none_of(failed_nodes(evidence), has_timed_out)) return std::nullopt;
@@ -352,7 +352,7 @@ std::optional<Culprit> in_different_collectives(const Evidence& evidence) {
 std::optional<Culprit> first_victim(const Evidence& evidence) {
   const auto failed = failed_nodes(evidence);
   if (failed.empty()) return std::nullopt;
-  // One that lost a peer on its own node knows best.
+  // A victim that lost a peer on its own node is the best witness.
   const auto own = std::ranges::find_if(failed, [&](const NodeEvidence* node) {
     return node_at(evidence.nodes, node->failure->peer) == rank_of(evidence, *node);
   });

@@ -35,7 +35,7 @@ const NumberWords& words_for(const std::vector<RankRange>& ranks) {
   return is_one(ranks) ? one_rank : several_ranks;
 }
 
-/// Who failed, as the subject of a clause; empty if only the text says it.
+/// Who failed, as the subject of a clause; empty if only the text says so.
 std::string who_failed(const Culprit& culprit) {
   if (culprit.rank) return fmt::format("rank {}", *culprit.rank);
   if (!culprit.program.empty()) return culprit.program;
@@ -44,7 +44,7 @@ std::string who_failed(const Culprit& culprit) {
 
 // ---- a hang ----
 
-/// Without a look: one that its launcher killed was running until then.
+/// The clause for a hang that nobody looked at. A worker that its launcher killed was running until then.
 std::string still_runs(const Culprit& culprit) {
   const NumberWords& words = words_for(culprit.ranks);
   return fmt::format("{} {} still running; {} timed out waiting for {}", in_words(culprit.ranks),
@@ -81,7 +81,7 @@ std::string number_in_words(const Hang& hang) {
   return fmt::format(" (number {}{})", hang.number, hang.group.empty() ? "" : " of " + hang.group);
 }
 
-/// How long those that wait have done so: " for 15 min", " until their timeout of 30 min".
+/// How long the waiting ranks have waited: " for 15 min", " until their timeout of 30 min".
 std::string wait_in_words(const Hang& hang, std::string_view their) {
   if (hang.stalled) return " for " + time_in_words(*hang.stalled);
   const std::string time = hang.timeout ? " of " + time_in_words(*hang.timeout) : "";
@@ -109,7 +109,7 @@ std::string both_in_words(const Culprit& culprit, const Hang& hang) {
                      in_words(culprit.victims), most);
 }
 
-/// What all ranks do where none of them is to blame, and why it does not go on: "wait in …".
+/// What all ranks are doing when none of them is to blame, and why nothing moves: "wait in …".
 std::string all_in_words(const Culprit& culprit, const Hang& hang) {
   const std::string where = collective_in_words(hang.operation, hang.waits_at);
   switch (hang.kind) {

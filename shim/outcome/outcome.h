@@ -13,7 +13,7 @@ namespace rankshim::outcome {
 /// Why a worker, a command or a node ended. The names are those on the wire and in the report.
 enum class Cause : std::uint8_t {
   none,
-  exited,          ///< with a code other than 0, and nothing else is known
+  exited,          ///< with a code other than 0; nothing else is known
   signalled,       ///< killed by a signal
   exception,       ///< an uncaught Python exception
   out_of_memory,   ///< a process was killed at the memory limit
@@ -33,10 +33,11 @@ std::string_view name(Cause cause);
 /// The cause with that name; nullopt if there is none.
 std::optional<Cause> cause_named(std::string_view name);
 
-/// Whether who ended so only suffered from a failure elsewhere.
+/// Whether a worker that ended for this cause only suffered from a failure elsewhere.
 constexpr bool is_victim(Cause cause) { return cause == Cause::peer_lost || cause == Cause::timed_out; }
 
-/// Whether who ended so is to blame by what all nodes know (outcome/judge.h), not by a failure of its own.
+/// Whether the culprit is found by comparing what all nodes know (outcome/judge.h), not by a failure of its
+/// own.
 constexpr bool is_found(Cause cause) {
   return cause == Cause::hang || cause == Cause::exited_early || cause == Cause::node_lost;
 }
@@ -45,10 +46,10 @@ constexpr bool is_found(Cause cause) {
 struct StopRequest {
   enum class By : std::uint8_t {
     signal,  ///< from outside: a user, the platform, the terminal
-    order,   ///< rankshim's own decision, because of another node or of what it has found here
+    order,   ///< rankshim's own decision, because of another node or of what it found here
   };
   By by = By::signal;
-  int signal = 0;  ///< that came, or was sent for the order
+  int signal = 0;  ///< the one that came, or that was sent for the order
   std::chrono::steady_clock::time_point when;
 };
 
@@ -65,13 +66,13 @@ struct RankRange {
   bool operator==(const RankRange&) const = default;
 };
 
-/// Whether that is one rank alone.
+/// Whether the ranges contain exactly one rank.
 bool is_one(const std::vector<RankRange>& ranges);
 
 /// "7", "2-15".
 std::string in_words(const RankRange& range);
 
-/// The ranks as few ranges of step 1, the lowest first; the same rank counts once.
+/// The ranks as the fewest ranges of step 1, lowest first; duplicates count once.
 std::vector<RankRange> to_ranges(std::vector<unsigned> ranks);
 
 /// "rank 1", "ranks 0 and 2-15", "ranks 0, 2, 4, 6, 8, 10, 12, 14 and more".
@@ -79,8 +80,8 @@ std::string in_words(const std::vector<RankRange>& ranges);
 
 /// Where a thread of a Python program is.
 struct Frame {
-  std::string file;   ///< as Python has it: "/app/train.py"
-  unsigned line = 0;  ///< 0 if it is unknown
+  std::string file;   ///< as Python names it: "/app/train.py"
+  unsigned line = 0;  ///< 0 if unknown
   std::string function;
 
   bool operator==(const Frame&) const = default;
@@ -89,16 +90,16 @@ struct Frame {
 /// How a job hangs.
 enum class HangKind : std::uint8_t {
   missing,   ///< ranks have not entered a collective in which others wait
-  ended,     ///< the same, and these ranks have exited 0
-  stopped,   ///< ranks are stopped (SIGSTOP, a debugger), or wait in the kernel without an end (state D)
-  mismatch,  ///< all have entered it, and not all the same one
-  order,     ///< the ranks wait for each other in a cycle: they enter the groups' collectives in
-             ///< different orders
+  ended,     ///< as `missing`, and these ranks have exited 0
+  stopped,   ///< ranks are stopped (SIGSTOP, a debugger), or stuck in the kernel (state D)
+  mismatch,  ///< all have entered a collective, but not all the same one
+  order,     ///< the ranks wait for each other in a cycle: they enter the groups' collectives in different
+             ///< orders
   nobody_missing,  ///< all have entered the same one: a GPU or the network is stuck
-  elsewhere,       ///< all that can be seen have entered it, and not all members can be seen
+  elsewhere,       ///< all visible members have entered it, but some members are not visible
   store,           ///< all wait for torch's store, which is on node 0
-  outlier,         ///< no numbers: a few ranks are elsewhere than all others
-  undecided,       ///< no numbers, and no few ranks that differ from all others
+  outlier,         ///< no numbers, but a few ranks are somewhere else than all others
+  undecided,       ///< no numbers, and no small group of ranks stands out
 };
 
 /// "missing".
@@ -106,16 +107,16 @@ std::string_view name(HangKind kind);
 /// The kind with that name; nullopt if there is none.
 std::optional<HangKind> hang_kind_named(std::string_view name);
 
-/// Whether a process in that state of proc(5) is stopped.
+/// Whether a process in that state (proc(5)) is stopped.
 constexpr bool is_stopped(char state) { return state == 'T' || state == 't'; }
 
-/// What ranks do, as far as one line can say it.
+/// What ranks are doing, as far as one line can say.
 struct Place {
-  Frame line;              ///< the innermost of the user's own code; without a file if it is not known
-  std::string call;        ///< the library's function that this line has called: "all_reduce"; may be empty
-  char state = '?';        ///< as in WorkerLook
-  std::string kernel;      ///< as in WorkerLook
-  bool holds_gil = false;  ///< as in WorkerLook
+  Frame line;                 ///< the innermost line of the user's own code; no file if unknown
+  std::string call;           ///< the library function that this line called: "all_reduce"; may be empty
+  char state = '?';           ///< as in WorkerLook
+  std::string kernel;         ///< as in WorkerLook
+  bool holds_gil = false;     ///< as in WorkerLook
   std::optional<bool> works;  ///< as in WorkerLook
   bool polls = false;         ///< as in WorkerLook
   std::string below;          ///< as in WorkerLook
@@ -123,38 +124,38 @@ struct Place {
   bool operator==(const Place&) const = default;
 };
 
-/// What is known of a hang besides the ranks.
+/// What is known of a hang, besides the ranks.
 struct Hang {
   HangKind kind = HangKind::undecided;
-  Place place;                           ///< of the first of those to blame
-  Place waits_at;                        ///< of the first that waits
-  std::string group;                     ///< the process group in which they wait; empty if it is not known
-  std::uint64_t number = 0;              ///< of the collective in that group; 0: unknown
-  std::string operation;                 ///< in which they wait: "all_reduce"; empty if it is not known
-  std::string other_operation;           ///< of mismatch: in which those to blame are
-  std::uint64_t further = 0;             ///< of mismatch: in how many others some of them are
-  std::optional<std::uint32_t> stalled;  ///< no collective has completed for that long, in ms; nullopt: …
-  std::optional<std::uint32_t> timeout;  ///< … their own timeout shows it, of that many ms if it is known
+  Place place;                           ///< of the first rank to blame
+  Place waits_at;                        ///< of the first rank that waits
+  std::string group;                     ///< the process group in which they wait; empty if unknown
+  std::uint64_t number = 0;              ///< of the collective in that group; 0 if unknown
+  std::string operation;                 ///< in which they wait: "all_reduce"; empty if unknown
+  std::string other_operation;           ///< for mismatch: the one that those to blame are in
+  std::uint64_t further = 0;             ///< for mismatch: how many more they are in
+  std::optional<std::uint32_t> stalled;  ///< for how long no collective has completed, in ms; nullopt: …
+  std::optional<std::uint32_t> timeout;  ///< … the victims' own timeout shows it, of that many ms if known
 };
 
-/// Who is to blame, and how it ended; also any failure before it is known whether that is the culprit. A node
-/// sets what it knows of its own failure, node 0 sets `node` and `host`.
+/// Who is to blame, and how it ended. Also describes any failure before it is known who is to blame. A node
+/// fills in what it knows of its own failure; node 0 sets `node` and `host`.
 struct Culprit {
-  std::optional<unsigned> rank;  ///< of the worker in the whole job; nullopt if it is no single worker
-  std::string program;           ///< what failed if it is no worker: "sh", "torchrun"
+  std::optional<unsigned> rank;  ///< of the worker in the whole job; nullopt if it is not a single worker
+  std::string program;           ///< what failed, if not a worker: "sh", "torchrun"
   Cause cause = Cause::none;
-  int code = 0;               ///< as an exit code: N, or 128 + the signal
-  std::optional<int> signal;  ///< that killed it, or of stop_requested that stopped it
-  std::string text;           ///< why, as one line without secrets: "ValueError: boom"; empty if unknown
+  int code = 0;               ///< the exit code, or 128 + the signal
+  std::optional<int> signal;  ///< that killed it or, for stop_requested, stopped it
+  std::string text;           ///< why, on one line and without secrets: "ValueError: boom"; empty if unknown
   unsigned node = 0;
   std::string host;
-  std::string frame;  ///< of an exception, the last of its traceback: "File "/app/train.py", line 7, in main"
-  std::string peer;   ///< the address that a victim's exception names; empty if it names none
-  std::vector<RankRange> ranks;        ///< of hang and exited_early: the workers to blame
-  std::vector<RankRange> victims;      ///< and those that waited for them
+  std::string frame;  ///< the last of an exception's traceback: "File "/app/train.py", line 7, in main"
+  std::string peer;   ///< the address that a victim's exception names; empty if none
+  std::vector<RankRange> ranks;        ///< for hang and exited_early: the workers to blame
+  std::vector<RankRange> victims;      ///< for hang and exited_early: the workers that waited for them
   std::optional<std::uint32_t> after;  ///< how long it had run, in ms; nullopt if unknown
-  std::optional<Hang> hang;  ///< of a hang at which somebody has looked; of exited_early and of a victim
-                             ///< where the victims waited, if that is known
+  std::optional<Hang> hang;  ///< for a hang that was looked at; for exited_early and a victim, where the
+                             ///< victims waited, if known
 };
 
 /// Whether all ranks hang, and none of them is to blame.
@@ -162,7 +163,7 @@ inline bool is_of_all(const Culprit& culprit) {
   return culprit.cause == Cause::hang && culprit.ranks.empty();
 }
 
-/// "node 3 (e, 10.0.0.9)"; what is empty is left out.
+/// "node 3 (e, 10.0.0.9)"; empty parts are left out.
 std::string node_name(unsigned rank, std::string_view host, std::string_view address = {});
 
 /// "exited with code 3", "was killed by SIGKILL".
@@ -171,7 +172,7 @@ std::string end_in_words(int code, const std::optional<int>& signal);
 /// "in load_batch (train.py:16), which called __next__, above python3 (pid 81): S, hrtimer_nanosleep".
 std::string in_words(const Place& place);
 
-/// A hang while the job still runs, with the node if its host is known: "ranks 1 and 2 wait in barrier
+/// A hang in a job that still runs, with the node if its host is known: "ranks 1 and 2 wait in barrier
 /// (train.py:41) for rank 0 on node 0 (job-node-0), which is in validate (train.py:20) and works".
 std::string present_hang_in_words(const Culprit& culprit);
 
