@@ -14,7 +14,7 @@ namespace {
 using Names = std::vector<std::string>;
 using Words = std::vector<std::string_view>;
 
-/// Devices that are numbered files in /dev.
+/// A kind of device with numbered files in /dev.
 struct AcceleratorKind {
   std::string_view prefix;   ///< of the file's name, before its number
   std::string_view mounted;  ///< the container runtime's variable
@@ -44,8 +44,8 @@ constexpr std::string_view intel = "0x8086";
 constexpr const char* nvidia_cards = "/proc/driver/nvidia/gpus";
 constexpr const char* amd_cards = "/sys/class/kfd/kfd/topology/nodes";
 
-/// AMD's lists of visible devices: the second one numbers the devices that the first one leaves. Without its
-/// own variable HIP reads CUDA's (ROCm documentation, "GPU isolation techniques").
+/// AMD's lists of visible devices: the second one numbers the devices that the first one leaves. If its own
+/// variable is not set, HIP reads CUDA's (ROCm documentation, "GPU isolation techniques").
 Words lists_of_amd(const Environment& environment) {
   return {"ROCR_VISIBLE_DEVICES",
           environment.has("HIP_VISIBLE_DEVICES") ? "HIP_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES"};
@@ -67,13 +67,13 @@ Names names_in(const Host& host, const char* folder) {
   return names;
 }
 
-/// Whether it is a numbered file of an accelerator in /dev.
+/// Whether the name in /dev is a numbered file of an accelerator.
 bool is_of_kinds(std::string_view name) {
   return !name.empty() && is_digit(name.back()) &&
          std::ranges::find(kinds, stem_of(name), &AcceleratorKind::prefix) != kinds.end();
 }
 
-/// The names in /dev that say something about accelerators: there can be hundreds of others.
+/// The names in /dev that concern accelerators; there can be hundreds of others.
 Names about_accelerators(const Host& host) {
   Names names;
   host.each_name("/dev", [&](std::string_view name) {
@@ -83,7 +83,7 @@ Names about_accelerators(const Host& host) {
   return names;
 }
 
-/// Counts the numbered files in a folder of /dev whose devices, by their name in /sys, are this vendor's.
+/// Counts the numbered files in a folder of /dev whose devices are this vendor's, according to /sys.
 unsigned count_of_vendor(const Host& host, const char* folder, std::string_view prefix, std::string_view sys,
                          std::string_view vendor) {
   unsigned count = 0;
@@ -91,7 +91,7 @@ unsigned count_of_vendor(const Host& host, const char* folder, std::string_view 
     if (!is_numbered(name, prefix)) return;
     const std::string device = fmt::format("{}/{}/device", sys, name);
     if (host.field(device + "/vendor") != vendor) return;
-    // The card in this slot is the processor's integrated graphics, which nobody trains on.
+    // The card in this slot is the processor's integrated GPU, on which nobody trains.
     if (vendor == intel && host.field(device + "/uevent", "PCI_SLOT_NAME=") == "0000:00:02.0") return;
     ++count;
   });
@@ -102,21 +102,21 @@ unsigned count_render_nodes(const Host& host, std::string_view vendor) {
   return count_of_vendor(host, "/dev/dri", "renderD", "/sys/class/drm", vendor);
 }
 
-/// A node of the topology is a GPU if it has SIMDs (a processor has 0). The device cgroup's rules cannot be
-/// read (linux:drivers/gpu/drm/amd/amdkfd/kfd_topology.c node_show).
+/// Counts AMD's GPUs: the nodes of the driver's topology that have SIMDs (a CPU has 0). The rules of the
+/// device cgroup cannot be read (linux:drivers/gpu/drm/amd/amdkfd/kfd_topology.c node_show).
 unsigned count_amd(const Host& host, bool dri) {
   unsigned count = 0;
   host.each_name(amd_cards, [&](std::string_view name) {
     const std::string simds = host.field(fmt::format("{}/{}/properties", amd_cards, name), "simd_count ");
     if (first_number<unsigned>(simds).value_or(0) != 0) ++count;
   });
-  // A container may have only some of the cards: those with a render node in /dev, if a driver tells of any.
+  // A container may have only some of the cards: those with a render node in /dev, if there are any.
   const unsigned here = dri ? count_render_nodes(host, amd) : 0;
   return here == 0 ? count : std::min(count, here);
 }
 
-/// The devices that are left by the container runtime's list, where an empty one is treated as not set, and
-/// then by the process's lists, where an empty one hides all.
+/// The devices left over by the container runtime's list, which if empty is treated as not set, and then by
+/// the process's lists, of which an empty one hides all.
 DeviceCount visible(DeviceCount devices, const Environment& environment, std::string_view mounted,
                     const Words& lists, bool indexed = true) {
   const auto limit = [&](unsigned count, std::string_view variable) {
@@ -129,7 +129,7 @@ DeviceCount visible(DeviceCount devices, const Environment& environment, std::st
   return devices;
 }
 
-/// The entries of a process's list up to the first invalid one; none if one occurs twice.
+/// The entries of a process's list up to the first invalid one; none if an entry occurs twice.
 Words valid_entries(std::string_view list, std::size_t present, bool indexed) {
   constexpr std::size_t most = 1024;
   const std::string_view prefix = list.substr(0, 4);
@@ -146,9 +146,9 @@ Words valid_entries(std::string_view list, std::size_t present, bool indexed) {
   return entries;
 }
 
-/// Where a driver tells about its cards.
+/// Where a driver describes its cards.
 struct Driver {
-  const char* cards;        ///< a folder with a folder for each card
+  const char* cards;        ///< a folder with one folder for each card
   std::string_view file;    ///< in the card's folder
   std::string_view number;  ///< what precedes the card's number there
   const char* devices;      ///< the folder of the cards' device files
@@ -157,11 +157,11 @@ struct Driver {
 constexpr Driver nvidia_driver = {nvidia_cards, "information", "Device Minor:", "/dev", "nvidia"};
 constexpr Driver amd_driver = {amd_cards, "properties", "drm_render_minor ", "/dev/dri", "renderD"};
 
-/// The cards that have a device file: each as its name in /sys and, after a blank, its UUID. They are in the
-/// order of their addresses, or of their numbers, which have no leading zeros.
+/// The cards that have a device file, each as its name in /sys and, after a blank, its UUID. Sorted by
+/// address, or by number, which has no leading zeros.
 Names cards_of(const Host& host, const Driver& driver) {
   const Names files = names_in(host, driver.devices);
-  // A machine has no device files before the first use of NVIDIA's driver.
+  // On a machine, there are no device files before NVIDIA's driver is first used.
   const bool unused = contains(files, "kmsg") && !contains(files, "nvidiactl");
   Names names = names_in(host, driver.cards);
   std::ranges::sort(names, [](const std::string& one, const std::string& other) {
@@ -177,7 +177,7 @@ Names cards_of(const Host& host, const Driver& driver) {
   return cards;
 }
 
-/// Keeps the cards that a process's list names, by number or by the beginning of a UUID, up to the first
+/// Keeps only the cards that a process's list names, by number or by the start of a UUID, up to the first
 /// entry that names none.
 void show_only(Names& cards, const Environment& environment, std::string_view variable) {
   if (!environment.has(variable)) return;
@@ -195,7 +195,7 @@ void show_only(Names& cards, const Environment& environment, std::string_view va
   cards.swap(shown);
 }
 
-/// Reads the kernel's form of a set: "0-31,64-95".
+/// Parses a set in the kernel's form: "0-31,64-95".
 cpu_set_t read_set(std::string_view text) {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -265,11 +265,11 @@ std::optional<DeviceCount> visible_accelerators(const Host& host) {
     const auto is_one = [&](const std::string& name) { return is_numbered(name, kind.prefix); };
     devices = {static_cast<unsigned>(std::ranges::count_if(dev, is_one)),
                std::string("/dev/").append(kind.prefix).append("[0-9]*")};
-    // On a machine, whose /dev has kmsg, the driver makes its device files at its first use. A container
-    // without them has no card, although its /proc shows the machine's (canonical/lxd issue 7840).
+    // On a machine, whose /dev has kmsg, the driver creates its device files when it is first used. A
+    // container without them has no card, although its /proc shows the machine's (canonical/lxd issue 7840).
     if (&kind == &nvidia && devices.count == 0 && contains(dev, "kmsg"))
       devices = {static_cast<unsigned>(names_in(host, nvidia_cards).size()), nvidia_cards};
-    if (&kind == &habana && devices.count == 0 && contains(dev, "accel"))  // its newer driver's
+    if (&kind == &habana && devices.count == 0 && contains(dev, "accel"))  // its newer driver has these
       devices = {count_of_vendor(host, "/dev/accel", "accel", "/sys/class/accel", intel_habana),
                  "/dev/accel/accel[0-9]*"};
     devices = visible(devices, environment, kind.mounted, {kind.shown}, kind.indexed);

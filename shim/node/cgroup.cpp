@@ -19,8 +19,9 @@ std::optional<Number> number_in(const Host& host, const std::string& path, std::
   return first_number<Number>(host.field(path, key));
 }
 
-/// The path of this process's cgroup by /proc/self/cgroup (cgroups(7)): in the v1 hierarchy of a controller,
-/// or in v2's for "". The root's is empty. Returns nullopt if it is in none.
+/// The path of this process's cgroup according to /proc/self/cgroup (cgroups(7)), in the v1 hierarchy of a
+/// controller, or in v2's for "". The root's path is empty. Returns nullopt if the process is in no such
+/// cgroup.
 std::optional<std::string> find_cgroup(const Host& host, std::string_view controller) {
   std::optional<std::string> found;
   const std::string groups = host.file("/proc/self/cgroup").value_or("");
@@ -35,7 +36,7 @@ std::optional<std::string> find_cgroup(const Host& host, std::string_view contro
   return found;
 }
 
-/// The limit in effect: the smallest of those of the folder and of the folders above it, up to `root`.
+/// The effective limit: the smallest of the limits of the folder and of the folders above it, up to `root`.
 std::optional<Number> smallest_limit(
     std::string_view root, std::string folder,
     const std::function<std::optional<Number>(const std::string& folder)>& limit_of) {
@@ -59,7 +60,7 @@ std::optional<Number> cpu_limit(const Host& host, const std::string& folder) {
   return *quota / *period + (*quota % *period != 0 ? 1 : 0);
 }
 
-// v1 writes "no limit" as the largest number of whole pages.
+// v1 expresses "no limit" as the largest number of whole pages.
 constexpr Number no_limit = Number{1} << 60U;
 
 /// This process's memory cgroup.
@@ -68,14 +69,15 @@ struct MemoryGroup {
   std::string root;
   std::string folder;
 
-  /// The limit of this folder, or of one above it.
+  /// The effective limit of a folder, its own or that of one above it.
   [[nodiscard]] std::optional<Number> limit(const Host& host, const std::string& of_folder) const {
     const auto limit = number_in(host, of_folder + (v2 ? "/memory.max" : "/memory.limit_in_bytes"));
     return limit && *limit < no_limit ? limit : std::nullopt;
   }
 };
 
-/// Its folder is the root's where its own does not have the file; nullopt if it is in none.
+/// Finds this process's memory cgroup. If its own folder lacks the file, the root's folder is used. nullopt
+/// if it is in none.
 std::optional<MemoryGroup> find_memory_group(const Host& host, const char* file_of_v2,
                                              const char* file_of_v1) {
   auto group = find_cgroup(host, "memory");
@@ -153,7 +155,8 @@ std::string mebibytes(std::uint64_t bytes) { return std::to_string((bytes + (1U 
 std::string describe_shm() {
   struct statvfs status{};
   if (statvfs("/dev/shm", &status) != 0 || status.f_blocks == 0) return {};
-  constexpr std::uint64_t large = std::uint64_t{1} << 30U;  // what it was full of went with its processes
+  // A small one that has room now may have been full until its processes ended.
+  constexpr std::uint64_t large = std::uint64_t{1} << 30U;
   const std::uint64_t all = status.f_blocks * status.f_frsize, left = status.f_bavail * status.f_frsize;
   if (all >= large && left >= all / 10) return {};
   return "/dev/shm has " + mebibytes(left) + " of " + mebibytes(all) + " left";

@@ -8,24 +8,24 @@
 
 namespace rankshim::node {
 
-/// Names and values.
+/// Names of variables and their values.
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-/// A process environment: its entries, unchanged and in their order. An empty variable is treated as not set
-/// when it is read (platforms set empty ones), but stays in the entries.
+/// A process environment: its entries, unchanged and in order. Reading treats an empty variable as not set
+/// (platforms set empty ones), but it stays in the entries.
 class Environment {
  public:
   Environment() = default;
   explicit Environment(std::vector<std::string> entries) : entries_(std::move(entries)) {}
 
-  /// Copies a null-terminated array as in environ(7).
+  /// Copies a null-terminated array like environ(7).
   static Environment from(const char* const* environ);
 
-  /// The variable's value, without blanks and line ends around it (a number that was written by `echo` has
-  /// one). Returns nullopt if it is not set or empty.
+  /// The variable's value, without surrounding blanks and line ends (a number written by `echo` has one).
+  /// Returns nullopt if it is not set or empty.
   [[nodiscard]] std::optional<std::string_view> get(std::string_view name) const;
 
-  /// Whether there is an entry of that name, even an empty one.
+  /// Whether there is an entry of that name, even if its value is empty.
   [[nodiscard]] bool has(std::string_view name) const;
 
   /// Sets or replaces a variable; a name that occurs twice is reduced to one entry.
@@ -39,7 +39,7 @@ class Environment {
   std::vector<std::string> entries_;
 };
 
-/// The name part of an entry; empty where there is no '='.
+/// The name part of an entry; empty if there is no '='.
 std::string_view entry_name(std::string_view entry);
 
 /// Whether an entry is NAME=….
@@ -47,18 +47,19 @@ inline bool is_named(std::string_view entry, std::string_view name) {
   return !name.empty() && entry.size() > name.size() && entry[name.size()] == '=' && entry.starts_with(name);
 }
 
-/// Whether a value is what Kubernetes sets as NAME_PORT for a Service (`tcp://10.0.0.1:80`), and so is not a
-/// port for rankshim. Source: Kubernetes documentation, "Accessing the Service", environment variables.
+/// Whether a value is what Kubernetes sets as NAME_PORT for a Service (`tcp://10.0.0.1:80`), and therefore
+/// not a port for rankshim. Source: Kubernetes documentation, "Accessing the Service", environment variables.
 bool is_service_link(std::string_view value);
 
-/// Whether Kubernetes set a variable RANKSHIM_… for a Service of that name, so that it is not a setting.
+/// Whether a variable RANKSHIM_… is one that Kubernetes sets for a Service called rankshim…, and therefore
+/// not a setting.
 bool is_service_link_name(std::string_view name);
 
 /// Where a program is searched for if PATH is not set: musl's default, a superset of glibc's.
 inline constexpr std::string_view default_path = "/usr/local/bin:/bin:/usr/bin";
 
-/// The files that execvp(3) tries for a program, in its order: the name in each folder of `path`, where an
-/// empty folder is the working directory. A name with a slash is the only candidate itself.
+/// The files that execvp(3) tries for a program, in order: the name in each folder of `path`, where an empty
+/// folder means the working directory. A name with a slash is its own only candidate.
 std::vector<std::string> executable_candidates(std::string_view program, std::string_view path);
 
 }  // namespace rankshim::node

@@ -11,20 +11,20 @@
 
 namespace rankshim::node {
 
-/// A node that a test makes up.
+/// A node that a test invents.
 class FakeHost final : public Host {
  public:
   explicit FakeHost(std::vector<std::string> variables) : Host(Environment(std::move(variables))) {}
 
   std::map<std::string, std::string> files;
-  std::map<std::string, int> unreadable;  ///< the path and the errno of reading it
+  std::map<std::string, int> unreadable;  ///< the errno of reading a path
   std::map<std::string, std::vector<std::string>, std::less<>> folders;
   std::string name = "fake-host";
   std::optional<DeviceCount> devices;
   unsigned cpu_count = 4;
   std::set<std::uint16_t> taken_ports;
   std::set<std::string, std::less<>> own_addresses = {"127.0.0.1"};
-  std::map<std::string, std::string, std::less<>> interfaces;  ///< those of further own addresses
+  std::map<std::string, std::string, std::less<>> interfaces;  ///< by further addresses of its own
   std::set<std::string, std::less<>> programs = {"/usr/bin/python3"};
 
   [[nodiscard]] std::variant<std::string, Unreadable> read(const std::string& path) const override {

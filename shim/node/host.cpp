@@ -44,11 +44,11 @@ bool can_listen(std::uint16_t port) {
   return binds(probe.number(), ip::tcp::endpoint(ip::tcp::v4(), port));
 }
 
-/// Claims the port by an abstract socket, which like a port has the scope of one network namespace (unix(7)).
-/// Unlike a bound port it blocks only other instances of rankshim. It stays open until this process ends.
+/// Claims the port with an abstract socket, which, like a port, belongs to one network namespace (unix(7)).
+/// Unlike a bound port, it blocks only other instances of rankshim. It stays open until this process ends.
 bool claim_port(std::uint16_t port) {
   const int claim = open_socket(AF_UNIX, SOCK_DGRAM);
-  if (claim < 0) return true;  // no abstract socket can be made here
+  if (claim < 0) return true;  // abstract sockets cannot be created here
   const std::string name = '\0' + ("rankshim/port/" + std::to_string(port));
   if (binds(claim, asio::local::datagram_protocol::endpoint(name)) || errno != EADDRINUSE) return true;
   close(claim);
@@ -61,9 +61,9 @@ struct Source {
   UniqueFd socket;
 };
 
-/// The address from which packets to the literal address `peer` would leave, or else by the default route.
-/// Connecting a datagram socket only looks up the route (udp(7)); 192.0.2.1 and 2001:db8::1 belong to no host
-/// (RFC 5737, 3849).
+/// The address from which packets to the literal address `peer` would leave, or on the default route if it is
+/// empty. Connecting a datagram socket only looks up the route (udp(7)); 192.0.2.1 and 2001:db8::1 belong to
+/// no host (RFC 5737, 3849).
 std::optional<Source> source_towards(std::string_view peer) {
   for (const std::string_view target :
        {peer, std::string_view("192.0.2.1"), std::string_view("2001:db8::1")}) {
@@ -79,8 +79,8 @@ std::optional<Source> source_towards(std::string_view peer) {
   return std::nullopt;
 }
 
-/// The name of the interface that has this IPv4 address; empty if there is none. (getifaddrs reads all
-/// details of all interfaces from the kernel, which takes longer than rankshim's whole start.)
+/// The name of the interface that has this IPv4 address; empty if there is none. (getifaddrs fetches every
+/// detail of every interface from the kernel, which takes longer than rankshim's whole start.)
 std::string interface_of(const Source& own) {
   std::array<ifreq, 128> requests{};
   ifconf found{};

@@ -7,8 +7,8 @@ namespace rankshim::node {
 
 namespace {
 
-/// A script notices that its child is gone when it next looks for its work: torch's DataLoader after 5 s at
-/// most (torch/utils/data/_utils, MP_STATUS_CHECK_INTERVAL), plus a step of the training.
+/// How long a script may take to notice that its child is gone: torch's DataLoader looks after 5 s at most
+/// (torch/utils/data/_utils, MP_STATUS_CHECK_INTERVAL), plus a training step.
 constexpr std::chrono::seconds until_noticed{60};
 
 }  // namespace

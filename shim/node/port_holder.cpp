@@ -11,7 +11,8 @@
 namespace rankshim::node {
 namespace {
 
-/// The name of the process that has the socket open; empty if /proc shows none, or not its descriptors.
+/// The name of the process that has the socket open; empty if /proc shows no such process, or hides its
+/// descriptors.
 std::string owner_of_socket(std::uint64_t inode) {
   const std::string wanted = fmt::format("socket:[{}]", inode);
   for (const Process& process : all_processes().value_or(std::vector<Process>{})) {

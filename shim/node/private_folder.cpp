@@ -27,7 +27,7 @@ UniqueFd open_folder(const std::string& path) {
   return UniqueFd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
-/// Whether this is a folder of this user that nobody has locked and that is older than a minute.
+/// Whether this is a folder of this user that is not locked and is older than a minute.
 bool is_abandoned(const std::string& path) {
   constexpr std::time_t minute = 60;
   struct stat status{};
@@ -55,8 +55,8 @@ PrivateFolder make_private_folder(const std::string& parent, std::string_view ho
   UniqueFd lock;
   if (is_container) {
     lock = open_folder(path);
-    flock(lock.number(),
-          LOCK_SH | LOCK_NB);  // a file system without locks refuses all of them, and the folder stays
+    // A file system without locks refuses this, and later is_abandoned(): the folder stays.
+    flock(lock.number(), LOCK_SH | LOCK_NB);
   }
   return {std::move(path), std::move(lock)};
 }

@@ -25,9 +25,9 @@ namespace {
 
 constexpr std::string_view nul("\0", 1);  // ends each entry of environ and cmdline
 
-/// Where the files of a thread that has not ended are in /proc/PID: "" for the main thread, whose stat this
-/// is, and "task/TID/" for another. The kernel shows a process as a zombie as soon as its main thread has
-/// ended (pthread_exit(3), or a KILL that another thread cannot take yet).
+/// The folder below /proc/PID with the files of a thread that has not ended: "" for the main thread, whose
+/// stat this is, and "task/TID/" for another. The kernel shows a process as a zombie as soon as its main
+/// thread has ended (by pthread_exit(3), or by a KILL that another thread cannot take yet).
 std::string living_thread(pid_t pid, std::string_view stat) {
   const auto has_ended = [](std::string_view state) { return state == "Z" || state == "X"; };
   if (!has_ended(stat_field(stat, 3)) || parse_number<unsigned>(stat_field(stat, 20)).value_or(1) < 2)
@@ -66,7 +66,7 @@ std::vector<pid_t> running_processes() {
 std::optional<std::vector<Process>> all_processes() {
   std::error_code unknown;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self", unknown);
-  if (self != std::to_string(getpid())) return std::nullopt;  // it shows another PID namespace's numbers
+  if (self != std::to_string(getpid())) return std::nullopt;  // it shows the pids of another PID namespace
   Folder proc("/proc");
   if (!proc) return std::nullopt;
   std::vector<Process> processes;
@@ -142,7 +142,7 @@ std::optional<std::vector<Process>> descendants(pid_t ancestor, const std::vecto
 }
 
 std::optional<std::string> read_proc(pid_t pid, std::string_view file) {
-  // Reading its memory waits for a lock that a process which hangs in the kernel (a dead file server) holds.
+  // Reading a process's memory takes a lock that a process stuck in the kernel (on a dead file server) holds.
   if (file == "environ" || file == "cmdline" || file == "maps") {
     const std::optional<Process> process = read_process(pid);
     if (process && process->state == 'D') {
@@ -150,7 +150,8 @@ std::optional<std::string> read_proc(pid_t pid, std::string_view file) {
       return std::nullopt;
     }
   }
-  // For a network with all its connections. Arguments and environment have 2 MiB, a quarter of the stack.
+  // Enough for the table of a network with many connections. Arguments and environment have at most 2 MiB, a
+  // quarter of the stack.
   constexpr std::size_t most = std::size_t{16} << 20U;
   auto read = read_file(fmt::format("/proc/{}/{}", pid, file), most);
   if (auto* content = std::get_if<std::string>(&read)) return std::move(*content);

@@ -19,9 +19,9 @@
 namespace rankshim::node {
 namespace {
 
-/// The ways that NCCL ("/dev/shm/nccl-XXXXXX"), Python's multiprocessing.shared_memory ("psm_"), PyTorch's
-/// shared tensors ("torch_") and sem_open(3) name their files, and whether only who has one open uses it. The
-/// names of the others outlive their users by design: a program opens such a file by its name later.
+/// How NCCL ("/dev/shm/nccl-XXXXXX"), Python's multiprocessing.shared_memory ("psm_"), PyTorch's shared
+/// tensors ("torch_") and sem_open(3) name their files, and whether a file is used only by processes that
+/// have it open. The others outlive their users by design: a program may open such a file by name later.
 struct NamedFile {
   std::string_view beginning;
   bool used_only_while_open;
@@ -35,7 +35,7 @@ const NamedFile* named_file(std::string_view name) {
   return found == named_files.end() ? nullptr : found;
 }
 
-/// What is a plain file of this user without another name.
+/// The status of a regular file that belongs to this user and has no other name; nullopt for any other.
 std::optional<struct stat> own_file(int descriptor) {
   struct stat status{};
   const bool is_own = fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink == 1 &&
@@ -43,8 +43,8 @@ std::optional<struct stat> own_file(int descriptor) {
   return is_own ? std::optional(status) : std::nullopt;
 }
 
-/// 0 if no process of the machine has the file open or mapped, but for this descriptor; EAGAIN if one has;
-/// another errno if the kernel does not say. The lease goes with the descriptor.
+/// Returns 0 if no process of the machine has the file open or mapped, apart from this descriptor; EAGAIN if
+/// one has; another errno if the kernel does not tell. The lease ends with the descriptor.
 int take_lease(int descriptor) {
   if (fcntl(descriptor, F_SETLEASE, F_WRLCK) != 0) return errno;
   fcntl(descriptor, F_SETOWN, 0);  // no SIGIO if somebody opens it now

@@ -8,8 +8,8 @@
 
 namespace rankshim::node {
 
-/// A process that is suspended in the kernel (state D) as long as this lives: the parent of a vfork(2) takes
-/// no signal until its child has executed a program or ended.
+/// A process that is stuck in the kernel (state D) for the lifetime of this object: the parent of a vfork(2)
+/// takes no signal until its child has executed a program or ended.
 class StuckProcess {
  public:
   StuckProcess() {

@@ -6,11 +6,11 @@
 
 namespace rankshim::settings {
 
-/// What docs/when-it-fails.md says about the code at an error's end (base/fault.h), from its heading on:
-/// "R26", in any case; empty if there is no such code.
+/// The section of docs/when-it-fails.md about an error code (base/fault.h) such as "R26", in upper or lower
+/// case; empty if there is no such code.
 std::string_view about_code(std::string_view code);
 
-/// All codes, in the page's order.
+/// All codes, in the order of that page.
 std::vector<std::string_view> all_codes();
 
 }  // namespace rankshim::settings

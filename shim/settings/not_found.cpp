@@ -21,8 +21,8 @@ bool is_subcommand(std::string_view word) {
   return !word.empty() && std::ranges::find(usages, word, &Usage::name) != usages.end();
 }
 
-/// What a symbolic link leads to in the end, if there is nothing; empty for any other path. A virtual
-/// environment that was copied without its Python has such links.
+/// The final target of a symbolic link, if it does not exist; empty for any other path. A virtual environment
+/// that was copied without its Python has such links.
 std::string missing_target(const std::string& path) {
   constexpr int most_links = 40;  // path_resolution(7)
   std::error_code unknown;
@@ -36,7 +36,7 @@ std::string missing_target(const std::string& path) {
   return is_missing ? at.string() : std::string();
 }
 
-/// What to do about a file in the working directory, which is not in PATH; empty if there is none.
+/// Advice on a file of that name in the working directory, which is not in PATH; empty if there is none.
 std::string advice_on_file_here(const std::string& name) {
   std::error_code unknown;
   if (has_folder(name) || !std::filesystem::is_regular_file(name, unknown)) return {};

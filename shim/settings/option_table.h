@@ -1,5 +1,5 @@
-// The one table of all options, in the order of `--help`: for the command line, the variables, the file and
-// the reference. It is included where OPTION is defined: for the members of OptionInfo (options.h), and for
+// The table of all options, in the order of `--help`, for the command line, the variables, the file and the
+// reference. The including file defines OPTION. Its arguments are the members of OptionInfo (options.h), and
 // the kind, which is one of the rules in option_value.cpp.
 
 OPTION(platform, "The job and this node", "platform", text, "auto|none|NAME", "auto",

@@ -19,7 +19,7 @@ bool is_number(std::string_view text) { return parse_number<unsigned>(text).has_
 
 bool is_count(std::string_view text) { return parse_number<unsigned>(text).value_or(0) != 0; }
 
-/// N, or MIN:MAX.
+/// Whether the text is N or MIN:MAX.
 bool is_nodes(std::string_view text) {
   const auto [least, most] = min_and_max(text);
   return is_count(least) && is_count(most) && *parse_number<unsigned>(least) <= *parse_number<unsigned>(most);
@@ -40,7 +40,7 @@ std::optional<std::vector<std::string>> parse_words(std::string_view text) {
   return words;
 }
 
-/// "off", or names as Python's import statement takes them, "auto" among them.
+/// Whether the text is "off" or a list of module names as in Python's import statement, including "auto".
 bool is_modules(std::string_view text) {
   if (text == "off") return true;
   while (!text.empty()) {
@@ -104,8 +104,8 @@ std::optional<std::chrono::milliseconds> parse_limit(std::string_view text) {
   return text == "off" ? std::chrono::milliseconds::zero() : parse_time(text);
 }
 
-/// Makes a parser of options from a function that parses a text, or that only checks it. The latter are for
-/// facts: the topology parses their text, because it can come from elsewhere too.
+/// Turns a function that parses a text, or only checks it, into an option's parser. Facts are only checked:
+/// the topology parses their text, because it can come from elsewhere too.
 template <auto function>
 std::optional<ParsedValue> as(std::string_view text) {
   if constexpr (std::is_same_v<decltype(function(text)), bool>) {
@@ -116,11 +116,11 @@ std::optional<ParsedValue> as(std::string_view text) {
   }
 }
 
-/// What the values of one kind of option look like, and how they are parsed.
+/// The form of the values of one kind of option, and how they are parsed.
 struct Rule {
-  std::string_view form;  ///< for a message such as "… is not a number"; empty: the option's argument
+  std::string_view form;  ///< for a message: "… is not a number"; if empty, the option's argument is shown
   std::optional<ParsedValue> (*parse)(std::string_view text);
-  char separator = '\0';  ///< of a list
+  char separator = '\0';  ///< for a list
 };
 
 /// The kinds, by the names in option_table.h.

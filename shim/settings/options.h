@@ -27,7 +27,7 @@ struct OptionInfo {
   [[nodiscard]] constexpr bool is_boolean() const { return argument.empty(); }
 };
 
-/// All of them, by the enum and in the order of `--help`.
+/// All options, indexed by the enum and in the order of `--help`.
 inline constexpr std::array options = {
 #define OPTION(option, group, name, kind, ...) OptionInfo{Option::option, group, name, __VA_ARGS__},
 #include "settings/option_table.h"
@@ -60,11 +60,11 @@ struct Usage {
   std::string_view name;       ///< the first word; empty for `run`
   std::string_view arguments;  ///< for --help: "[OPTIONS]"
   std::string_view help;
-  std::string_view takes;  ///< its own --help: the headings and the names of its options, between semicolons
-  std::string_view formats;  ///< what --format can be, the default first; empty if it has none
+  std::string_view takes;    ///< for its own --help: its options' groups and names, separated by semicolons
+  std::string_view formats;  ///< the values of --format, the default first; empty if it has none
 };
 
-/// What a subcommand takes that resolves a whole job.
+/// The options of a subcommand that resolves a whole job.
 inline constexpr std::string_view of_a_job =
     "The job and this node;Launching;Waiting for the master;Output and configuration";
 
@@ -97,14 +97,14 @@ inline constexpr std::array usages = {
     Usage{Subcommand::version, "version", "", "print the version", ""},
 };
 
-/// The options that print a text, anywhere before the command.
+/// The options that print a text; they may stand anywhere before the command.
 inline constexpr std::array text_options = {
     Usage{Subcommand::version, "--version", "", "print the version", ""},
     Usage{Subcommand::help, "--help", "", "print a summary, or a subcommand's options", ""},
     Usage{Subcommand::licenses, "--licenses", "", "print the notices of what is linked in", ""},
 };
 
-/// A command line that a new user needs, for `--help` and the manual.
+/// A command line for a new user, for `--help` and the manual.
 struct Example {
   std::string_view command;
   std::string_view help;
@@ -117,7 +117,7 @@ inline constexpr std::array examples = {
     Example{"rankshim help R26", "print what an error's code means"},
 };
 
-/// How the names of a setting correspond, for `--help`.
+/// How the three names of a setting correspond, for `--help`.
 inline constexpr std::string_view names_text =
     "Every option --some-name is also the variable RANKSHIM_SOME_NAME and the key\n"
     "some-name in the configuration file. The command line overrides the variable,\n"

@@ -20,7 +20,8 @@ namespace {
 using node::Host;
 
 constexpr std::string_view variable_prefix = "RANKSHIM_";
-/// Not settings: images export the release's version in the one; a command has the other (--job-restarts).
+/// Variables that are not settings: images export the release's version in the first, and a command gets the
+/// second (--job-restarts).
 constexpr std::array<std::string_view, 2> no_settings = {"RANKSHIM_VERSION", "RANKSHIM_ATTEMPT"};
 
 /// The variable of the option of that name.
@@ -30,7 +31,7 @@ std::string variable_name(std::string_view option) {
   return name;
 }
 
-/// The first entry of that name in a table; null if there is none. The empty name names nothing.
+/// The first entry of that name in a table; null if there is none, or the name is empty.
 template <class Table>
 const typename Table::value_type* find(const Table& table, std::string_view name) {
   const auto found = std::ranges::find(table, name, &Table::value_type::name);
@@ -45,17 +46,17 @@ std::string_view nearest_in(auto table, std::string_view name, std::optional<std
   return nearest(name, known, most_steps);
 }
 
-/// The long form of a text option; any other word as it is.
+/// The long form of a text option; any other word is unchanged.
 std::string_view long_form(std::string_view word) {
   if (word == "-h") return "--help";
   if (word == "-V") return "--version";
   return word;
 }
 
-/// What `help` takes beside subcommands and codes: everything.
+/// The topic of `help` that shows everything; the others are subcommands and codes.
 constexpr std::string_view all_topics = "all";
 
-/// The nearest of what `help` takes; empty if none is near.
+/// The topic of `help` nearest to this one; empty if none is near.
 std::string_view nearest_topic(std::string_view topic) {
   std::vector<std::string_view> known = all_codes();
   known.push_back(all_topics);
@@ -64,7 +65,7 @@ std::string_view nearest_topic(std::string_view topic) {
   return nearest(topic, known);
 }
 
-/// A string, number, boolean or list of these as the text that a variable would hold.
+/// A string, number, boolean or list of these, as the text that a variable would hold.
 std::optional<std::string> key_text(const OptionInfo& option, const toml::node& node) {
   if (const auto* text = node.as_string()) return text->get();
   if (const auto* number = node.as_integer()) return fmt::format("{}", number->get());
@@ -81,7 +82,7 @@ std::optional<std::string> key_text(const OptionInfo& option, const toml::node& 
   return joined(items, {between == '\0' ? "," : &between, 1});
 }
 
-/// Reads the sources in order of precedence: the first that sets an option decides it.
+/// Reads the sources in order of precedence: the first that sets an option wins.
 class Reader {
  public:
   explicit Reader(const Host& host) : host_(host) {}
@@ -119,8 +120,8 @@ class Reader {
     reject(exit_code::usage, ErrorCode::command_line, std::move(what), std::move(name), std::move(fix));
   }
 
-  /// Sets an option unless an earlier source has set it. `source` is the option as it was written, a variable
-  /// or "PATH:KEY". On the command line, a list option that is given again is extended.
+  /// Sets an option unless an earlier source has set it. `source` is the option as written, a variable or
+  /// "PATH:KEY". On the command line, giving a list option again extends the list.
   void take(const OptionInfo& option, std::string_view given, Origin origin, const std::string& source) {
     const bool typed = origin == Origin::option;
     auto& value = invocation_.settings[option.option];
@@ -185,7 +186,7 @@ class Reader {
     }
     invocation_.arguments.assign(arguments.begin() + static_cast<std::ptrdiff_t>(at), arguments.end());
     if (at != 0 || arguments.empty()) return;
-    // The first word may be nearly a subcommand, and no program.
+    // The first word may be a misspelt subcommand instead of a program.
     const std::string& word = arguments[0];
     const std::string_view near = nearest_in(usages, word, word.size() < 6 ? 1 : 2);
     if (!near.empty() && word.find_first_of("/.") == std::string::npos && !host_.find_program(word))
@@ -219,7 +220,7 @@ class Reader {
   }
 
   void read_config() {
-    // The file has no key `config`: all that can name another file has been read.
+    // The file has no key `config`, so everything that can name another file has been read.
     const auto& chosen = invocation_.settings[Option::config];
     const std::string path(chosen ? chosen->text : info(Option::config).fallback);
     const auto read = host_.read(path);

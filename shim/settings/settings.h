@@ -19,20 +19,20 @@
 
 namespace rankshim::settings {
 
-/// As `--exit-map` and the log name it; empty if they have no name for it.
+/// The word for a cause in `--exit-map` and the log; empty if they have none.
 std::string_view word_of_exit_map(outcome::Cause cause);
 
-/// As `--permanent` names it; empty if it has no name for it.
+/// The word for a cause in `--permanent`; empty if it has none.
 std::string_view word_of_permanent(outcome::Cause cause);
 
-/// An option's word for a cause; several causes may have the same one.
+/// An option's word for a cause; several causes may share one.
 struct CauseWord {
   std::string_view word;
   outcome::Cause cause;
 };
 
-/// Exit codes, ranges of them and causes, separated by commas: what `--permanent` and a rule of `--exit-map`
-/// match.
+/// Exit codes, ranges of exit codes, and causes, separated by commas: what `--permanent` and a rule of
+/// `--exit-map` match.
 class ExitPattern {
  public:
   /// nullopt if the text does not have that form.
@@ -46,11 +46,11 @@ class ExitPattern {
   std::vector<outcome::Cause> causes_;
 };
 
-/// `--exit-map`: FROM[-TO]=CODE or CAUSE=CODE, separated by commas. The rule for a cause comes before one for
-/// a number; of several rules that match, the first is used.
+/// `--exit-map`: FROM[-TO]=CODE or CAUSE=CODE, separated by commas. A rule for a cause takes precedence over
+/// one for a number; otherwise the first rule that matches is used.
 class ExitMap {
  public:
-  /// Returns nothing if the text does not have that form or a code is above 255.
+  /// nullopt if the text does not have that form, or a code is above 255.
   static std::optional<ExitMap> parse(std::string_view text);
 
   /// The code to exit with.
@@ -69,13 +69,13 @@ struct RestartLimit {
   static std::optional<RestartLimit> parse(std::string_view text);
 };
 
-/// A value as its option's kind reads it, parsed once. monostate: the text is the value, as of a text, a
-/// choice and a fact of the topology.
+/// A value parsed once, as its option's kind demands. monostate: the text itself is the value, as for a text,
+/// a choice and a fact of the topology.
 using ParsedValue =
     std::variant<std::monostate, bool, std::chrono::milliseconds, int, SignalSet, SignalMap, ExitMap,
                  RestartLimit, ExitPattern, std::vector<std::string>, node::Variables>;
 
-/// A value, its source, and the value parsed.
+/// A value, its source, and the parsed value.
 struct Setting : Value {
   ParsedValue parsed;
 };
@@ -83,16 +83,18 @@ struct Setting : Value {
 /// Parses the text as the option's kind demands; nullopt if it is not valid.
 std::optional<ParsedValue> parse(const OptionInfo& option, std::string_view text);
 
-/// What the option allows, for a message such as "… is not a number"; of choices also which is the nearest.
+/// What the option allows, for a message such as "… is not a number"; for a choice also the value nearest to
+/// `instead`.
 std::string wanted(const OptionInfo& option, std::string_view instead = {});
 
 /// The separator of an option that takes a list; '\0' if it takes none.
 char separator(const OptionInfo& option);
 
-/// "one of text, json" of "text|json", and where one of them is near, ", the nearest is json".
+/// "one of text, json" for "text|json", followed by ", the nearest is json" if one of them is near to
+/// `instead`.
 std::string one_of(std::string_view choices, std::string_view instead);
 
-/// The settings, parsed, by precedence: command line > RANKSHIM_* > configuration file > default.
+/// The parsed settings, by precedence: command line > RANKSHIM_* > configuration file > default.
 class Settings : public ByKey<Option, Setting, option_count> {
  public:
   /// The parsed value of an option of that kind; nullopt if it has none.
@@ -107,7 +109,7 @@ class Settings : public ByKey<Option, Setting, option_count> {
   }
 };
 
-/// A command line that was understood.
+/// A valid command line.
 struct Invocation {
   Subcommand subcommand = Subcommand::run;
   std::vector<std::string> arguments;  ///< the command, or the subcommand's arguments
@@ -117,21 +119,21 @@ struct Invocation {
 /// A command line or settings that cannot be used.
 struct Rejected {
   int exit_code = 0;  ///< exit_code::usage for the command line, exit_code::configuration for variables and
-                      ///< the file, exit_code::system if memory or descriptors are lacking to read the file
+                      ///< the file, exit_code::system if there is no memory or descriptor to read the file
   Faults faults;
-  Invocation invocation;  ///< what was understood nevertheless, defaults included
+  Invocation invocation;  ///< what was valid nevertheless, defaults included
 };
 
 /// Reads `arguments` (argv without argv[0]), RANKSHIM_* and the configuration file. Reports every fault that
-/// it finds; a fault of the command line decides the exit code.
+/// it finds; a fault in the command line determines the exit code.
 std::variant<Invocation, Rejected> read_settings(const std::vector<std::string>& arguments,
                                                  const node::Host& host);
 
-/// `--help`, for 80 columns: one screen of 24 lines, "all", or what one subcommand takes; or what a code
-/// means (codes.h).
+/// The text of `--help`, for 80 columns: one screen of 24 lines by default; everything for "all"; or the
+/// options of a subcommand, or the meaning of a code (codes.h).
 std::string help_text(std::string_view topic = {});
 
-/// What to do, in a few lines, for a call without arguments.
+/// A few lines of advice, for a call without arguments.
 std::string_view short_help();
 
 }  // namespace rankshim::settings
