@@ -1,5 +1,5 @@
-/// Build-time tool: compile_profiles OUT.inc FILE.toml... reads the profiles by the rules of profile.h and
-/// writes them as constants, which recognise.cpp includes. Faults go to stderr as PATH:LINE: …, exit 1.
+/// Build-time tool: compile_profiles OUT.inc FILE.toml... reads profiles by the rules of profile.h and writes
+/// them as constants, which recognise.cpp includes. Prints faults to stderr as PATH:LINE: … and exits with 1.
 
 #include <algorithm>
 #include <cstdio>
@@ -19,7 +19,7 @@
 namespace rankshim::platform {
 namespace {
 
-/// The text as it is, as a C++ string literal.
+/// The text as a raw C++ string literal.
 std::string literal(std::string_view text) { return "R\"text(" + std::string(text) + ")text\"sv"; }
 
 template <class Enum>
@@ -27,8 +27,9 @@ std::string enumerator(const char* type, Enum one) {
   return std::string(type) + "{" + std::to_string(static_cast<unsigned>(one)) + "}";
 }
 
-/// Variables of which one is set wherever the expression yields something: of several such lists the one that
-/// the fewest profiles mention. An empty name, which all mention, is among them if it may need none.
+/// A list of variables of which at least one is set whenever the expression yields something; of several such
+/// lists, the one that the fewest profiles mention. It contains the empty name, which all profiles mention,
+/// if the expression may need no variable.
 std::vector<std::string_view> needed(const Expression& one, std::span<const Profile> profiles) {
   if (one.function == Function::variable) return {one.text};
   const auto mentions = [profiles](const std::vector<std::string_view>& names) {
@@ -49,7 +50,7 @@ std::vector<std::string_view> needed(const Expression& one, std::span<const Prof
   return best;
 }
 
-/// The profiles' clues (recognise.cpp), by variable, as rows of a table.
+/// The profiles' clues (recognise.cpp) as rows of a table, sorted by variable.
 std::string clues_of(std::span<const Profile> profiles) {
   std::set<std::string> rows;
   for (const Profile& profile : profiles) {
@@ -67,12 +68,12 @@ std::string clues_of(std::span<const Profile> profiles) {
   return joined(rows, "");
 }
 
-/// Writes what profiles consist of as constants.
+/// Writes the parts of profiles as constants.
 class Writer {
  public:
-  std::string lists;  ///< each with a name of its own, the inner ones first
+  std::string lists;  ///< each with its own name, inner ones first
 
-  /// The name of a list. Equal ones are written once, such as what each use of a [let] consists of.
+  /// Returns the name of a list. Equal lists, such as the parts of each use of a [let], are written once.
   template <class Row>
   std::string list(const std::string& type, std::span<const Row> rows) {
     if (rows.empty()) return "{}";
@@ -107,7 +108,7 @@ class Writer {
          list("Role", one.refusals), list("Role", one.warnings), list("Role", one.pending)});
   }
 
-  std::map<std::string, std::string> names_;  // of the lists, by what they are
+  std::map<std::string, std::string> names_;  // of the lists, by content
 };
 
 }  // namespace

@@ -16,14 +16,14 @@ namespace {
 
 using node::Host;
 
-constexpr std::size_t longest_value = largest_file;  // bounds the length of a text that a profile joins
+constexpr std::size_t longest_value = largest_file;  // the limit for a text that a profile joins
 
 std::optional<Value> something(Value value) {
   if (value.text.empty() || value.text.size() > longest_value) return std::nullopt;
   return value;
 }
 
-/// Adds the source of `part` to the inputs of what is derived from it.
+/// Adds the source of `part` to the inputs of `derived`.
 void note_source(Value& derived, const Value& part) {
   std::vector<std::string> inputs;
   part.append_inputs(part.origin == Origin::hostname ? "hostname" : "", inputs);
@@ -32,14 +32,14 @@ void note_source(Value& derived, const Value& part) {
   for (std::string& input : inputs) add_once(std::move(input), derived.inputs);
 }
 
-/// NAME=VALUE; of a value that can be a long document, its beginning.
+/// NAME=VALUE, with only the beginning of a long value.
 std::string shown(std::string_view name, std::string_view value) {
   constexpr std::size_t longest_shown = 80;
   const std::string_view start = cut(value, longest_shown);
   return std::string(name) + "=" + in_quotes(start) + (start.size() < value.size() ? "…" : "");
 }
 
-/// A value by its source: NAME=VALUE, a file's path, "this node's name gpu-3".
+/// A value with its source: NAME=VALUE, a file's path, "this node's name gpu-3".
 std::string shown(const Value& value) {
   switch (value.origin) {
     case Origin::variable:
@@ -67,7 +67,7 @@ EvalContext::EvalContext(const Host& on, std::string_view users_nnodes, bool is_
   variables_.reserve(host.environment().entries().size() + 1);
   if (!users_nnodes.empty()) variables_.emplace("RANKSHIM_NNODES", trimmed(users_nnodes));
   for (const std::string_view entry : host.environment().entries()) {
-    const std::string_view name = node::entry_name(entry);  // of one that occurs twice, the first counts
+    const std::string_view name = node::entry_name(entry);  // if a name occurs twice, the first entry counts
     if (name.empty()) continue;
     const std::string_view value = trimmed(entry.substr(name.size() + 1));
     variables_.emplace(name, is_unquoted ? without_quotes(value) : value);
@@ -84,7 +84,7 @@ std::optional<Value> Evaluation::value(const Expression& expression) {
   if (trace_ == nullptr) return evaluate(expression);
   const Lack before = trace_->lack;
   auto result = evaluate(expression);
-  if (result) trace_->lack = before;  // what yields something lacks nothing
+  if (result) trace_->lack = before;  // an expression that yields something lacks nothing
   return result;
 }
 
@@ -172,7 +172,7 @@ std::optional<Value> Evaluation::only_if(Expressions arguments) {
   if (!glob || !glob_match(text->text, glob->text)) return std::nullopt;
   if (arguments.size() == 2) return text;
   auto chosen = value(arguments[2]);
-  // A text has no source: the source of the choice is used.
+  // A text has no source, so the source of the tested text is used.
   if (chosen && chosen->origin == Origin::fallback) {
     note_source(*chosen, *text);
     note_source(*chosen, *glob);
@@ -181,7 +181,7 @@ std::optional<Value> Evaluation::only_if(Expressions arguments) {
 }
 
 std::optional<Value> Evaluation::unless(Expressions arguments) {
-  Trace* const trace = std::exchange(trace_, nullptr);  // what should be absent is not lacking
+  Trace* const trace = std::exchange(trace_, nullptr);  // what should be absent is not missing
   const bool is_there = holds(arguments[0]);
   trace_ = trace;
   return is_there ? std::nullopt : value(arguments[1]);
@@ -245,7 +245,7 @@ void Evaluation::check_document(const Value& document) {
   if (error.empty()) return;
   std::vector<std::string> names;
   document.append_inputs("a document", names);
-  // The platform may be writing the file now; an incomplete file becomes complete.
+  // The platform may still be writing the file; an incomplete file will become complete.
   const bool is_transient = !profile_.pending.empty() && context_.host.file(names.back()).has_value();
   add_unreadable(joined(names) + " is not JSON (" + error + ")", names, "correct it", is_transient);
 }
@@ -270,8 +270,8 @@ std::vector<std::string> Evaluation::names_like(std::string_view glob) {
   return names;
 }
 
-/// With setHostnameAsFQDN a pod's host name is its full name; else a pod with a subdomain has the full name
-/// in /etc/hosts, where the kubelet writes it (Kubernetes documentation, "DNS for Services and Pods").
+/// With setHostnameAsFQDN a pod's host name is its full name. Otherwise, if a pod has a subdomain, the
+/// kubelet writes its full name to /etc/hosts (Kubernetes documentation, "DNS for Services and Pods").
 std::optional<Value> Evaluation::domain() {
   const std::string own = context_.host.host_name();
   if (const auto dot = own.find('.'); dot != std::string::npos)
@@ -287,7 +287,7 @@ std::optional<Value> Evaluation::file(const Value& path) {
   if (!content) return std::nullopt;
   if (content->size() <= largest_file)
     return something({std::string(trimmed(*content)), Origin::file, path.text});
-  // A list that is cut would count too few nodes.
+  // A truncated list would count too few nodes.
   add_unreadable(path.text + " is larger than 1 MiB", {path.text}, "shorten it", false);
   return std::nullopt;
 }

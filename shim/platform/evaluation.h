@@ -12,59 +12,60 @@
 #include "node/host.h"
 #include "platform/profile.h"
 
-/// The values of profiles' expressions on a node, and why one was recognised or yields nothing, for the user.
+/// Evaluates profiles' expressions on a node, and tells the user why one was recognised or yields nothing.
 namespace rankshim::platform {
 
-/// Whether a pair of equal quotes is around the text. docker run --env-file and Kubernetes keep those of an
-/// env file.
+/// Whether the text is enclosed in a pair of equal quotes. docker run --env-file and Kubernetes keep the
+/// quotes of an env file.
 bool has_quotes_around(std::string_view text);
 
-/// The text without such a pair.
+/// The text without such quotes.
 std::string_view without_quotes(std::string_view text);
 
-/// What the evaluations on one node share. The node must outlive it, and its environment stay unchanged.
+/// What all evaluations on one node share. The host must outlive it, and its environment must not change.
 class EvalContext {
  public:
-  /// The user's number of nodes, wherever it is set, is RANKSHIM_NNODES to the profiles; its text stays too.
-  /// `is_unquoted`: values lose the quotes around them, as if the env file had none.
+  /// Profiles see the user's number of nodes as RANKSHIM_NNODES, wherever it was set; `users_nnodes` must
+  /// outlive this object. `is_unquoted`: enclosing quotes are stripped from values, as if the env file had
+  /// none.
   explicit EvalContext(const node::Host& host, std::string_view users_nnodes = {}, bool is_unquoted = false);
 
-  /// As Environment::get, but by an index: a pod can have a thousand variables, and hundreds are read.
+  /// Like Environment::get, but with an index: a pod can have a thousand variables, and hundreds are read.
   [[nodiscard]] std::optional<std::string_view> get(std::string_view name) const;
 
   const node::Host& host;
-  std::vector<std::string> warnings;  ///< of ignored service links, each once
-  Faults unreadable;                  ///< JSON and files that exist and cannot be read
+  std::vector<std::string> warnings;  ///< about ignored service links, each once
+  Faults unreadable;                  ///< JSON and files that exist but cannot be read
 
  private:
   std::unordered_map<std::string_view, std::string_view> variables_;
 };
 
-/// Why something yields nothing: what the user must look for.
+/// Why something yields nothing, so that the user knows where to look.
 struct Lack {
-  std::vector<std::string> unset;     ///< variables that would provide it, and are not set
-  std::vector<std::string> absent;    ///< files likewise
-  std::vector<std::string> unusable;  ///< what exists and provides nothing: "LIST=[] does not name a host"
+  std::vector<std::string> unset;     ///< variables that would provide it but are not set
+  std::vector<std::string> absent;    ///< files that would provide it but do not exist
+  std::vector<std::string> unusable;  ///< what exists but provides nothing: "LIST=[] does not name a host"
   std::vector<std::string> names;     ///< the variables and files of all these
   std::string remedy;  ///< what to do about `unusable`, for the start of a fix: "correct LIST, or "
 };
 
-/// What evaluations on a node read, and why they yielded nothing. An Evaluation reports it.
+/// Records what evaluations on a node read, and why they yielded nothing. An Evaluation calls it.
 class Trace {
  public:
   struct Input {
-    std::string name;   ///< the variable's or file's; empty for this node's name
-    std::string shown;  ///< for a message; empty where it says nothing
+    std::string name;   ///< of the variable or file; empty for this node's name
+    std::string shown;  ///< for a message; empty if it would say nothing
     bool is_there;
   };
 
   explicit Trace(const node::Host& host) : host_(host) {}
 
   void variable(std::string_view name, std::optional<std::string_view> value);
-  /// All variables that match a glob, after each of them.
+  /// The variables that match a glob, as a group; call it after variable() for each of them.
   void variables(std::string_view glob, bool are_there);
   void file(const Value& path, const std::optional<std::string>& content);
-  /// The function yields nothing of these.
+  /// The function yields nothing for these arguments.
   void failed(Function function, std::span<const Value> arguments);
 
   std::vector<Input> inputs;
@@ -76,26 +77,26 @@ class Trace {
   const node::Host& host_;
 };
 
-/// Evaluates the expressions of one profile on one node. All arguments must outlive this object. The parser
-/// bounds the depth of the recursion and the work (expression.h).
+/// Evaluates the expressions of one profile on one node. All constructor arguments must outlive this object.
+/// The parser bounds the recursion depth and the work (expression.h).
 ///
 /// A value's source is "env NAME" for a bare variable, "file PATH" for file(PATH), "hostname" for hostname(),
-/// "default" for a text, else "derived from" the variables and files that were used. Variables whose value is
-/// a Kubernetes service link are treated as not set.
+/// "default" for a text, otherwise "derived from" the variables and files that were used. Variables whose
+/// value is a Kubernetes service link are treated as not set.
 class Evaluation {
  public:
-  /// `trace` gets what is read and what is lacking, if it is not null.
+  /// `trace` records what is read and what is missing; it may be null.
   Evaluation(const Profile& profile, EvalContext& context, Trace* trace = nullptr)
       : profile_(profile), context_(context), trace_(trace) {}
 
   std::optional<Value> value(const Expression& expression);
 
-  /// The facts of the profile, whether it is recognised or not.
+  /// The profile's facts, whether or not the profile is recognised.
   Facts facts();
 
   bool holds(const Expression& condition);
 
-  /// The conditions that make these hold, the one of `any` first; none if they do not hold.
+  /// The conditions because of which these hold, the one of `any` first; empty if they do not hold.
   [[nodiscard]] std::vector<Expression> met(const Conditions& conditions);
 
  private:
@@ -114,7 +115,7 @@ class Evaluation {
   std::optional<Value> domain();
   std::optional<Value> file(const Value& path);
 
-  /// Reports a document that exists and cannot be read: ignoring it might mean to train alone.
+  /// Reports a document that exists but cannot be read, because ignoring it might mean training alone.
   void check_document(const Value& document);
   void add_unreadable(std::string what, std::vector<std::string> names, std::string fix, bool is_transient);
 
@@ -132,7 +133,7 @@ struct Causes {
 /// Why these conditions of a profile hold.
 Causes causes_of(std::span<const Expression> conditions, const Profile& profile, EvalContext& context);
 
-/// Why the profile was recognised: the signs that hold, and the first [[match]] that is fulfilled.
+/// Why the profile was recognised: the signs that hold, and the first [[match]] that is met.
 Causes causes_of(const Profile& profile, const node::Host& host);
 
 /// Whether the profile's document mentions the variable.

@@ -14,10 +14,10 @@ constexpr std::string_view default_stops = "}";
 
 bool is_name_part(char c) { return c == '_' || is_letter_or_digit(c); }
 
-/// A part of the profile, as a message shows it.
+/// A part of the profile, quoted for a message.
 std::string shown(std::string_view text) { return "'" + std::string(text) + "'"; }
 
-/// Recursive descent over one expression. After the first mistake nothing is left to read.
+/// Recursive-descent parser of one expression. Stops at the first mistake, by dropping the rest of the text.
 class Parser {
  public:
   Parser(std::string_view text, const Lets& lets, Arena& arena, std::string& error)
@@ -43,7 +43,7 @@ class Parser {
       "a condition is a variable's name without ${}, a function call or a $LET, with ! before it or =GLOB "
       "after it, and without blanks between them";
 
-  /// Parses what a condition tests: a variable by its name, a call or a $LET.
+  /// Parses what a condition tests: the name of a variable, a call or a $LET.
   Expression tested() {
     const std::string_view name = name_here();
     if (name.empty()) return take("$") && !name_here().empty() ? let(name_here()) : fail(condition_form);
@@ -54,7 +54,7 @@ class Parser {
 
   std::string_view glob() {
     const std::string_view glob = text_.substr(at_);
-    constexpr std::size_t longest_glob = 256;  // bounds the work of matching
+    constexpr std::size_t longest_glob = 256;  // limits the work of matching
     if (glob.empty())
       fail("a glob is expected after '='; write !NAME for a variable that is not set or is empty");
     else if (glob.find('$') != std::string_view::npos)
@@ -157,7 +157,8 @@ class Parser {
       if (arguments[i].function != Function::text) continue;
       const std::string_view text = arguments[i].text;
       if (i >= first_number && !all_digits(text)) return fail(shown(text) + " is not a number");
-      // The first argument of most functions differs between nodes. Others may be constants such as globs.
+      // For most functions the first argument differs between nodes. The others may be constants such as
+      // globs.
       if (i == 0 && *function > Function::join && was_meant_as_value(text))
         return fail(shown(text) +
                     " is text, not the value of a variable: write ${NAME}, or name() for a function");
@@ -195,7 +196,7 @@ class Parser {
   unsigned depth_ = 0;
 };
 
-/// Subtracts the number of an expression's parts from `left`; false if there are more than that.
+/// Subtracts the number of an expression's parts from `left`; false if there are more than `left`.
 bool subtract_parts(std::size_t& left, const Expression& expression) {
   if (left == 0) return false;
   --left;

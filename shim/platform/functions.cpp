@@ -34,7 +34,8 @@ Number divide(Whole a, Whole b) { return b == 0 || a % b != 0 ? Number{} : a / b
 Number modulo(Whole a, Whole b) { return b == 0 ? Number{} : a % b; }
 Number larger(Whole a, Whole b) { return a > b ? Number{a} : Number{}; }
 
-/// What that makes of the numbers, from left to right; nullopt if one is not a whole number of up to 64 bits.
+/// Applies `calculate` to the numbers from left to right; nullopt if one is not a whole number of up to 64
+/// bits.
 template <Number (*calculate)(Whole a, Whole b)>
 Text of_numbers(Texts texts) {
   Number result = to_number(texts[0]);
@@ -62,8 +63,8 @@ std::vector<std::string_view> entries(std::string_view list) {
   return all;
 }
 
-/// The hosts of a list or host file, in their order, each once. An entry may end with `:PORT` or `:SLOTS` and
-/// have brackets around a V6 address. `slots=8`, bare numbers (LSF's `h1 8 h2 8`) and comments are left out.
+/// The hosts of a list or host file, in order, each once. An entry may end with `:PORT` or `:SLOTS`, and have
+/// brackets around an IPv6 address. `slots=8`, bare numbers (LSF's `h1 8 h2 8`) and comments are skipped.
 std::vector<std::string_view> host_list(std::string_view list) {
   std::vector<std::string_view> hosts;
   std::set<std::string_view> seen;
@@ -72,15 +73,16 @@ std::vector<std::string_view> host_list(std::string_view list) {
       if (entry.starts_with('#')) break;
       if (entry.find('=') != std::string_view::npos || all_digits(entry)) continue;
       const auto [host, slots] = split_host_port(entry);
-      if (host.find('[') != std::string_view::npos) return {};  // Slurm's brackets: not a list of this kind
+      if (host.find('[') != std::string_view::npos) return {};  // Slurm's brackets: not this kind of list
       if (!host.empty() && seen.insert(host).second) hosts.push_back(host);
     }
   }
   return hosts;
 }
 
-/// Whole names are compared first, ignoring case. If none is equal, one name may be the start of the other up
-/// to a dot (a name and its full name), if that holds for only one host of the list.
+/// The index of a host in a list. Whole names are compared first, ignoring case. If none is equal, a host
+/// also matches if one of the two names is the start of the other up to a dot (a short and a full name),
+/// provided that only one host of the list does.
 Number position(std::string_view host, std::string_view list) {
   const auto hosts = host_list(list);
   const auto same = std::ranges::find_if(hosts, [&](auto other) { return same_but_case(host, other); });
@@ -99,8 +101,8 @@ Number position(std::string_view host, std::string_view list) {
   return found;
 }
 
-/// Appends every host of an entry with ranges in brackets to `hosts`, each after `prefix`; false if the entry
-/// is malformed, or they are too many or too long.
+/// Appends every host of an entry with bracketed ranges to `hosts`, each prefixed with `prefix`; false if the
+/// entry is malformed, or there are too many hosts or too long ones.
 bool append_hosts(const std::string& prefix, std::string_view entry, std::vector<std::string>& hosts) {
   const auto open = entry.find('[');
   const std::string base = prefix + std::string(entry.substr(0, open));
@@ -113,7 +115,7 @@ bool append_hosts(const std::string& prefix, std::string_view entry, std::vector
   const auto close = entry.find(']', open);
   if (close == std::string_view::npos) return false;
   std::string_view ranges = entry.substr(open + 1, close - open - 1);
-  std::optional<std::size_t> width;  // of Open MPI's n[2:1-3]; else as wide as the low end
+  std::optional<std::size_t> width;  // in Open MPI's n[2:1-3]; otherwise as wide as the low end
   if (ranges.find(':') != std::string_view::npos) {
     width = parse_number<std::size_t>(split_next(ranges, ":"));
     if (!width || *width > longest_host_name) return false;
@@ -122,7 +124,7 @@ bool append_hosts(const std::string& prefix, std::string_view entry, std::vector
     is_last = ranges.find(',') == std::string_view::npos;
     std::string_view range = split_next(ranges, ",");
     const std::size_t least = width.value_or(range.substr(0, range.find('-')).size());
-    if (range.ends_with('-')) range.remove_suffix(1);  // Slurm takes `1-` for 1
+    if (range.ends_with('-')) range.remove_suffix(1);  // Slurm reads `1-` as 1
     const auto numbers = number_range<Whole>(range);
     if (!numbers) return false;
     for (Whole number = numbers->first; number <= numbers->second; ++number) {
@@ -134,11 +136,12 @@ bool append_hosts(const std::string& prefix, std::string_view entry, std::vector
   return true;
 }
 
-/// Writes Slurm's host list (`n[1-3,07],gpu[0-1]x[2-3]`) out as `scontrol show hostnames` does: in the list's
+/// Expands Slurm's host list (`n[1-3,07],gpu[0-1]x[2-3]`) as `scontrol show hostnames` does: in the list's
 /// order, with the last of several brackets changing fastest, numbers as wide as the low end of their range,
 /// and the suffix after a bracket kept. Open MPI's orte_node_regex (2 to 4; open-mpi/ompi@v4.1.x:orte/mca/
-/// regx/base/regx_base_default_fns.c orte_regx_base_extract_node_names) is one too up to its `@`, but that it
-/// has the width in the bracket: `n[2:1-3]` is n01, n02, n03. nullopt for a malformed or too long list.
+/// regx/base/regx_base_default_fns.c orte_regx_base_extract_node_names) has the same form up to its `@`,
+/// except that the width is in the bracket: `n[2:1-3]` is n01, n02, n03. nullopt for a malformed or too long
+/// list.
 Text slurm_hosts(std::string_view list) {
   std::vector<std::string> hosts;
   while (!list.empty()) {

@@ -19,13 +19,13 @@ bool counts_something(Fact fact) {
          fact == Fact::master_port || fact == Fact::attempt || fact >= Fact::max_restarts;
 }
 
-/// Whether a plain text was meant to be a variable's value.
+/// Whether a plain text was probably meant to be a variable's value.
 bool looks_like_variable(std::string_view text, bool is_count) {
   if (!is_count) return was_meant_as_value(text);
   return is_shell_name(text) && text != "auto" && text != "gpu" && text != "cpu";
 }
 
-/// The variables of an expression, or that it is a file's.
+/// The variables of an expression, or the word for a file if it has none.
 std::string inputs_of(const Expression& expression) {
   std::vector<std::string> names;
   add_variables(expression, names);
@@ -39,7 +39,7 @@ constexpr auto match_keys = std::to_array<std::string_view>({"all", "any"});
 constexpr auto role_keys = std::to_array<std::string_view>({"name", "fix", "when", "any"});
 constexpr auto same_keys = std::to_array<std::string_view>({"same"});
 
-/// Goes through one parsed document and collects faults.
+/// Reads one parsed document and collects faults.
 class ProfileReader : public TomlDocument {
  public:
   ProfileReader(std::string_view path, Arena& arena, Faults& faults)
@@ -143,7 +143,7 @@ class ProfileReader : public TomlDocument {
       result.push_back({required_text(*one, "name", "describe the situation in a few words"),
                         kept(fix == nullptr ? "" : fix->get()), all_and_any(*one, "when")});
     }
-    // The refusals of `same`: two expressions of one fact that differ.
+    // Adds the refusals that `same` implies: two expressions of one fact that differ.
     if (key == "refuse") result.insert(result.end(), differing_.begin(), differing_.end());
     return arena_.keep(std::move(result));
   }
@@ -193,8 +193,8 @@ class ProfileReader : public TomlDocument {
     for (const toml::node& element : *array) use(element);
   }
 
-  /// The expression of a fact or of a [let]: a string, { same = [expressions] }, whose expressions must
-  /// agree, or a list of these, of which the first that yields something counts.
+  /// The expression of a fact or a [let]: a string; or { same = [expressions] }, which must agree; or a list
+  /// of these, of which the first that yields something counts.
   std::optional<Expression> expression(std::string_view name, bool is_count, const toml::node& node) {
     const std::string begin = std::string(name) + ": ";
     std::vector<Expression> choices;
@@ -234,7 +234,7 @@ class ProfileReader : public TomlDocument {
     return expression;
   }
 
-  /// Adds a refusal for each two of the expressions, because they may yield different values.
+  /// Adds a refusal for each pair of the expressions, which may yield different values.
   void must_agree(std::string_view name, std::span<const Expression> expressions) {
     for (; expressions.size() > 1; expressions = expressions.subspan(1)) {
       for (const Expression& other : expressions.subspan(1)) {

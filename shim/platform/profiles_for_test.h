@@ -11,7 +11,7 @@
 
 namespace rankshim::platform {
 
-/// For tests: profiles made of documents.
+/// For tests: profiles made from documents.
 class Profiles {
  public:
   Profiles& add(std::string name, std::string document) {
@@ -27,7 +27,7 @@ class Profiles {
   std::vector<Profile> profiles_;
 };
 
-/// For tests: a profile's document with one way to be recognised.
+/// For tests: a profile's document with one [[match]].
 inline std::string match(const std::string& conditions, const std::string& facts = "nnodes = \"1\"") {
   return "title = \"X\"\n[[match]]\nall = [" + conditions + "]\n[facts]\n" + facts + "\n";
 }

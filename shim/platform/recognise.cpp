@@ -16,14 +16,15 @@ using node::Host;
 
 using namespace std::string_view_literals;
 
-/// A built-in profile is recognised only where a variable is set that is one of its clues.
+/// A variable that hints at a profile: a built-in profile can be recognised only if one of its clues is set.
 struct Clue {
-  std::string_view variable;  ///< empty: it may be recognised without any
+  std::string_view variable;  ///< empty: the profile can be recognised without any
   std::size_t profile;
 };
 
-// The profiles are constants made at build time. Reading their documents at the start would cost 25 million
-// instructions (callgrind), eleven times what all of `rankshim env` takes with a PyTorchJob's environment.
+// The profiles are constants generated at build time. Parsing their documents at startup would cost 25
+// million instructions (callgrind), eleven times what all of `rankshim env` takes with a PyTorchJob's
+// environment.
 #include "builtin_profiles.inc"
 
 constexpr std::string_view extension = ".toml";
@@ -40,8 +41,8 @@ Outcome<Profile> read(const std::string& path, const Host& host, Arena& arena) {
   return read_profile(name_of(path), std::move(*document), path, arena);
 }
 
-/// A profile that is recognised, after what makes it more specific than another: that comes first. A platform
-/// and a launcher are of one rank, and compared by the rest.
+/// A recognised profile, with the criteria by which the most specific one sorts first. A platform and a
+/// launcher have the same rank, and are compared by the other criteria.
 struct Match {
   ProfileKind rank;
   bool is_builtin, is_no_launcher;
@@ -60,8 +61,8 @@ bool supersedes(const Profile& profile, const Profile& other) {
   return &profile != &other && fits_any(other.name, profile.supersedes);
 }
 
-/// How many signs hold, or how many positive conditions of the most specific [[match]] that is fulfilled;
-/// nullopt if there are none.
+/// How many signs hold, or how many positive conditions the most specific [[match]] that is met has; nullopt
+/// if neither applies.
 std::optional<std::ptrdiff_t> signs_of(const Profile& profile, EvalContext& context) {
   Evaluation evaluation(profile, context);
   const auto holds = [&](const Expression& condition) { return evaluation.holds(condition); };
@@ -73,16 +74,16 @@ std::optional<std::ptrdiff_t> signs_of(const Profile& profile, EvalContext& cont
   return best;
 }
 
-/// The same; nullopt if the profile is not recognised.
+/// As signs_of(); nullopt if the profile is not recognised.
 std::optional<std::ptrdiff_t> fulfilled(const Profile& profile, EvalContext& context) {
-  // `unless` comes first, because it has variables, while a sign may be a file.
+  // `unless` comes first, because it only has variables, while a sign may be a file.
   Evaluation evaluation(profile, context);
   const auto holds = [&](const Expression& condition) { return evaluation.holds(condition); };
   return std::ranges::any_of(profile.unless, holds) ? std::nullopt : signs_of(profile, context);
 }
 
-/// Which profiles have a clue among the variables. In a list with a user's own profiles all are treated as if
-/// they had.
+/// Which profiles have a clue among the variables that are set. If the list has users' profiles, all are
+/// treated as if they had.
 std::vector<bool> candidates(std::span<const Profile> profiles, const Host& host) {
   if (profiles.data() != all_profiles.data()) return std::vector<bool>(profiles.size(), true);
   std::vector<bool> candidates(profiles.size());
@@ -90,18 +91,18 @@ std::vector<bool> candidates(std::span<const Profile> profiles, const Host& host
     for (const Clue& clue : std::ranges::equal_range(clues, variable, {}, &Clue::variable))
       candidates[clue.profile] = true;
   };
-  for (const std::string_view without : {"", "RANKSHIM_NNODES"}) add(without);  // an option may set this one
+  for (const std::string_view without : {"", "RANKSHIM_NNODES"}) add(without);  // an option may set this
   for (const std::string_view entry : host.environment().entries()) add(node::entry_name(entry));
   return candidates;
 }
 
-/// Numbers on which two platforms of one job cannot differ.
+/// The numbers in which two platforms of one job cannot differ.
 constexpr auto decisive = std::to_array<Fact>({Fact::nnodes, Fact::node_rank, Fact::rank, Fact::world_size});
 
-/// Whether a number of nodes that may be unknown is at most one.
+/// Whether a number of nodes, which may be unknown, is at most one.
 bool is_one(std::string_view nnodes) { return nnodes.empty() || nnodes == "1"; }
 
-/// The number of nodes of a platform around a launcher (Platform::nodes_around).
+/// See Platform::nodes_around.
 std::optional<Value> nodes_around(std::span<const Profile> profiles, const std::vector<bool>& has_clue,
                                   EvalContext& context) {
   for (const Profile& profile : profiles) {
@@ -114,9 +115,9 @@ std::optional<Value> nodes_around(std::span<const Profile> profiles, const std::
   return std::nullopt;
 }
 
-/// The variables with quotes that a fact is read from: of the platform, of generic names and of torchrun's. A
-/// platform that is not recognised may be so because of quotes: if it would be without, its variables count
-/// too.
+/// The quoted variables from which a fact is read: those of the platform, generic names, and torchrun's.
+/// Quotes can also be the reason that a platform is not recognised: if it would be without them, its
+/// variables are included.
 std::vector<Quoted> quoted_variables(std::span<const Profile> profiles, const std::vector<bool>& has_clue,
                                      const Profile* winner, EvalContext& context) {
   constexpr auto identifiers =
@@ -141,7 +142,7 @@ std::vector<Quoted> quoted_variables(std::span<const Profile> profiles, const st
     const bool may_be_meant = has_clue[i] && !profile.opt_in &&
                               (winner == nullptr || !winner->has_own_words()) && fulfilled(profile, plain);
     if (!is_read && !may_be_meant) continue;
-    // A variable that is a fact itself may be a part of others.
+    // A variable that is a whole fact may also be part of others, so these come first.
     for (const bool is_whole : {true, false})
       for (const FactExpression& one : profile.facts) {
         std::vector<std::string> names;
@@ -157,7 +158,7 @@ std::vector<Quoted> quoted_variables(std::span<const Profile> profiles, const st
   return quoted;
 }
 
-/// Reads what anyone may have set beside the platform. The first profile that has a fact provides it.
+/// Reads what anyone may have set besides the platform. The first profile that has a fact provides it.
 void read_names(std::span<const Profile> profiles, EvalContext& context, Platform& platform) {
   const bool is_names = platform.profile != nullptr && platform.profile->kind == ProfileKind::names;
   for (const Profile& profile : profiles) {
@@ -170,7 +171,8 @@ void read_names(std::span<const Profile> profiles, EvalContext& context, Platfor
   }
 }
 
-/// The variables by which this node would be recognised and get its numbers, and which `none` ignores.
+/// The variables that `--platform=none` ignores, although they would identify the platform and give this node
+/// its numbers.
 std::vector<std::string> ignored_variables(std::span<const Profile> profiles, const Host& host) {
   EvalContext context(host);
   std::vector<std::string> inputs;
@@ -186,7 +188,7 @@ std::vector<std::string> ignored_variables(std::span<const Profile> profiles, co
   return inputs;
 }
 
-/// The first of the states that is this node's.
+/// The first of the states that applies to this node.
 std::optional<State> state(const Profile& profile, std::span<const Role> states, EvalContext& context) {
   for (const Role& one : states) {
     const auto met = Evaluation(profile, context).met(one.when);
@@ -198,7 +200,7 @@ std::optional<State> state(const Profile& profile, std::span<const Role> states,
   return std::nullopt;
 }
 
-/// What speaks against the platform: that its state can mean two things, and the others that are recognised.
+/// Adds what casts doubt on the platform: an ambiguous state, and the other profiles that were recognised.
 void weigh(std::span<const Match> matches, Platform& platform, EvalContext& context) {
   const Profile& winner = *platform.profile;
   if (auto refused = state(winner, winner.refusals, context)) {

@@ -10,45 +10,46 @@
 #include "node/host.h"
 #include "platform/profile.h"
 
-/// Which profiles there are, and which of them is this node's platform.
+/// Collects the profiles, and recognises which of them is this node's platform.
 namespace rankshim::platform {
 
 /// The profiles of config/platforms, compiled into the binary; sorted by name.
 std::span<const Profile> builtin_profiles();
 
-/// The folder of users' profiles, *.toml.
+/// The folder with users' profiles, *.toml.
 inline constexpr const char* profile_folder = "/etc/rankshim.d";
 
-/// The end of the name of a launcher's file (launchers/by_name/named_launcher.h).
+/// The extension of a launcher's file (launchers/by_name/named_launcher.h).
 inline constexpr std::string_view launcher_extension = ".launcher.toml";
 
 struct ProfileSet {
-  /// All: the users' first, then the built-in ones that no user's profile of the same name replaces.
+  /// The users' profiles first, then the built-in ones that no user's profile of the same name replaces.
   std::span<const Profile> profiles = builtin_profiles();
-  std::size_t own = 0;  ///< how many of the first are users'
+  std::size_t own = 0;  ///< how many users' profiles there are, at the front
   Arena arena;
 };
 
-/// Reads `file`, if it is not empty, and every *.toml of profile_folder by the rules of profile.h, except
-/// launchers' files. A profile's name is its file's name without .toml; of two with the same name, `file` is
-/// used. Every mistake in every file is a fault.
+/// Reads `file`, unless it is empty, and every *.toml in profile_folder by the rules of profile.h, except
+/// launchers' files. A profile's name is its file's name without .toml; if one in the folder has the name of
+/// `file`, `file` is used. Every mistake in every file is a fault.
 Outcome<ProfileSet> read_profiles(std::string_view file, const node::Host& host);
 
-/// The paths of the users' files, `file` first if it is not empty: launchers' files, or all others.
+/// The paths of the users' files, `file` first unless it is empty: either launchers' files, or all others.
 std::vector<std::string> users_files(std::string_view file, bool of_launchers, const node::Host& host);
 
-/// The fault of a file that cannot be read.
+/// The fault for a file that cannot be read.
 Fault unreadable_profile(const std::string& path);
 
-/// The faults of one profile's file; empty if it is valid. An entry of `supersedes` that fits no other
-/// profile, built-in, in profile_folder or beside the file, is one too, although a run would accept it.
+/// The faults of one profile's file; empty if it is valid. Also rejects what a run would accept: an entry of
+/// `supersedes` that matches no other profile that is built in, in profile_folder or beside the file.
 Faults check_profile(const std::string& path, const node::Host& host);
 
-/// A profile that was recognised beside the platform's, and that the platform's does not supersede.
+/// A profile that was recognised besides the platform's, and that the platform's does not supersede.
 struct Other {
   const Profile* profile = nullptr;
   Facts facts;
-  /// Of a foreign launcher: what shows that it has started several processes, for messages; empty if nothing.
+  /// For a foreign launcher: what shows that it has started several processes, for messages; empty if nothing
+  /// does.
   std::string several;
   std::vector<std::string> names;  ///< the variables and files that show it
 };
@@ -57,11 +58,11 @@ struct Other {
 struct State {
   std::string name;
   std::string because;             ///< the variables that show it: "ROLE=launcher"
-  std::string fix;                 ///< what to do; empty if the profile does not say it
+  std::string fix;                 ///< what to do; empty if the profile does not say
   std::vector<std::string> names;  ///< the variables and files
 };
 
-/// A variable whose value is in the quotes of an env file, and the fact that is read from it.
+/// A variable whose value is enclosed in an env file's quotes, and the fact that is read from it.
 struct Quoted {
   Fact fact;
   std::string name, value;
@@ -74,7 +75,7 @@ enum class PlatformKind : std::uint8_t {
   recognised,  ///< a profile was recognised, or chosen by name
 };
 
-/// Which platform a node has.
+/// The identity of a node's platform.
 class PlatformId {
  public:
   PlatformId() = default;
@@ -95,41 +96,41 @@ class PlatformId {
 struct Platform {
   PlatformId id;
   Granularity granularity = Granularity::node;
-  Facts facts;  ///< as the profile's expressions gave them, units and words not yet interpreted
-  /// Other profiles that were recognised, the most specific first, without those that a platform excludes.
+  Facts facts;  ///< as the profile's expressions yield them, before units and words are interpreted
+  /// Other profiles that were recognised, most specific first, except those that a platform excludes.
   std::vector<std::string> also_matched;
-  /// The facts of ProfileKind::names and ProfileKind::flags beside the platform's. `names` is empty if the
-  /// platform is of that kind itself.
+  /// The facts of ProfileKind::names and ProfileKind::flags, besides the platform's. `names` is empty if the
+  /// platform itself is of that kind.
   Facts names, flags;
   /// The profile, which must outlive this; nullptr if none was recognised or requested.
   const Profile* profile = nullptr;
-  std::optional<State> pending;  ///< it must end before the facts can be read
-  std::optional<State> idle;     ///< this container's role, if that is one that does not train
-  /// Other profiles that say something about this node: their facts are compared, and never used.
+  std::optional<State> pending;  ///< a state that must end before the facts can be read
+  std::optional<State> idle;     ///< this container's role, if it does not train
+  /// Other profiles that say something about this node: their facts are compared, but never used.
   std::vector<Other> others;
   /// States that can mean two things. They are faults unless the user sets the node's numbers.
   Faults doubts;
   std::optional<State> looks_like_several;  ///< a state that looks like other nodes of the job
-  /// The number of nodes that a platform around a launcher gives, if it is above one. The launcher's
-  /// variables hide that platform's profile (`unless`, `supersedes`): its processes need not be on all those
-  /// nodes.
+  /// The number of nodes according to a platform in which a launcher runs, if above one. The launcher's
+  /// variables hide that platform's profile (`unless`, `supersedes`), because the launcher's processes need
+  /// not be on all of those nodes.
   std::optional<Value> nodes_around;
-  std::vector<Quoted> quoted;  ///< such variables; none of them means what its user wanted
-  /// The command finds the master through the platform (Profile::agents).
+  std::vector<Quoted> quoted;  ///< such variables; with its quotes, none means what its user wanted
+  /// Whether the command finds the master through the platform (Profile::agents).
   bool command_finds_master = false;
   std::vector<std::string> warnings;  ///< about ignored service links and the like
 };
 
-/// Finds the platform. `wanted` is "auto", "none" or a profile's name. Of several profiles that are
-/// recognised, the most specific wins, by these rules in order: the earlier kind (Profile::kind); a user's
-/// profile (the first `own` of `profiles`); a profile that no other one supersedes; granularity process,
-/// whose variables belong to this very process; the most signs, or positive conditions of a [[match]] (a
-/// condition that something is absent does not make a profile more specific); the name that sorts first. An
-/// unknown name is a fault. `users_nnodes`: RANKSHIM_NNODES, which an option or the file may have set.
+/// Recognises the platform. `wanted` is "auto", "none" or a profile's name; an unknown name is a fault. Of
+/// several recognised profiles, the most specific wins, by these rules in order: the earlier kind
+/// (Profile::kind); a user's profile (the first `own` of `profiles`); a profile that no other one supersedes;
+/// granularity process, whose variables belong to this very process; the most signs, or positive conditions
+/// of a [[match]] (a condition that something is absent does not make a profile more specific); the name that
+/// sorts first. `users_nnodes` is RANKSHIM_NNODES, which an option or the file may have set.
 Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view wanted,
                             const node::Host& host, std::size_t own = 0, std::string_view users_nnodes = {});
 
-/// There is no platform of that name.
+/// The fault for a platform name that does not exist.
 Fault unknown_platform(std::span<const Profile> profiles, std::string_view wanted);
 
 /// The profile of that name; nullptr if there is none.

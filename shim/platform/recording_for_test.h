@@ -10,14 +10,14 @@
 #include "node/fake_host_for_test.h"
 
 /// The recorded environments: testdata/PROFILE/CASE.txt, and testdata_of_examples/ for examples/profiles. All
-/// files are read, so that a new platform needs only its TOML file and these. Above the line `=>` are
-/// variables as `env` prints them, `hostname: NAME` and `file PATH: TEXT` (\n and \t as in C); below it is
-/// the complete result:
+/// files are read, so that a new platform needs only its TOML file and its recordings. Above the line `=>`
+/// are variables as `env` prints them, `hostname: NAME` and `file PATH: TEXT` (\n and \t as in C); below it
+/// is the complete result:
 ///
 ///     also: OTHER, …          profiles that are recognised too
 ///     role: NAME              a role that does not train
-///     pending: NAME           what has to be over first
-///     refused: WHAT           what can mean two things, and nothing else
+///     pending: NAME           what must end first
+///     refused: WHAT           an ambiguous state; no other line follows
 ///     FACT: VALUE (SOURCE)
 ///
 /// Lines that begin with # name the source of the environment.
