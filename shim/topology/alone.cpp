@@ -18,7 +18,7 @@ namespace {
 
 using node::Host;
 
-/// Other common spellings, without underscores. Those with the name's letters are found without this list.
+/// Other common spellings, without underscores. Spellings with the same letters need no entry here.
 constexpr std::pair<std::string_view, std::string_view> spellings[] = {{"NNODE", "NNODES"},
                                                                        {"NODERANKS", "NODE_RANK"},
                                                                        {"MASTERADDRESS", "MASTER_ADDR"},
@@ -27,11 +27,11 @@ constexpr std::pair<std::string_view, std::string_view> spellings[] = {{"NNODE",
                                                                        {"NPROCSPERNODE", "NPROC_PER_NODE"},
                                                                        {"NPROCPERNOD", "NPROC_PER_NODE"}};
 
-/// What the generic variables say of a node's part in the job.
+/// The facts by which generic variables describe a node's part in the job.
 constexpr auto job_facts =
     std::to_array<Fact>({Fact::nnodes, Fact::world_size, Fact::node_rank, Fact::rank, Fact::master_addr});
 
-/// The name's letters, which are compared: without underscores, and in upper case.
+/// The name in upper case and without underscores, for comparison.
 std::string letters(std::string_view name) {
   std::string all = upper_case(name);
   std::erase(all, '_');
@@ -39,13 +39,13 @@ std::string letters(std::string_view name) {
 }
 
 bool is_nearly(std::string_view name, std::string_view wanted) {
-  if (name.empty() || to_upper(name.front()) != wanted.front()) return false;  // true of nearly all variables
+  if (name.empty() || to_upper(name.front()) != wanted.front()) return false;  // rejects nearly all variables
   const std::string mine = letters(name);
   return mine == letters(wanted) ||
          std::ranges::find(spellings, std::pair(std::string_view(mine), wanted)) != std::end(spellings);
 }
 
-/// Whether a node that is alone would not have this value.
+/// Whether a lone node would not have this value.
 bool shows_others(Fact fact, std::string_view value) {
   value = platform::without_quotes(value);
   if (fact == Fact::master_addr) return !is_loopback(value);
@@ -56,12 +56,12 @@ bool shows_others(Fact fact, std::string_view value) {
 using namespace std::string_view_literals;
 using Words = std::span<const std::string_view>;
 
-/// The lists of config/unknown-platforms.toml, which says what each is.
+/// The lists of config/unknown-platforms.toml, which explains each of them.
 namespace words {
 #include "unknown_platforms.inc"
 }
 
-/// A number that an index or a count of nodes can be; identifiers are larger.
+/// A number small enough for an index or a count of nodes; identifiers are larger.
 std::optional<std::uint32_t> small_number(std::string_view text) { return parse_number<std::uint16_t>(text); }
 
 /// Whether the name is that word, or ends with it after an underscore.
@@ -88,13 +88,13 @@ std::string_view host_in(std::string_view text) {
   return is_literal(text) ? text : split_host_port(text).first;
 }
 
-/// Whether the value is another machine, with a port or without.
+/// Whether the value names another machine, with or without a port.
 bool is_elsewhere(std::string_view value) {
   const std::string_view host = host_in(value);
   return is_host(host) && !is_loopback(host);
 }
 
-/// The literal addresses that the value lists; none if it lists anything else.
+/// The literal addresses that the value lists; empty if it contains anything else.
 std::vector<boost::asio::ip::address> addresses_in(std::string_view value) {
   if (value.starts_with("[\"") && value.ends_with("\"]")) value = value.substr(1, value.size() - 2);  // JSON
   std::string list(value);
@@ -109,14 +109,14 @@ std::vector<boost::asio::ip::address> addresses_in(std::string_view value) {
   return found;
 }
 
-/// Whether two of them are of one family. (A pod with two families has one address of each.)
+/// Whether at least two addresses are of the same family. (A dual-stack pod has one address of each.)
 bool are_several(const std::vector<boost::asio::ip::address>& addresses) {
   return std::ranges::count(addresses, true, &boost::asio::ip::address::is_v4) > 1 ||
          std::ranges::count(addresses, true, &boost::asio::ip::address::is_v6) > 1;
 }
 
-/// Whether a number that belongs to the index is above it: ROCKET_SIZE=2 beside ROCKET_INDEX=0;
-/// ROCKET_JOBS_COUNT or ROCKET_NUM_JOBS beside ROCKET_JOB_INDEX.
+/// Whether there is a count for this index that is above both it and 1: ROCKET_SIZE=2 for ROCKET_INDEX=0;
+/// ROCKET_JOBS_COUNT or ROCKET_NUM_JOBS for ROCKET_JOB_INDEX.
 bool has_number_above(std::string_view name, std::uint32_t index, const node::Environment& environment) {
   const auto is_above = [&](const std::string& other) {
     const auto number = small_number(platform::without_quotes(environment.get(other).value_or("")));
@@ -125,7 +125,7 @@ bool has_number_above(std::string_view name, std::uint32_t index, const node::En
   for (const std::string_view end : words::index_end) {
     if (name.size() <= end.size() + 1 || !ends_with_word(name, end)) continue;
     const std::string prefix(name.substr(0, name.size() - end.size() - 1));
-    const auto word = prefix.rfind('_') + 1;  // 0 where there is no underscore
+    const auto word = prefix.rfind('_') + 1;  // 0 if there is no underscore
     const std::string counted = prefix.substr(0, word) + "NUM_" + prefix.substr(word);
     if (is_above(counted) || is_above(counted + "S")) return true;
     for (const std::string_view number : words::number_end) {
@@ -136,7 +136,7 @@ bool has_number_above(std::string_view name, std::uint32_t index, const node::En
   return false;
 }
 
-/// What a variable's name says that it is, each as in config/unknown-platforms.toml.
+/// What a variable is, judging by its name; the kinds are those of config/unknown-platforms.toml.
 enum class Kind : std::uint8_t { other, index, id, rank, number, group, meeting, list };
 
 /// A variable that may belong to a platform.
@@ -144,7 +144,7 @@ struct Clue {
   const std::string* entry;
   std::string_view name;
   Kind kind;
-  bool speaks;  ///< a node that is alone would not have this value
+  bool speaks;  ///< a lone node would not have this value
 };
 
 Kind kind_of_number(std::string_view name) {
@@ -161,12 +161,12 @@ Kind kind_of_number(std::string_view name) {
   return kind == std::end(kinds) ? Kind::other : kind->second;
 }
 
-/// The value of an entry, without blanks and an env file's quotes around it.
+/// The value of an entry, without surrounding blanks and an env file's quotes.
 std::string_view value_in(std::string_view entry, std::string_view name) {
   return trimmed(platform::without_quotes(trimmed(entry.substr(name.size() + 1))));
 }
 
-/// The variable as a clue. Of kind `other` if it is none by itself.
+/// The variable as a clue; of kind `other` if it is not one.
 Clue clue_of(const std::string& entry, std::string_view name) {
   const std::string_view value = value_in(entry, name);
   if (const auto number = small_number(value)) {
@@ -179,7 +179,7 @@ Clue clue_of(const std::string& entry, std::string_view name) {
   return {&entry, name, Kind::other, false};
 }
 
-/// Decides which clues count, by what is beside them.
+/// Decides which clues count, by the other clues beside them.
 class Clues {
  public:
   explicit Clues(const Host& host) : host_(host) {
@@ -220,7 +220,7 @@ class Clues {
     return false;
   }
 
-  /// Whether there is one of that kind, whatever its value.
+  /// Whether there is a clue of that kind, whatever its value.
   [[nodiscard]] bool has_any(Kind kind) const { return std::ranges::count(all_, kind, &Clue::kind) != 0; }
   [[nodiscard]] bool has(Kind kind) const {
     return std::ranges::any_of(all_, [kind](const Clue& one) { return one.kind == kind && one.speaks; });
@@ -231,8 +231,8 @@ class Clues {
              owner(one.name) == owner(clue.name);
     });
   }
-  /// Whether a number of nodes beside it is 1, its owner's or nobody's, and no other is more. (An image has
-  /// WORLD_SIZE=1.)
+  /// Whether a number of nodes beside the clue is 1, and none is more. It must have the clue's owner or a
+  /// generic name, except WORLD_SIZE, which images set to 1.
   [[nodiscard]] bool says_one(const Clue& clue) const {
     return !has(Kind::number) && std::ranges::any_of(all_, [&](const Clue& one) {
       return one.kind == Kind::number && value_in(*one.entry, one.name) == "1" &&
@@ -259,7 +259,7 @@ class Clues {
   std::vector<Clue> all_;
 };
 
-/// What cannot be true if this node is alone.
+/// What proves that this node is not alone.
 std::vector<Phrase> proofs_of_others(const Resolution& r) {
   std::vector<Phrase> proofs;
   for (const platform::Other& other : r.platform.others) {
@@ -269,7 +269,7 @@ std::vector<Phrase> proofs_of_others(const Resolution& r) {
                       other.several.find(", ") == std::string::npos ? "shows" : "show", other.profile->title),
           other.names);
     if (!other.profile->has_own_words() || other.facts.has(Fact::nnodes)) continue;
-    // It does not say how many nodes there are, but that there are others.
+    // It does not say how many nodes there are, but it may show that there are others.
     const auto& rank = other.facts[Fact::node_rank];
     const auto& master = other.facts[Fact::master_addr];
     const std::string of_it = fmt::format(" of {} shows other nodes", other.profile->name);
@@ -278,7 +278,7 @@ std::vector<Phrase> proofs_of_others(const Resolution& r) {
     else if (master && !r.is_this_node(master->text) && !same_host(master->text, r.text(Fact::master_addr)))
       proofs.push_back(said(Fact::master_addr, *master) + of_it);
   }
-  // As many processes as this node has workers are its own.
+  // If there are as many processes as this node has workers, they are its own.
   const unsigned world = r.ranks.world_size.value_or(1);
   const auto is_as_many = [&](const Value& workers) {
     return parse_count(workers.text) == world && !workers.is_from(variable_of(Fact::world_size));
@@ -295,12 +295,12 @@ std::vector<Phrase> proofs_of_others(const Resolution& r) {
   return proofs;
 }
 
-/// Variables of no recognised profile that look like a job of several nodes.
+/// Variables that look like a job of several nodes, and belong to no recognised profile.
 std::vector<std::string> unknown_signs(const Resolution& r) {
   auto signs = signs_of_several_nodes(r.host);
   std::erase_if(signs, [&](const std::string& sign) {
     const std::string_view name = node::entry_name(sign);
-    return name == variable_of(Fact::rank) || name == variable_of(Fact::world_size) ||  // were weighed
+    return name == variable_of(Fact::rank) || name == variable_of(Fact::world_size) ||  // already weighed
            (r.has_own_words() && platform::mentions(*r.platform.profile, name)) ||
            std::ranges::any_of(r.platform.others, [&](const platform::Other& other) {
              return platform::mentions(*other.profile, name);
@@ -309,7 +309,8 @@ std::vector<std::string> unknown_signs(const Resolution& r) {
   return signs;
 }
 
-/// Whether the platform's own variables give both the number of nodes, which is one, and the master.
+/// Whether the platform's own variables give both the number of nodes and the master. Call this only if there
+/// is one node.
 bool platform_says_alone(const Resolution& r) {
   const auto is_platforms = [&](Fact fact) {
     const auto& own = r.platform.facts[fact];
@@ -318,10 +319,10 @@ bool platform_says_alone(const Resolution& r) {
   return r.has_own_words() && is_platforms(Fact::nnodes) && is_platforms(Fact::master_addr);
 }
 
-/// Warns of what speaks for other nodes, and is not certain.
+/// Warnings about claims that suggest, but do not prove, other nodes.
 std::vector<std::string> weigh_claims(const Resolution& r) {
   std::vector<std::string> warnings;
-  // On the host's network a pod does not have the name that its platform gives the master.
+  // A pod on the host's network does not have the name that its platform gives the master.
   const bool has_world = r.ranks.world_size.value_or(1) > 1;
   const bool is_launchers =
       r.platform.profile != nullptr && r.platform.profile->kind == platform::ProfileKind::launcher;

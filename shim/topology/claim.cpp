@@ -14,7 +14,7 @@ namespace {
 
 using settings::Option;
 
-/// Facts that the user can set, and the option for each.
+/// The facts that the user can set, with the option for each.
 constexpr std::pair<Fact, Option> user_facts[] = {{Fact::nnodes, Option::nnodes},
                                                   {Fact::node_rank, Option::node_rank},
                                                   {Fact::nproc_per_node, Option::nproc_per_node},
@@ -25,7 +25,7 @@ constexpr std::pair<Fact, Option> user_facts[] = {{Fact::nnodes, Option::nnodes}
                                                   {Fact::rdzv_endpoint, Option::rdzv_endpoint},
                                                   {Fact::max_restarts, Option::max_restarts}};
 
-/// What becomes of a claim that differs from the one before it in the order of sources.
+/// What happens to a claim that is compared with one from a source of higher precedence.
 enum class Fate : std::uint8_t {
   wins,     ///< it is used instead
   dropped,  ///< `rankshim explain` lists it
@@ -40,13 +40,13 @@ constexpr unsigned address_facts = of(Fact::master_addr) | of(Fact::master_port)
 constexpr unsigned decisive = of(Fact::nnodes) | of(Fact::node_rank) | of(Fact::rank) | of(Fact::world_size);
 constexpr unsigned only_torchruns = of(Fact::run_id) | of(Fact::rdzv_conf) | of(Fact::max_restarts);
 
-/// Two claims of one fact; `first` is before in the order of sources.
+/// Two claims of one fact; the source of `first` has the higher precedence.
 struct Pair {
   const Claim &first, &other;
   const Circumstances& now;
 };
 
-/// Whether both can be true.
+/// Whether both claims can be true.
 bool agree(const Pair& pair) {
   const auto& [first, other, now] = pair;
   const std::string &text = first.value.text, &its = other.value.text;
@@ -61,7 +61,8 @@ bool agree(const Pair& pair) {
          (min == max || (first.source == Source::flag && other.source != Source::user));  // 2 is 2:2
 }
 
-/// What a profile only derived (the first host of a list) is a guess beside a variable, or less of a name.
+/// Whether the first claim is only a guess: a profile derived it (such as the first host of a list), and the
+/// other one differs from it, or spells the name more fully.
 bool first_is_a_guess(const Pair& pair) {
   const Value &first = pair.first.value, &other = pair.other.value;
   return first.origin != Origin::variable && !pair.now.elastic &&
@@ -84,9 +85,9 @@ struct Precedence {
   Fate fate;
 };
 
-/// The first rule that fits counts.
+/// The first rule that applies counts.
 constexpr auto precedences = std::to_array<Precedence>({
-    // facts, who is before, the other, when, what becomes of the other
+    // facts, first source, other source, condition, what happens to the other claim
     {of(Fact::nproc_per_node), anyone & ~of(Source::flag) & ~of(Source::user), anyone & ~of(Source::other),
      only_other_is_number, Fate::wins},
     {address_facts, of(Source::platform), of(Source::generic), is_started_process, Fate::wins},
@@ -94,7 +95,7 @@ constexpr auto precedences = std::to_array<Precedence>({
     {anything, anyone, anyone, agree, Fate::dropped},
     {anything, anyone, of(Source::part), always, Fate::dropped},
     {anything, of(Source::user), anyone & ~of(Source::flag), always, Fate::dropped},
-    // torchrun takes its flags before its variables, which name no other job than the platform's.
+    // torchrun prefers its flags to its variables, which describe the same job as the platform's.
     {only_torchruns, of(Source::flag), anyone & ~of(Source::user), always, Fate::dropped},
     {only_torchruns, anyone, of(Source::torchrun), always, Fate::dropped},
     {address_facts, of(Source::flag), anyone & ~of(Source::user), other_is_derived, Fate::dropped},
@@ -112,7 +113,7 @@ constexpr auto precedences = std::to_array<Precedence>({
 
 Fate fate_of(const Pair& pair) {
   return std::ranges::find_if(precedences,
-                              [&](const Precedence& rule) {  // the last one always fits
+                              [&](const Precedence& rule) {  // the last rule always applies
                                 return (rule.facts & of(pair.first.fact)) != 0 &&
                                        (rule.first & of(pair.first.source)) != 0 &&
                                        (rule.other & of(pair.other.source)) != 0 && rule.when(pair);
@@ -131,7 +132,7 @@ Fault contradiction(const Claim& winner, const Claim& loser) {
   return fault(ErrorCode::contradiction, what, correct(what) + ", or " + settle(winner.fact));
 }
 
-/// Whether PET_* are a static job's, set by hand beside what a platform says.
+/// Whether the PET_* variables describe a static job, and were set by hand in addition to the platform's.
 bool are_by_hand(const platform::Platform& platform) {
   if (platform.profile == nullptr || platform.profile->kind == platform::ProfileKind::names ||
       platform.granularity == platform::Granularity::process)
@@ -215,7 +216,7 @@ Claims collect_claims(const settings::Settings& settings, const platform::Platfo
     if (other.profile->kind != platform::ProfileKind::foreign) {
       add(other.facts, all_facts, Source::other, other.profile->name);
     } else if (other.facts.has(Fact::nnodes) && other.facts.text(Fact::nnodes) != "1") {
-      // It counts the nodes, and its user has set the rest.
+      // It gives the number of nodes; the user has set the rest.
       add(other.facts, facts_of_node, Source::part, other.profile->name);
       add(other.facts, std::array{Fact::node_rank}, Source::other, other.profile->name);
     }

@@ -17,7 +17,7 @@ constexpr const char* set_nnodes =
 constexpr const char* give_devices =
     "give the container its devices, or set --nproc-per-node (RANKSHIM_NPROC_PER_NODE)";
 
-/// A torchrun that meets only itself (--standalone, c10d without an endpoint) needs no rendezvous.
+/// Removes the rendezvous of a torchrun that meets only itself (--standalone, c10d without an endpoint).
 Added leave_own_rendezvous(const Resolution& r) {
   Added added;
   if (r.torchrun == nullptr) return added;
@@ -30,15 +30,15 @@ Added leave_own_rendezvous(const Resolution& r) {
   return added;
 }
 
-/// The number of nodes is a range, or the rendezvous is not static.
+/// Whether the number of nodes is a range, or the rendezvous is not static.
 bool is_elastic(const Resolution& r) {
   if (r.has(Fact::rdzv_backend)) return r.text(Fact::rdzv_backend) != "static";
   const auto [least, most] = min_and_max(r.text(Fact::nnodes));
   return parse_count(least) != parse_count(most);
 }
 
-/// torchrun's static rendezvous is at --rdzv_endpoint if that is given (torch/distributed/run.py,
-/// get_rdzv_endpoint, and elastic/rendezvous/static_tcp_rendezvous.py).
+/// Takes the master from --rdzv_endpoint, where torchrun's static rendezvous is if the flag is given
+/// (torch/distributed/run.py, get_rdzv_endpoint, and elastic/rendezvous/static_tcp_rendezvous.py).
 Added use_static_endpoint(const Resolution& r) {
   Added added;
   const auto& endpoint = r.topology.facts[Fact::rdzv_endpoint];
@@ -51,7 +51,7 @@ Added use_static_endpoint(const Resolution& r) {
   return added;
 }
 
-/// nnodes is "N" or "MIN:MAX".
+/// Checks that nnodes is "N" or "MIN:MAX".
 Added check_nnodes(const Resolution& r) {
   if (!r.has(Fact::nnodes)) return {};
   const auto [least, most] = min_and_max(r.text(Fact::nnodes));
@@ -74,7 +74,7 @@ Added check_nnodes(const Resolution& r) {
   return added;
 }
 
-/// Makes "auto", "gpu" and "cpu" numbers.
+/// Turns "auto", "gpu" and "cpu" into numbers.
 Added count_workers(const Resolution& r) {
   Added added;
   const auto& nproc = r.topology.facts[Fact::nproc_per_node];
@@ -84,7 +84,7 @@ Added count_workers(const Resolution& r) {
     added.set(Fact::nproc_per_node, {std::to_string(cpus.count), Origin::devices, cpus.what});
     return added;
   }
-  // What the user sets is final, and one worker needs no accelerator: there is nothing to look for.
+  // The user's number is final, and a single worker needs no accelerator: no need to look for any.
   const unsigned number = parse_count(wanted).value_or(0);
   if (number != 0 && (nproc->from_user() || number == 1)) return added;
   const auto visible = r.host.accelerators();
@@ -111,15 +111,15 @@ Added count_workers(const Resolution& r) {
   return added;
 }
 
-/// Refuses to guess one node if something shows other nodes although their number is not known, or if the
-/// platform's own variable for it is not set.
+/// Refuses to assume one node if something shows other nodes but not how many, or if the platform's own
+/// variable for their number is not set.
 Findings check_for_nnodes(const Resolution& r) {
   Phrase shown("");
   bool shows_others = false;
   for (const Fact known : {Fact::node_rank, Fact::master_addr, Fact::rdzv_endpoint}) {
     if (!r.has(known) || (known == Fact::master_addr && is_loopback(r.text(known)))) continue;
     const bool is_first_node = known == Fact::node_rank && r.text(known) == "0";
-    // The flags of a torchrun on a single node are often complete: --node_rank=0 without --nnodes.
+    // On a single node, torchrun is often given --node_rank=0 without --nnodes.
     if (is_first_node && r.is_flag(known)) continue;
     shown.list(r.said(known));
     shows_others = shows_others || !is_first_node;
@@ -131,7 +131,7 @@ Findings check_for_nnodes(const Resolution& r) {
   Phrase what = "this is " + r.recognised() + ", but the number of nodes is unknown";
   if (shows_others) {
     what = std::move(shown);
-    // An address of this node has no name.
+    // A derived address names no variable, so the platform is named instead.
     if (r.has_own_words() && r.has(Fact::master_addr) &&
         r.topology.facts[Fact::master_addr]->origin == Origin::derived)
       what += " of " + r.recognised();
@@ -153,12 +153,12 @@ void complete_single(Resolution& r) {
   complete_meeting(r, true);
 }
 
-/// The end of a fix, where a number of nodes that is left over may be the cause.
+/// The end of a fix, if a leftover number of nodes may be the cause.
 std::string_view or_if_alone(const Resolution& r) {
   return r.is_users(Fact::nnodes) || r.is_flag(Fact::nnodes) ? "" : if_alone;
 }
 
-/// Refuses a static job's node without a valid rank.
+/// Refuses a node of a static job without a valid rank.
 Findings check_for_node_rank(const Resolution& r) {
   if (r.has(Fact::node_rank)) return check_below(r, Fact::node_rank, Fact::nnodes);
   Missing missing = why_missing(r, Fact::node_rank);
@@ -196,8 +196,8 @@ void complete_static(Resolution& r) {
   if (r.add(check_for_master(r))) complete_meeting(r, r.known(Fact::node_rank).value_or(0) == 0);
 }
 
-/// Whether node 0 is another host than the endpoint's: an elastic PyTorchJob with a master gives the master
-/// rank 0, but meets at its first worker (kubeflow/trainer@v1.9.4:pkg/controller.v1/pytorch/elastic.go).
+/// Whether node 0 is not the endpoint's host: an elastic PyTorchJob with a master gives the master rank 0,
+/// but its rendezvous is at the first worker (kubeflow/trainer@v1.9.4:pkg/controller.v1/pytorch/elastic.go).
 bool rank_0_is_elsewhere(const Resolution& r) {
   return r.reads_variables() &&
          std::ranges::any_of(std::array{"PET_MASTER_ADDR", "MASTER_ADDR"}, [&](const char* variable) {
@@ -206,8 +206,9 @@ bool rank_0_is_elsewhere(const Resolution& r) {
          });
 }
 
-/// The store of c10d is at the endpoint: node 0 if there are ranks, else the node whose name or address it
-/// is. nullopt if neither says so. etcd is a separate service.
+/// Whether this node hosts c10d's store, which is at the endpoint: node 0 does if there are ranks, else the
+/// node whose name or address the endpoint has. nullopt if neither is known. False for etcd, which is a
+/// separate service.
 std::optional<bool> hosts_rendezvous(const Resolution& r) {
   if (r.text(Fact::rdzv_backend) != "c10d") return false;
   if (const auto rank = r.known(Fact::node_rank); rank && !rank_0_is_elsewhere(r)) return *rank == 0;
@@ -216,7 +217,7 @@ std::optional<bool> hosts_rendezvous(const Resolution& r) {
 
 Added check_elastic_rank(const Resolution& r) {
   if (!r.has(Fact::node_rank)) return {};
-  // A rank that the platform does not give is none: left over, it would make each node the host.
+  // Only the platform's rank counts: a leftover one would make every node the host.
   const bool is_platforms = std::ranges::any_of(r.claims, [](const Claim& claim) {
     return claim.fact == Fact::node_rank && claim.source == Source::platform;
   });
@@ -282,7 +283,7 @@ void complete_elastic(Resolution& r) {
     endpoint = {meeting, Origin::derived, endpoint.detail};
 }
 
-/// Refuses what a process cannot do without.
+/// Refuses a process that lacks required numbers.
 Findings check_complete(const Resolution& r) {
   Findings found;
   for (const Fact needed : {Fact::rank, Fact::world_size, Fact::local_rank}) {
@@ -303,7 +304,7 @@ Findings check_complete(const Resolution& r) {
   return found;
 }
 
-/// Refuses the user's word that the node is alone where it cannot be true.
+/// Refuses the user's claim that the node is alone if it cannot be true.
 Findings check_alone(const Resolution& r) {
   const bool one_node = std::ranges::any_of(r.claims, [](const Claim& claim) {
     return claim.fact == Fact::nnodes && claim.source != Source::user && claim.value.text == "1";
@@ -316,7 +317,7 @@ Findings check_alone(const Resolution& r) {
                  "start this node's processes alone, or take RANKSHIM_NNODES (--nnodes) out");
 }
 
-/// Each node has at least one of the job's processes, whoever says how many nodes there are.
+/// Checks that each node has at least one of the job's processes, whoever says how many nodes there are.
 Findings check_enough_processes(const Resolution& r) {
   const unsigned least = parse_count(min_and_max(r.text(Fact::nnodes)).first).value_or(0);
   const unsigned here = std::max(r.number(Fact::local_world_size), 1U);
@@ -374,14 +375,14 @@ Findings check_numbers_of_process(const Resolution& r) {
 Added check_for_rank_0(const Resolution& r) {
   if (r.has(Fact::master_addr)) return r.number(Fact::world_size) == 1 ? Added{} : check_master_addr(r);
   Missing missing = why_missing(r, Fact::master_addr);
-  for (const Fact of_one_node : {Fact::nnodes, Fact::local_world_size})  // there it would not matter
+  for (const Fact of_one_node : {Fact::nnodes, Fact::local_world_size})  // on one node it would not matter
     std::ranges::move(why_missing(r, of_one_node).why.names, std::back_inserter(missing.why.names));
   return {refusal(ErrorCode::master_unknown,
                   r.said(Fact::world_size) + ", but the address of rank 0 is unknown" + missing.why,
                   missing.remedy + set_master_addr + (r.is_users(Fact::nnodes) ? "" : if_alone))};
 }
 
-/// A process that is the whole job trains alone: this is weighed as for a node that is alone.
+/// Completes a process that is the whole job. It trains alone, and is checked like a lone node.
 void complete_lone_process(Resolution& r) {
   r.fill(Fact::nnodes, {"1", Origin::derived, "world_size"});
   r.fill(Fact::nproc_per_node, {"1", Origin::derived, "world_size"});
@@ -393,7 +394,7 @@ void complete_lone_process(Resolution& r) {
 
 Missing why_missing(const Resolution& r, Fact fact) {
   std::vector<Fact> generic = {fact};
-  // What some people and platforms use for it, and others for something else.
+  // Variables that some people and platforms use for this fact, and others for something else.
   std::vector<std::string> hints;
   if (fact == Fact::nnodes) {
     hints = {"NODE_COUNT", "NUM_NODES", variable_of(Fact::world_size)};

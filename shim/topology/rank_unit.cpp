@@ -34,7 +34,8 @@ Added added_fault(ErrorCode error_code, Phrase what, std::string fix) {
   return {refusal(error_code, std::move(what), std::move(fix))};
 }
 
-/// LOCAL_RANK is left out: Ascend's operator writes LOCAL_RANK="0,1,2,3", which is not a mistake.
+/// A fault for each variable that is not a number. LOCAL_RANK is exempt: Ascend's operator sets
+/// LOCAL_RANK="0,1,2,3", which is not a mistake.
 Faults faults_of_numbers(const RankVariables& ranks, const Resolution& r) {
   Faults faults;
   for (const Fact fact : facts_of_process)
@@ -44,13 +45,13 @@ Faults faults_of_numbers(const RankVariables& ranks, const Resolution& r) {
   return faults;
 }
 
-/// A fact, and the fact of a process in whose variable it is.
+/// A fact, and the process's fact from whose variable it is read.
 struct FromVariable {
   Fact fact, variable;
   Number number;
 };
 
-/// Those that are not known yet.
+/// Takes the facts that are not known yet.
 Added taken(const Resolution& r, std::initializer_list<FromVariable> sources) {
   Added added;
   for (const auto& [fact, variable, number] : sources)
@@ -67,7 +68,8 @@ Added read_nodes(const Resolution& r) {
       r, {{Fact::nnodes, Fact::world_size, r.ranks.world_size}, {Fact::node_rank, Fact::rank, r.ranks.rank}});
 }
 
-/// There is one launcher per node, and the platform numbered its first worker.
+/// Reads the node's numbers if there is one launcher per node, and the platform has numbered its first
+/// worker.
 Added read_first_worker(const Resolution& r) {
   const Number workers = r.known(Fact::nproc_per_node);
   const unsigned per_node = (workers ? workers : r.ranks.local_world_size).value_or(0);
@@ -108,7 +110,7 @@ Added read_existing_process(const Resolution& r) {
   return added;
 }
 
-/// The facts of the node that are known, for a sentence.
+/// The known facts of the node, for use in a sentence.
 Phrase node_in_words(const Resolution& r) {
   Phrase all("");
   for (const Fact fact : {Fact::nnodes, Fact::node_rank})
@@ -127,10 +129,11 @@ Added refuse_unclear(const Resolution& r) {
                      fmt::format("{}, or {}", settle_nodes, settle_unit));
 }
 
-/// The variable of `its` contradicts a fact, unless the user set that, or it comes from this variable.
+/// The fault if the variable of `its` contradicts a fact; none if the user set the fact, or it comes from
+/// this variable.
 Added contradicts(const Resolution& r, Fact fact, Fact its) {
   const std::string variable = variable_of(its);
-  if (!r.has(fact)) fact = Fact::nnodes;  // the rank of the only node may be missing
+  if (!r.has(fact)) fact = Fact::nnodes;  // the only node may have no rank
   if (r.is_users(fact) || r.topology.facts[fact]->is_from(variable)) return {};
   return added_fault(
       ErrorCode::contradiction, r.said(fact) + " contradicts " + r.set(its),
@@ -141,7 +144,7 @@ Added contradicts(const Resolution& r, Fact fact, Fact its) {
                         variable, r.topology.platform.name()));
 }
 
-/// LOCAL_RANK and LOCAL_WORLD_SIZE, of one process, as far as they are set: "LOCAL_RANK=0".
+/// LOCAL_RANK and LOCAL_WORLD_SIZE, as far as they are set, for use in a sentence: "LOCAL_RANK=0".
 Phrase local_variables(const Resolution& r) {
   Phrase all = r.set(Fact::local_rank);
   if (r.ranks.local_world_size) all += " and " + r.set(Fact::local_world_size);
@@ -158,7 +161,7 @@ Added no_process_of_this_node(const Resolution& r) {
                                  joined(local_variables(r).names, " and "), settle_nodes));
 }
 
-/// Goes on without what is left over of one process.
+/// Drops the leftover variables of a process, with a warning.
 Added drop_left_over(const Resolution& r) {
   const Phrase dropped = local_variables(r);
   Added added;
@@ -189,9 +192,10 @@ Faults faults_beside_flags(const Resolution& r) {
   return {flag_contradicts(fact, *flags[fact], r.set(size ? Fact::world_size : Fact::rank))};
 }
 
-/// RANK and WORLD_SIZE do not replace the platform's own variables for the nodes. Where those are set,
-/// RANK and WORLD_SIZE may count anything: training-operator from 1.7 on counts processes in them, and all
-/// pods if PET_NNODES does not include the master. Where they are not, that is the fault.
+/// Whether the platform has its own variables for the nodes' numbers, which RANK and WORLD_SIZE must not
+/// replace. If those are set, RANK and WORLD_SIZE may count anything: training-operator from 1.7 on counts
+/// processes in them, and all pods if PET_NNODES does not include the master. If they are not set, that
+/// itself is the fault.
 bool platform_numbers_nodes(const Resolution& r) {
   const auto* profile = r.platform.profile;
   const Facts& own = r.platform.facts;
@@ -203,7 +207,8 @@ bool platform_numbers_nodes(const Resolution& r) {
   return r.has_own_words() && r.unit == RankUnit::any && provides(Fact::nnodes) && provides(Fact::node_rank);
 }
 
-/// A process that MPI has started as the only one on its node is the node's launcher, with its rank.
+/// Turns a process that MPI started as the only one on its node into the node's launcher, with the process's
+/// rank.
 Added become_launcher(const Resolution& r) {
   const auto& local = r.topology.facts[Fact::local_rank];
   const bool is_torchs = local && local->is_variable(variable_of(Fact::local_rank));
@@ -212,7 +217,7 @@ Added become_launcher(const Resolution& r) {
     return {};
   const Value &world = *r.topology.facts[Fact::world_size], &rank = *r.topology.facts[Fact::rank];
   if (r.has(Fact::nnodes) && !same_value(Fact::nnodes, r.text(Fact::nnodes), world.text))
-    return {};  // it would differ on other nodes
+    return {};  // other nodes would decide differently
   if (r.has(Fact::node_rank) && !r.is_users(Fact::node_rank) && r.text(Fact::node_rank) != rank.text)
     return added_fault(
         ErrorCode::contradiction,
@@ -289,12 +294,12 @@ Faults check_ranks(const Resolution& r) {
   } else if (!r.has(Fact::rdzv_backend)) {
     KnownNode node = known_node(r.topology.facts);
     if (node.nnodes == 1U) node.node_rank = 0;
-    // WORLD_SIZE is the platform's, even if the user sets the number of workers.
+    // WORLD_SIZE comes from the platform, even if the user sets the number of workers.
     if (r.is_users(Fact::nproc_per_node)) node.workers.reset();
     const RankMeaning clash = clash_of(r.ranks, node);
     add(meaning_adds(r, clash));
     if (clash != RankMeaning::wrong_nnodes) return faults;
-    // RANK is probably left over of the same job: one run says both.
+    // RANK is probably left over from the same job: one run should report both.
     RankVariables ranks = r.ranks;
     ranks.world_size.reset();
     add(meaning_adds(r, clash_of(ranks, node)));
@@ -304,13 +309,13 @@ Faults check_ranks(const Resolution& r) {
 
 void take_ranks(Resolution& r, bool by_user) {
   if (r.is_started_process) {
-    auto& workers = r.fact(Fact::nproc_per_node);  // the platform's; it has started as many as were requested
+    auto& workers = r.fact(Fact::nproc_per_node);  // the platform's; it started as many as requested
     if (workers && !workers->from_user() && !workers->is_variable(variable_of(Fact::nproc_per_node)))
       workers.reset();
     r.add(read_ranks(r, RankUnit::process));
   } else if (r.reads_variables() && !r.idle && r.granularity == Granularity::node &&
              !platform_numbers_nodes(r) && !by_user) {
-    if (Faults faults = faults_beside_flags(r); !faults.empty()) {  // they replace all others
+    if (Faults faults = faults_beside_flags(r); !faults.empty()) {  // these replace all other faults
       r.faults = std::move(faults);
       return;
     }

@@ -7,7 +7,7 @@
 namespace rankshim::topology {
 namespace {
 
-/// The number of processes on one node; 0 if it is not the same on each.
+/// The number of processes per node; 0 if it differs between nodes.
 unsigned per_node(const RankVariables& ranks, const KnownNode& node) {
   if (node.workers) return *node.workers;
   const bool even = ranks.world_size && *ranks.world_size % *node.nnodes == 0;
@@ -20,21 +20,22 @@ bool fits_nnodes(const RankVariables& ranks, const KnownNode& node) {
          *ranks.world_size == *node.nnodes * per_node(ranks, node);
 }
 
-/// Whether RANK can be that of the node or of its first process. If it is another process's, there is a first
-/// one already, or the rank belongs to another node.
+/// Whether RANK can be that of the node or of its first process. If it is that of another process, a first
+/// one exists already, or the rank belongs to another node.
 bool fits_node_rank(const RankVariables& ranks, const KnownNode& node) {
   if (!ranks.rank || ranks.rank == node.node_rank) return true;
   const unsigned each = per_node(ranks, node);
   return each != 0 && *ranks.rank == *node.node_rank * each;
 }
 
-/// Whether another variable shows that they count processes.
+/// Whether another variable shows that RANK and WORLD_SIZE count processes.
 bool count_processes(const RankVariables& ranks, const KnownNode& node) {
   return ranks.has_local_rank || ranks.local_world_size ||
          (node.nnodes && ranks.world_size && ranks.world_size != node.nnodes);
 }
 
-/// Whether a complete process can be on this node, with ranks in blocks or in turn over the nodes.
+/// Whether a process with all three variables can be on this node, with ranks in blocks or round-robin over
+/// the nodes.
 bool can_be_process_of(const RankVariables& ranks, const KnownNode& node) {
   if (!node.nnodes || *node.nnodes == 0 || !node.node_rank) return true;
   const unsigned world = *ranks.world_size, rank = *ranks.rank, local = *ranks.local_rank;
@@ -44,12 +45,12 @@ bool can_be_process_of(const RankVariables& ranks, const KnownNode& node) {
   return rank == node_rank * (world / nodes) + local || rank == local * nodes + node_rank;
 }
 
-/// What the tables ask about.
+/// The input of the tables' conditions.
 struct Question {
   const RankVariables& ranks;
   const KnownNode& node;
   RankUnit unit = RankUnit::any;
-  std::optional<unsigned> workers_by_unit;  ///< of a node, beside torchrun's flags
+  std::optional<unsigned> workers_by_unit;  ///< per node, for clash_with_flags()
 
   [[nodiscard]] unsigned rank() const { return ranks.rank.value_or(0); }
   [[nodiscard]] unsigned world() const { return ranks.world_size.value_or(1); }
@@ -58,7 +59,7 @@ struct Question {
   [[nodiscard]] bool is_divided_by(unsigned number) const { return number != 0 && world() % number == 0; }
 };
 
-/// The first row whose question is answered with yes counts.
+/// A row of a table. The first one whose condition holds counts.
 struct Row {
   bool (*when)(const Question&);
   RankMeaning meaning;
@@ -71,7 +72,7 @@ RankMeaning first_of(const std::array<Row, rows>& table, const Question& questio
 
 bool always(const Question&) { return true; }
 
-// How meaning_of() asks.
+// Conditions of meaning_of().
 
 bool says_nothing(const Question& q) { return !q.ranks.rank && !q.ranks.world_size; }
 
@@ -107,7 +108,7 @@ bool unit_is_process_of_node(const Question& q) { return unit_is_process(q) && q
 
 bool count_nodes(const Question& q) { return q.unit == RankUnit::node || !count_processes(q.ranks, q.node); }
 
-/// WORLD_SIZE is the number of nodes, and RANK is not this node's.
+/// WORLD_SIZE is the number of nodes, but RANK is not this node's.
 bool is_another_nodes(const Question& q) {
   const std::optional<unsigned> nnodes = q.node.has_nnodes ? q.node.nnodes : q.ranks.world_size;
   return nnodes.value_or(0) != 0 && q.ranks.world_size == nnodes && !q.node.node_rank_is_certain &&
@@ -142,10 +143,10 @@ bool is_single_process_of_another(const Question& q) { return is_single_process(
 
 constexpr auto meaning_rows = std::to_array<Row>({
     {says_nothing, RankMeaning::nothing},
-    // WORLD_SIZE counts processes even if PET_NNODES is missing, so the number of nodes is not known.
+    // WORLD_SIZE counts processes even if PET_NNODES is missing, so the number of nodes is unknown.
     {operator_says_no_nnodes, RankMeaning::nothing},
     {has_world_without_rank, RankMeaning::unclear},  // MosaicML, Lightning
-    // Two nodes of eight processes and sixteen nodes have the same numbers on node 0.
+    // On node 0, two nodes of eight processes look like sixteen nodes.
     {may_be_processes_on_accelerators, RankMeaning::unclear},
     {is_rank_of_first_worker_of_node_0, RankMeaning::unclear},
     {is_rank_of_first_worker, RankMeaning::first_worker},
@@ -153,13 +154,13 @@ constexpr auto meaning_rows = std::to_array<Row>({
     {unit_is_process, RankMeaning::first_worker},
     {count_nodes_and_is_another, RankMeaning::wrong_node_rank},
     {count_nodes, RankMeaning::nodes},
-    // From here on they count processes.
+    // From here on RANK and WORLD_SIZE count processes.
     {has_rank_above_only_node, RankMeaning::wrong_nnodes},
     {does_not_fit_nnodes, RankMeaning::wrong_nnodes},
     {does_not_fit_node_rank, RankMeaning::wrong_node_rank},
     {node_is_known, RankMeaning::nothing},
     {is_first_process, RankMeaning::nodes},  // on the first node
-    // The rank of the only node needs no variable; what its WORLD_SIZE means is weighed where it is alone.
+    // The rank of the only node needs no variable; alone.cpp weighs what its WORLD_SIZE means.
     {is_world_of_only_node, RankMeaning::nothing},
     // A single process is the same in both units.
     {is_single_process_of_another, RankMeaning::wrong_node_rank},
@@ -167,7 +168,7 @@ constexpr auto meaning_rows = std::to_array<Row>({
     {always, RankMeaning::unclear},
 });
 
-// How started_process() asks: from its second row on RANK, WORLD_SIZE and LOCAL_RANK are known.
+// Conditions of started_process(). From its second row on, RANK, WORLD_SIZE and LOCAL_RANK are known.
 
 bool is_incomplete(const Question& q) { return !q.ranks.rank || !q.ranks.world_size || !q.ranks.local_rank; }
 
@@ -175,7 +176,7 @@ bool is_lone_process_of_image(const Question& q) {
   return q.world() == 1 && q.node.nnodes != 1U && q.node.is_numbered_by_platform && !q.ranks.has_local_size;
 }
 
-/// Whether more than LOCAL_RANK=0 shows a process: images have LOCAL_WORLD_SIZE=1 beside it.
+/// Whether more than LOCAL_RANK=0 shows a process. Images also have LOCAL_WORLD_SIZE=1.
 bool shows_a_process(const Question& q) {
   return *q.ranks.local_rank != 0 || q.ranks.local_world_size.value_or(0) > 1 || q.ranks.has_local_size;
 }
@@ -186,7 +187,7 @@ bool has_nodes_numbers(const Question& q) {
   return has_nodes_rank(q) && q.ranks.world_size == q.node.nnodes && *q.ranks.local_rank == 0;
 }
 
-/// The node's RANK beside a WORLD_SIZE of more processes than one per node.
+/// RANK is the node's, but WORLD_SIZE counts more than one process per node.
 bool is_the_only_one_of_several(const Question& q) {
   return q.ranks.local_world_size == 1U && !shows_a_process(q) && has_nodes_rank(q) &&
          !q.node.is_numbered_by_platform && q.nodes() > 1 && q.world() > q.nodes() &&
@@ -212,7 +213,7 @@ bool is_shown_here(const Question& q) { return is_shown(q) && can_be_here(q); }
 bool has_no_node_rank(const Question& q) { return !q.node.node_rank; }
 bool is_process_of_one_worker(const Question& q) { return has_no_node_rank(q) && q.workers() <= 1; }
 
-/// In blocks or in turn over the nodes.
+/// RANK may be that of a node's first worker, with ranks in blocks or round-robin over the nodes.
 bool may_be_first_worker(const Question& q) {
   const unsigned workers = q.workers();
   return has_no_node_rank(q) && q.is_divided_by(workers) &&
@@ -235,7 +236,7 @@ bool is_nodes_beside_processes(const Question& q) {
 
 constexpr auto process_rows = std::to_array<Row>({
     {is_incomplete, RankMeaning::nothing},
-    // What a lone process leaves behind beside a platform shows no process among several nodes.
+    // With a platform, the leftovers of a lone process do not show a process among several nodes.
     {is_lone_process_of_image, RankMeaning::nothing},
     {is_the_only_one_of_several, RankMeaning::unclear},
     {has_nodes_numbers_from_rank, RankMeaning::left_over},
@@ -257,7 +258,7 @@ constexpr auto process_rows = std::to_array<Row>({
     {always, RankMeaning::this_process},
 });
 
-// How clash_of() asks: from its second row on the number of nodes and the node's rank are known.
+// Conditions of clash_of(). From its second row on, the number of nodes and the node's rank are known.
 
 bool is_node_unknown(const Question& q) { return q.nodes() == 0 || !q.node.node_rank; }
 bool contradicts_nnodes(const Question& q) { return !fits_nnodes(q.ranks, q.node); }
@@ -282,12 +283,12 @@ constexpr auto clash_rows = std::to_array<Row>({
     {always, RankMeaning::nothing},
 });
 
-// How clash_with_flags() asks.
+// Conditions of clash_with_flags().
 
 bool has_no_valid_nnodes(const Question& q) { return q.node.has_nnodes && q.nodes() == 0; }
 bool knows_both_sizes(const Question& q) { return q.node.nnodes && q.ranks.world_size; }
 
-/// WORLD_SIZE can be the number of the processes of all nodes.
+/// WORLD_SIZE can be the number of processes on all nodes.
 bool counts_their_processes(const Question& q) {
   return q.node.workers ? q.nodes() * q.workers() == q.world() : q.nodes() > 1 && q.is_divided_by(q.nodes());
 }
@@ -297,7 +298,7 @@ bool contradicts_flags(const Question& q) {
          !counts_their_processes(q);
 }
 
-/// RANK is that of a process, and too little is known of it.
+/// RANK is that of a process, but too little is known to compare it.
 bool is_of_unknown_process(const Question& q) {
   return !knows_both_sizes(q) && (q.ranks.has_local_rank || q.ranks.local_world_size);
 }
@@ -305,7 +306,7 @@ bool is_of_unknown_process(const Question& q) {
 bool lacks_workers_of_unit(const Question& q) { return !knows_both_sizes(q) && q.workers_by_unit == 0U; }
 bool has_no_ranks_to_compare(const Question& q) { return !q.node.node_rank || !q.ranks.rank; }
 
-/// How many processes a node has, if RANK can be that of a process; else 1.
+/// The number of processes per node, if RANK can be that of a process; else 1.
 unsigned processes_each(const Question& q) {
   if (!knows_both_sizes(q)) return q.workers_by_unit.value_or(1);
   return counts_their_processes(q) ? q.world() / q.nodes() : 1;

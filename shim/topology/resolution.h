@@ -12,17 +12,17 @@
 
 namespace rankshim::topology {
 
-/// The end of a fix: what settles the numbers of a process if the platform's variables cannot be used.
+/// The end of a fix: how to give the numbers of a process if the platform's variables cannot be used.
 constexpr const char* settle_process =
     "set RANK, WORLD_SIZE and LOCAL_RANK with --platform=generic (RANKSHIM_PLATFORM)";
 
 constexpr const char* set_master_addr =
     "set MASTER_ADDR to node 0's name or address, or --master-addr (RANKSHIM_MASTER_ADDR)";
 
-/// The end of a fix where a number of nodes that is left over may be the cause.
+/// The end of a fix, if a leftover number of nodes may be the cause.
 constexpr const char* if_alone = ", or set RANKSHIM_NNODES=1 if this node is alone";
 
-/// What a step finds out beside facts.
+/// What a step finds besides facts.
 struct Findings {
   Faults faults;
   std::vector<std::string> warnings;
@@ -30,21 +30,21 @@ struct Findings {
   void add(Findings more);
 };
 
-/// One fault.
+/// Findings with one fault.
 Findings refusal(ErrorCode error_code, Phrase what, std::string fix);
 
-/// What a step adds to what is known.
+/// What a step changes in what is known.
 struct Added : Findings {
-  std::vector<std::pair<Fact, std::optional<Value>>> facts;  ///< their values; nullopt: known no longer
-  std::optional<platform::Granularity> granularity;          ///< if it changes
-  bool drops_local_rank = false;  ///< LOCAL_RANK and LOCAL_WORLD_SIZE are left over
+  std::vector<std::pair<Fact, std::optional<Value>>> facts;  ///< new values; nullopt: no longer known
+  std::optional<platform::Granularity> granularity;          ///< nullopt if it does not change
+  bool drops_local_rank = false;  ///< LOCAL_RANK and LOCAL_WORLD_SIZE are leftovers
 
   void set(Fact fact, Value value) { facts.emplace_back(fact, std::move(value)); }
   void drop(Fact fact) { facts.emplace_back(fact, std::nullopt); }
 };
 
-/// What is known while the claims of all sources become a topology or faults: resolve.cpp has the steps. Each
-/// returns what it adds. complete_…() take the steps for a node or a process one after the other.
+/// What is known while the claims of all sources are turned into a topology or faults. The steps are in
+/// resolve.cpp; each returns what it adds. complete_…() run the steps for a node or a process in order.
 struct Resolution {
   const settings::Settings& settings;
   const platform::Platform& platform;
@@ -52,7 +52,7 @@ struct Resolution {
   const LauncherFlags* torchrun = nullptr;  ///< null once this is known to be a process
   platform::Granularity granularity = platform::Granularity::node;
   std::optional<platform::State> idle;
-  RankVariables ranks = rank_variables(host.environment());  ///< without a LOCAL_RANK that is left over
+  RankVariables ranks = rank_variables(host.environment());  ///< without a leftover LOCAL_RANK
   RankUnit unit = rank_unit(settings.text(settings::Option::rank_unit));
   Topology topology = {};
   Faults faults;
@@ -62,65 +62,67 @@ struct Resolution {
   std::optional<Value>& fact(Fact fact) { return topology.facts[fact]; }
   [[nodiscard]] bool has(Fact fact) const { return topology.facts.has(fact); }
   [[nodiscard]] std::string_view text(Fact fact) const { return topology.facts.text(fact); }
-  /// nullopt if it is absent or not a plain number.
+  /// The fact as a number; nullopt if it is absent or not a plain number.
   [[nodiscard]] std::optional<unsigned> known(Fact fact) const { return parse_count(text(fact)); }
-  /// The same as 0.
+  /// The fact as a number; 0 if it is absent or not a plain number.
   [[nodiscard]] unsigned number(Fact fact) const { return known(fact).value_or(0); }
   [[nodiscard]] bool is_users(Fact fact) const { return has(fact) && topology.facts[fact]->from_user(); }
-  /// Whether a flag of torchrun gives the fact.
+  /// Whether a flag of torchrun sets the fact.
   [[nodiscard]] bool is_flag(Fact fact) const { return torchrun != nullptr && torchrun->facts.has(fact); }
-  /// Gives a fact a value that it has not yet.
+  /// Sets a fact unless it already has a value.
   void fill(Fact fact, Value value);
 
   [[nodiscard]] bool reads_variables() const { return !platform.id.is_off(); }
-  /// A platform or a process launcher was recognised, not only generic names.
+  /// Whether a platform or a process launcher was recognised, not only generic names.
   [[nodiscard]] bool has_own_words() const;
   [[nodiscard]] bool platform_is_elastic() const;
-  /// The user says outright that there is only this node.
+  /// Whether the user says outright that there is only this node.
   [[nodiscard]] bool user_says_alone() const;
-  /// Whether a master of this name or address is this node.
+  /// Whether this name or address of a master means this node.
   [[nodiscard]] bool is_this_node(std::string_view name) const;
 
-  /// A fact that is known, for a sentence: "NNODES=2".
+  /// A known fact, for use in a sentence: "NNODES=2".
   [[nodiscard]] Phrase said(Fact fact) const { return topology::said(fact, *topology.facts[fact]); }
-  /// A variable that is set, likewise.
+  /// A variable that is set, for use in a sentence.
   [[nodiscard]] Phrase variable(const std::string& name) const;
-  /// RANK, WORLD_SIZE, LOCAL_RANK or LOCAL_WORLD_SIZE as it is set, likewise.
+  /// RANK, WORLD_SIZE, LOCAL_RANK or LOCAL_WORLD_SIZE as set, for use in a sentence.
   [[nodiscard]] Phrase set(Fact of_process) const;
   /// The platform and why it was recognised: "slurm (SLURM_JOB_ID=7)".
   [[nodiscard]] Phrase recognised() const;
 
-  /// Adds what a step returned, a fault only once. Returns whether the step found no fault.
+  /// Adds what a step returned, each fault only once. Returns whether the step found no fault.
   bool add(Findings findings);
   bool add(Added added);
 };
 
-/// Reads RANK and WORLD_SIZE: for nnodes and node_rank if those are not known yet, or, if they number
-/// processes that exist already, for rank, world_size, local_rank and local_world_size (then the granularity
-/// becomes process). A fault if they contradict known facts, or can mean both.
+/// Reads RANK and WORLD_SIZE: as nnodes and node_rank if those are not known yet; or, if they number
+/// processes that exist already, as rank, world_size, local_rank and local_world_size (the granularity then
+/// becomes process). A fault if they contradict known facts or could mean either.
 Added read_ranks(const Resolution& r, RankUnit unit);
 
-/// Checks that RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE are the same numbers as those of a platform
-/// that has its own variables or, in granularity node, those of one of the node's processes. Else they may be
-/// left over from an outer platform, or this is one of several processes that exist already.
+/// Checks that RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE match the numbers of a platform with its own
+/// variables or, in granularity node, those of one of the node's processes. If not, they may be left over
+/// from an outer platform, or this is one of several processes that exist already.
 Faults check_ranks(const Resolution& r);
 
-/// Whether this is a process that something (DeepSpeed, Ray Train) has started, and not a node's launcher:
-/// `this_process`, or what else meaning_adds() takes (a fault if it cannot be told, a LOCAL_RANK left over).
+/// Whether something (DeepSpeed, Ray Train) started this process, so that it is not a node's launcher:
+/// `this_process`, or another meaning for meaning_adds() (a fault if that is unclear, or a leftover
+/// LOCAL_RANK).
 RankMeaning recognise_started_process(const Resolution& r);
 
-/// What a meaning of the variables adds.
+/// What the meaning of the variables adds to what is known.
 Added meaning_adds(const Resolution& r, RankMeaning meaning);
 
-/// Takes RANK and WORLD_SIZE where they count, else compares them. `by_user`: who has set the node's numbers.
+/// Takes RANK and WORLD_SIZE where they apply, and compares them otherwise. `by_user`: the user has set the
+/// node's numbers.
 void take_ranks(Resolution& r, bool by_user);
 
 /// Why the platform does not provide a fact.
 struct Missing {
-  Phrase why;          ///< ": LIST=[] does not name a host; A and B are not set", for the end of a sentence
-  std::string remedy;  ///< "correct LIST, or ", for the start of a fix
+  Phrase why;          ///< the end of a sentence: ": LIST=[] does not name a host; A and B are not set"
+  std::string remedy;  ///< the start of a fix: "correct LIST, or "
   std::string unset;   ///< "A or B": the variables that would provide it
-  bool is_expected;    ///< not only near misses: a source that should provide it does not
+  bool is_expected;    ///< a source that should provide it does not; false if there are only near misses
 };
 
 Missing why_missing(const Resolution& r, Fact fact);
@@ -131,47 +133,49 @@ void complete_node(Resolution& r);
 /// Completes and checks what is known of a process that exists already.
 void complete_process(Resolution& r);
 
-/// Weighs all that speaks against one node, unless the user says outright that there is one. What means other
-/// nodes is a fault; what only looks so is a warning, with --strict a fault unless the variables are empty.
+/// Weighs everything that suggests other nodes, unless the user says outright that there is only one. Proof
+/// of other nodes is a fault. What only looks like them is a warning, or with --strict a fault unless the
+/// variables are empty.
 Findings weigh_alone(const Resolution& r);
 
-/// Warns of what speaks for other nodes, or with --strict refuses what only looks so: of a launcher whose
-/// processes are all on this node.
+/// Warns a launcher whose processes are all on this node of whatever suggests other nodes. With --strict,
+/// what looks like a job of several nodes is a fault.
 Findings warn_of_others(const Resolution& r);
 
-/// Checks that one number is below the other.
+/// Checks that `smaller` is below `larger`.
 Findings check_below(const Resolution& r, Fact smaller, Fact larger, std::string_view settles = settle_nodes);
 
-/// Checks that a host can have the master's name. Removes the brackets of an address.
+/// Checks that the master's name is a possible host name. Strips the brackets from an address.
 Added check_master_addr(const Resolution& r);
 
-/// Fills in the run id and the port, and checks that only the master has a loopback address as the master's.
+/// Fills in the run id and the port, and checks that only the master itself has a loopback address for the
+/// master.
 void complete_meeting(Resolution& r, bool hosts_master);
 
-/// A variable that is set and resembles one that is missing.
+/// A variable that is set, and resembles one that is missing.
 struct NearMiss {
   std::string name;  ///< of the variable that is set
   std::string text;  ///< "WORLDSIZE=2 is set, but the name is WORLD_SIZE", "WORLD_SIZE is set, but empty"
-  bool is_empty = false;  ///< the name is right and the value is empty: templates leave such variables on a
+  bool is_empty = false;  ///< the name is right but the value is empty: templates leave such variables on a
                           ///< single node too
 };
 
 /// The near misses of these facts' variables (RANK, WORLD_SIZE, …), in the environment's order: names with
-/// the same letters ignoring underscores and case, a few other spellings, and variables that are set and
-/// empty. A variable that is set properly has none. `of_several_nodes`: without those that a node which is
-/// alone would have too: a number of nodes of 1, a rank of 0, its own address as the master's.
+/// the same letters, ignoring underscores and case; a few other spellings; and variables that are set but
+/// empty. A variable that is set properly has none. `of_several_nodes` skips those that a lone node would
+/// have too: one node, rank 0, its own address as the master's.
 std::vector<NearMiss> near_misses(const node::Environment& environment, std::span<const Fact> wanted,
                                   bool of_several_nodes = false);
 
-/// Variables whose names and values look like a job of several nodes, each as NAME=VALUE, in the
-/// environment's order: a node's index above 0, a number of nodes above 1, or both with one prefix
-/// (ROCKET_JOB_INDEX=0 beside ROCKET_JOBS_COUNT=2); a place where nodes meet (ROCKET_HEAD_IP); a list of
-/// addresses with one of this node's (ROCKET_NODE_IPS). What other programs have too (a database's NODE_ID, a
-/// matrix's RANK, a storage's HOSTS) counts only beside one of these. It is a safety net for platforms
-/// without a profile. config/unknown-platforms.toml has the words.
+/// Finds variables whose names and values look like a job of several nodes, each as NAME=VALUE, in the
+/// environment's order: a node index above 0, a number of nodes above 1, or both with one prefix
+/// (ROCKET_JOB_INDEX=0 beside ROCKET_JOBS_COUNT=2); a meeting place (ROCKET_HEAD_IP); a list of addresses
+/// that includes one of this node's (ROCKET_NODE_IPS). What other programs have too (a database's NODE_ID, a
+/// matrix's RANK, a storage system's HOSTS) counts only beside one of these. This is a safety net for
+/// platforms without a profile. The words are in config/unknown-platforms.toml.
 std::vector<std::string> signs_of_several_nodes(const node::Host& host);
 
-/// Warns of variables that may have been meant for the fact, whose default is used.
+/// Warns of variables that may have been meant for this fact, for which the default is used.
 Findings warn_of_near_misses(const Resolution& r, Fact fact);
 
 }  // namespace rankshim::topology

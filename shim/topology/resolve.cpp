@@ -49,7 +49,7 @@ Phrase Resolution::recognised() const {
   if (platform.profile == nullptr) return platform.id.name();
   platform::Causes causes = platform::causes_of(*platform.profile, host);
   const auto& chosen = settings[Option::platform];
-  if (causes.text.empty() && chosen)  // nothing here speaks for it but the user
+  if (causes.text.empty() && chosen)  // only the user's choice speaks for it
     causes = {fmt::format("{}={}", chosen->detail, chosen->text), {chosen->detail}};
   return {fmt::format("{} ({})", platform.id.name(), causes.text), std::move(causes.names)};
 }
@@ -84,13 +84,13 @@ bool Resolution::add(Added added) {
 
 namespace {
 
-/// If so, RANK and WORLD_SIZE add nothing, whatever they count.
+/// Whether the user sets the node's numbers. RANK and WORLD_SIZE then add nothing, whatever they count.
 bool user_sets_numbers(const Resolution& r) {
   return r.settings[Option::nnodes] &&
          (r.settings[Option::node_rank] || r.settings[Option::rdzv_endpoint] || r.user_says_alone());
 }
 
-/// What makes it impossible to read the platform's facts, unless the user settles them.
+/// Reasons why the platform's facts cannot be read, unless the user settles them.
 Faults faults_of_platform(const Resolution& r) {
   Faults faults;
   if (const auto& pending = r.platform.pending; pending && !r.user_says_alone()) {
@@ -114,14 +114,14 @@ Faults faults_of_platform(const Resolution& r) {
   return faults;
 }
 
-/// The claims, and the facts of those that win.
+/// The claims, and the facts that the winning ones give.
 struct Winners {
   Claims claims;
   Facts facts;
   Findings findings;
 };
 
-/// Decides each fact. Numbers lose leading zeros: a shell takes 010 for 8.
+/// Decides each fact. Leading zeros are stripped from numbers: a shell reads 010 as 8.
 Winners decide_facts(const Resolution& r) {
   Winners winners;
   winners.claims = collect_claims(r.settings, r.platform, r.torchrun);
@@ -139,7 +139,7 @@ Winners decide_facts(const Resolution& r) {
   return winners;
 }
 
-/// The user says that there is one node, which settles all that speaks of others.
+/// Makes this a lone node because the user says so, which overrides everything that suggests other nodes.
 Added become_alone(const Resolution& r) {
   Added added;
   if (r.granularity == Granularity::process) return added;
@@ -148,7 +148,7 @@ Added become_alone(const Resolution& r) {
   return added;
 }
 
-/// The claims that say something else than the facts.
+/// The claims that differ from the facts.
 std::vector<std::pair<Fact, Value>> unused_claims(const Resolution& r) {
   std::vector<std::pair<Fact, Value>> unused;
   for (const Claim& claim : r.claims) {
@@ -161,10 +161,10 @@ std::vector<std::pair<Fact, Value>> unused_claims(const Resolution& r) {
   return unused;
 }
 
-/// A job that is started again must not meet what is left of the one before: the attempt is part of the run
-/// id, and so of the default port, unless the user has set the run id.
+/// The run id. A restarted job must not meet leftovers of the previous one, so the attempt is part of the run
+/// id, and thereby of the default port, unless the user has set the run id.
 Value run_id_of(const Resolution& r) {
-  // A constant is a name that all nodes have; what they call the master may be spelt differently on each.
+  // A constant is the same on all nodes, whereas each may spell the master's name differently.
   Value run_id = r.topology.facts[Fact::run_id].value_or(Value{"rankshim"});
   const auto& attempt = r.topology.facts[Fact::attempt];
   if (!attempt || attempt->text == "0" || run_id.from_user()) return run_id;
@@ -172,7 +172,7 @@ Value run_id_of(const Resolution& r) {
           fmt::format("{} and {}", run_id.from().empty() ? run_id.source() : run_id.from(), attempt->from())};
 }
 
-/// A port that is free, for a node that is alone.
+/// A free port, for a lone node.
 Value free_port(const node::Host& host) {
   constexpr std::uint16_t torch_port = 29500;
   constexpr std::uint16_t last_tried = torch_port + 100;
@@ -182,7 +182,7 @@ Value free_port(const node::Host& host) {
   return {std::to_string(port), Origin::derived, "29500, which is in use"};
 }
 
-/// The port where none is given. `names_job`: the run id is the user's or the platform's.
+/// The port, if none is given. `names_job`: the run id is the user's or the platform's.
 Value port_of_job(const Resolution& r, bool names_job) {
   if (r.topology.is<LoneNode>()) return free_port(r.host);
   if (!names_job) return {"29500"};
@@ -205,8 +205,8 @@ Added add_port(const Resolution& r, bool names_job) {
   return added;
 }
 
-/// A flag of torchrun that names this node as the master, although its rank is above 0. A fault, or a warning
-/// if it may be right.
+/// Checks for a flag of torchrun that names this node as the master although its rank is above 0: a fault, or
+/// a warning if it may be right.
 Findings check_own_endpoint(const Resolution& r) {
   const Fact place = r.is_flag(Fact::rdzv_endpoint) ? Fact::rdzv_endpoint : Fact::master_addr;
   const std::string_view host = r.text(Fact::master_addr);
@@ -231,8 +231,8 @@ Findings refuse_own_address(const Resolution& r) {
                  fmt::format("{}; 127.0.0.1 for a trial with all nodes on one machine", set_master_addr));
 }
 
-/// A loopback address of the master on a node that is not it. Who says 127.0.0.1 outright knows that all
-/// nodes are on one machine; "localhost" is what a script has by habit.
+/// Checks for a loopback address of the master on a node that is not the master. A user who says 127.0.0.1
+/// outright knows that all nodes are on one machine; "localhost" is what scripts say by habit.
 Findings check_loopback(const Resolution& r, bool hosts_master) {
   const std::string_view host = r.text(Fact::master_addr);
   if (hosts_master || !is_loopback(host)) return {};
@@ -243,7 +243,8 @@ Findings check_loopback(const Resolution& r, bool hosts_master) {
            " is this machine itself, which is right only if all nodes are on it"}};
 }
 
-/// The address of an outer job beside RANK and WORLD_SIZE that are left over of it: all in one run.
+/// Checks for an outer job's MASTER_ADDR, left over together with its RANK and WORLD_SIZE, so that one run
+/// reports all three.
 Findings check_left_over_address(const Resolution& r) {
   const bool is_left_over = r.granularity == Granularity::node && r.number(Fact::node_rank) != 0 &&
                             r.has(Fact::master_addr) && !r.is_users(Fact::master_addr) &&
@@ -251,7 +252,8 @@ Findings check_left_over_address(const Resolution& r) {
   return is_left_over ? refuse_own_address(r) : Findings{};
 }
 
-/// The facts whose variables are in quotes, unless the user gives them. What else is wrong follows from that.
+/// A fault for each fact whose variable is quoted, unless the user sets the fact. Any other faults follow
+/// from the quotes.
 Faults faults_of_quotes(const Resolution& r) {
   Faults faults;
   std::vector<platform::Quoted> quoted = r.platform.quoted;
@@ -317,7 +319,7 @@ Outcome<Topology> resolve_topology(const settings::Settings& settings, const pla
   r.topology.platform = platform.id;
   r.topology.also_matched = platform.also_matched;
   r.topology.warnings = platform.warnings;
-  // What follows a fault would only repeat it.
+  // Later faults would only repeat these.
   if (Faults faults = faults_of_platform(r); !faults.empty()) return faults;
   const RankMeaning started = recognise_started_process(r);
   r.is_started_process = started == RankMeaning::this_process;

@@ -10,7 +10,7 @@
 
 namespace rankshim::topology {
 
-/// For tests: what `rankshim WORDS -- COMMAND` would resolve on a node, with the built-in profiles.
+/// For tests: what `rankshim WORDS -- COMMAND` resolves on a node, with the built-in profiles.
 inline Outcome<Topology> resolve(const node::Host& host, std::vector<std::string> words = {},
                                  std::vector<std::string> command = {"x"}) {
   words.emplace_back("--");
@@ -27,7 +27,7 @@ inline Outcome<Topology> resolve(const node::Host& host, std::vector<std::string
                           torchrun ? &torchrun->given : nullptr);
 }
 
-/// For tests: the facts in which two nodes of one job must agree, as one text.
+/// For tests: a node's place in the job, as one text.
 inline std::string part_in_job(const Topology& topology) {
   const Facts& facts = topology.facts;
   const bool process = topology.is<CreatedProcess>();
@@ -39,7 +39,7 @@ inline std::string part_in_job(const Topology& topology) {
   return text.append(facts.text(Fact::master_addr));
 }
 
-/// For tests: whether the faults name it, or variables of its kind (VC_*_HOSTS).
+/// For tests: whether the faults name this variable, or a glob that matches it (VC_*_HOSTS).
 inline bool names(const Faults& faults, std::string_view name) {
   return std::any_of(faults.begin(), faults.end(), [&](const Fault& fault) {
     return std::any_of(fault.names.begin(), fault.names.end(),

@@ -11,7 +11,7 @@
 namespace rankshim::topology {
 namespace {
 
-/// The host in lower case, without brackets and trailing dot; a literal in its canonical form.
+/// The host in lower case, without brackets and trailing dot; a literal address in its canonical form.
 std::string canonical(std::string_view host) {
   host = without_brackets(host);
   if (host.size() > 1 && host.ends_with('.')) host.remove_suffix(1);
@@ -28,7 +28,7 @@ bool is_host(std::string_view text) {
     return is_letter_or_digit(c) || std::string_view(".-_:%").find(c) != std::string_view::npos;
   });
   const bool is_nothing = has_part("none,null,nil", lower_case(host), ",");
-  // getaddrinfo takes 1 for 0.0.0.1.
+  // getaddrinfo reads 1 as 0.0.0.1.
   return letters && !is_nothing && !bare.empty() && !parse_count(host) &&
          (bare.find(':') == std::string_view::npos || is_literal(bare));
 }

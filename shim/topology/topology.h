@@ -17,7 +17,7 @@
 
 namespace rankshim::topology {
 
-/// Where the job meets: the host without brackets, and the port of torch's store.
+/// Where the nodes meet: the host without brackets, and the port of torch's store.
 struct Master {
   std::string host;
   std::uint16_t port = 0;
@@ -25,26 +25,26 @@ struct Master {
   [[nodiscard]] std::string text() const;  ///< "host:29500", "[::1]:29500"
 };
 
-/// There are no other nodes, so there is nothing to wait for.
+/// The only node of its job, with nothing to wait for.
 struct LoneNode {
-  /// The user says so, whatever the platform's RANK and WORLD_SIZE are: those are another job's.
+  /// The user says so. The platform's RANK and WORLD_SIZE, if any, are then another job's.
   bool by_user = false;
 };
 
-/// One of two or more nodes, each with its number.
+/// One of two or more nodes, each with its own rank.
 struct StaticNode {
   unsigned nodes = 2;
   unsigned rank = 0;
   unsigned workers = 1;
   unsigned max_restarts = 0;
-  /// What linked nodes agree on: they may have different numbers of workers.
+  /// What linked nodes agree on; they may have different numbers of workers.
   struct Ranks {
     unsigned first = 0;  ///< of this node's workers
     unsigned world_size = 1;
   };
   std::optional<Ranks> told;
-  /// Where some of the platform's nodes are spares (--spares): this one's number among all, and how many
-  /// these are. `rank` and `nodes` are those of the job from the launch on.
+  /// In a job with spares (--spares): this node's index among all of the platform's nodes, and how many there
+  /// are. From the launch on, `rank` and `nodes` are those of the job.
   struct Member {
     unsigned index = 0;
     unsigned nodes = 0;
@@ -56,7 +56,8 @@ struct StaticNode {
   [[nodiscard]] unsigned world_size() const { return told ? told->world_size : nodes * workers; }
 };
 
-/// The number of nodes is MIN:MAX, or the rendezvous is not static: torch assigns the ranks.
+/// A node of a job whose number of nodes is MIN:MAX, or whose rendezvous is not static: torch assigns the
+/// ranks.
 struct ElasticNode {
   std::string backend;
   unsigned least = 1, most = 1;  ///< MIN and MAX
@@ -64,27 +65,27 @@ struct ElasticNode {
   std::optional<bool> hosts_master;
 };
 
-/// A worker that something else (mpirun, srun, DeepSpeed) has started.
+/// A worker that something else (mpirun, srun, DeepSpeed) started.
 struct CreatedProcess {
   unsigned rank = 0, world_size = 1, local_rank = 0;
 };
 
-/// Nothing trains in this container: its role ("MPI launcher"), and why.
+/// A container in which nothing trains: its role ("MPI launcher"), and why.
 struct Idle : platform::State {};
 
 using Part = std::variant<LoneNode, StaticNode, ElasticNode, CreatedProcess, Idle>;
 
-/// This node's part in the job, checked: all of it can be true together.
+/// This node's part in the job, checked for contradictions.
 struct Topology {
   platform::PlatformId platform;
   Part part;
-  /// Where the job meets; nullopt if the command asks the platform for it, or nothing trains here.
+  /// Where the nodes meet; nullopt if the command asks the platform for it, or nothing trains here.
   std::optional<Master> meeting;
-  /// What was said, each with its source.
+  /// What is known, each fact with its source.
   Facts facts;
-  std::vector<std::string> also_matched;  ///< other platforms that were recognised, the most specific first
+  std::vector<std::string> also_matched;  ///< other platforms that were recognised, most specific first
   std::vector<std::string> warnings;
-  /// What was said otherwise, and is not used.
+  /// Values that differ from the facts, and are not used.
   std::vector<std::pair<Fact, Value>> unused;
 
   template <class Kind>
@@ -96,50 +97,52 @@ struct Topology {
     return std::holds_alternative<Kind>(part);
   }
 
-  /// This is a lone node, or the only process.
+  /// Whether this is a lone node, or the only process.
   [[nodiscard]] bool is_alone() const;
-  /// This is a node, and there are others.
+  /// Whether this is a node, and there are others.
   [[nodiscard]] bool has_other_nodes() const { return is<StaticNode>() || is<ElasticNode>(); }
   /// Whether the master listens on this node; nullopt if that is not known yet, or nothing trains here.
   [[nodiscard]] std::optional<bool> hosts_master() const;
   [[nodiscard]] const Master* master() const { return meeting ? &*meeting : nullptr; }
-  /// A fact that is a number; nullopt if it is not known or not fixed, or nothing trains here.
+  /// A fact as a number; nullopt if it is unknown or not fixed, or nothing trains here.
   [[nodiscard]] std::optional<unsigned> number(Fact fact) const;
   [[nodiscard]] std::optional<unsigned> node_rank() const { return number(Fact::node_rank); }
   [[nodiscard]] std::optional<unsigned> nodes() const { return number(Fact::nnodes); }
-  /// On this node; 0 if that is not known.
+  /// The number of workers on this node; 0 if unknown.
   [[nodiscard]] unsigned workers() const {
     return number(is<CreatedProcess>() ? Fact::local_world_size : Fact::nproc_per_node).value_or(0);
   }
-  /// torchrun's or ours; a process that exists already has none.
+  /// The restart limit of torchrun or the native launcher; 0 for a process that exists already.
   [[nodiscard]] unsigned max_restarts() const {
     return is<CreatedProcess>() ? 0 : number(Fact::max_restarts).value_or(0);
   }
 };
 
 /// Combines the values of the user, the platform and generic variables, finds contradictions and missing
-/// facts, and derives the rest. `torchrun`: the flags of a command that is it, which nothing may contradict.
+/// facts, and derives the rest. `torchrun` has the flags if the command is torchrun; nothing may contradict
+/// them.
 Outcome<Topology> resolve_topology(const settings::Settings& settings, const platform::Platform& platform,
                                    const node::Host& host, const LauncherFlags* torchrun = nullptr);
 
-/// The same on all nodes, in all versions: 20000 + CRC-32 (IEEE 802.3, as in zlib) of the run id mod 10000.
+/// The default port of a job, the same on all nodes and in all versions: 20000 + CRC-32 (IEEE 802.3, as in
+/// zlib) of the run id mod 10000.
 std::uint16_t default_port(std::string_view run_id);
 
-/// Parses a decimal number without a sign, at most 1,000,000,000; nullopt for anything else.
+/// Parses an unsigned decimal number up to 1,000,000,000; nullopt for anything else.
 std::optional<unsigned> parse_count(std::string_view text);
 
-/// Whether the host is localhost or a name like it, or an unspecified address, which as a destination is this
-/// host too (ip(7), RFC 4291 2.5.2). False for 127.0.0.1.
+/// Whether the host is localhost or a similar name, or an unspecified address, which as a destination also
+/// means this host (ip(7), RFC 4291 2.5.2). False for 127.0.0.1.
 bool is_localhost_name(std::string_view host);
 
-/// Whether the text can be a host's name or address (possibly with a zone, RFC 4007 11). "None", "null" and
-/// "nil" are what a program writes for a text that it does not have.
+/// Whether the text can be a host's name or address (possibly with a zone, RFC 4007 11). Rejects "None",
+/// "null" and "nil", which programs write for a missing text.
 bool is_host(std::string_view text);
 
-/// A literal IPv4 or IPv6 address, with or without brackets.
+/// Whether the host is a literal IPv4 or IPv6 address, with or without brackets.
 bool is_literal(std::string_view host);
 
-/// A literal loopback address or a localhost name.
+/// Whether the host is a literal loopback address or a localhost name.
 bool is_loopback(std::string_view host);
 
 /// Whether two texts name one host, ignoring letter case, a trailing dot, brackets and the domain.
