@@ -110,6 +110,7 @@ def codes_and_lines(nodes):
 
 
 @pytest.mark.torch
+@pytest.mark.nightly  # by day test_readme.py compares the last lines of three nodes
 def test_two_last_lines_never_point_at_each_other(start, tmp_path, torch):
     script = tmp_path / "train.py"
     script.write_text(TRAINS)
@@ -147,6 +148,7 @@ def test_of_two_failures_all_nodes_name_the_same_one(start, tmp_path, torch):
 
 
 @pytest.mark.torch
+@pytest.mark.nightly
 def test_a_mismatch_of_collectives_is_said_in_torchs_words_by_all(start, tmp_path, torch):
     """Every rank that compares raises it, and it names both ranks: the first to raise is named."""
     script = tmp_path / "train.py"
@@ -160,6 +162,7 @@ def test_a_mismatch_of_collectives_is_said_in_torchs_words_by_all(start, tmp_pat
 
 
 @pytest.mark.torch
+@pytest.mark.nightly  # by day test_whole_job.py drains a node
 def test_a_drained_node_is_named_whichever_of_its_victims_ends_first(start, tmp_path, torch):
     """Its worker dies of the TERM at once, in the middle of a collective."""
     script = tmp_path / "train.py"

@@ -396,7 +396,8 @@ finally:
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("launcher", ["native", pytest.param("torchrun", marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("launcher", ["native", "torchrun"])
 def test_a_worker_whose_peers_have_noticed_its_end_before_it_is_over_is_the_one_that_is_named(start, tmp_path, torch, launcher):
     script = tmp_path / "train.py"
     script.write_text(REDUCES_FOR_EVER)

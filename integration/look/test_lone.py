@@ -33,11 +33,9 @@ COMMANDS = {
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize(("level", "name"), [
-    (0, "a shell's torchrun"),
-    *(pytest.param(level, name, marks=pytest.mark.nightly) for level in (0, 3) for name in COMMANDS
-      if (level, name) != (0, "a shell's torchrun")),
-])
+@pytest.mark.nightly
+@pytest.mark.parametrize("level", [0, 3])
+@pytest.mark.parametrize("name", COMMANDS)
 def test_a_worker_for_which_its_neighbours_wait_is_named_with_its_line(rankshim, tmp_path, torch, level, name):
     if name == "mpirun" and shutil.which(OPEN_MPI[0], path=clean_environment()["PATH"]) is None:
         cannot(f"missing: {OPEN_MPI[0]} (scripts/setup installs it)")

@@ -51,9 +51,9 @@ raise ValueError("boom")
     ("waits", 1, "native"),
     ("waits", 1, "torchrun"),
     pytest.param("waits", 1, "none", marks=pytest.mark.nightly),
-    ("works", 5, "native"),
+    pytest.param("works", 5, "native", marks=pytest.mark.nightly),
     pytest.param("works", 5, "torchrun", marks=pytest.mark.nightly),
-    ("works", 5, "none"),
+    pytest.param("works", 5, "none", marks=pytest.mark.nightly),
 ])
 def test_where_all_have_raised_and_none_exits_hang_timeout_ends_them_by_their_exception(rankshim, tmp_path, torch, launcher, does, at_least):
     script = tmp_path / "train.py"

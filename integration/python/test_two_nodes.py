@@ -31,7 +31,8 @@ def test_a_nested_standalone_is_alone_whatever_the_platform_sets(pods, rankshim,
     assert worlds([process]) == [["1"]]
 
 
-@pytest.mark.parametrize("before", [pytest.param("timeout 100", marks=pytest.mark.nightly), "ENTRYPOINT"])
+@pytest.mark.nightly
+@pytest.mark.parametrize("before", ["timeout 100", "ENTRYPOINT"])
 def test_a_torchrun_behind_another_program_is_linked_and_its_workers_are_followed(pods, rankshim, tmp_path, before):
     entrypoint = tmp_path / "entrypoint.sh"
     entrypoint.write_text('#!/bin/sh\ncd "${0%/*}"\n"$@"\n')

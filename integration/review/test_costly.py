@@ -121,8 +121,12 @@ COSTLY = {
     "a mount over a file": (mounted("/etc/hosts"), "cannot be a file of the pod", 78),
 }
 
+SLOWEST = ("aliases of a pod", "aliases in a patch", "many ConfigMaps")  # seconds each; "many tasks" remains by day
 
-@pytest.mark.parametrize("name", COSTLY)
+
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=pytest.mark.nightly if name in SLOWEST else []) for name in COSTLY
+])
 def test_a_hostile_file_costs_seconds_and_no_traceback(name, binary, rankshim, tmp_path):
     text, said, code = COSTLY[name]
     file = tmp_path / "manifest.yaml"
