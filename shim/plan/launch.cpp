@@ -49,7 +49,7 @@ void set_node(EnvironmentChange& change, const topology::Topology& topology, con
   const topology::RankVariables ranks = topology::rank_variables(environment);
   const bool has_ranks = ranks.text(Fact::rank) || ranks.text(Fact::world_size);
   if (lone != nullptr && lone->by_user && has_ranks) {
-    // The platform's are those of a job of several nodes, which env:// would wait for.
+    // The platform's values are those of a job of several nodes, for which env:// would wait.
     const bool one = facts.text(Fact::nproc_per_node) == "1";
     for (const auto& [fact, value] : {std::pair(Fact::rank, "0"), std::pair(Fact::world_size, "1")})
       one ? void(change.set.emplace_back(variable_of(fact), value))
@@ -69,7 +69,7 @@ bool sets(const EnvironmentChange& change, std::string_view name) {
   return std::ranges::any_of(change.set, [&](const auto& one) { return one.first == name; });
 }
 
-/// What was read without the blanks around it (RANK=1\r of a file from Windows), the command gets so too.
+/// Trims for the command, too, what rankshim read without surrounding blanks (RANK=1\r from a Windows file).
 void set_trimmed(EnvironmentChange& change, const Facts& facts, const Environment& environment) {
   std::vector<std::string> read;
   std::ranges::transform(facts_of_process, std::back_inserter(read), variable_of);
@@ -86,7 +86,8 @@ void set_trimmed(EnvironmentChange& change, const Facts& facts, const Environmen
   }
 }
 
-/// Makes the platform's PET_* agree with rankshim's facts; torchrun fails on empty ones (int('')).
+/// Makes the platform's PET_* agree with rankshim's facts, and unsets empty ones, on which torchrun fails
+/// (int('')).
 void set_pet(EnvironmentChange& change, const topology::Topology& topology, bool add,
              const Environment& environment) {
   for (const Fact fact : facts_of_node)
@@ -95,21 +96,21 @@ void set_pet(EnvironmentChange& change, const topology::Topology& topology, bool
   std::unordered_set<std::string_view> names;
   for (const std::string& entry : environment.entries()) {
     const std::string_view name = node::entry_name(entry);
-    if (!name.starts_with("PET_") || !names.insert(name).second) continue;  // the first of a name counts
+    if (!name.starts_with("PET_") || !names.insert(name).second) continue;  // first entry counts
     const bool is_empty = trimmed(std::string_view(entry).substr(name.size() + 1)).empty();
     if (is_empty && !sets(change, name)) change.unset.emplace_back(name);
   }
 }
 
-/// Whether peers can reach this node at the address that /etc/hosts gives its name: one of the interface with
-/// the route to the master, not docker0's or another network's. One that only DNS knows is treated as
-/// unreachable: setting the interface is right for it too.
+/// Whether peers can reach this node at the address that /etc/hosts gives its name: it must belong to the
+/// interface that routes to the master, not to docker0 or another network. A name that only DNS knows is
+/// treated as unreachable, because setting the interface is right for it too.
 bool own_name_is_reachable(const Host& host, std::string_view master) {
   const std::string hosts = host.file("/etc/hosts").value_or("");
   const auto addresses = node::addresses_in_hosts(hosts, host.host_name());
-  // In a file from the kubelet, the pod's address is the pod's (Kubernetes documentation, "Adding entries to
-  // Pod /etc/hosts with HostAliases"); on the host network the kubelet copies the node's file, with another
-  // header. A check by the kernel (socket, bind and close) would take 8 µs.
+  // A hosts file written by the kubelet has the pod's own address (Kubernetes documentation, "Adding entries
+  // to Pod /etc/hosts with HostAliases"); on the host network the kubelet copies the node's file, with a
+  // different header. Asking the kernel (socket, bind and close) would take 8 µs.
   const bool own = hosts.starts_with("# Kubernetes-managed hosts file.\n");
   return !addresses.empty() && std::ranges::all_of(addresses, [&](const auto& address) {
     const std::string text = address.to_string();
@@ -119,7 +120,8 @@ bool own_name_is_reachable(const Host& host, std::string_view master) {
   });
 }
 
-/// Most programs never read both variables; only a script that joins by itself gets the warning.
+/// Warns a script that joins the job by itself and would read RANK and WORLD_SIZE in different units. Most
+/// programs never read both.
 void warn_of_env(const topology::Topology& topology, const PythonWords& python, const Host& host,
                  std::vector<std::string>& warnings) {
   const topology::RankVariables ranks = topology::rank_variables(host.environment());
@@ -149,7 +151,7 @@ void EnvironmentChange::remove(const std::string& name, const Environment& envir
 }
 
 Environment EnvironmentChange::apply(const Environment& environment) const {
-  std::map<std::string_view, const std::string*> values;  // null: is removed
+  std::map<std::string_view, const std::string*> values;  // null: to be removed
   for (const std::string& name : unset) values[name] = nullptr;
   for (const auto& [name, value] : set) values[name] = &value;
   std::vector<std::string> entries;
@@ -164,7 +166,7 @@ Environment EnvironmentChange::apply(const Environment& environment) const {
 EnvironmentChange environment_change(const topology::Topology& topology, const Host& host, bool with_pet) {
   EnvironmentChange change;
   if (topology.is<topology::Idle>()) return change;
-  if (topology.is<topology::CreatedProcess>())  // torch's variables for a process that exists already
+  if (topology.is<topology::CreatedProcess>())  // torch's variables, for a process that exists already
     set_known(change, topology.facts,
               {Fact::rank, Fact::world_size, Fact::local_rank, Fact::local_world_size, Fact::master_addr,
                Fact::master_port});
@@ -180,7 +182,7 @@ Variables network_interface(const topology::Topology& topology, const Host& host
   if (topology.is_alone() || topology.is<topology::Idle>() || topology.nodes() == 1U) return {};
   if (host.environment().get("GLOO_SOCKET_IFNAME")) return {};
   std::string master = address.value_or(std::string(topology.facts.text(Fact::master_addr)));
-  // If this node has "localhost" as its master, the other nodes reach it by the default route.
+  // If this node's master is "localhost", the other nodes reach it on the default route.
   if (topology::is_loopback(master)) master.clear();
   if (own_name_is_reachable(host, master)) return {};
   const std::string interface = host.interface_towards(master);
@@ -299,13 +301,13 @@ std::vector<std::string> program_warnings(const topology::Topology& topology, co
   return warnings;
 }
 
-/// By default torchrun gives each worker one thread, and prints a banner about it.
+/// By default torchrun gives each worker one thread, and prints a banner about that.
 void share_cpus(EnvironmentChange& change, bool launches, const LaunchInput& input) {
   const Environment& environment = input.host.environment();
   const bool created = input.topology.is<topology::CreatedProcess>();
   const unsigned workers = input.topology.workers();
   if ((!launches && !created) || workers < 2 || environment.get("OMP_NUM_THREADS")) return;
-  // Slurm has already shared them out (srun(1), --cpus-per-task).
+  // Slurm has already divided the CPUs (srun(1), --cpus-per-task).
   const auto per_task =
       created ? topology::parse_count(environment.get("SLURM_CPUS_PER_TASK").value_or("")) : std::nullopt;
   const unsigned threads = per_task ? *per_task : input.host.cpus().count / workers;

@@ -59,7 +59,8 @@ QueryStatus status_of(ares_status_t status) {
   return QueryStatus::malformed;
 }
 
-/// A status in the account of all queries, and as the reason of the waiting, where {} are the servers.
+/// The words for a status in the account of all queries, and in the reason for waiting, where {} is the
+/// servers.
 struct Words {
   std::string_view in_account;
   std::string_view reason;
@@ -89,7 +90,8 @@ void on_answer(void* argument, ares_status_t status, std::size_t /*timeouts*/,
   reply.status = reply.addresses.empty() ? std::min(reply.status, result) : QueryStatus::found;
 }
 
-/// A socket is watched for other events than before, for none if c-ares is about to close it.
+/// Called by c-ares when a socket is to be watched for other events than before: for none if it is about to
+/// be closed.
 void on_socket(void* argument, ares_socket_t socket, int readable, int writable) noexcept {
   const int watch = static_cast<stream_descriptor*>(argument)->native_handle();
   epoll_event event{};
@@ -105,7 +107,7 @@ int open_watch() {
   return watch;
 }
 
-/// Refused memory must not look like a server that does not answer.
+/// Throws if memory was refused, which must not look like a server that does not answer.
 void must_have_memory(ares_status_t status) {
   if (status == ARES_ENOMEM) throw std::bad_alloc();
 }
@@ -185,7 +187,8 @@ std::size_t likeliest(std::string_view name, const ResolvConf& conf,
 }
 
 void read_record(const ares_dns_record_t& record, Reply& reply) {
-  // Of whatever name: a CNAME's target follows it in the same section. IPv4 comes before IPv6.
+  // Take the records of any name, because a CNAME's target follows it in the same section. IPv4 comes before
+  // IPv6.
   for (std::size_t i = 0; i < ares_dns_record_rr_cnt(&record, ARES_SECTION_ANSWER); ++i) {
     const ares_dns_rr_t* rr = ares_dns_record_rr_get_const(&record, ARES_SECTION_ANSWER, i);
     if (ares_dns_rr_get_type(rr) == ARES_REC_TYPE_A) {
@@ -211,12 +214,12 @@ DnsClient::DnsClient(const asio::any_io_executor& executor, const ResolvConf& co
     : timer_(executor), sockets_(executor, open_watch()) {
   constexpr int wanted = ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_UDP_MAX_QUERIES |
                          ARES_OPT_RESOLVCONF | ARES_OPT_SOCK_STATE_CB;
-  std::string no_file = "/dev/null";  // it was read above: c-ares drops search lines above 512 characters
+  std::string no_file = "/dev/null";  // has been read: c-ares drops search lines above 512 characters
   ares_options options{};
   options.flags = ARES_FLAG_NOSEARCH | (conf.tcp ? ARES_FLAG_USEVC : 0);  // no EDNS, like glibc and musl
   options.timeout = static_cast<int>(answer.count());
   options.tries = 2;
-  // Separate source ports: with one, A and AAAA run into conntrack's race, which costs seconds.
+  // Separate source ports: with a single one, A and AAAA run into conntrack's race, which costs seconds.
   options.udp_max_queries = 1;
   options.resolvconf_path = no_file.data();
   options.sock_state_cb = on_socket;
@@ -227,7 +230,7 @@ DnsClient::DnsClient(const asio::any_io_executor& executor, const ResolvConf& co
   channel_.reset(channel);
 
   std::vector<std::string> servers;
-  for (const std::string& server : conf.servers) {  // one by one: an invalid word has no effect on the others
+  for (const std::string& server : conf.servers) {  // singly: an invalid word must not affect the others
     servers.push_back(server);
     if (ares_set_servers_csv(channel, joined(servers, ",").c_str()) != ARES_SUCCESS) servers.pop_back();
   }
@@ -238,13 +241,13 @@ DnsClient::DnsClient(const asio::any_io_executor& executor, const ResolvConf& co
 
 void DnsClient::send(Reply& reply, ares_dns_rec_type_t type) {
   ++reply.open;
-  // If this fails, it has called back already.
+  // If this fails, on_answer() has already been called.
   must_have_memory(
       ares_query_dnsrec(channel_.get(), reply.name.c_str(), ARES_CLASS_IN, type, on_answer, &reply, nullptr));
 }
 
-/// Waits until one of c-ares's sockets is ready, or it is time for its next try, or for ours. If the system
-/// has refused to watch a socket, its server is treated as silent.
+/// Waits until one of c-ares's sockets is ready, or its next try or ours is due. If the system has refused to
+/// watch a socket, its server is treated as silent.
 asio::awaitable<void> DnsClient::step(Clock::time_point deadline) {
   timeval most{};
   if (ares_timeout(channel_.get(), nullptr, &most) != nullptr)
@@ -309,13 +312,13 @@ void Resolver::warn_once(const std::string& path, const std::string& what) {
   if (warned_of_.insert(path + what).second) log::warn("{} {}", path, what);
 }
 
-/// hosts(5) and resolv.conf(5) treat a file that cannot be read as an empty one.
+/// The content of a file. One that cannot be read is treated as empty, as by hosts(5) and resolv.conf(5).
 std::string Resolver::content_of(const std::string& path) {
   auto read = read_file(path);
   if (auto* content = std::get_if<std::string>(&read)) {
     if (content->size() > largest_file) {
       warn_once(path, "is larger than 1 MiB: the rest of it is ignored");
-      content->resize(content->rfind('\n', largest_file) + 1);  // whole lines; all of it is one line: nothing
+      content->resize(content->rfind('\n', largest_file) + 1);  // whole lines; nothing if it is all one line
     }
     return std::move(*content);
   }
@@ -354,7 +357,8 @@ asio::awaitable<void> Resolver::look(Clock::time_point deadline) {
     answer_ = {std::move(known), QueryStatus::found, {}, {}};
 }
 
-/// The whole search list: the first name alone, because it usually has the answer, then the rest at once.
+/// Queries the whole search list: first the first name alone, because it usually has the answer, then the
+/// rest at once.
 asio::awaitable<std::vector<Reply>> Resolver::search(DnsClient& client, Clock::time_point deadline) {
   const std::span<const std::string> all(names_);
   std::vector<Reply> replies = co_await client.ask(all.first(1), Families::both, deadline);
@@ -364,14 +368,15 @@ asio::awaitable<std::vector<Reply>> Resolver::search(DnsClient& client, Clock::t
   co_return replies;
 }
 
-/// Whether no name before this one exists, as far as the last search has shown. `same`: of the same names.
+/// Whether the last search showed that no name before this one exists. `same`: that search was for the same
+/// names.
 bool Resolver::comes_first(std::size_t name, bool same) const {
   return name == 0 ||
          (same && answer_.asked.size() == names_.size() &&
           std::ranges::all_of(std::span(answer_.asked).first(name), is_negative, &Reply::status));
 }
 
-/// Makes the replies the answer. The one at `likely` tells why there is no address.
+/// Turns the replies into the answer. If there is no address, the reply at `likely` says why.
 void Resolver::take(std::vector<Reply> replies, std::size_t likely) {
   const auto found = std::ranges::find_if(replies, [](const Reply& r) { return !r.addresses.empty(); });
   answer_.addresses.clear();
@@ -383,7 +388,7 @@ void Resolver::take(std::vector<Reply> replies, std::size_t likely) {
     const Reply& denial = replies[likely];
     answer_.status = denial.status;
     // A caching server counts the TTL down, and until zero its answer stays the same. An authoritative one
-    // always sends the full TTL, so it has no meaning until a longer one was seen. TTLs are whole seconds.
+    // always sends the full TTL, so a TTL means nothing until a longer one was seen. TTLs are whole seconds.
     longest_ttl_ = std::max(longest_ttl_, denial.negative_ttl);
     if (denial.negative_ttl < longest_ttl_ && denial.negative_ttl > 1)
       answer_.valid_for = std::chrono::seconds(denial.negative_ttl - 1);
@@ -399,9 +404,10 @@ void Resolver::take(std::vector<Reply> replies, std::size_t likely) {
   }
 }
 
-/// A full search queries the whole search list. Between two of them, while the result is "not yet", only the
-/// likeliest name is queried, by one query: so rankshim looks twenty times as often as an `until nslookup`
-/// loop, and sends fewer queries in the long run. The first look of a job of many nodes is such a query, too.
+/// A full search queries the whole search list. Between full searches, while the result is "not yet", only
+/// the likeliest name is queried, with a single query, so that rankshim looks twenty times as often as an
+/// `until nslookup` loop but sends fewer queries in the long run. In a job of many nodes, the first look is
+/// such a query too.
 asio::awaitable<void> Resolver::ask_servers(Clock::time_point deadline) {
   const auto executor = co_await asio::this_coro::executor;
   const bool is_first = names_.empty();
@@ -439,7 +445,7 @@ asio::awaitable<void> Resolver::ask_servers(Clock::time_point deadline) {
   if (has_looked && !has_found && end >= deadline) co_return;  // cut short: the earlier result is better
 
   if (searches) {
-    // A part of the list that takes seconds (a forwarder without an upstream) must not delay quick queries.
+    // A search domain that takes seconds (a forwarder without an upstream) must not delay quick queries.
     next_search_ =
         end + std::max<Clock::duration>(schedule_.between_searches(names_.size()), 10 * (end - begin));
     answer_.asked.clear();

@@ -21,44 +21,44 @@
 #include "loop/loop.h"
 #include "wait/schedule.h"
 
-/// The names that a host may mean, and what name servers say of them.
+/// Works out which names a host may mean, and asks name servers about them.
 namespace rankshim::wait {
 
-/// glibc queries no more name servers (resolv.conf(5), MAXNS).
+/// The limit of glibc (resolv.conf(5), MAXNS).
 constexpr std::size_t most_servers = 3;
-/// The kubelet writes no more search domains (k8s.io/kubernetes, pkg/apis/core/validation,
-/// MaxDNSSearchPaths). Since glibc 2.26 there is no other limit (resolv.conf(5)), and each domain is a query
-/// at every look.
+/// The most that the kubelet writes (k8s.io/kubernetes, pkg/apis/core/validation, MaxDNSSearchPaths). glibc
+/// has had no limit since 2.26 (resolv.conf(5)), but each domain costs a query at every look.
 constexpr std::size_t most_search_domains = 32;
 
-/// The used part of resolv.conf(5). Timeouts, attempts and rotation are rankshim's.
+/// The part of resolv.conf(5) that is used. Timeouts, attempts and rotation are rankshim's own.
 struct ResolvConf {
-  std::vector<std::string> servers;  ///< the first that are addresses, with a port or without
-  std::vector<std::string> search;   ///< the first, without dots at either end; "" is the root
-  unsigned ndots = 1;                ///< 15 at most, as in glibc
+  std::vector<std::string> servers;  ///< the first ones that are addresses, with or without a port
+  std::vector<std::string> search;   ///< the first ones, without dots at either end; "" is the root
+  unsigned ndots = 1;                ///< at most 15, as in glibc
   bool tcp = false;                  ///< options use-vc
-  std::size_t more_servers = 0;      ///< those beyond the limit, which do not count
-  std::size_t more_search = 0;       ///< likewise
+  std::size_t more_servers = 0;      ///< those beyond the limit, which are ignored
+  std::size_t more_search = 0;       ///< those beyond the limit, which are ignored
 };
 
-/// `host_name` provides the search domain if the file has none. A missing file is an empty one.
+/// Parses resolv.conf(5). `host_name` provides the search domain if the file has none. A missing file is
+/// treated as empty.
 [[nodiscard]] ResolvConf read_resolv_conf(std::string_view file, std::string_view host_name);
 
-/// The absolute names that glibc would query, in its order, without the last dot. A name with a dot at its
-/// end means only itself. Empty if the name is too long for a query (253 octets, RFC 1035 §2.3.4).
+/// The absolute names that glibc would query, in order, without the final dot. A name that ends with a dot
+/// means only itself. Empty if the name is too long for a query (253 octets, RFC 1035 §2.3.4).
 [[nodiscard]] std::vector<std::string> candidates(std::string_view name, const ResolvConf& conf);
 
-/// The index of the candidate that should be queried often: the one in which the name's end and a search
-/// domain's beginning overlap (search ns.svc.cluster.local, svc.cluster.local, cluster.local: a.ns and
+/// The index of the candidate that is queried most often: the one in which the name's end overlaps with a
+/// search domain's beginning (search ns.svc.cluster.local, svc.cluster.local, cluster.local: a.ns and
 /// a.ns.svc are a.ns.svc.cluster.local), else the first. Only the intervals depend on this guess.
 [[nodiscard]] std::size_t likeliest(std::string_view name, const ResolvConf& conf,
                                     const std::vector<std::string>& candidates);
 
-/// The result of querying a name. Of those for A and AAAA the one that comes first here counts: an address is
-/// better than anything, an answer better than none (some servers fail on AAAA alone).
+/// The result of querying a name. Of the results for A and AAAA, the one listed first here counts: an address
+/// beats everything, and an answer beats none (some servers fail on AAAA alone).
 enum class QueryStatus : std::uint8_t {
   found,
-  no_address,      ///< the name exists, without an address (NODATA)
+  no_address,      ///< the name exists, but has no address (NODATA)
   no_name,         ///< NXDOMAIN
   bad_name,        ///< the text cannot be queried
   server_failure,  ///< SERVFAIL
@@ -68,41 +68,41 @@ enum class QueryStatus : std::uint8_t {
   silent,          ///< the server did not answer in time
 };
 
-/// Whether it is the answer that there is no address.
+/// Whether a server answered that there is no address.
 inline bool is_negative(QueryStatus status) {
   return status == QueryStatus::no_name || status == QueryStatus::no_address;
 }
 
-/// What the name servers say about one name.
+/// The name servers' reply about one name.
 struct Reply {
-  std::string name;  ///< absolute, without the last dot
+  std::string name;  ///< absolute, without the final dot
   QueryStatus status = QueryStatus::silent;
   std::vector<boost::asio::ip::address> addresses;  ///< IPv4 before IPv6
-  std::uint32_t negative_ttl = 0;  ///< of the SOA that came with a negative answer (RFC 2308 §5), in seconds
-  unsigned open = 0;               ///< queries without a result
+  std::uint32_t negative_ttl = 0;  ///< in seconds, from the SOA of a negative answer (RFC 2308 §5)
+  unsigned open = 0;               ///< queries without a result so far
 };
 
-/// Adds the addresses, and a negative answer's TTL, of a name server's answer.
+/// Adds the addresses of a name server's answer to the reply, and the TTL of a negative answer.
 void read_record(const ares_dns_record_t& record, Reply& reply);
 
 enum class Families : std::uint8_t {
   both,
-  v4_first,  ///< for one name: IPv6 only if it exists, because NXDOMAIN holds for A and AAAA (RFC 8020)
+  v4_first,  ///< for one name: AAAA only if the name exists, because NXDOMAIN holds for A and AAAA (RFC 8020)
 };
 
-/// Sends queries to the name servers of one resolv.conf, by c-ares. It is made for each look, so that the
-/// file's content is current; destroying it is all that cancelling takes.
+/// Sends queries to the name servers of one resolv.conf, with c-ares. Make one for each look, so that the
+/// file's content is current; destroying it cancels everything.
 class DnsClient : boost::noncopyable {
  public:
-  /// Throws what the system refuses.
+  /// Throws if the system refuses memory or descriptors.
   DnsClient(const boost::asio::any_io_executor& executor, const ResolvConf& conf,
             std::chrono::milliseconds answer);
 
   /// The name servers for messages: "10.96.0.10, 10.96.0.11".
   [[nodiscard]] const std::string& servers() const { return servers_; }
 
-  /// Queries all names at once. Ends when one has an address and those before it have none, when all are
-  /// answered, or at the deadline. Returns one reply for each name, in their order.
+  /// Queries all names at once. Finishes when a name has an address and those before it have none, when all
+  /// are answered, or at the deadline. Returns one reply for each name, in order.
   boost::asio::awaitable<std::vector<Reply>> ask(std::span<const std::string> names, Families families,
                                                  Clock::time_point deadline);
 
@@ -122,34 +122,34 @@ class DnsClient : boost::noncopyable {
   std::string servers_;
 };
 
-/// The state of the name after a look.
+/// What is known of the name after a look.
 struct Answer {
   std::vector<boost::asio::ip::address> addresses;  ///< empty: none yet
   QueryStatus status = QueryStatus::silent;         ///< of the likeliest name
   std::string servers;                              ///< the servers that were queried, for messages
   std::vector<Reply> asked;                         ///< in the order of the search list
-  std::chrono::seconds valid_for{0};                ///< a denial that the server has cached stays so
+  std::chrono::seconds valid_for{0};  ///< for how long a negative answer stays in the server's cache
 
-  /// A few words for the log line about what is waited for.
+  /// A few words for the log line about the wait.
   [[nodiscard]] std::string reason() const;
-  /// Every query and its last result, for the message about giving up.
+  /// Every query with its last result, for the message when giving up.
   [[nodiscard]] std::string account() const;
 };
 
-/// Looks a name up repeatedly: literals, the hosts file, localhost, then DNS by the search list. Both files
-/// are read at each look (the kubelet and Docker write them during the wait). One look at a time.
+/// Looks a name up repeatedly: literals, the hosts file, localhost, then DNS with the search list. Both files
+/// are read again at each look (the kubelet and Docker write them during the wait). One look at a time.
 class Resolver {
  public:
   struct Files {
     std::string resolv_conf;
     std::string hosts;
   };
-  /// `chance` is the node's turn, from 0 to 1, among the nodes that look for the first time.
+  /// `chance`, from 0 to 1, is this node's turn among the nodes that look for the first time.
   Resolver(std::string name, Files files, const Schedule& schedule, double chance = 0)
       : name_(std::move(name)), files_(std::move(files)), schedule_(schedule), chance_(chance) {}
 
-  /// Looks once; the result is answer(). A server that has not answered by `deadline` is treated as silent;
-  /// but if the deadline interrupts a look, an earlier answer is kept.
+  /// Looks once; answer() has the result. A server that has not answered by `deadline` is treated as silent,
+  /// except that an earlier answer is kept if the deadline interrupts a look.
   boost::asio::awaitable<void> look(Clock::time_point deadline);
   [[nodiscard]] const Answer& answer() const { return answer_; }
 

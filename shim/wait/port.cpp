@@ -31,7 +31,7 @@ namespace {
 
 constexpr std::size_t most_at_once = 16;
 
-/// The state of the port that a connection's errno shows.
+/// The state of the port that a failed connection's errno shows.
 PortProbe failed(const ip::address& address, int error) {
   const auto is = [error](std::initializer_list<int> any) { return std::ranges::count(any, error) != 0; };
   if (error == ECONNREFUSED) return {PortState::closed, address};
@@ -41,7 +41,8 @@ PortProbe failed(const ip::address& address, int error) {
   return {PortState::failed, address, error};
 }
 
-/// Connects once, and stays connected for the settle time to see whether the other side closes.
+/// Connects once, and stays connected for the settle time to see whether the other side closes the
+/// connection.
 asio::awaitable<PortProbe> try_address(ip::address address, std::uint16_t port, Timing timing,
                                        Clock::time_point deadline) {
   const auto executor = co_await asio::this_coro::executor;
@@ -67,14 +68,15 @@ asio::awaitable<PortProbe> connect(ip::tcp::socket& socket, ip::tcp::endpoint en
   boost::system::error_code error;
   socket.open(endpoint.protocol(), error);
   if (error) co_return failed(address, error.value());
-  // Asio opens it without this flag; nothing forks in between, because rankshim has one thread.
+  // Asio opens it without this flag. Nothing forks in between, because rankshim has one thread.
   fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
   loop::Timer timer(socket.get_executor(), until);
   const auto connected =
       co_await (socket.async_connect(endpoint, asio::redirect_error(asio::use_awaitable, error)) ||
                 timer.async_wait(asio::use_awaitable));
   if (connected.index() == 1) co_return PortProbe{PortState::silent, address};
-  // The kernel can connect a socket to itself: to a port of this node that it also assigned to the socket.
+  // The kernel can connect a socket to itself, if the port is on this node and was also assigned to the
+  // socket.
   const ip::tcp::endpoint self = error ? ip::tcp::endpoint() : socket.local_endpoint(error);
   const ip::tcp::endpoint peer = error ? ip::tcp::endpoint() : socket.remote_endpoint(error);
   if (error) co_return failed(address, error.value());
@@ -108,7 +110,7 @@ asio::awaitable<PortProbe> probe_port(std::span<const ip::address> addresses, st
   const auto [order, thrown, probes] = co_await asio::experimental::make_parallel_group(std::move(attempts))
                                            .async_wait(until_open, asio::use_awaitable);
   const auto best =
-      std::ranges::max_element(probes, {}, &PortProbe::state);  // the first of those that are equal
+      std::ranges::max_element(probes, {}, &PortProbe::state);  // the first one if several are equal
   const std::exception_ptr& error = thrown[static_cast<std::size_t>(best - probes.begin())];
   if (error) std::rethrow_exception(error);
   co_return *best;

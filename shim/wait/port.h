@@ -12,40 +12,40 @@
 
 namespace rankshim::wait {
 
-/// The state of a port; a later one is nearer to open.
+/// The state of a port; later ones are closer to open.
 enum class PortState : std::uint8_t {
-  failed,    ///< this node could not try: no descriptor, address family not supported, …
+  failed,    ///< this node could not try: no descriptor, unsupported address family, …
   no_route,  ///< EHOSTUNREACH, ENETUNREACH
   silent,    ///< no answer to the SYN in time
   closed,    ///< connection refused
-  hung_up,   ///< accepted, and closed by the other side within Timing::settle_time
+  hung_up,   ///< accepted, but closed by the other side within Timing::settle_time
   open,
 };
 
 struct PortProbe {
-  PortState state = PortState::failed;  ///< the best of all addresses
-  boost::asio::ip::address address;     ///< the first one in this state
+  PortState state = PortState::failed;  ///< the best state of all addresses
+  boost::asio::ip::address address;     ///< the first address in this state
   int error = 0;                        ///< errno, if state is `failed`
 
   /// A few words for a log line.
   [[nodiscard]] std::string reason() const;
 };
 
-/// Opens the socket, which the command does not inherit, and connects it. `until` is the latest moment.
+/// Opens the socket, which the command does not inherit, and connects it; gives up at `until`.
 boost::asio::awaitable<PortProbe> connect(boost::asio::ip::tcp::socket& socket,
                                           boost::asio::ip::tcp::endpoint endpoint, Clock::time_point until);
 
-/// Connects to all addresses at once (the first 16), sends nothing and closes again, which torch's TCPStore
-/// takes for a peer that went away. Ends with the first connection that stays open for Timing::settle_time: a
-/// mesh's proxy accepts every connection, and closes it if it finds no listener. The deadline and
-/// Timing::connect_timeout limit the connecting. At least one address is needed.
+/// Connects to all addresses at once (at most 16), sends nothing and closes again, which torch's TCPStore
+/// takes for a peer that went away. Finishes with the first connection that stays open for
+/// Timing::settle_time, because a mesh's proxy accepts every connection, and closes it if it finds no
+/// listener. The deadline and Timing::connect_timeout limit the connecting. Needs at least one address.
 boost::asio::awaitable<PortProbe> probe_port(std::span<const boost::asio::ip::address> addresses,
                                              std::uint16_t port, Timing timing, Clock::time_point deadline);
 
-/// The port of a mesh's proxy that listens in this network namespace and takes what leaves it; 0 if there is
-/// none. `tables` are /proc/net/tcp and tcp6.
+/// The port of a mesh's proxy that listens in this network namespace and intercepts outgoing connections; 0
+/// if there is none. `tables` is the text of /proc/net/tcp and tcp6.
 [[nodiscard]] std::uint16_t sidecar_port(std::string_view tables);
-/// The same for this node's own tables.
+/// The same, from this node's own tables.
 [[nodiscard]] std::uint16_t find_sidecar();
 
 }  // namespace rankshim::wait

@@ -13,8 +13,8 @@ namespace rankshim::wait::test {
 
 /// What the nodes of a job ask a name server while they wait.
 struct Questions {
-  std::vector<unsigned> asked;  ///< by all, in each second
-  std::vector<double> found;    ///< after how many seconds each node has found the record; sorted
+  std::vector<unsigned> asked;  ///< in each second, by all nodes
+  std::vector<double> found;    ///< after how many seconds each node found the record; sorted
 
   [[nodiscard]] unsigned most() const { return *std::max_element(asked.begin(), asked.end()); }
   [[nodiscard]] unsigned mean(unsigned from, unsigned to) const {
@@ -22,8 +22,8 @@ struct Questions {
   }
 };
 
-/// The nodes start at the same moment, a short name of a search list of four appears `there` later, and the
-/// server answers at once. All by the real schedule; the chances are the same each time.
+/// Simulates nodes that start at the same moment, with the real schedule and reproducible chances. A short
+/// name with a search list of four appears after `there`, and the server answers at once.
 inline Questions simulate_questions(unsigned nodes, std::chrono::seconds there) {
   using Duration = Schedule::Duration;
   using std::chrono::seconds;

@@ -8,7 +8,7 @@ namespace {
 
 using Duration = Schedule::Duration;
 
-constexpr double most_questions = 2500;  // of all nodes in a second
+constexpr double most_questions = 2500;  // per second, of all nodes
 constexpr double of_look = 2;            // A, and AAAA if the name exists
 constexpr double of_check = 10;          // a name with three search domains has 8
 
@@ -16,16 +16,16 @@ Duration times(Duration time, double factor) { return std::chrono::duration_cast
 
 }  // namespace
 
-/// The time in which each node may ask so many questions, if nobody asks anything else.
+/// The time in which every node may ask this many questions, if nobody asks anything else.
 Duration Schedule::share(double questions) const {
   return times(std::chrono::seconds(1), questions * nodes_ / most_questions);
 }
 
-/// A tenth more than its share, because by chance some seconds get more.
+/// A tenth more than the share, because by chance some seconds get more.
 Duration Schedule::before_first_look(double chance) const { return times(share(1.1 * of_look), chance); }
 
-/// Two thirds of the job's share, and the searches a quarter. The jitter is large, because nodes that begin
-/// at one moment would come in waves.
+/// Looks take two thirds of the job's share, and searches a quarter. The jitter is large, because nodes that
+/// start at the same moment would otherwise ask in waves.
 Duration Schedule::between_looks(Duration waited, double chance, Duration valid_for) const {
   const Duration usual =
       std::clamp<Duration>(waited / 20, timing_.shortest_interval, timing_.longest_interval);
@@ -33,7 +33,8 @@ Duration Schedule::between_looks(Duration waited, double chance, Duration valid_
   return times(std::max({usual, share(1.5 * of_look), denied}), 0.5 + chance);
 }
 
-/// A few nodes search at once: what comes before is worth a look of its own only if it takes longer than one.
+/// With few nodes the search comes at once: a separate look before it pays only if the delay is longer than
+/// the shortest interval.
 Duration Schedule::before_first_search(std::size_t names, double chance) const {
   const Duration longest = share(4 * of_look * static_cast<double>(names));
   return longest < timing_.shortest_interval ? Duration::zero() : times(longest, chance);

@@ -29,7 +29,7 @@
 
 #include "wait/schedule.h"
 
-/// Helpers of the tests of waiting: a name server on loopback, files, and stderr as text.
+/// Helpers for the tests of waiting: a name server on loopback, files, and captured stderr.
 namespace rankshim::wait::test {
 
 namespace asio = boost::asio;
@@ -38,21 +38,21 @@ enum Type : std::uint16_t { type_a = 1, type_aaaa = 28 };
 enum Rcode : std::uint8_t { noerror = 0, servfail = 2, nxdomain = 3, rcode_refused = 5 };
 
 struct DnsQuestion {
-  std::string name;  ///< in lower case, without the last dot
+  std::string name;  ///< in lower case, without the final dot
   std::uint16_t type = 0;
   bool tcp = false;
 };
 
 struct DnsAnswer {
   Rcode rcode = noerror;
-  std::vector<std::string> addresses = {};  ///< those of the asked family are sent
+  std::vector<std::string> addresses = {};  ///< those of the queried family are sent
   std::string cname = {};                   ///< if set, the addresses belong to this name
   std::optional<std::uint32_t> soa_ttl = {};
   bool truncated = false;
   bool silent = false;
 };
 
-/// A real name server: UDP and TCP on one free port of 127.0.0.1, with answers from a function of the test.
+/// A real name server: UDP and TCP on one free port of 127.0.0.1. A function of the test answers.
 class DnsServer {
  public:
   using Handler = std::function<DnsAnswer(const DnsQuestion&)>;
@@ -65,12 +65,12 @@ class DnsServer {
     asio::co_spawn(context, serve_tcp(), asio::detached);
   }
 
-  /// The server for a nameserver line. resolv.conf(5) has no ports, but rankshim's reader and c-ares accept
+  /// The server, for a nameserver line. resolv.conf(5) has no ports, but rankshim's parser and c-ares accept
   /// them.
   [[nodiscard]] std::string address() const {
     return "127.0.0.1:" + std::to_string(acceptor_.local_endpoint().port());
   }
-  /// The queries so far: "NAME A", "NAME AAAA", with " tcp" at the end for those by TCP.
+  /// The queries so far: "NAME A", "NAME AAAA", followed by " tcp" if sent over TCP.
   [[nodiscard]] const std::vector<std::string>& asked() const { return asked_; }
 
  private:
@@ -157,7 +157,7 @@ class DnsServer {
     return out + asked_text + (answer.truncated ? "" : records);
   }
 
-  /// Instead of an exception.
+  /// Completes with an error code instead of an exception.
   static auto into(boost::system::error_code& error) {
     return asio::redirect_error(asio::use_awaitable, error);
   }
@@ -204,7 +204,7 @@ class DnsServer {
   asio::ip::udp::socket udp_;
 };
 
-/// A test's file, which is removed with this object.
+/// A file that is removed with this object.
 class TemporaryFile {
  public:
   explicit TemporaryFile(const std::string& text = {}) {
@@ -228,7 +228,7 @@ class TemporaryFile {
   std::string path_ = "/tmp/rankshim-wait-XXXXXX";
 };
 
-/// Stderr as text, from construction to destruction.
+/// Captures stderr from construction to destruction.
 class CapturedStderr {
  public:
   CapturedStderr() : saved_(dup(STDERR_FILENO)), file_(memfd_create("stderr", MFD_CLOEXEC)) {
@@ -254,7 +254,7 @@ class CapturedStderr {
   int file_;
 };
 
-/// Runs the coroutine to its end on the context; returns its value.
+/// Runs the coroutine to completion on the context; returns its value.
 template <class Value>
 Value run(asio::io_context& context, asio::awaitable<Value> coroutine) {
   std::optional<Value> value;

@@ -4,7 +4,7 @@
 
 namespace rankshim::wait {
 
-/// How far the master must be reachable before the launch goes on.
+/// What must be true of the master before the launch goes on.
 enum class Until : std::uint8_t {
   none,
   name,  ///< its name resolves

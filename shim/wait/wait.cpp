@@ -33,7 +33,7 @@ milliseconds since(Clock::time_point begin) {
 }
 
 std::string list(const std::vector<ip::address>& addresses) {
-  constexpr std::size_t most = 3;  // a service of the whole job can have thousands
+  constexpr std::size_t most = 3;  // a service for the whole job can have thousands
   std::string text;
   for (std::size_t i = 0; i < std::min(addresses.size(), most); ++i)
     text += (i > 0 ? ", " : "") + addresses[i].to_string();
@@ -41,7 +41,7 @@ std::string list(const std::vector<ip::address>& addresses) {
   return text;
 }
 
-/// What to do about a master that was not reached in time.
+/// Advice on a master that was not reached in time.
 std::string_view what_to_do(ErrorCode why) {
   switch (why) {
     case ErrorCode::no_such_name:
@@ -57,7 +57,7 @@ std::string_view what_to_do(ErrorCode why) {
   }
 }
 
-/// What is known of the master, and what follows from it.
+/// Waits for one master, and remembers what is known of it.
 class MasterWait {
  public:
   MasterWait(MasterTarget master, Limits limits)
@@ -82,9 +82,10 @@ class MasterWait {
         sidecar, name(), short_seconds(timing.settle_time));
   }
 
-  /// Looks at the name, or at the port, or both; true when the master is reached.
+  /// Looks at the name, the port or both; returns whether the master is reached.
   asio::awaitable<bool> look() {
-    // While the port is waited for too: a pod may come back with another address.
+    // The name is looked up again while waiting for the port, because a pod may come back with another
+    // address.
     if (addresses_.empty() ||
         Clock::now() - last_lookup_ >= schedule_.between_checks(limits_.timing.search_interval))
       co_await look_up();
@@ -99,14 +100,14 @@ class MasterWait {
 
   [[nodiscard]] Clock::time_point next_look() {
     const milliseconds waited = since(step_begin_);
-    // No name server notices a try of the port.
+    // Trying the port costs the name servers nothing.
     const Schedule schedule = addresses_.empty() ? schedule_ : Schedule(limits_.timing);
     const auto valid_for = addresses_.empty() ? resolver_.answer().valid_for : std::chrono::seconds(0);
     return std::min(deadline_, Clock::now() + schedule.between_looks(waited, chance(), valid_for));
   }
 
-  /// Logs why it is not reached yet. Each text is logged once between two reports, so that an answer that
-  /// alternates between the replicas of a name server does not fill the log.
+  /// Logs why the master is not reached yet. Each text is logged once between two reports, so that an answer
+  /// that alternates between the replicas of a name server does not fill the log.
   void log_reason() {
     if (limits_.is_quiet) return;
     const auto now = Clock::now();
@@ -177,14 +178,14 @@ class MasterWait {
     return port_ && port_->state == PortState::closed ? ErrorCode::port_closed : ErrorCode::port_silent;
   }
 
-  /// The name has only addresses that no other node can have.
+  /// Whether the name has only addresses that no other node can have.
   [[nodiscard]] bool is_placeholder() const {
     return addresses_.empty() && !resolver_.answer().addresses.empty();
   }
 
   [[nodiscard]] bool hopeless() const { return resolver_.answer().status == QueryStatus::bad_name; }
 
-  /// The master was given as 0.0.0.0 or ::, which as a destination is this node itself (ip(7)).
+  /// Whether the master was given as 0.0.0.0 or ::, which as a destination means this node itself (ip(7)).
   [[nodiscard]] bool is_wildcard(const ip::address& address) const {
     return node::unmapped(address).is_unspecified() && node::literal(master_.host);
   }
@@ -201,7 +202,7 @@ class MasterWait {
     std::vector<ip::address> useful = answer.addresses;
     std::erase_if(useful, [this](const ip::address& address) { return is_useless(address); });
     if (!useful.empty()) {
-      if (ever_resolved_.empty()) step_begin_ = last_lookup_;  // a new thing to wait for: quickly again
+      if (ever_resolved_.empty()) step_begin_ = last_lookup_;  // a new thing to wait for, so look often again
       ever_resolved_ = list(useful);
       mine_ = std::ranges::any_of(useful, [this](const ip::address& address) {
         return node::is_own(address) || is_wildcard(address);
@@ -209,11 +210,11 @@ class MasterWait {
       warn_of_wrong_place(useful);
       addresses_ = std::move(useful);
     } else if (!answer.addresses.empty() || is_negative(answer.status)) {
-      addresses_.clear();  // gone; but the failure of a name server does not concern the master
+      addresses_.clear();  // the name is gone; a failing name server would say nothing about the master
     }
   }
 
-  /// Once: a node that waits for itself, or that hosts for a master elsewhere.
+  /// Warns, once, a node that waits for itself, or that is the host although the name leads elsewhere.
   void warn_of_wrong_place(const std::vector<ip::address>& addresses) {
     std::string& wrong = mine_ ? master_.wrong_if_mine : master_.wrong_if_not_mine;
     if (wrong.empty() || (mine_ && !std::ranges::all_of(addresses, node::is_own))) return;
@@ -231,7 +232,7 @@ class MasterWait {
   Resolver resolver_;
   Clock::time_point last_lookup_;
   Clock::time_point last_report_;
-  std::vector<std::string> logged_;  // since then
+  std::vector<std::string> logged_;  // since the last report
   std::vector<ip::address> addresses_;
   std::string ever_resolved_;
   std::optional<PortProbe> port_;
