@@ -9,7 +9,7 @@
 
 namespace rankshim::supervise {
 
-/// A child that waits for a signal; the destructor ends it.
+/// A child that waits for a signal; the destructor kills it.
 struct Child {
   pid_t pid = fork();
   Child() {

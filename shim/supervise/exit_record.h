@@ -20,11 +20,11 @@ namespace rankshim::supervise {
 struct WorkerEnd {
   pid_t pid = 0;
   unsigned local_rank = 0;
-  std::optional<unsigned> rank;  ///< in the whole job, if its environment could be read
+  std::optional<unsigned> rank;  ///< in the whole job; nullopt if its environment could not be read
   int status = 0;                ///< as wait(2) gives it
-  bool status_known = false;     ///< the kernel reported it; otherwise it is only known to have ended
+  bool status_known = false;     ///< the kernel reported it; if false, it is only known to have ended
   std::chrono::steady_clock::time_point when;
-  std::chrono::steady_clock::time_point started;  ///< when it was seen first
+  std::chrono::steady_clock::time_point started;  ///< when it was first seen
 };
 
 /// A worker of the current set.
@@ -36,7 +36,7 @@ struct WorkerState {
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
 };
 
-/// This node's numbers when the launcher started its last set of workers: an elastic job's nodes come and go.
+/// This node's numbers when the launcher started its last set of workers; an elastic job's nodes come and go.
 struct NodeNumbers {
   unsigned node_rank = 0;
   unsigned nodes = 0;
@@ -45,20 +45,20 @@ struct NodeNumbers {
 /// What a launcher knows about its workers.
 struct WorkerRecord {
   bool followed = false;               ///< they are followed; if not, only the last four members can be set
-  std::vector<WorkerState> states;     ///< the last set, in the order in which its workers were seen
-  std::vector<WorkerEnd> ends;         ///< of that set, in the order of their ends
-  std::optional<NodeNumbers> numbers;  ///< of this node in that set
+  std::vector<WorkerState> states;     ///< the last set, in the order in which its workers were first seen
+  std::vector<WorkerEnd> ends;         ///< of that set, in the order in which they ended
+  std::optional<NodeNumbers> numbers;  ///< this node's, for that set
   std::optional<std::chrono::steady_clock::time_point> first_at;  ///< when the first worker was seen
-  std::string error_folder;   ///< a worker of the last set left its error in LOCAL_RANK/error.json below it
-  unsigned attempts = 0;      ///< 1 + the launcher's restarts; 0 if no worker was seen
-  bool never_met = false;     ///< the other nodes did not come, and the command was killed for that
-  std::string unreached;      ///< then: "torchrun could not reach …", if it was not connected to any of them
-  std::string trains_alone;   ///< "this node trains alone: worker 12 has WORLD_SIZE=8, but …"; empty if there
-                              ///< is no sign
-  std::string trained_alone;  ///< then: "trained alone (world 8 of 16)"
+  std::string error_folder;  ///< workers of the last set write their errors to LOCAL_RANK/error.json below it
+  unsigned attempts = 0;     ///< 1 + the launcher's restarts; 0 if no worker was seen
+  bool never_met = false;    ///< the other nodes never came, and the command was killed for that
+  std::string unreached;     ///< then: "torchrun could not reach …", if it was connected to none of them
+  std::string trains_alone;  ///< "this node trains alone: worker 12 has WORLD_SIZE=8, but …"; empty if
+                             ///< nothing suggests it
+  std::string trained_alone;    ///< then: "trained alone (world 8 of 16)"
   bool stopped_for_it = false;  ///< the command was stopped because of trains_alone
 
-  /// Those of the last set that run, as /proc shows them.
+  /// The workers of the last set that still run, as /proc shows them.
   [[nodiscard]] std::vector<node::Process> running() const {
     std::vector<node::Process> found;
     for (const WorkerState& worker : states) {
@@ -76,7 +76,8 @@ struct WorkerRecord {
            });
   }
 
-  /// Adds the end of one of the last set, with its wait status if known. Null if no such one was running.
+  /// Records that a worker of the last set has ended, with its wait status if known. Returns null if no such
+  /// worker was running.
   const WorkerEnd* add_end(pid_t pid, std::optional<int> status) {
     const auto worker =
         std::ranges::find_if(states, [pid](const WorkerState& one) { return one.pid == pid && !one.ended; });
@@ -88,29 +89,29 @@ struct WorkerRecord {
   }
 };
 
-/// ExitRecord is how the command ended.
+/// How the command ended.
 struct ExitRecord {
   enum class Kind : std::uint8_t {
     exited,       ///< `number` is its exit code
     signalled,    ///< `number` is the signal that killed it
     not_started,  ///< `failure` says why; `number` is its errno
-    withheld,     ///< it ran, and the kernel does not report how it ended; `number` is the errno of wait4
+    withheld,     ///< it ran, but the kernel does not report how it ended; `number` is the errno of wait4
   };
   Kind kind = Kind::exited;
   int number = 0;
   SpawnFailure failure;
-  std::string interpreter;  ///< the one that is missing (SpawnFailure::interpreter), if it is known
-  /// The first stop while the command ran; its signal is the one before Policy::rewrite.
+  std::string interpreter;  ///< the missing one (SpawnFailure::interpreter), if known
+  /// The first stop while the command ran, with the signal before Policy::rewrite.
   std::optional<outcome::StopRequest> stop;
-  std::optional<int> signal_after_order;  ///< a stop signal that came after that order
-  /// The first signal after the command's end that would have ended rankshim, or a stop signal that was not
+  std::optional<int> signal_after_order;  ///< a stop signal that came after a stop by order
+  /// The first signal after the command's end that would have killed rankshim, or a stop signal that was not
   /// passed on before the end; for a hook, also one that came while it ran.
   std::optional<int> late_signal;
-  bool killed_by_us = false;  ///< rankshim ended the command itself: by KILL, or when asking for its stacks
-  unsigned leftovers = 0;     ///< processes that still existed when the command had ended
-  unsigned leftovers_killed = 0;  ///< of these, how many had to be killed
-  /// The processes that had not stopped in time, before stacks and KILL: "worker 0 (rank 8, pid 17, state S,
-  /// in futex_do_wait) did not stop in 1.6 s".
+  bool killed_by_us = false;      ///< rankshim itself ended the command, by KILL or by asking for its stacks
+  unsigned leftovers = 0;         ///< how many processes were left when the command had ended
+  unsigned leftovers_killed = 0;  ///< how many of these had to be killed
+  /// The processes that had not stopped in time, before their stacks were printed and they were killed:
+  /// "worker 0 (rank 8, pid 17, state S, in futex_do_wait) did not stop in 1.6 s".
   std::string did_not_stop;
   std::string left_behind;  ///< the processes that survived SIGKILL: "17 (dd, state D, in folio_wait_bit), …"
   pid_t pid = 0;            ///< the command's; 0 if it was not started
@@ -119,12 +120,12 @@ struct ExitRecord {
   std::optional<std::chrono::steady_clock::time_point> ended_at;  ///< when the command had ended
   WorkerRecord workers;
 
-  /// The signal by which somebody outside stopped this node, at any time; nullopt if nobody did.
+  /// The signal by which this node was stopped from outside, at any time; nullopt if it was not.
   [[nodiscard]] std::optional<int> stopped_from_outside() const {
     return late_signal && is_stop_signal(*late_signal) ? late_signal : command_stopped_from_outside();
   }
 
-  /// The same while the command ran.
+  /// The same, but only while the command ran.
   [[nodiscard]] std::optional<int> command_stopped_from_outside() const {
     const bool by_order = stop && stop->by == outcome::StopRequest::By::order;
     if (by_order || !stop) return signal_after_order;
@@ -132,11 +133,11 @@ struct ExitRecord {
   }
 };
 
-/// The exit code of this end: the command's own; 128 + its signal; 127 if it was not found, 126 if it cannot
+/// The exit code for this end: the command's own; 128 + its signal; 127 if it was not found, 126 if it cannot
 /// be executed; 71 if the system refused to start it or does not report how it ended.
 int exit_code_of(const ExitRecord& record);
 
-/// The same for a wait status, as wait(2) gives it.
+/// The exit code for a wait status (wait(2)): the process's own, or 128 + its signal.
 int exit_code_of_status(int status);
 
 }  // namespace rankshim::supervise

@@ -24,7 +24,7 @@ struct Action {
   SignalSet mask = 0;
 };
 
-/// Sets the disposition unless `action` is null; returns whether it was "ignored" before.
+/// Sets the disposition unless `action` is null; returns 1 if it was "ignored" before, else 0.
 int exchange_action(int signal, const Action* action) {
   Action before;
   const int done = result(syscall(SYS_rt_sigaction, signal, action, &before, sizeof(SignalSet)));
@@ -102,8 +102,7 @@ int forbid_core(pid_t process) {
 
 void reserve_standard_descriptors() {
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
-    if (fcntl(descriptor, F_GETFD) < 0)
-      open("/", O_PATH | O_CLOEXEC);  // takes the lowest number that is free
+    if (fcntl(descriptor, F_GETFD) < 0) open("/", O_PATH | O_CLOEXEC);  // takes the lowest free number
 }
 
 }  // namespace rankshim::supervise::kernel

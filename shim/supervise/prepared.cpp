@@ -37,7 +37,7 @@ std::shared_ptr<Prepared> Prepared::start(boost::asio::io_context& io, const Com
   early.prepared.reset();
   Spawn spawn(early);
   std::optional<SpawnFailure> failed = spawn.start(how);
-  if (!failed) failed = spawn.failure();  // exec's, which has returned unless the kernel forbids vfork(2)
+  if (!failed) failed = spawn.failure();  // of exec, which has returned unless the kernel forbids vfork(2)
   if (spawn.pid() > 0)
     self->process_ = node::read_process(spawn.pid()).value_or(node::Process{.pid = spawn.pid()});
   if (failed) {
@@ -77,7 +77,7 @@ void Prepared::take(std::string_view message) {
     state_ = State::at_gate;
     has_answered_ = true;
   } else if (message == "r" && state_ == State::at_gate) {
-    // Its memory there would be missing in the attempt that trains.
+    // The memory that it uses on the device would be missing in the attempt that trains.
     const std::string file = node::find_open_file(process_.pid, node::is_accelerator_file);
     if (!file.empty()) return give_up(fmt::format("an import has opened {}", file));
     state_ = State::ready;
@@ -94,7 +94,7 @@ void Prepared::give_up(std::string why) {
   kill();
 }
 
-/// Its group with it: an import may have started a process.
+/// Kills its group with it, because an import may have started a process.
 void Prepared::kill() {
   if (may_go_ || process_.start == 0) return;
   if (node::read_again(process_)) kernel::send(-process_.pid, SIGKILL);

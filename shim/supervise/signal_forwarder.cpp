@@ -21,9 +21,9 @@ using node::Process;
 using std::chrono::milliseconds;
 
 constexpr milliseconds first_delay{5};
-constexpr milliseconds longest_delay{5000};        // workers may come after hours of waiting for peers
-constexpr std::chrono::seconds time_to_start{60};  // for who may handle a notice, from its arrival on
-constexpr std::size_t most_kept = 10'000;          // then the kernel's queue fills, which its sender notices
+constexpr milliseconds longest_delay{5000};        // workers may start after hours of waiting for peers
+constexpr std::chrono::seconds time_to_start{60};  // for processes to handle a notice, from its arrival on
+constexpr std::size_t most_kept = 10'000;  // then the kernel's queue fills up, which the sender notices
 
 }  // namespace
 
@@ -33,7 +33,7 @@ void SignalForwarder::leave_alone_present_children(const std::vector<Process>& p
   before_us_ = node::descendants(getpid(), prepared).value_or(std::vector<Process>{});
 }
 
-/// The children that are not the command's, without what they have started.
+/// The children that are not the command's, without their descendants.
 std::vector<Process> SignalForwarder::apart() const {
   std::vector<Process> all = before_us_;
   if (policy_.apart) std::ranges::copy(policy_.apart(), std::back_inserter(all));
@@ -65,7 +65,7 @@ void SignalForwarder::pass_on(const Signal& signal, bool stop) {
   pass_on_further(signal, stop);
 }
 
-/// To those that are not known to have got it.
+/// Passes the signal on to the processes that are not known to have got it.
 void SignalForwarder::pass_on_further(Signal signal, bool stop) {
   // kill(2) would silently merge a real-time signal with others if the receiver's queue is full.
   if (signal.number >= first_real_time_signal && !signal.is_queued()) signal.code = SI_QUEUE;
@@ -111,7 +111,7 @@ void SignalForwarder::forget_receivers(int signal) {
   std::erase_if(got_, [signal](const Receiver& earlier) { return earlier.signal == signal; });
 }
 
-/// The next try comes sooner after a delivery.
+/// Schedules the next try, which comes sooner after a delivery.
 void SignalForwarder::set_due(bool progress) {
   delay_ = progress ? first_delay : std::min(delay_ + delay_ / 4 + milliseconds{1}, longest_delay);
   due_.reset();
@@ -120,7 +120,7 @@ void SignalForwarder::set_due(bool progress) {
 
 void SignalForwarder::try_again() {
   const std::size_t before = kept_.size();
-  SignalSet waiting = 0;  // signals whose later ones of the same number must wait too
+  SignalSet waiting = 0;  // if one of these could not be delivered, later ones of its number wait too
   std::erase_if(kept_, [&](const Kept& kept) {
     const SignalSet number = bit(kept.signal.number);
     if ((waiting & number) != 0) return false;
@@ -133,14 +133,15 @@ void SignalForwarder::try_again() {
   set_due(kept_.size() < before);
 }
 
-/// 0, or −errno; −ESRCH if nobody is left who could get it.
+/// Delivers a signal. Returns 0 or −errno; −ESRCH if nobody is left to get it.
 int SignalForwarder::deliver(const Kept& kept) try {
   const auto& [signal, stop, since] = kept;
   if (is_for_workers(signal.number)) {
     if (auto workers = launcher_.receivers()) return to_workers(*std::move(workers), signal);
     if (policy_.scope == SignalScope::handlers) return to_handlers_in_time(signal, since);
   }
-  // One that was inherited as ignored: who handles it nevertheless may pass it on to its group (uv run).
+  // The signal was inherited as ignored. A process that handles it nevertheless may pass it on to its group
+  // (uv run).
   if (!stop && is_stop_signal(signal.number) && policy_.scope == SignalScope::handlers &&
       !launcher_.receivers()) {
     if (const std::optional<int> done = to_handlers(signal)) return *done;
@@ -153,12 +154,12 @@ int SignalForwarder::deliver(const Kept& kept) try {
   return -EAGAIN;
 }
 
-/// To the command's processes, or to the groups that they lead.
+/// Sends to the command's processes, or to the groups that they lead.
 int SignalForwarder::to_command(const Signal& signal, bool groups) {
   int all = -ESRCH;
   for (const pid_t process : processes_) {
     const int sent = groups ? to_group(process, signal) : -ESRCH;
-    // It may have moved to another group.
+    // The process may have moved to another group.
     all = either(all, sent == -ESRCH ? kernel::send(process, signal) : sent);
   }
   return all;
@@ -167,7 +168,7 @@ int SignalForwarder::to_command(const Signal& signal, bool groups) {
 int SignalForwarder::to_group(pid_t leader, const Signal& signal) {
   if (signal.is_queued()) {
     if (const int sent = kernel::queue_to_group(leader, signal); sent != -ENOSYS) return sent;
-    // For kernels before 6.9, which can send values only to single processes.
+    // Kernels before 6.9 can send values only to single processes.
     std::vector<Process> members = everything();
     std::erase_if(members, [leader](const Process& process) { return process.group != leader; });
     if (!members.empty()) return send_each(members, signal);
@@ -182,13 +183,13 @@ std::vector<Process> SignalForwarder::own_among(const std::vector<Process>& all)
   return own;
 }
 
-/// Everything, if a stop goes down the tree and /proc shows what processes do with signals.
+/// All processes, if a stop goes down the tree and /proc shows how they handle signals; else none.
 std::vector<Process> SignalForwarder::walkable() const {
   const bool wanted = policy_.scope == SignalScope::handlers;
   return wanted && signal_masks(getpid()) ? everything() : std::vector<Process>{};
 }
 
-/// Passes a stop down the tree; nothing if that is not wanted, or /proc does not show the command.
+/// Passes a stop down the tree; nullopt if that is not wanted, or /proc does not show the command.
 std::optional<int> SignalForwarder::walk(const Signal& signal) {
   const std::vector<Process> all = walkable();
   if (all.empty()) return std::nullopt;
@@ -198,12 +199,12 @@ std::optional<int> SignalForwarder::walk(const Signal& signal) {
   return walk_from(std::move(roots), all, signal);
 }
 
-/// Whoever got this signal when it was tried before is left out.
+/// Sends to `next`, and on down the tree. Skips processes that already got this signal in an earlier try.
 int SignalForwarder::walk_from(std::vector<Process> next, const std::vector<Process>& all,
                                const Signal& signal) {
   const std::size_t roots = next.size();
   int sent_to_roots = -ESRCH;
-  for (std::size_t at = 0; at < next.size(); ++at) {  // it grows
+  for (std::size_t at = 0; at < next.size(); ++at) {  // grows meanwhile
     const Process process = next[at];
     const bool again = has_got(process, signal.number);
     const int sent = again ? 0 : send_to(process, signal);
@@ -215,8 +216,8 @@ int SignalForwarder::walk_from(std::vector<Process> next, const std::vector<Proc
   return sent_to_roots;
 }
 
-/// Whether a worker has a handler, or ignores or blocks the signal by itself; one that is no longer young is
-/// not waited for.
+/// Whether a worker handles, ignores or blocks the signal of its own accord. True for one that is no longer
+/// young, because it is not worth waiting for.
 bool SignalForwarder::can_take(const Process& worker, int signal) const {
   if (!is_young(worker)) return true;
   const std::optional<SignalMasks> masks = signal_masks(worker.pid);
@@ -224,7 +225,8 @@ bool SignalForwarder::can_take(const Process& worker, int signal) const {
   return masks && (ignored_for_us ? masks->handle(signal) : masks->take(signal));
 }
 
-/// −EAGAIN while no worker can take it.
+/// Sends to the workers that have not got it; −EAGAIN while there are none, or one of them cannot take it
+/// yet.
 int SignalForwarder::to_workers(std::vector<Process> workers, const Signal& signal) {
   if (workers.empty()) return -EAGAIN;
   std::erase_if(workers, [&](const Process& worker) { return has_got(worker, signal.number); });
@@ -241,10 +243,10 @@ int SignalForwarder::to_workers(std::vector<Process> workers, const Signal& sign
   return sent;
 }
 
-/// For a program: to those in its tree that handle it, because it would end what only starts them (sh -c,
-/// timeout, conda run). −EAGAIN while nobody does, as long as one of several processes is young, and at most
-/// for the time that a process is young: a loop always has a young child. After that, and to a program
-/// without children at once, it goes as any other signal.
+/// For a program: sends to the processes in its tree that handle the signal, because it would kill those that
+/// only start them (sh -c, timeout, conda run). While none handles it, returns −EAGAIN as long as one of
+/// several processes is young, but not for longer than a process counts as young, because a loop always has a
+/// young child. After that, or at once if the program has no children, it is sent like any other signal.
 int SignalForwarder::to_handlers_in_time(const Signal& signal, Clock::time_point since) {
   if (const std::optional<int> done = to_handlers(signal)) return *done;
   const std::vector<Process> all = walkable();
@@ -253,7 +255,7 @@ int SignalForwarder::to_handlers_in_time(const Signal& signal, Clock::time_point
   return to_command(signal, true);
 }
 
-/// To those in a program's tree that handle it; nothing if nobody does.
+/// Sends to the processes in a program's tree that handle the signal; nullopt if none does.
 std::optional<int> SignalForwarder::to_handlers(const Signal& signal) {
   const std::vector<Process> all = walkable();
   std::vector<Process> handlers = handlers_below(own_among(all), all, signal.number);
@@ -267,7 +269,7 @@ std::optional<int> SignalForwarder::to_handlers(const Signal& signal) {
 int SignalForwarder::to_all(const Signal& signal) {
   if (pid_1_ && apart().empty() && !signal.is_queued()) return kernel::send(-1, signal.number);
   if (const std::vector<Process> all = everything(); !all.empty()) return send_each(all, signal);
-  // Without /proc it is not known what is left when the command has ended.
+  // Without /proc it is unknown what is left when the command has ended.
   return pid_1_ ? kernel::send(-1, signal.number) : to_command(signal, true);
 }
 

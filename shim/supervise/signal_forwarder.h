@@ -18,55 +18,56 @@ class SignalForwarder {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `processes` are the command's that were started and not reaped: until then their numbers, and those of
-  /// their groups, cannot be reused. `signals` leaves real-time signals in the kernel's queue while too many
-  /// are kept here.
+  /// `processes` has the command's processes that were started and not yet reaped; until then their pids, and
+  /// those of their groups, cannot be reused. While too many signals are kept here, `signals` leaves
+  /// real-time signals in the kernel's queue.
   SignalForwarder(SignalQueue& signals, const Policy& policy, Workers& launcher,
                   const std::vector<pid_t>& processes)
       : signals_(signals), policy_(policy), launcher_(launcher), processes_(processes) {
-    kept_.reserve(first_real_time_signal);  // each standard signal can be kept without memory
+    kept_.reserve(first_real_time_signal);  // keeping each standard signal needs no further memory
   }
 
-  /// To be called before the command's start. Children from before rankshim's exec are not the command's
-  /// (`exec > >(tee log); exec rankshim …` in a shell): reaped, but neither signalled nor waited for.
-  /// `prepared` are the command's though they are there already.
+  /// Excludes the children that exist now. Call it before the command starts. Children from before rankshim's
+  /// exec are not the command's (`exec > >(tee log); exec rankshim …` in a shell): they are reaped, but
+  /// neither signalled nor waited for. `prepared` lists processes that exist already but are the command's.
   void leave_alone_present_children(const std::vector<node::Process>& prepared);
 
-  /// Whether this process is rankshim's child and not the command's.
+  /// Whether this process is a child of rankshim, but not one of the command's.
   [[nodiscard]] bool is_apart(pid_t process) const;
 
-  /// Passes a signal on, now or as soon as possible. `stop`: it asks the command to stop, and what is stopped
-  /// (SIGSTOP) is continued.
+  /// Passes a signal on, now or as soon as possible. `stop`: the signal stops the command, so suspended
+  /// processes (SIGSTOP) are continued.
   void pass_on(const Signal& signal, bool stop = false);
 
-  /// The same for a signal whose sender has sent it to everything below rankshim as well: only those get it
-  /// that could not take it then, if it is one of Policy::worker_signals, and otherwise nobody. Who has got a
-  /// stop so is not asked again.
+  /// The same, for a signal whose sender has already sent it to everything below rankshim. One of
+  /// Policy::worker_signals goes only to the processes that could not take it then, any other to nobody. A
+  /// process that got a stop this way is not stopped again.
   void pass_on_to_the_rest(const Signal& signal, bool stop = false);
 
   /// When to call try_again(); nullopt if no signal is kept.
   [[nodiscard]] const std::optional<Clock::time_point>& due() const { return due_; }
   void try_again();
 
-  /// The command has ended: signals that are kept for it are dropped.
+  /// Drops the signals kept for the command, which has ended.
   void drop_kept();
 
-  /// Sends to everything that the command started: by one call to all of a PID namespace if rankshim is its
-  /// PID 1, otherwise to all descendants. Returns 0 or −errno.
+  /// Sends to everything that the command started: with one call to the whole PID namespace if rankshim is
+  /// its PID 1, otherwise to all descendants. Returns 0 or −errno.
   int to_all(const Signal& signal);
 
-  /// Stops leftover processes. Call it again, with `first` false, when one of them has ended: if that one
+  /// Stops leftover processes. Call it again, with `first` false, whenever one of them has ended: if that one
   /// handled the signal, its children have not been stopped yet.
   void stop_what_is_left(bool first);
 
-  /// Continues those that are stopped (by job control or a debugger): only then they can follow a signal.
-  /// Refused memory is logged.
+  /// Continues suspended processes (by job control or a debugger), because only then can they act on a
+  /// signal. Logs refused memory.
   void continue_stopped();
 
-  /// Everything that the command started; none if /proc does not show it, or memory for a list is refused.
+  /// All processes that the command started; empty if /proc does not show them, or memory for the list is
+  /// refused.
   [[nodiscard]] std::vector<node::Process> everything() const;
 
-  /// Whether only children are left that are not the command's, which the kernel does not tell apart.
+  /// Whether the only children left are not the command's. The kernel cannot tell the two apart.
   [[nodiscard]] bool nothing_left() const;
 
  private:
@@ -106,7 +107,7 @@ class SignalForwarder {
   const bool pid_1_ = getpid() == 1;
   std::vector<node::Process> before_us_;
   std::vector<Receiver> got_;  // who has got a stop, or a signal that was sent to everything
-  std::vector<Kept> kept_;     // in the order of their arrival
+  std::vector<Kept> kept_;     // in order of arrival
   std::chrono::milliseconds delay_{0};
   std::optional<Clock::time_point> due_;
 };

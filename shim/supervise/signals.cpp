@@ -17,20 +17,22 @@ namespace {
 
 constexpr SignalSet all_signals = ~SignalSet{0};
 
-// Zero by constant initialisation, so that no later initialiser overwrites the mask that this one stores.
+// Constant-initialised to zero, so that no later initialiser overwrites the mask that block_all_signals()
+// stores.
 constinit SignalSet mask_before = 0;
 
-/// For PID 1 the kernel drops every signal that arrives before it is blocked. 101 is the earliest priority
-/// that a program may request: this runs before malloc and all other initialisers, on static musl as the
-/// third system call.
+/// Blocks all signals as early as possible, because for PID 1 the kernel drops every signal that arrives
+/// before it is blocked. 101 is the earliest priority that a program may request: this runs before malloc and
+/// all other initialisers, on static musl as the third system call.
 [[gnu::constructor(101)]] void block_all_signals() { kernel::set_signal_mask(all_signals, &mask_before); }
 
-// Whether SIGCHLD was ignored before the queue changed that: the command inherits it again.
+// Whether SIGCHLD was ignored before the queue changed that; the command inherits it again.
 bool child_signal_was_ignored = false;
 
 int open_signal_descriptor() {
   kernel::reserve_standard_descriptors();
-  // Again: before main a refusal (seccomp) could not be reported, and no child's end would be noticed.
+  // Block again: before main() a refusal (seccomp) could not be reported, and then no child's end would be
+  // noticed.
   loop::throw_on_error(kernel::set_signal_mask(all_signals, nullptr), "sigprocmask");
   const int descriptor = kernel::signal_descriptor(-1, all_signals);
   loop::throw_on_error(descriptor, "signalfd");
@@ -79,8 +81,8 @@ void SignalQueue::hold_real_time(bool hold) {
                             hold ? bit(first_real_time_signal) - 1 : all_signals);
 }
 
-// The signal that was read is kept in a member until a caller takes it. Callers read first and wait after
-// that: a read that fails once is repeated when the descriptor is readable.
+// The signal that was read stays in a member until a caller takes it. Callers read first and wait afterwards,
+// so that a read that fails once is repeated when the descriptor is readable.
 bool SignalQueue::fill() {
   signalfd_siginfo info{};
   while (!next_ && read(descriptor_.native_handle(), &info, sizeof info) == sizeof info) {
@@ -100,7 +102,7 @@ boost::asio::awaitable<void> SignalQueue::wait(Deadline deadline) {
   if (deadline) {
     timer_.expires_at(*deadline);
     timer_.async_wait([this](const boost::system::error_code& error) {
-      if (error != boost::asio::error::operation_aborted) wake();  // also where the wait was refused
+      if (error != boost::asio::error::operation_aborted) wake();  // also if the wait was refused
     });
   } else {
     timer_.cancel();

@@ -10,13 +10,14 @@
 #include "loop/loop.h"
 #include "supervise/kernel.h"
 
-/// The signals that rankshim receives. Their numbers are the kernel's, 1 to 64.
+/// The signals that rankshim receives. Numbers are the kernel's, 1 to 64.
 namespace rankshim::supervise {
 
-/// The inherited mask of blocked signals, stored when all were blocked, before main and other initialisers.
+/// The inherited mask of blocked signals, stored when all signals were blocked, before main() and other
+/// initialisers.
 SignalSet inherited_mask();
 
-/// Whether the signal was ignored when rankshim was started, and so is for the command. One system call.
+/// Whether the signal was ignored when rankshim started, and so will be for the command. One system call.
 bool inherited_as_ignored(int signal);
 
 /// Whether the signal's default action ends a process (signal(7)).
@@ -26,18 +27,18 @@ constexpr bool terminates_by_default(int signal) {
           bit(signal)) == 0;
 }
 
-/// Whether it is TERM, INT, HUP or QUIT, with which platforms, terminals and people stop a process.
+/// Whether the signal is TERM, INT, HUP or QUIT, with which platforms, terminals and people stop a process.
 constexpr bool is_stop_signal(int signal) {
   return ((bit(SIGTERM) | bit(SIGINT) | bit(SIGHUP) | bit(SIGQUIT)) & bit(signal)) != 0;
 }
 
-/// Makes the kernel send rankshim this signal when its parent process dies, or has died during the call. The
-/// signal is passed on like any other. A refusal is logged as a warning.
+/// Makes the kernel send rankshim this signal when its parent process dies, even if it dies during this call.
+/// The signal is passed on like any other. Logs a warning if the kernel refuses.
 void end_with_parent(int signal);
 
-/// The blocked signals, read one by one in the kernel's order through a signalfd. To be made once, before any
-/// other descriptor is opened and before the first child: it reserves the closed descriptors among 0–2, and
-/// sets an ignored SIGCHLD to its default, because otherwise no child's end could be waited for.
+/// Reads the blocked signals one by one, in the kernel's order, through a signalfd. Create it once, before
+/// any other descriptor is opened and before the first child: it occupies the closed descriptors among 0–2,
+/// and sets an ignored SIGCHLD to its default, because otherwise no child could be waited for.
 class SignalQueue {
  public:
   using Clock = std::chrono::steady_clock;
@@ -46,34 +47,33 @@ class SignalQueue {
   /// Throws boost::system::system_error if the kernel refuses the descriptor.
   explicit SignalQueue(boost::asio::io_context& io);
 
-  /// The next signal that has come, SIGCHLD included; number 0 if there is none. Those that a log line of
-  /// rankshim caused, by a write into a broken pipe or into a file that is full, are left out.
+  /// The next signal that has arrived, including SIGCHLD; number 0 if there is none. Skips signals that
+  /// rankshim's own log lines caused by writing to a broken pipe or a full file.
   Signal take();
 
-  /// Waits until a signal has come or `deadline` has passed; without a deadline, until a signal comes. May
-  /// return earlier. To cancel it loses no signal.
+  /// Waits until a signal arrives or `deadline` passes; without a deadline, until a signal arrives. May
+  /// return early. Cancelling the wait loses no signal.
   boost::asio::awaitable<void> wait(Deadline deadline);
 
-  /// The next signal that would end a process without a handler and was not inherited as ignored; others are
-  /// dropped. This is for the time before the command exists. The signal stays in the queue, so that one
-  /// which arrives together with the end of the waiting still reaches the command. Number 0 if none came
-  /// before `deadline`.
+  /// Waits for the next signal that would kill a process without a handler and was not inherited as ignored;
+  /// drops others. This is for the time before the command exists. The signal stays in the queue, so that one
+  /// that arrives just as a wait ends still reaches the command. Number 0 if none arrived before `deadline`.
   boost::asio::awaitable<Signal> next_terminating(Deadline deadline = {});
 
-  /// Drops the signal that next_terminating() returned: it was handled, and must not be passed on.
+  /// Drops the signal that next_terminating() returned, because it was handled and must not be passed on.
   void drop() { next_.reset(); }
 
-  /// Ends a wait that goes on, or else the next one.
+  /// Ends the pending wait, or if there is none, the next one.
   void wake();
 
-  /// Leaves real-time signals in the kernel's queue, whose limit tells their sender to stop, until called
-  /// with false. For a receiver that takes no more.
+  /// Leaves real-time signals in the kernel's queue until called with false, for a receiver that takes no
+  /// more. The queue's limit makes the sender stop.
   void hold_real_time(bool hold);
 
  private:
-  bool fill();  ///< whether there is a signal
+  bool fill();  ///< returns whether there is a signal
 
-  std::optional<Signal> next_;  // that was read and not taken yet
+  std::optional<Signal> next_;  // read, but not yet taken
   boost::asio::posix::stream_descriptor descriptor_;
   loop::Timer timer_;
   bool woken_ = false;

@@ -40,16 +40,17 @@ std::string_view path_of(const std::vector<std::string>& environment) {
   return node::default_path;
 }
 
-// exec takes char* for historical reasons and changes nothing.
+// exec takes char* for historical reasons, and changes nothing.
 char* pointer(const std::string& text) { return const_cast<char*>(text.c_str()); }  // NOLINT
 
-/// Errors after which execvp(3) tries the next folder of PATH.
+/// Whether execvp(3) tries the next folder of PATH after this error.
 bool look_further(int error) {
   return error == ENOENT || error == ENOTDIR || error == EACCES || error == ESTALE || error == ENODEV ||
          error == ETIMEDOUT;
 }
 
-/// From now on this process takes memory from this NUMA node, and from others if it is full.
+/// Makes this process take memory from this NUMA node, and from others only if it is full. Returns 0 or
+/// −errno.
 int prefer_memory(int node) {
   constexpr int preferred = 1;  // MPOL_PREFERRED (linux/mempolicy.h)
   cpu_set_t nodes;
@@ -58,13 +59,13 @@ int prefer_memory(int node) {
   return kernel::result(syscall(SYS_set_mempolicy, preferred, &nodes, 8 * sizeof nodes));
 }
 
-/// The kernel kills this process when its parent ends, which has one thread. If that is refused (seccomp), it
-/// does not. The kernel forgets it when the process changes its user (prctl(2), PR_SET_PDEATHSIG). A parent
-/// in another PID namespace (`unshare --pid` without --fork) has the number 0.
+/// Makes the kernel kill this process when its parent, which has one thread, ends; or does nothing if that is
+/// refused (seccomp). The kernel forgets it when the process changes its user (prctl(2), PR_SET_PDEATHSIG). A
+/// parent in another PID namespace (`unshare --pid` without --fork) has pid 0.
 void end_with(pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   const pid_t now = getppid();
-  if (now != parent && now != 0) _exit(EXIT_FAILURE);  // it ended before the call
+  if (now != parent && now != 0) _exit(EXIT_FAILURE);  // the parent ended before the call
 }
 
 /// Whether the file is a program, for this machine or another. Runs between fork and exec: system calls only.
@@ -74,7 +75,7 @@ bool is_program(const char* path) {
   return read(file.number(), magic, sizeof magic) == sizeof magic && std::memcmp(magic, ELFMAG, SELFMAG) == 0;
 }
 
-/// A part of a file's content; zero where the file has ended.
+/// The part at that offset of a file's content; zero beyond its end.
 template <class Part>
 Part part_at(std::string_view file, std::uint64_t at) {
   std::array<char, sizeof(Part)> bytes{};
@@ -82,7 +83,7 @@ Part part_at(std::string_view file, std::uint64_t at) {
   return std::bit_cast<Part>(bytes);
 }
 
-/// The dynamic loader of an ELF file (elf(5), PT_INTERP); empty if it has none.
+/// The dynamic loader of an ELF file (elf(5), PT_INTERP); empty if there is none.
 template <class Header, class Segment>
 std::string_view loader(std::string_view file) {
   const auto header = part_at<Header>(file, 0);
@@ -147,9 +148,9 @@ std::optional<SpawnFailure> Spawn::start(const Start& how) {
   int ends[2];
   const int piped = kernel::result(pipe2(ends, O_CLOEXEC | O_NONBLOCK));
   if (piped < 0) return SpawnFailure{"pipe", {}, -piped};
-  // vfork is quicker, but suspends this process until exec: on a terminal a Ctrl-Z just before it would stop
-  // both, so fork is used there. The child makes system calls only and does not return from here, so it may
-  // do more than exec.
+  // vfork is quicker, but suspends this process until exec. On a terminal, a Ctrl-Z just before exec would
+  // then stop both, so fork is used there. The child makes only system calls and does not return from here,
+  // so it may do more than exec.
   const bool on_terminal = how.terminal >= 0 || how.new_session;
   const pid_t parent = getpid();
   pid_t child = on_terminal ? fork() : vfork();  // NOLINT(clang-analyzer-security.insecureAPI.vfork)
@@ -164,8 +165,8 @@ std::optional<SpawnFailure> Spawn::start(const Start& how) {
   pid_ = child;
   report_ = UniqueFd(ends[0]);
   if (child < 0) return SpawnFailure{"fork", {}, error};
-  // In both processes, so that the group exists for each from the next line on. Here it fails, which does no
-  // harm, if the child was quicker and has executed the command. A group's leader cannot start a session.
+  // Both processes do this, so that the group exists for each of them from here on. It fails harmlessly here
+  // if the child was quicker and has already executed the command. A group leader cannot start a session.
   if (!how.new_session && !how.detached) setpgid(pid_, pid_);
   read_reports();
   return std::nullopt;
@@ -179,7 +180,7 @@ void Spawn::become_command(int report, const Start& how) {
   const auto expect = [&tell](int done, const char* otherwise) {
     if (done < 0) tell({otherwise, -done});
   };
-  // SIGTTOU is still blocked, so a background process may set the foreground.
+  // SIGTTOU is still blocked, so a background process may set the foreground group.
   const bool session = how.new_session || how.detached;
   int done = kernel::result(session ? setsid() : setpgid(0, 0));
   if (how.new_session && done >= 0) done = kernel::result(ioctl(STDIN_FILENO, TIOCSCTTY, 0));
@@ -195,7 +196,7 @@ void Spawn::become_command(int report, const Start& how) {
              "a worker is bound to its CPUs, but the kernel refuses a memory policy");
   }
   if (command_.open_files)
-    setrlimit(RLIMIT_NOFILE, &*command_.open_files);  // to lower one's own limit is always allowed
+    setrlimit(RLIMIT_NOFILE, &*command_.open_files);  // lowering one's own limit is always allowed
   for (int target = STDOUT_FILENO; const int output : command_.output) {
     if (output >= 0)
       expect(kernel::result(dup2(output, target)), "a worker writes to the stdout or stderr of rankshim");
@@ -217,14 +218,16 @@ void Spawn::become_command(int report, const Start& how) {
     const char* path = candidates_[candidate].c_str();
     execve(path, argv_.data(), environment_.data());
     int error = errno;
-    // The shell reads a file that is no program; execvp(3) would make it read another machine's program too.
+    // A file that is not a program is read by the shell. execvp(3) would let it read another machine's
+    // program too.
     if (error == ENOEXEC && !is_program(path)) {
       shell_argv_[1] = pointer(candidates_[candidate]);
       execve(shell, shell_argv_.data(), environment_.data());
       error = errno;
     }
     const bool no_interpreter = error == ENOENT && access(path, F_OK) == 0;
-    // A file that may not be executed, or lacks its interpreter, is reported unless a later folder's runs.
+    // A file that may not be executed, or lacks its interpreter, is reported unless one in a later folder
+    // runs.
     if (!look_further(error) || (error == EACCES && failure.error != EACCES) ||
         (no_interpreter && failure.error == ENOENT && !failure.exists)) {
       failure = {nullptr, error, candidate, no_interpreter};
@@ -232,10 +235,10 @@ void Spawn::become_command(int report, const Start& how) {
     if (!look_further(error)) break;
   }
   tell(failure);
-  _exit(exit_code_of_exec(failure.error));  // for whoever sees only the process end
+  _exit(exit_code_of_exec(failure.error));  // for those who see only that the process ended
 }
 
-/// Reads what the child has written so far, which is everything if it was made by vfork.
+/// Reads what the child has written so far, which is everything after vfork.
 void Spawn::read_reports() {
   Report report{};
   while (read(report_.number(), &report, sizeof(report)) == static_cast<ssize_t>(sizeof(report))) {

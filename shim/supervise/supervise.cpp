@@ -35,16 +35,16 @@ using std::chrono::milliseconds;
 using Clock = SignalQueue::Clock;
 using Deadline = SignalQueue::Deadline;
 
-/// The grace for leftovers, and for the other workers when one has failed, if there is no --grace.
+/// The default of --grace for leftovers after a stop, and for the other workers when one has failed.
 constexpr milliseconds grace_after_stop{30'000};
 constexpr milliseconds kill_again{100};      // a fork during a walk of the tree may have been missed
-constexpr milliseconds kill_patience{5000};  // a process that is left after that hangs in the kernel
-constexpr milliseconds try_again{5};         // what the system refuses
+constexpr milliseconds kill_patience{5000};  // a process that is left after that is stuck in the kernel
+constexpr milliseconds try_again{5};         // the pause before retrying what the system refused
 constexpr unsigned reaped_at_once = 1000;    // then signals get their turn
 
-/// Goes to /, and returns the working directory from which: it keeps its file system busy, and nobody could
-/// unmount it while the command runs, even after the command has left it. Stays, and returns nothing, if its
-/// path is not known, because there would be no way back.
+/// Changes to / and returns the previous working directory. Staying there would keep its file system busy, so
+/// that nobody could unmount it while the command runs, even after the command has left it. Stays, and
+/// returns an empty path, if the path is unknown, because there would be no way back.
 std::string leave_working_directory() {
   std::error_code unknown;
   std::string path = std::filesystem::current_path(unknown);
@@ -56,8 +56,9 @@ std::vector<Command> commands_of(Workers& launcher, const Command& command) {
   return prepared.empty() ? launcher.workers_to_start(command) : prepared;
 }
 
-/// One command from its start to the end of everything it started. What is still to be done is stored in
-/// members (deadlines, the signals in `forwarder_`) before it is tried: a refused call loses none of it.
+/// Supervises one command from its start to the end of everything it started. What remains to be done is
+/// stored in members (deadlines, the signals in `forwarder_`) before it is tried, so that a refused call
+/// loses nothing.
 class Supervisor {
  public:
   Supervisor(boost::asio::io_context& io, SignalQueue& signals, const Command& command, const Policy& policy)
@@ -75,25 +76,25 @@ class Supervisor {
   /// Starts the command; finished() if that failed.
   void start();
 
-  /// Does everything that is due: signals that have come, orders, deadlines that have passed, children that
-  /// have ended. Once the command runs, only its end may end this.
+  /// Does everything that is due: signals that arrived, orders, deadlines that passed, children that ended.
+  /// Once the command runs, only its end may end this.
   void step();
   [[nodiscard]] bool finished() const { return progress_ == Progress::finished; }
 
-  /// When there is something to do that no signal announces.
+  /// When the next thing is due that no signal announces.
   [[nodiscard]] Deadline due() const;
 
   /// Takes back what was lent to the command. Returns how it ended.
   ExitRecord end();
 
  private:
-  /// `leftovers`: the command has ended. `killing` begins before or after its end.
+  /// The states of supervise.h. `killing` begins before or after the command's end.
   enum class Progress : std::uint8_t { running, leftovers, killing, finished };
 
   /// A signal after Policy::rewrite.
   struct Rewritten {
     Signal signal;
-    int arrived = 0;    ///< its number before
+    int arrived = 0;    ///< its original number
     bool stop = false;  ///< whether it stops the command, if that runs
   };
 
@@ -130,7 +131,7 @@ class Supervisor {
   void kill_all(std::string_view why);
   void give_up();
 
-  /// Does what the command's end does not depend on. An exception is logged.
+  /// Does something on which the command's end does not depend. Logs an exception.
   template <class Act>
   void secondary(const Act& act) {
     try {
@@ -152,27 +153,27 @@ class Supervisor {
   Workers& launcher_;
   Observer nobody_;
   Observer& observer_;
-  std::vector<Command> workers_;  // these are started instead of the command
+  std::vector<Command> workers_;  // started instead of the command
   const bool starts_workers_;
   Terminal terminal_;
-  std::list<Spawn> spawns_;     // the command's, or those of the workers
-  std::vector<pid_t> running_;  // of these, what was started and not reaped
+  std::list<Spawn> spawns_;     // of the command, or of the workers
+  std::vector<pid_t> running_;  // those that were started and not yet reaped
   SignalForwarder forwarder_;
   Progress progress_ = Progress::running;
-  Deadline failed_at_;          // when the first of its processes had failed, which is how the command ends
-  bool others_remain_ = false;  // a worker has failed, and somebody holds the others
+  Deadline failed_at_;          // when the first process failed, whose end is the command's
+  bool others_remain_ = false;  // a worker has failed, but the others are held
   bool interrupted_ = false;    // by INT
   bool looked_at_hanging_ = false;
   bool looked_at_leftovers_ = false;
   milliseconds time_for_stacks_{0};
 
   // The deadlines, in the order in which they are checked; forwarder_ has one more.
-  Deadline kill_;          // the first KILL, and those that follow
-  Deadline leave_behind_;  // not even KILL helps
+  Deadline kill_;          // the first KILL, then each repetition
+  Deadline leave_behind_;  // not even KILL helped
   Deadline reap_;          // a child may have ended
-  Deadline saved_;         // what is left after a notice has had its time
+  Deadline saved_;         // what is left after a notice has had time to save
 
-  std::string working_directory_;  // that was left
+  std::string working_directory_;  // the one that was left
   bool warned_traced_ = false;
   ExitRecord record_;
 };
@@ -199,7 +200,7 @@ void Supervisor::start() {
                          .new_session = policy_.ctty && !starts_workers_,
                          .detached = starts_workers_,
                          .ignored = policy_.ignored_at_start};
-  // From the first start on nothing may throw: an exception would leave the command alone.
+  // From the first start on, nothing may throw: an exception would abandon the command.
   for (Spawn& spawn : spawns_) {
     if (std::optional<SpawnFailure> failed = spawn.start(how)) {
       record_failed_start(*std::move(failed));
@@ -260,7 +261,7 @@ void Supervisor::on_signal(const Signal& arrived) {
     reap_ = Clock::now();
     return;
   }
-  // The HUP of a terminal that rankshim gave up.
+  // This is the HUP of a terminal that rankshim gave up.
   const bool gave_up = arrived.number == SIGHUP || arrived.number == SIGCONT;
   if (gave_up && policy_.ctty && arrived.sender == getpid()) return;
   Signal signal = arrived;
@@ -277,7 +278,7 @@ void Supervisor::on_signal(const Signal& arrived) {
   }
 }
 
-/// ExitRecord::late_signal is the first of them, but rather a stop than another signal.
+/// Keeps the first late signal in ExitRecord::late_signal; a stop takes precedence over other signals.
 void Supervisor::note_late(int signal) {
   const bool is_late = policy_.hook || progress_ != Progress::running;
   if (!is_late || !terminates_by_default(signal)) return;
@@ -298,9 +299,9 @@ void Supervisor::on_running_signal(const Rewritten& one) {
   log::debug("{} is not passed on: the launcher would restart its wait", signal_name(one.signal.number));
 }
 
-/// A stop signal that was inherited as ignored would end what nohup must keep running: torchrun, accelerate
-/// and others replace what they inherit, in a program too. A shell's background job has INT and QUIT ignored,
-/// and no program means that by it.
+/// Handles a stop signal that was inherited as ignored, and signals that do not stop. The former would end
+/// what nohup must keep running: torchrun, accelerate and others replace the inherited disposition, inside a
+/// program too. INT and QUIT are also ignored in a shell's background jobs, where that has no such meaning.
 void Supervisor::on_ignored_or_other(const Rewritten& one) {
   const int number = one.signal.number;
   const bool by_nohup = number == SIGHUP && inherited_as_ignored(SIGHUP);
@@ -331,7 +332,7 @@ void Supervisor::pass_on(const Rewritten& one) {
   forwarder_.pass_on(one.signal, one.stop);
 }
 
-/// A stop that comes during the wait for leftover processes.
+/// Handles a stop that arrives during the wait for leftover processes.
 void Supervisor::hurry(int signal) {
   if (signal == SIGINT || signal == SIGQUIT)
     return kill_all(fmt::format("{} arrived while waiting for leftover processes", signal_name(signal)));
@@ -341,7 +342,7 @@ void Supervisor::hurry(int signal) {
               seconds(*policy_.grace));
 }
 
-/// The first stop was passed on.
+/// Called when the first stop has been passed on.
 void Supervisor::begin_stop(const StopRequest& stop, std::optional<milliseconds> grace) {
   record_.stop = stop;
   if (grace) kill_in(*grace);
@@ -380,7 +381,7 @@ void Supervisor::reap() {
   if (pid != -ECHILD) loop::throw_on_error(pid, "wait4");
   reap_.reset();
   if (pid == -ECHILD) {
-    // Without a child there will be no report of the command's end: that must not look like success.
+    // Without a child, the command's end will never be reported. That must not look like success.
     if (!command_ended() && !failed_at_) {
       record_.kind = ExitRecord::Kind::withheld;
       record_.number = ECHILD;
@@ -390,13 +391,13 @@ void Supervisor::reap() {
   } else if (command_ended() && forwarder_.nothing_left()) {
     progress_ = Progress::finished;
   } else if (progress_ == Progress::leftovers && !looked_at_leftovers_ && !saved_) {
-    begin_leftovers(record_.stop ? patience() : policy_.leftover_grace);  // there is one grace for all
+    begin_leftovers(record_.stop ? patience() : policy_.leftover_grace);  // one grace for all of them
   } else if (progress_ == Progress::leftovers && looked_at_leftovers_ && reaped != 0) {
     forwarder_.stop_what_is_left(false);
   }
 }
 
-/// A child has ended and was reaped, or was stopped.
+/// Handles a child that has ended and was reaped, or was suspended.
 void Supervisor::on_child(pid_t pid, int status) {
   if (WIFSTOPPED(status)) {
     const bool traced = kernel::detach(pid, WSTOPSIG(status));
@@ -408,7 +409,8 @@ void Supervisor::on_child(pid_t pid, int status) {
   }
   const bool is_own = std::erase(running_, pid) != 0;
   const bool fails_first = is_own && status != 0 && !failed_at_;
-  // Before the launcher tells of a worker's end: one that never became its command has a better reason.
+  // Before the launcher reports a worker's end, because for one that never became its command there is a
+  // better reason.
   if (fails_first || (is_own && command_ended() && !failed_at_)) secondary([&] { record_end(pid, status); });
   secondary([&] { launcher_.reaped(pid, status); });
   if (is_own) return on_process_end(status, fails_first);
@@ -416,14 +418,14 @@ void Supervisor::on_child(pid_t pid, int status) {
   if (policy_.warn_on_reap) log::warn("reaped an orphan: {}", pid);
 }
 
-/// Whether rankshim caused this end: by KILL, or by the ABRT for stacks.
+/// Whether rankshim caused this end, by KILL or by the ABRT for stacks.
 bool Supervisor::was_killed(int status) const {
   if (!WIFSIGNALED(status)) return false;
   return (WTERMSIG(status) == SIGKILL && progress_ == Progress::killing) ||
          (WTERMSIG(status) == SIGABRT && looked_at_hanging_);
 }
 
-/// The command has ended, or one of the workers.
+/// Handles the end of the command or of one of the workers.
 void Supervisor::on_process_end(int status, bool fails_first) {
   if (fails_first) failed_at_ = Clock::now();
   if (command_ended()) return on_command_end(status);
@@ -450,7 +452,8 @@ void Supervisor::record_failed_start(SpawnFailure failed) {
   });
 }
 
-/// The other workers would wait for one that is gone. A stop that was passed on has reached them already.
+/// Stops the other workers, which would wait for one that is gone. If a stop was passed on, it has already
+/// reached them.
 void Supervisor::end_other_workers() {
   others_remain_ = launcher_.is_held();
   if (others_remain_ || record_.stop || command_ended()) return;
@@ -462,16 +465,16 @@ void Supervisor::end_other_workers() {
 void Supervisor::on_command_end(int status) {
   if (progress_ == Progress::running) progress_ = Progress::leftovers;
   forwarder_.drop_kept();
-  // The terminal signalled the command, and not rankshim.
+  // The terminal signalled the command, not rankshim.
   if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGQUIT) &&
       (terminal_.descriptor() >= 0 || policy_.ctty) && !starts_workers_ && !record_.stop) {
     record_.stop = {StopRequest::By::signal, WTERMSIG(status), Clock::now()};
     if (policy_.grace) kill_in(*policy_.grace);
   }
-  terminal_.take_back();  // otherwise what is left would get a Ctrl-C that is meant for rankshim now
+  terminal_.take_back();  // otherwise leftovers would get a Ctrl-C that is meant for rankshim
   if (WIFSIGNALED(status)) secondary([&] { leave_time_to_save(WTERMSIG(status)); });
   secondary([this] { launcher_.command_ended(record_); });
-  // The launcher has handled the workers that ended earlier, so their times are before this one.
+  // The launcher has already handled the workers that ended earlier, so their times are before this one.
   record_.ended_at = Clock::now();
   record_.ran = std::chrono::duration_cast<milliseconds>(*record_.ended_at - record_.started_at);
   secondary([this] {
@@ -480,8 +483,8 @@ void Supervisor::on_command_end(int status) {
   });
 }
 
-/// A notice that ends the command (Slurm's USR1, which reaches a shell directly) does not ask those to stop
-/// that handle it: they save their state.
+/// Gives processes time to save their state if a notice ended the command (Slurm's USR1, which reaches a
+/// shell directly): it does not tell processes that handle it to stop.
 void Supervisor::leave_time_to_save(int signal) {
   if (progress_ != Progress::leftovers || record_.stop || (policy_.worker_signals & bit(signal)) == 0) return;
   std::vector<Process> saving = forwarder_.everything();
@@ -507,7 +510,7 @@ void Supervisor::begin_leftovers(milliseconds grace) {
     log::info("leftover processes are stopped (SIGTERM), and killed in {}", seconds(grace_after_stop));
 }
 
-/// Returns whether that is sooner: an earlier deadline is kept.
+/// Schedules the KILL, unless it is already due sooner. Returns whether it did.
 bool Supervisor::kill_in(milliseconds grace) {
   const Clock::time_point when = Clock::now() + grace;
   if (kill_ && *kill_ <= when) return false;
@@ -534,10 +537,10 @@ std::string_view Supervisor::why_kill_is_due() const {
   return "its time is up";
 }
 
-/// Names what has not stopped, and asks those for their stacks that have a handler for ABRT: Python has one
-/// if PYTHONFAULTHANDLER is set (faulthandler in Python's library). That is when the KILL is due and not
-/// before, because it ends them. A launcher that still has workers is not asked: it sees their ends. Nor is
-/// one whose workers have all ended: nothing of theirs hangs.
+/// Names the processes that have not stopped, and makes those with a handler for ABRT print their stacks:
+/// Python has one if PYTHONFAULTHANDLER is set (faulthandler in Python's library). Only when the KILL is due,
+/// because ABRT ends them. A launcher that still has workers is not asked, because it sees their ends; nor is
+/// one whose workers have all ended, because nothing of theirs hangs.
 bool Supervisor::asks_for_stacks() {
   if (std::exchange(looked_at_hanging_, true)) return false;
   std::vector<Process> left = forwarder_.everything();
@@ -555,7 +558,7 @@ bool Supervisor::asks_for_stacks() {
   if (!able.empty() || (is_late && record_.did_not_stop.empty()))
     name_hanging(left, able.empty() ? "" : ": asked for stacks by SIGABRT, then killed");
   if (able.empty()) return false;
-  // If a number belongs to another process by now, this does no harm.
+  // If a pid belongs to another process by now, this does no harm.
   for (const Process& process : able) kernel::forbid_core(process.pid);
   send_each(able, {SIGABRT});
   kill_ = Clock::now() + time_for_stacks_;
@@ -582,7 +585,8 @@ void Supervisor::kill_all(std::string_view why) {
   log::warn("{}: rankshim kills everything", why);
 }
 
-/// Not even KILL ends a process that waits in the kernel for a dead file server or a driver: it is named.
+/// Names the processes that not even KILL ends, because they wait in the kernel for a dead file server or a
+/// driver.
 void Supervisor::give_up() {
   progress_ = Progress::finished;
   if (!command_ended()) {
@@ -616,13 +620,13 @@ boost::asio::awaitable<ExitRecord> supervise(boost::asio::io_context& io, Signal
   Supervisor supervisor(io, signals, command, policy);
   supervisor.start();
   while (!supervisor.finished()) {
-    // The command runs: what is refused now is tried again, and ends nothing.
+    // The command runs: what is refused now is retried, and ends nothing.
     try {
       supervisor.step();
       if (!supervisor.finished()) co_await signals.wait(supervisor.due());
     } catch (const std::exception& error) {
       loop::go_on_after(error);
-      poll(nullptr, 0, static_cast<int>(try_again.count()));  // not at full speed
+      poll(nullptr, 0, static_cast<int>(try_again.count()));  // do not spin
     }
   }
   co_return supervisor.end();

@@ -17,12 +17,12 @@
 namespace rankshim::supervise {
 namespace {
 
-/// Stops this process, as Ctrl-Z would, until SIGCONT; returns whether. The kernel does not stop a process
-/// that nothing could continue (in an orphaned group, or PID 1).
+/// Suspends this process, as Ctrl-Z would, until SIGCONT; returns whether it did. The kernel does not suspend
+/// a process that nothing could continue (in an orphaned group, or PID 1).
 bool stop_self() {
   SignalSet pending = 0;
   kernel::set_signal_mask(~bit(SIGTSTP), nullptr);
-  kernel::send(getpid(), SIGTSTP);  // the process stops here
+  kernel::send(getpid(), SIGTSTP);  // the process is suspended here
   kernel::set_signal_mask(~SignalSet{0}, nullptr);
   syscall(SYS_rt_sigpending, &pending, sizeof pending);
   return (pending & bit(SIGCONT)) != 0;
@@ -45,7 +45,7 @@ Terminal::Terminal(bool command_has_its_own, bool keep) {
   if (foreground < 0) return;
   descriptor_ = candidate;
   group_ = getpgrp();
-  // In a PID namespace below the terminal's both are 0, because the groups are outside of it. Then rankshim
+  // In a PID namespace below the terminal's, both are 0, because the groups are outside it. rankshim then
   // takes the terminal that it was given, as other inits do.
   termios settings{};
   keep_ = keep && tcgetattr(candidate, &settings) == 0 && (settings.c_lflag & TOSTOP) == 0;
@@ -55,7 +55,7 @@ Terminal::Terminal(bool command_has_its_own, bool keep) {
 void Terminal::command_stopped(pid_t group, int signal) {
   if (descriptor_ < 0 || (signal != SIGTSTP && signal != SIGTTIN && signal != SIGTTOU)) return;
   stopped_ = true;
-  // A launcher that reads from the terminal, or lets its workers read (torch 1.13), needs it after all.
+  // A launcher that reads from the terminal, or lets its workers do so (torch 1.13), needs it after all.
   const bool needs_it = signal != SIGTSTP && std::exchange(keep_, false);
   if (needs_it) lend(group);
   if (!needs_it || !lent_) {
@@ -72,7 +72,7 @@ bool Terminal::continue_command(pid_t group) {
   return true;
 }
 
-/// Gives the foreground to the command's group if rankshim has it now.
+/// Gives the foreground to the command's group, if rankshim has it now.
 void Terminal::lend(pid_t group) {
   if (keep_ || lent_ || tcgetpgrp(descriptor_) != group_) return;
   lent_ = tcsetpgrp(descriptor_, group) == 0;

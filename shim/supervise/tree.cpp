@@ -22,7 +22,7 @@ namespace {
 
 using node::Process;
 
-/// By the name that it was called by, which for a script is its interpreter's.
+/// Whether the process is a shell, by argv[0], which for a script is its interpreter.
 bool runs_shell(pid_t pid) {
   const std::vector<std::string> words = node::read_command_line(pid);
   if (words.empty()) return false;
@@ -38,20 +38,20 @@ std::vector<Process> children_of(const Process& process, const std::vector<Proce
   return children;
 }
 
-/// Whether the signal goes on to this child though its parent takes it.
+/// Whether the signal goes on to this child although its parent takes it.
 bool goes_on(const Process& parent, const SignalMasks& masks, const Process& child, bool by_shell,
              int signal) {
   if (child.group != parent.group) return false;
   const std::optional<SignalMasks> childs = signal_masks(child.pid);
   if (!childs) return false;
-  if (by_shell) {  // what a shell starts in the background ignores both
+  if (by_shell) {  // a shell's background jobs ignore both
     constexpr SignalSet both = bit(SIGINT) | bit(SIGQUIT);
     return (childs->ignored & both) != both || (masks.ignored & both) == both;
   }
   return (masks.ignored & bit(signal)) != 0 && (childs->ignored & bit(signal)) == 0;
 }
 
-/// "state S, in futex_do_wait", by the kernel's function (proc(5), wchan); for a running process, "state R".
+/// "state S, in futex_do_wait", with the kernel function (proc(5), wchan); for a running process, "state R".
 std::string how_it_waits(const Process& process) {
   const std::string channel = node::read_proc(process.pid, "wchan").value_or("");
   const bool waits = !channel.empty() && channel != "0";
@@ -62,12 +62,12 @@ std::string how_it_waits(const Process& process) {
 
 int send_to(const Process& process, const Signal& signal) {
   const UniqueFd descriptor(kernel::pidfd_open(process.pid));
-  // Opened before the comparison: if the process is still the same, so is the descriptor's.
+  // The descriptor was opened first: if the process is still the same, so is the descriptor's.
   std::optional<Process> now = node::read_process(process.pid);
   if (!now && errno != ENOENT && errno != ESRCH) now = node::read_process(process.pid);
   if (!now || !now->is(process)) return -ESRCH;
   const int sent = descriptor.number() < 0 ? -ENOSYS : kernel::pidfd_send(descriptor.number(), signal);
-  // If there is no pidfd (old kernels, seccomp), the comparison just made must do.
+  // Without pidfds (old kernels, seccomp), the comparison just made must do.
   const bool no_pidfd = sent == -ENOSYS || sent == -EPERM || sent == -EINVAL;
   return no_pidfd ? kernel::send(process.pid, signal) : sent;
 }
@@ -102,7 +102,7 @@ bool is_young(const Process& process) {
 
 std::vector<Process> handlers_below(std::vector<Process> roots, const std::vector<Process>& all, int signal) {
   std::vector<Process> handlers;
-  for (std::size_t at = 0; at < roots.size(); ++at) {  // it grows
+  for (std::size_t at = 0; at < roots.size(); ++at) {  // grows meanwhile
     const Process process = roots[at];
     const std::optional<SignalMasks> masks = signal_masks(process.pid);
     const bool handles = masks && masks->handle(signal);
@@ -115,7 +115,8 @@ std::vector<Process> handlers_below(std::vector<Process> roots, const std::vecto
 
 std::vector<Process> next_after(const Process& process, const std::vector<Process>& all, int signal) {
   std::vector<Process> next = children_of(process, all);
-  // Read after the signal was sent: whoever handles it by now has got it so, and whoever does not is ending.
+  // The masks are read after the signal was sent: a process that handles it by now has got it, and one that
+  // does not is ending.
   const std::optional<SignalMasks> masks = signal_masks(process.pid);
   if (next.empty() || !masks || !masks->take(signal)) return next;
   const bool by_shell = runs_shell(process.pid);
