@@ -16,7 +16,7 @@ namespace {
 
 using node::Process;
 
-/// The number in the line of a file that begins with this; 0 if there is none.
+/// The number in the first line that begins with `name`; 0 if there is none.
 std::uint64_t number_after(std::string_view file, std::string_view name) {
   for (std::string_view rest = file; !rest.empty();) {
     const std::string_view line = next_line(rest);
@@ -31,7 +31,8 @@ std::uint64_t bytes_of(pid_t pid) {
   return number_after(io, "rchar:") + number_after(io, "wchar:");
 }
 
-/// Whether a worker of a DataLoader or of a pool waits for its next task, or its queue's thread.
+/// Whether the thread waits on a multiprocessing queue, as a DataLoader's or a pool's worker does for its
+/// next task.
 bool waits_for_work(const PythonThread& thread) {
   return std::ranges::any_of(thread.frames, [](const outcome::Frame& frame) {
     return frame.function == "get" && frame.file.ends_with("/multiprocessing/queues.py");
@@ -71,7 +72,7 @@ Work work_between(const Activity& before, const Activity& after, std::chrono::mi
 }
 
 std::string describe_below(pid_t pid) {
-  constexpr std::size_t most = 64;  // DataLoaders have some
+  constexpr std::size_t most = 64;  // DataLoaders have several
   const auto below = node::descendants(pid).value_or(std::vector<Process>{});
   for (std::size_t i = 0; i < std::min(below.size(), most); ++i) {
     const Process& process = below[i];

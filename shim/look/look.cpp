@@ -20,9 +20,9 @@ using std::chrono::steady_clock;
 namespace {
 
 constexpr milliseconds wait_for_answers{500};
-constexpr milliseconds shortest_to_compare{1000};  // below that a few switches are no work
+constexpr milliseconds shortest_to_compare{1000};  // over less time, a few switches are not work
 
-/// How many collectives a worker has entered.
+/// How many collectives a worker has entered, in all groups.
 std::uint64_t entered_by(const WorkerLook& look) {
   std::uint64_t entered = 0;
   for (const outcome::GroupProgress& group : look.groups) entered += group.entered;
@@ -31,7 +31,8 @@ std::uint64_t entered_by(const WorkerLook& look) {
 
 }  // namespace
 
-/// One look may follow another in a moment, which shows no work: what the one before knew still holds then.
+/// Compares with the look before. If that was only a moment ago, no work would show, so its result still
+/// stands.
 Looker::Known Looker::compare(pid_t pid, Known now) const {
   const auto found = known_.find(pid);
   if (found == known_.end()) return now;
@@ -71,7 +72,7 @@ awaitable<std::vector<WorkerLook>> Looker::look(std::vector<WorkerToSee> workers
   known_ = std::move(now_known);
   const auto until = steady_clock::now() + wait_for_answers;
   const auto answers = co_await ask_progress(io_, folder_, pids, full, wait_for_answers);
-  // Every disk access is a moment in state D. Only one that lasts is reported.
+  // Every disk access is a moment in state D. Report it only if it lasts.
   if (std::ranges::find(looks, 'D', &WorkerLook::state) != looks.end()) {
     loop::Timer timer(io_.get_executor(), until);
     co_await timer.async_wait(boost::asio::use_awaitable);
@@ -83,7 +84,7 @@ awaitable<std::vector<WorkerLook>> Looker::look(std::vector<WorkerToSee> workers
       look.groups = answer->second;
       look.holds_gil = false;  // it was only for a moment
     }
-    // What it did before its last collective is no work for which others wait.
+    // What it did before its last collective is not work for which others wait.
     Known& known = known_[pid];
     if (std::exchange(known.entered, entered_by(look)) != entered_by(look)) known.work.reset();
     if (known.work) look.works = *known.work != Work::none;

@@ -16,7 +16,7 @@
 #include "look/activity.h"
 #include "outcome/look.h"
 
-/// What the workers of this node do, from outside: their state, their Python stacks, their collectives.
+/// Shows from outside what the workers of this node are doing: their state, Python stacks and collectives.
 namespace rankshim::look {
 
 /// A worker, and its rank in the job.
@@ -25,36 +25,36 @@ struct WorkerToSee {
   pid_t pid = 0;
 };
 
-/// Looker looks at workers, and knows how they were when it looked last.
+/// Looker looks at workers, and compares them with how they were at its last look.
 class Looker {
  public:
-  /// `folder` is where the workers' Python answers (look/progress.h); empty: it does not.
+  /// `folder` is where the workers' Python answers (look/progress.h); empty if it does not.
   Looker(boost::asio::io_context& io, std::string folder) : io_(io), folder_(std::move(folder)) {}
 
-  /// A look at each of these, in their order; unless it is `full`, without stacks, operations and what is
-  /// below them. What does not need an answer is read at once, before the first suspension: who ends in the
-  /// meantime was seen. It takes some milliseconds, or half a second if somebody does not answer. No worker
-  /// gets a signal, or stops for it. Why a stack cannot be read is logged, each reason once. Must not be
-  /// cancelled, and `this` must live until its end.
+  /// Looks at each of these workers, and returns the looks in the same order. Unless `full`, they lack
+  /// stacks, operations and descendants. Whatever needs no answer is read at once, before the first
+  /// suspension, so that a worker that ends in the meantime has still been seen. Takes a few milliseconds, or
+  /// half a second if a worker does not answer. No worker gets a signal or is stopped. Logs why a stack
+  /// cannot be read, each reason once. Must not be cancelled, and `this` must outlive it.
   boost::asio::awaitable<std::vector<outcome::WorkerLook>> look(std::vector<WorkerToSee> workers, bool full);
 
  private:
   struct Known {
     Activity activity;
     std::chrono::steady_clock::time_point when;
-    std::optional<Work> work = std::nullopt;  ///< from the look before until then
-    std::uint64_t entered = 0;                ///< how many collectives it had entered then
+    std::optional<Work> work = std::nullopt;  ///< between the look before and this one
+    std::uint64_t entered = 0;                ///< how many collectives it had entered
   };
   [[nodiscard]] Known compare(pid_t pid, Known now) const;
 
   boost::asio::io_context& io_;
   std::string folder_;
   std::map<pid_t, Known> known_;  ///< as of the last look
-  std::set<std::string> logged_;  ///< why stacks cannot be read
+  std::set<std::string> logged_;  ///< reasons why stacks cannot be read
 };
 
-/// Whether a worker of a job with several nodes is alone in its default process group, so that it trains
-/// alone: `file://`, or world_size=1 in the script, shows in no variable.
+/// Whether a worker of a job with several nodes is alone in its default process group, and so trains alone.
+/// No variable shows that if the script uses `file://` or world_size=1.
 bool is_alone_in_its_group(const outcome::WorkerLook& look);
 
 }  // namespace rankshim::look

@@ -19,13 +19,13 @@
 namespace rankshim::look {
 namespace {
 
-/// Calls that wait for a file hold no lock of the process's memory, however long that takes: a dead file
-/// server does not hide who waits for it.
+/// System calls that wait for a file. They hold no lock on the process's memory, however long they take, so
+/// that processes waiting for a dead file server can still be looked at.
 constexpr auto file_calls =
     std::to_array<long>({SYS_read, SYS_readv, SYS_pread64, SYS_preadv, SYS_write, SYS_writev, SYS_pwrite64,
                          SYS_fsync, SYS_fdatasync, SYS_openat, SYS_statx, SYS_getdents64});
 
-/// What those threads of a process wait for that are in state D.
+/// What a process's threads in state D are waiting for.
 struct Hanging {
   bool for_file = false;
   /// They may hold a lock on the process's memory: in a driver's ioctl(2), in mmap(2).
@@ -46,7 +46,7 @@ Hanging hanging_threads(pid_t pid) {
   return hanging;
 }
 
-/// The same, but for what is over in a moment.
+/// The same, ignoring waits that are over in a moment.
 Hanging still_hanging(pid_t pid) {
   constexpr unsigned most_looks = 10;
   Hanging hanging = hanging_threads(pid);
@@ -57,11 +57,11 @@ Hanging still_hanging(pid_t pid) {
   return hanging;
 }
 
-/// Why the kernel does not let us read a process's memory, after errno was EACCES or EPERM.
+/// Why the kernel refused to let rankshim read a process's memory, after errno was EACCES or EPERM.
 std::string why_forbidden(pid_t pid) {
   const auto yama = read_file("/proc/sys/kernel/yama/ptrace_scope");
   const std::string* scope = std::get_if<std::string>(&yama);
-  // 2 and 3 forbid it to ancestors too: linux:Documentation/admin-guide/LSM/Yama.rst
+  // 2 and 3 forbid it even to ancestors: linux:Documentation/admin-guide/LSM/Yama.rst
   if (scope != nullptr && (scope->starts_with("2") || scope->starts_with("3")))
     return fmt::format("the kernel forbids it (kernel.yama.ptrace_scope is {})", trimmed(*scope));
   struct stat status{};

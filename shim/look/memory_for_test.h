@@ -9,8 +9,8 @@
 
 namespace rankshim::look {
 
-/// A memory of a test's own making: what was not put there cannot be read, but for the rest of its pages,
-/// which is zero.
+/// A memory that a test fills in. Only pages that contain what was put there can be read; the rest of such a
+/// page is zero.
 class FakeMemory {
  public:
   void put(std::uint64_t address, std::string_view bytes) {
@@ -23,7 +23,7 @@ class FakeMemory {
   void put_value(std::uint64_t address, const Value& value) {
     put(address, {reinterpret_cast<const char*>(&value), sizeof value});
   }
-  /// A reader of it as it is at each moment.
+  /// A reader of this memory, which sees later changes.
   Memory memory() {
     return Memory([this](std::uint64_t address, Memory::Page& page) {
       const auto found = pages_.find(address);

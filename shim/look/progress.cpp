@@ -31,7 +31,7 @@ using std::chrono::steady_clock;
 constexpr std::size_t longest_name = 200;
 constexpr std::size_t most_ranges = 4096;  // of a group's members
 constexpr unsigned most_ranks = std::numeric_limits<int>::max();
-constexpr std::uint64_t most_collectives = std::uint64_t{1} << 53U;  // so that sums of them fit
+constexpr std::uint64_t most_collectives = std::uint64_t{1} << 53U;  // so that sums do not overflow
 
 bool take(yyjson_val* value, std::string& text) {
   if (!yyjson_is_str(value)) return false;
@@ -68,8 +68,8 @@ bool take(yyjson_val* value, GroupProgress& group) {
          take(at(5), group.operation) && group.ended <= group.entered && group.entered <= most_collectives;
 }
 
-/// A socket with an address that the kernel chooses (unix(7), autobind), to which the workers can answer;
-/// with each answer comes who has sent it.
+/// A socket with an address that the kernel chooses (unix(7), autobind), to which the workers can answer.
+/// Each answer comes with its sender's credentials.
 int make_socket() {
   const int descriptor = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   const sockaddr_un anywhere{.sun_family = AF_UNIX, .sun_path = {}};
@@ -83,15 +83,16 @@ int make_socket() {
   return descriptor;
 }
 
-/// The address of a worker in an open folder, whose own name may be longer than an address.
+/// The address of a worker's socket. It is reached through the open folder, because the folder's path may be
+/// longer than an address.
 sockaddr_un address_of(int folder, pid_t pid) {
   sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
   fmt::format("/proc/self/fd/{}/look.{}", folder, pid).copy(address.sun_path, sizeof address.sun_path - 1);
   return address;
 }
 
-/// Receives an answer into `text`, and returns who has sent it. −1 if there is none (errno), 0 if it has no
-/// sender of this PID namespace, or does not fit.
+/// Receives an answer into `text`, and returns the sender's pid; −1 if there is none (errno), 0 if the sender
+/// is not in this PID namespace or the answer does not fit.
 pid_t receive(int descriptor, std::string& text) {
   text.resize(longest_answer);
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred))> control{};
@@ -164,7 +165,7 @@ boost::asio::awaitable<std::map<pid_t, std::vector<GroupProgress>>> ask_progress
     ask(pid, "numbers");
     if (operations) ask(pid, "operations");
   }
-  // The descriptor is readable, or the time is over: one event for both.
+  // One event for both: the descriptor is readable, or the time is up.
   const auto over = std::make_shared<loop::Event>(io.get_executor());
   const auto until = steady_clock::now() + patience;
   std::string answer;

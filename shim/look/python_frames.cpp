@@ -18,16 +18,17 @@ namespace {
 constexpr unsigned most_attempts = 20;
 constexpr unsigned most_interpreters = 256;
 constexpr std::size_t most_states = 4096;            // of threads
-constexpr std::size_t most_steps = 2 * most_frames;  // from frame to frame; some are none of Python's
+constexpr std::size_t most_steps = 2 * most_frames;  // frame to frame; some are not Python functions'
 constexpr std::int64_t largest_table = std::int64_t{1} << 20U;
 
-/// A call of a function, as a frame has it.
+/// A function call, as stored in a frame.
 struct Call {
   std::uint64_t frame = 0;
   std::uint64_t code = 0;
   std::uint64_t instruction = 0;
 
-  /// The call may have gone on; if the stack did not change otherwise, what was read of it is true.
+  /// Whether it is the same call, even at another instruction. If the stack did not change otherwise, what
+  /// was read of it is valid.
   [[nodiscard]] bool is(const Call& other) const { return frame == other.frame && code == other.code; }
 };
 
@@ -36,7 +37,7 @@ class Reader {
   Reader(Memory& memory, const Python& python)
       : memory_(memory), python_(python), at_(offsets_of(memory, python)) {}
 
-  /// The threads' states, the newest first, which is how Python links them.
+  /// The threads' states, newest first, which is how Python links them.
   std::vector<std::uint64_t> threads() {
     interpreter_ = main_interpreter();
     std::vector<std::uint64_t> found;
@@ -57,7 +58,7 @@ class Reader {
     return memory_.pointer(thread + at_.thread_id) == memory_.pointer(python_.runtime + at_.main_thread);
   }
 
-  /// gettid() of the thread; 0 if Python does not know it.
+  /// The thread's gettid(); 0 if Python does not store it.
   pid_t native_id(std::uint64_t thread) {
     if (at_.native_thread_id == absent) return 0;
     return static_cast<pid_t>(memory_.pointer(thread + at_.native_thread_id));
@@ -70,7 +71,7 @@ class Reader {
            memory_.pointer(place + at_.gil_holder) == thread;
   }
 
-  /// The thread's stack, read in one go: it may have changed meanwhile.
+  /// The thread's stack, read once; it may have changed meanwhile.
   std::vector<Call> calls(std::uint64_t thread) {
     check_thread(thread);
     std::uint64_t frame = memory_.pointer(thread + at_.frame);
@@ -84,9 +85,9 @@ class Reader {
     return calls;
   }
 
-  /// Nothing for a call that no traceback shows: between a class that is called and its __init__, Python 3.13
-  /// and later run code of their own, with one text as its file and its name (_Py_InitCleanup:
-  /// cpython:Python/specialize.c).
+  /// The frame of a call; nullopt for a call that no traceback shows: between the call of a class and its
+  /// __init__, Python 3.13 and later run internal code, whose file and name are the same text
+  /// (_Py_InitCleanup: cpython:Python/specialize.c).
   std::optional<outcome::Frame> describe(const Call& call) {
     if (memory_.pointer(call.code + at_.type) != python_.code_type)
       throw Implausible("a frame has no code (is it a debug build?)");
@@ -110,20 +111,20 @@ class Reader {
     return interpreter;
   }
 
-  /// The memory of a thread that has ended is used for something else.
+  /// Throws if this is no longer a thread's state, because the memory of one that has ended is reused.
   void check_thread(std::uint64_t thread) {
     if (memory_.pointer(thread + at_.interpreter_of_thread) != interpreter_)
       throw Implausible("its list of threads is broken");
   }
 
-  /// Whether a frame is a call of a Python function; others only join two calls of the interpreter's loop
+  /// Whether a frame is a call of a Python function. Other frames only link two calls of the interpreter loop
   /// (FRAME_OWNED_BY_CSTACK, FRAME_OWNED_BY_INTERPRETER: cpython:Include/internal/pycore_frame.h).
   bool is_pythons(std::uint64_t frame) {
     constexpr unsigned first_other = 3;
     return at_.owner == absent || memory_.read<std::uint8_t>(frame + at_.owner) < first_other;
   }
 
-  /// The lowest bits of a _PyStackRef (3.14) are no part of the pointer.
+  /// A frame's code object. The lowest bits of a _PyStackRef (3.14) are not part of the pointer.
   std::uint64_t code_of(std::uint64_t frame) { return memory_.pointer(frame + at_.code) & ~std::uint64_t{3}; }
 
   std::uint64_t instruction_of(std::uint64_t frame) {
@@ -134,7 +135,7 @@ class Reader {
   unsigned line_of(const Call& call) {
     const auto first = memory_.read<std::int32_t>(call.code + at_.first_line);
     const std::int64_t instruction = instruction_number(call);
-    if (instruction < 0) return first > 0 ? static_cast<unsigned>(first) : 0;  // it has not begun
+    if (instruction < 0) return first > 0 ? static_cast<unsigned>(first) : 0;  // the call has not begun
     const std::uint64_t lines = memory_.pointer(call.code + at_.lines);
     const auto size = memory_.read<std::int64_t>(lines + at_.size);
     if (size < 0 || size > largest_table) throw Implausible("a table of lines is too large");
@@ -144,7 +145,8 @@ class Reader {
     return line_by_location_table(table, first, instruction);
   }
 
-  /// Where the call is, in bytes from its function's first instruction; f_lasti of 3.10 counts instructions.
+  /// How far the call has got, in bytes from its function's first instruction. f_lasti of 3.10 counts
+  /// instructions.
   std::int64_t instruction_number(const Call& call) {
     if (at_.instructions == absent)
       return static_cast<std::int64_t>(call.instruction) * (python_.minor == 10 ? 2 : 1);
@@ -173,7 +175,7 @@ auto attempt_often(Memory& memory, Attempt attempt) {
   }
 }
 
-/// Reads a stack until nothing has changed meanwhile. `thread` is its state.
+/// Reads a stack until it has not changed meanwhile. `thread` is the address of the thread's state.
 PythonThread read_stack(Memory& memory, Reader& reader, std::uint64_t thread) {
   PythonThread stack;
   const auto same = [](const Call& a, const Call& b) { return a.is(b); };
@@ -220,7 +222,7 @@ std::vector<PythonThread> read_stacks(Memory& memory, const Python& python, pid_
       PythonThread stack = read_stack(memory, reader, state);
       stack.id = is_main(state) ? main : reader.native_id(state);
       if (!stack.frames.empty()) stacks.push_back(std::move(stack));
-    } catch (const Implausible& implausible) {  // the thread has ended meanwhile, if nothing else is wrong
+    } catch (const Implausible& implausible) {  // if nothing else is wrong, the thread has ended meanwhile
       why_not = implausible.what();
     }
   }

@@ -10,9 +10,9 @@ namespace rankshim::look {
 
 enum class Threads { main, all };
 
-/// The stacks in a memory that has `python`; `main` is the main thread's gettid() in the process. A thread
-/// whose stack changes while it is read is read again, a few times; if it still changes then, it runs, and
-/// the last stack without a contradiction counts. Throws Implausible with the reason if there is none.
+/// Reads the stacks in a memory that contains `python`; `main` is the main thread's gettid() in the process.
+/// A thread whose stack changes while it is read is read again, a few times; if it keeps changing, the thread
+/// is running, and the last consistent stack is used. Throws Implausible with the reason if there is none.
 std::vector<PythonThread> read_stacks(Memory& memory, const Python& python, pid_t main, Threads threads);
 
 }  // namespace rankshim::look

@@ -5,7 +5,7 @@
 namespace rankshim::look {
 namespace {
 
-constexpr std::int64_t unit = 2;  // bytes of an instruction
+constexpr std::int64_t unit = 2;  // the bytes of an instruction
 constexpr int no_line = -128;
 
 std::int64_t unsigned_at(std::string_view table, std::size_t at) {
@@ -17,9 +17,9 @@ unsigned as_line(std::int64_t line) {
   return line > 0 && line <= INT32_MAX ? static_cast<unsigned>(line) : 0;
 }
 
-/// Cuts a number of six bits a byte, the lowest first, off a table; bit 6 says that another byte follows.
+/// Cuts a number off a table: six bits per byte, lowest first; bit 6 says that another byte follows.
 std::uint64_t take_varint(std::string_view& table) {
-  constexpr unsigned most_bits = 30;  // a sum of as many as fit into a table is no overflow
+  constexpr unsigned most_bits = 30;  // as many as fit into a table cannot overflow a sum
   std::uint64_t value = 0;
   for (unsigned shift = 0; !table.empty(); shift += 6) {
     const auto byte = static_cast<unsigned char>(table.front());
@@ -30,14 +30,14 @@ std::uint64_t take_varint(std::string_view& table) {
   return value;
 }
 
-/// The same with the sign in the lowest bit.
+/// The same, with the sign in the lowest bit.
 std::int64_t take_signed_varint(std::string_view& table) {
   const std::uint64_t value = take_varint(table);
   const auto size = static_cast<std::int64_t>(value >> 1U);
   return (value & 1U) != 0 ? -size : size;
 }
 
-/// How many lines on the next entry of a location table is, after its first byte, which is cut off.
+/// Cuts the line delta of the next entry off a location table, whose first byte is already cut off.
 std::int64_t take_lines(std::string_view& table, unsigned kind) {
   constexpr unsigned one_line = 10, no_columns = 13, long_form = 14;
   if (kind == no_columns || kind == long_form) return take_signed_varint(table);
@@ -80,7 +80,7 @@ unsigned line_by_location_table(std::string_view table, std::int64_t first, std:
     line += take_lines(table, kind);
     end += ((byte & 7U) + 1) * unit;
     if (end > instruction) return kind == none ? 0 : as_line(line);
-    // The first byte of an entry, and no other, has the highest bit.
+    // Only the first byte of an entry has the highest bit set.
     while (!table.empty() && (static_cast<unsigned char>(table.front()) & 0x80U) == 0) table.remove_prefix(1);
   }
   return as_line(line);

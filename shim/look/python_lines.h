@@ -5,10 +5,10 @@
 
 namespace rankshim::look {
 
-/// The three forms in which CPython writes which instruction is in which line. In each, `table` is the
-/// content of the code object's table, `first` the line where the function begins, and `instruction` a byte's
-/// number in its instructions; below 0 it has not begun. All return 0 if the instruction belongs to no line.
-/// A table of a newer form, or none at all, gives a wrong number and no error.
+/// The three forms in which CPython stores which line an instruction belongs to. In each, `table` is the
+/// content of the code object's table, `first` the line where the function begins, and `instruction` a byte
+/// offset in its instructions, below 0 if it has not begun. All return 0 if the instruction belongs to no
+/// line. A table in a newer form, or something else altogether, gives a wrong number and no error.
 
 /// 3.8 and 3.9: co_lnotab (cpython@3.9:Objects/lnotab_notes.txt).
 unsigned line_by_lnotab(std::string_view table, std::int64_t first, std::int64_t instruction);

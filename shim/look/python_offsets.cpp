@@ -13,7 +13,7 @@ namespace {
 
 struct Row {
   unsigned minor;
-  PythonOffsets offsets;  ///< since 3.13 the places in _Py_DebugOffsets that have them
+  PythonOffsets offsets;  ///< since 3.13, where _Py_DebugOffsets stores them
 };
 constexpr auto rows = std::to_array<Row>({
 #include "look/python_offsets.inc"
@@ -21,7 +21,7 @@ constexpr auto rows = std::to_array<Row>({
 
 using Numbers = std::array<std::uint32_t, sizeof(PythonOffsets) / sizeof(std::uint32_t)>;
 
-/// What is at the beginning of _PyRuntime since 3.13: Include/internal/pycore_debug_offsets.h.
+/// The beginning of _PyRuntime since 3.13: Include/internal/pycore_debug_offsets.h.
 struct Beginning {
   std::array<char, 8> cookie;
   std::uint64_t version;
@@ -29,7 +29,7 @@ struct Beginning {
 };
 
 PythonOffsets read_offsets(Memory& memory, std::uint64_t runtime, const PythonOffsets& places) {
-  constexpr std::uint64_t largest = 1U << 20U;  // of a structure; _PyRuntimeState has some 400 kB
+  constexpr std::uint64_t largest = 1U << 20U;  // of a structure; _PyRuntimeState has about 400 kB
   const auto beginning = memory.read<Beginning>(runtime);
   if (std::string_view(beginning.cookie.data(), beginning.cookie.size()) != "xdebugpy")
     throw Implausible("its Python does not say where its memory has what");
@@ -42,7 +42,7 @@ PythonOffsets read_offsets(Memory& memory, std::uint64_t runtime, const PythonOf
     number = static_cast<std::uint32_t>(offset);
   }
   auto offsets = std::bit_cast<PythonOffsets>(numbers);
-  // PyCompactUnicodeObject has a length and a pointer more than PyASCIIObject.
+  // PyCompactUnicodeObject is longer than PyASCIIObject by a length and a pointer.
   offsets.other_text = offsets.ascii_text + 2 * sizeof(std::uint64_t);
   return offsets;
 }

@@ -9,7 +9,7 @@ namespace rankshim::look {
 /// An offset that this version's structures do not have.
 constexpr std::uint32_t absent = UINT32_MAX;
 
-/// Where CPython's structures have the fields that lead to a stack: offsets in bytes. scripts/python-offsets
+/// The offsets, in bytes, of the fields of CPython's structures that lead to a stack. scripts/python-offsets
 /// has the fields' names in each version.
 struct PythonOffsets {
   std::uint32_t interpreters = absent;  ///< in _PyRuntime: the newest interpreter; the main one is the last
@@ -18,7 +18,7 @@ struct PythonOffsets {
   std::uint32_t next_interpreter = absent;  ///< in an interpreter
   std::uint32_t threads = absent;           ///< the newest thread
   std::uint32_t gil_locked = absent;        ///< in _PyRuntime before 3.12
-  std::uint32_t gil_holder = absent;        ///< the thread that has it, or had it last
+  std::uint32_t gil_holder = absent;        ///< the thread that holds it, or held it last
 
   std::uint32_t next_thread = absent;  ///< in a thread's state
   std::uint32_t previous_thread = absent;
@@ -45,12 +45,12 @@ struct PythonOffsets {
   std::uint32_t text_length = absent;
   std::uint32_t text_state = absent;
   std::uint32_t ascii_text = absent;  ///< where the characters of an ASCII text begin
-  std::uint32_t other_text = absent;  ///< and of another one
+  std::uint32_t other_text = absent;  ///< and of any other text
 };
 
-/// The offsets of a process's Python: from our table up to 3.12, from its own _Py_DebugOffsets since. Throws
-/// Implausible with the reason if there are none: a version that is newer than the table, a free-threaded
-/// build.
+/// The offsets of a process's Python: from rankshim's table up to 3.12, and from its own _Py_DebugOffsets
+/// since then. Throws Implausible with the reason if they are unknown: a version newer than the table, or a
+/// free-threaded build.
 PythonOffsets offsets_of(Memory& memory, const Python& python);
 
 }  // namespace rankshim::look

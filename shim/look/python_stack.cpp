@@ -17,10 +17,11 @@
 namespace rankshim::look {
 namespace {
 
-/// The number that a process has in its own PID namespace, which is that of its main thread too.
+/// The pid that a process has in its own PID namespace, which is also its main thread's gettid() there.
 pid_t own_number(pid_t pid) {
   const std::string status = node::read_proc(pid, "status").value_or("");
-  const std::string_view numbers = text_after(status, "NSpid:\t");  // since Linux 4.1; from ours to its own
+  const std::string_view numbers =
+      text_after(status, "NSpid:\t");  // Linux 4.1; from our namespace to its own
   const auto last = numbers.rfind('\t');
   return parse_number<pid_t>(numbers.substr(last == std::string_view::npos ? 0 : last + 1)).value_or(pid);
 }

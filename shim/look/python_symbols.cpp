@@ -18,14 +18,14 @@ namespace {
 constexpr unsigned most_headers = 64;
 constexpr unsigned most_dynamic_entries = 256;
 constexpr unsigned most_libraries = 4096;
-constexpr unsigned longest_chain = 4096;  // of symbols with one hash
+constexpr unsigned longest_chain = 4096;  // of symbols with the same hash
 constexpr std::size_t longest_path = 4096;
 
 /// The dynamic section of an executable or library in memory.
 struct Object {
-  std::uint64_t bias = 0;  ///< what is added to the addresses in its file
+  std::uint64_t bias = 0;  ///< added to the addresses in its file
   std::uint64_t symbols = 0, names = 0, gnu_hash = 0, hash = 0;
-  std::uint64_t debug = 0;  ///< r_debug of link.h; the executable alone has it
+  std::uint64_t debug = 0;  ///< r_debug of link.h; only the executable has it
 };
 
 Object read_object(Memory& memory, std::uint64_t bias, std::uint64_t section) {
@@ -50,17 +50,17 @@ std::optional<Object> executable(Memory& memory, const ProgramHeaders& program) 
   std::uint64_t section = 0;
   for (unsigned at = 0; at < program.count && at < most_headers; ++at) {
     const auto header = memory.read<Elf64_Phdr>(program.address + at * sizeof(Elf64_Phdr));
-    if (header.p_type == PT_PHDR) bias = program.address - header.p_vaddr;  // 0 if it is no PIE
+    if (header.p_type == PT_PHDR) bias = program.address - header.p_vaddr;  // 0 if it is not a PIE
     if (header.p_type == PT_LOAD && header.p_offset == 0) beginning = header.p_vaddr;
     if (header.p_type == PT_DYNAMIC) section = header.p_vaddr;
   }
   if (section == 0) return std::nullopt;
-  // ld.so itself has no PT_PHDR: the headers follow the file's.
+  // ld.so itself has no PT_PHDR: the program headers follow the file header.
   if (!bias) bias = program.address - sizeof(Elf64_Ehdr) - beginning;
   return read_object(memory, *bias, *bias + section);
 }
 
-/// The address of what a symbol names; nullopt if it is another symbol, or one that is elsewhere.
+/// The address that a symbol stands for; nullopt if it has another name, or is undefined here.
 std::optional<std::uint64_t> address_if(Memory& memory, const Object& object, std::uint64_t number,
                                         std::string_view name) {
   const auto symbol = memory.read<Elf64_Sym>(object.symbols + number * sizeof(Elf64_Sym));
@@ -70,7 +70,7 @@ std::optional<std::uint64_t> address_if(Memory& memory, const Object& object, st
   return object.bias + symbol.st_value;
 }
 
-/// Looks in DT_GNU_HASH: https://flapenguin.me/elf-dt-gnu-hash, glibc:elf/dl-lookup.c.
+/// Looks a symbol up in DT_GNU_HASH: https://flapenguin.me/elf-dt-gnu-hash, glibc:elf/dl-lookup.c.
 std::optional<std::uint64_t> find_by_gnu_hash(Memory& memory, const Object& object, std::string_view name) {
   std::uint32_t hash = 5381;
   for (const char c : name) hash = hash * 33 + static_cast<unsigned char>(c);
@@ -89,7 +89,7 @@ std::optional<std::uint64_t> find_by_gnu_hash(Memory& memory, const Object& obje
   return std::nullopt;
 }
 
-/// Looks in DT_HASH: the System V ABI's "Hash Table".
+/// Looks a symbol up in DT_HASH: the System V ABI's "Hash Table".
 std::optional<std::uint64_t> find_by_hash(Memory& memory, const Object& object, std::string_view name) {
   std::uint32_t hash = 0;
   for (const char c : name) {
@@ -114,7 +114,8 @@ std::optional<std::uint64_t> find_symbol(Memory& memory, const Object& object, s
   return object.hash != 0 ? find_by_hash(memory, object, name) : std::nullopt;
 }
 
-/// The minor version by what it was the first to export; a file's name may be "python".
+/// The minor version, judging by the symbols that it was the first to export; the file's name may be just
+/// "python".
 unsigned minor_version(Memory& memory, const Object& object) {
   if (const auto version = find_symbol(memory, object, "Py_Version")) {  // since 3.11: PY_VERSION_HEX
     const std::uint64_t hex = memory.pointer(*version);
@@ -156,7 +157,8 @@ Python find_python(Memory& memory, const ProgramHeaders& program) {
   const std::optional<Object> itself = executable(memory, program);
   if (!itself) throw Implausible("it is not CPython");
   if (const auto python = python_in(memory, *itself)) return *python;
-  // The executable of what was started as "ld.so PROGRAM" is ld.so; the program is the first of the list.
+  // If the program was started as "ld.so PROGRAM", the executable is ld.so; the program is the first in the
+  // list.
   const std::uint64_t debug =
       itself->debug != 0 ? itself->debug : find_symbol(memory, *itself, "_r_debug").value_or(0);
   if (debug == 0) throw Implausible("it is not CPython");

@@ -6,8 +6,8 @@
 
 #include "look/memory.h"
 
-/// Where a running program has CPython. It is found in the program's memory, as a debugger finds it, and not
-/// in files, which could be others by now, or elsewhere in the process's mount namespace.
+/// Finds CPython in a running program. Looks in the program's memory, as a debugger does, and not in files,
+/// which could have been replaced, or be elsewhere in the process's mount namespace.
 namespace rankshim::look {
 
 /// The program headers of the process's executable: AT_PHDR and AT_PHNUM of getauxval(3).
@@ -16,7 +16,7 @@ struct ProgramHeaders {
   std::uint64_t count = 0;
 };
 
-/// What /proc/PID/auxv says of them; none (address 0) if it is not to be understood.
+/// Parses /proc/PID/auxv; the address is 0 if that fails.
 ProgramHeaders parse_auxv(std::string_view auxv);
 
 /// The CPython of a process.
@@ -26,8 +26,8 @@ struct Python {
   unsigned minor = 0;           ///< 11 for Python 3.11
 };
 
-/// Finds it in the executable or in its libpython. Throws Implausible with the reason if there is none: it is
-/// no Python or PyPy, or older than 3.8.
+/// Finds CPython in the executable or in its libpython. Throws Implausible with the reason if there is none:
+/// not Python, or PyPy, or older than 3.8.
 Python find_python(Memory& memory, const ProgramHeaders& program);
 
 }  // namespace rankshim::look

@@ -18,14 +18,14 @@ constexpr std::int64_t most_characters = 4096;  // PATH_MAX
 /// PyASCIIObject.state, whose bits are the same from 3.8 to 3.15.
 struct State {
   std::uint32_t bits;
-  [[nodiscard]] unsigned kind() const { return bits >> 2U & 7U; }  // bytes of a character
+  [[nodiscard]] unsigned kind() const { return bits >> 2U & 7U; }  // bytes per character
   [[nodiscard]] bool is_compact() const { return (bits >> 5U & 1U) != 0; }
   [[nodiscard]] bool is_ascii() const { return (bits >> 6U & 1U) != 0; }
 };
 
 void append(std::uint32_t character, std::string& text) {
   constexpr std::uint32_t replacement = 0xFFFD;
-  if (character >= 0xDC80 && character <= 0xDCFF) {  // a byte that was no character: PEP 383
+  if (character >= 0xDC80 && character <= 0xDCFF) {  // a byte that was not a character: PEP 383
     text += static_cast<char>(character - 0xDC00);
     return;
   }
@@ -47,7 +47,7 @@ std::string read_text(Memory& memory, const PythonOffsets& offsets, std::uint64_
   std::string text;
   for (std::size_t at = 0; at < raw.size(); at += kind) {
     std::uint32_t character = 0;
-    std::memcpy(&character, raw.data() + at, kind);  // x86-64 and aarch64 have the lowest byte first
+    std::memcpy(&character, raw.data() + at, kind);  // x86-64 and aarch64 are little-endian
     append(character, text);
   }
   return as_utf8(text);

@@ -18,9 +18,10 @@
 namespace rankshim::look {
 namespace {
 
-constexpr const char* file_name = "raised";  // sitecustomize.py has it too
+constexpr const char* file_name = "raised";  // the same as in sitecustomize.py
 
-/// Binds the socket in the folder, whose own name may be longer than an address.
+/// Binds the socket in the folder, through a descriptor, because the folder's path may be longer than an
+/// address.
 bool bind_in(int socket, const std::string& folder) {
   const UniqueFd open_folder(open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
@@ -56,7 +57,7 @@ void Raised::listen() {
 }
 
 void Raised::receive() {
-  constexpr int most_at_once = 64;  // a worker says it twice
+  constexpr int most_at_once = 64;  // a worker reports twice
   std::string text;
   for (int count = 0; count < most_at_once; ++count) {
     text.resize(longest_answer);
