@@ -80,13 +80,30 @@ def test_that_a_worker_is_pypy_is_said_once(rankshim, tmp_path):
     )
 
 
-def test_that_a_worker_of_another_user_cannot_be_read_is_said_once(rankshim, tmp_path):
+WITHOUT_PTRACE = ("setpriv", "--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace")
+
+
+@pytest.fixture
+def python_of_another_user(tmp_path):
+    """What rankshim without CAP_SYS_PTRACE must not read."""
     if os.geteuid() != 0:
         cannot("only root can start workers as another user")
     python = tmp_path / "python"
     # Its code as a word: the test's folder is closed to others.
     python.write_text(f"#!/bin/sh\nexec setpriv --reuid=65534 --regid=65534 --clear-groups /usr/bin/python3 -c {shlex.quote(SLEEPS)}\n")
     python.chmod(0o755)
-    without = ("setpriv", "--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace")
+    return python
+
+
+def test_that_a_worker_of_another_user_cannot_be_read_is_said_once(rankshim, tmp_path, python_of_another_user):
     why = "it runs as user 65534, and rankshim, as user 0, has no CAP_SYS_PTRACE"
-    is_said_once(rankshim, tmp_path, python, why, without)
+    is_said_once(rankshim, tmp_path, python_of_another_user, why, WITHOUT_PTRACE)
+
+
+@pytest.mark.parametrize("scope", [2, 3])
+def test_that_yama_forbids_it_is_said_once(rankshim, tmp_path, python_of_another_user, scope):
+    """The setting is a file over this kernel's own, which may have no Yama; it refuses for the other user."""
+    script = f'mount -t tmpfs none /proc/sys/kernel && mkdir /proc/sys/kernel/yama && echo {scope} >/proc/sys/kernel/yama/ptrace_scope && exec "$@"'
+    shown = ("unshare", "--mount", "sh", "-c", script, "sh")
+    is_said_once(rankshim, tmp_path, python_of_another_user, rf"the kernel forbids it \(kernel.yama.ptrace_scope is {scope}\)",
+                 (*shown, *WITHOUT_PTRACE))

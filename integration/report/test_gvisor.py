@@ -37,6 +37,16 @@ def test_the_workers_end_is_known_from_torchrun(rankshim, sandbox, end, code, ho
     assert f"rank 1 {how}" in done.stderr.splitlines()[-1]
 
 
+def test_the_workers_stacks_are_read(rankshim, sandbox, tmp_path):
+    (tmp_path / "train.py").write_text("import time\n\ndef step():\n    time.sleep(1000)\n\nstep()\n")
+    script = f"""'{rankshim}' --launcher=native --nproc-per-node=2 --python=python3 --run-dir={tmp_path} -- {tmp_path}/train.py &
+        until '{rankshim}' status --stacks --run-dir={tmp_path} | grep 'ranks 0-1: in step (train.py:4)'; do sleep 0.1; done
+        kill $!; wait $!"""
+    done = run([*sandbox, "sh", "-c", script], clean_environment(), name="runsc", timeout=LONG)
+    assert done.code == 143, done.transcript()
+    assert "cannot read" not in done.stderr
+
+
 def test_a_stop_goes_to_the_process_group_and_the_doctor_says_so(rankshim, sandbox):
     script = f"'{rankshim}' doctor | grep signals; exec '{rankshim}' -- sh -c 'trap \"exit 7\" TERM; kill -TERM $PPID; while :; do sleep 0.1; done'"
     with Process([*sandbox, "sh", "-c", script], clean_environment(), name="runsc") as process:
