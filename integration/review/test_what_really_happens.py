@@ -149,8 +149,8 @@ def test_a_pod_of_what_another_program_prints_does_what_the_review_says(name, ne
     assert ended == PRINTED[name], "\n".join(process.transcript() for process in processes)
 
 
-def test_a_readiness_by_phase_is_never_ready_while_the_pod_waits(network, rankshim, tmp_path):
-    """What the check `probe` says: `rankshim status` is well while it waits, and the phase is not `run`."""
+def test_a_pod_that_waits_has_a_status_and_is_not_ready(network, rankshim, tmp_path):
+    """What the check `probe` says: if only ready pods have names, no pod of this job ever gets one."""
     node = network.node("job-worker-0")
     network.dns()
     folder = f"--run-dir={tmp_path}"
@@ -158,6 +158,7 @@ def test_a_readiness_by_phase_is_never_ready_while_the_pod_waits(network, ranksh
     waiting.wait_line("no such name yet")
     asked = run([rankshim, "status", folder], clean_environment(), timeout=PATIENCE)
     assert asked.code == 0 and '"phase":"run"' not in asked.stdout
+    assert run([rankshim, "status", folder, "ready"], clean_environment(), timeout=PATIENCE).code == 1
     assert run([rankshim, "status", folder, "--phase", "run"], clean_environment(), timeout=PATIENCE).code == 64
     waiting.signal(signal.SIGTERM)
     waiting.wait(PATIENCE)

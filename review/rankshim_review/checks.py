@@ -491,8 +491,13 @@ def probe(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) 
 
 def _publishes_before_ready(workload: Workload, cluster: Cluster) -> bool:
     """Whether pods get their names before they are ready, as far as the files say it."""
-    if workload.kind in ("JobSet", "LeaderWorkerSet"):  # their controllers do that by default
+    if workload.kind in ("JobSet", "LeaderWorkerSet", "TrainJob"):  # their controllers do that by default
         return workload.field.get("spec", "network", "publishNotReadyAddresses").value is not False
+    if workload.kind == "PyTorchJob":  # kubeflow/training-operator@93c758c:pkg/controller.v1/common/service.go
+        return False
+    if workload.kind == "Volcano Job":  # volcano-sh/volcano@08812f68c:pkg/controllers/job/plugins/svc/svc.go
+        arguments = workload.field.get("spec", "plugins", "svc").words()
+        return any(re.fullmatch(r"--?publish-not-ready-addresses(=true)?", argument) for argument in arguments)
     return any(service.get("spec", "publishNotReadyAddresses").flag() for service in cluster.of_kind("Service"))
 
 
