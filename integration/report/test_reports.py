@@ -39,7 +39,7 @@ def test_a_report_that_cannot_be_written_is_warned_about_before_the_verdict(shim
     done = shim(f"--report={tmp_path}/none/report.json", f"--termination-log={tmp_path}/none/log", "--", "sh", "-c", "kill -9 $$")
     assert done.code == 137
     lines = done.stderr.splitlines()
-    assert "the report cannot be written" in lines[-3] and "the termination log" in lines[-2]
+    assert "the termination log" in lines[-3] and "the report cannot be written" in lines[-2]
     assert "sh was killed by SIGKILL" in lines[-1]
     done = shim(f"--report={tmp_path}/none/report.json", "--no-such-option", "--", "true")
     assert "the report cannot be written" in done.stderr and "--no-such-option" in done.stderr.splitlines()[-1]

@@ -91,9 +91,10 @@ awaitable<int> conclude(const Run& run, report::Verdict verdict, const launchers
                             .details = &details,
                             .host = run.host.host_name()};
   run.monitor.add_to(report);
+  // Before the report, whose file server may be dead.
+  run.monitor.termination_log().finish(report::termination_message(report));
   const std::string json = path.empty() && !hook ? std::string() : report::as_json(report);
   const bool written = !path.empty() && report::replace_file(path, json);
-  run.monitor.termination_log().finish(report::termination_message(report));
   say_verdict(verdict);  // what could not be written is said before it
   // Who stops a node, at whatever moment, does not want to inspect it, and a victim has nothing to show.
   stopped |= verdict.stopped_for_culprit || (record != nullptr && record->stopped_from_outside());
