@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from decimal import ROUND_HALF_UP, Decimal
 
 import pytest
 
@@ -117,6 +118,25 @@ def test_the_readme_is_one_screen_and_its_platforms_are_profiles():
     (table,) = re.findall(r"^## Platforms\n(.*?)^## ", text, re.M | re.S)
     named = [name for row in re.findall(r"^\| \w.*$", table, re.M) for name in re.findall(r"`([\w-]+)`", row)]
     assert named and {name for name in named if not (REPOSITORY / f"config/platforms/{name}.toml").exists()} == set()
+
+
+def rows(document, heading):
+    """The rows of the table below a heading, without its head, each as its cells."""
+    (section,) = re.findall(rf"^#+ {heading}\n(.*?)(?=^#)", (REPOSITORY / document).read_text(), re.M | re.S)
+    return [row.strip("| ").split(" | ") for row in re.findall(r"^\|.*$", section, re.M)[2:]]
+
+
+def rounded(cell):
+    """A cell of the table of scripts/compare as README has it."""
+    if not re.fullmatch(r"[\d.]+", cell):
+        return cell.replace("not in 60 s", "not within 60 s") if cell.startswith("not") else re.sub("nodes ended.*", "pods end", cell)
+    return f"{Decimal(cell).quantize(Decimal('0.1'), ROUND_HALF_UP)} s"
+
+
+def test_the_times_in_the_readme_are_those_of_one_run_of_scripts_compare():
+    measured = [[rounded(cell) for cell in row[1:]] for row in rows("docs/how-it-works.md", "Beside other launchers")]
+    shown = [row[1:] for row in rows("README.md", "How it compares") if re.match(r"[\d.]+ s ", row[1])]
+    assert shown == [[f"{ours} (native: {native})", torchrun, theirs] for ours, native, torchrun, theirs in measured]
 
 
 def test_the_generated_parts_of_the_pages_are_what_the_code_says(tmp_path):
