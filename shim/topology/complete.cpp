@@ -324,8 +324,7 @@ Findings check_enough_processes(const Resolution& r) {
   if (least <= 1 || here + (least - 1) <= r.number(Fact::world_size)) return {};
   Phrase processes = r.said(Fact::world_size);
   if (r.has(Fact::local_world_size)) processes += " and " + r.said(Fact::local_world_size);
-  const Phrase what =
-      r.said(Fact::nnodes) + " contradicts " + processes + ", which leave no process for each other node";
+  const Phrase what = r.said(Fact::nnodes) + " contradicts " + processes + ", too few for one on each node";
   std::string fix = correct(what) + ", or " + settle(Fact::nnodes);
   if (r.is_users(Fact::nnodes))
     fix =
