@@ -1,4 +1,4 @@
-"""The time line in docs/report.md: its commands are run on the reports of real jobs, and print what the page shows."""
+"""The timeline in docs/report.md: its commands are run on the reports of real jobs, and print what the page shows."""
 
 import json
 import re
@@ -47,7 +47,7 @@ def run_block(block, folder):
 
 
 def test_the_page_for_a_browser_is_one_file(folder):
-    done = run_block(shell("docs/report.md", "The time line"), folder)
+    done = run_block(shell("docs/report.md", "The timeline"), folder)
     assert (done.returncode, done.stderr) == (0, "")
     page = (folder / "job.html").read_text()
     assert page.startswith("<!doctype html>") and "<svg" in page and "<script" not in page and "http" not in page.replace("http-equiv", "")

@@ -1,4 +1,4 @@
-"""rankshim-review trace: the time line of real reports as a trace in Chrome's format, and as a page."""
+"""rankshim-review trace: the timeline of real reports as a trace in Chrome's format, and as a page."""
 
 from __future__ import annotations
 

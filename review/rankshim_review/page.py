@@ -1,4 +1,4 @@
-"""The page of `rankshim-review trace --html`: the verdict in words, and the time line as plain SVG, in one file.
+"""The page of `rankshim-review trace --html`: the verdict in words, and the timeline as plain SVG, in one file.
 
 It is built as a tree of elements, whose texts and attributes the serializer escapes: a worker's message is hostile.
 """
@@ -15,7 +15,7 @@ from .reports import SECOND, Report, clock_time, duration
 if TYPE_CHECKING:
     from .trace import Lane, Timeline
 
-WIDTH, LEFT, RIGHT = 1120, 210, 232  # of the picture; what is left and right of the time line
+WIDTH, LEFT, RIGHT = 1120, 210, 232  # of the picture; what is left and right of the timeline
 PLOT = WIDTH - LEFT - RIGHT
 TOP, NODE, WORKER, GAP = 46, 20, 16, 9  # the heights of the axis, of a node's row, of a worker's row, between nodes
 LETTER, BOLD = 6.4, 7.3  # the usual width of one in the picture, to see which texts fit
@@ -114,7 +114,7 @@ def _picture(body: ElementTree.Element, timeline: Timeline, lanes: list[tuple[in
         return LEFT + PLOT * min(max((time - begin) / span, 0), 1)
 
     height = TOP + sum(NODE + WORKER * (rows - 1) + GAP for _, _, rows in lanes) + 4
-    svg = _add(_add(body, "div", {"class": "picture"}), "svg", {"aria-label": "The time line of the nodes and their workers"},
+    svg = _add(_add(body, "div", {"class": "picture"}), "svg", {"aria-label": "The timeline of the nodes and their workers"},
                viewBox=f"0 0 {WIDTH} {height}", role="img")
     _axis(svg, place, begin, begin + span, zero, height)
     y = TOP

@@ -79,7 +79,7 @@ class Timeline:
 
 def main(arguments: list[str]) -> int:
     parser = Parser(prog="rankshim-review trace",
-                    description="Writes the time line of a job to stdout: a trace for ui.perfetto.dev or chrome://tracing, or a page.")
+                    description="Writes the timeline of a job to stdout: a trace for ui.perfetto.dev or chrome://tracing, or a page.")
     parser.add_argument("reports", nargs="+", metavar="REPORT",
                         help="what rankshim --report has written: node 0's, or one file for each node")
     parser.add_argument("--html", action="store_true", help="a page that a browser shows, without a network, instead of a trace")
