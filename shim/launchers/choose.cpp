@@ -29,15 +29,15 @@ void append(std::vector<One>& all, const std::vector<One>& more) {
   all.insert(all.end(), more.begin(), more.end());
 }
 
-/// Whether the command may be a launcher other than torchrun (by_name/), and it matters which.
+/// Whether the command may be a launcher other than torchrun (by_name/), and that matters.
 bool may_be_named(const plan::LaunchInput& input) {
   const auto& [topology, settings, command, host] = input;
   if (topology.is<topology::CreatedProcess>() || topology.is<topology::Idle>()) return false;
   return plan::is_script(command) ? command[0] == "-m" : topology.has_other_nodes();
 }
 
-/// The launcher that rankshim starts, from --launcher and the command; null: none. `is_named`: the command is
-/// a launcher other than torchrun. Where the platform has created the processes, `auto` starts none.
+/// The launcher that rankshim starts, according to --launcher and the command; null if none. `is_named`: the
+/// command is a launcher other than torchrun. If the platform has created the processes, `auto` starts none.
 std::shared_ptr<const Launcher> started_launcher(const plan::LaunchInput& input,
                                                  std::shared_ptr<const TorchrunCommand> torchrun,
                                                  bool is_named) {
@@ -50,7 +50,8 @@ std::shared_ptr<const Launcher> started_launcher(const plan::LaunchInput& input,
   return nullptr;
 }
 
-/// Sets the launcher: the one that rankshim starts, or the one that the command starts, filled in, or none.
+/// Sets the launcher: the one that rankshim starts; or the one that the command starts, completed by
+/// rankshim; or none.
 Faults choose_launcher(LaunchChoice& choice, const plan::LaunchInput& input,
                        std::shared_ptr<const TorchrunCommand> torchrun) {
   const auto& [topology, settings, command, host] = input;
@@ -81,7 +82,7 @@ Faults choose_launcher(LaunchChoice& choice, const plan::LaunchInput& input,
   return faults;
 }
 
-/// The fault of a job that --job-restarts cannot start again as a whole.
+/// The fault if --job-restarts cannot restart the job as a whole.
 Faults check_job_restarts(const plan::LaunchInput& input) {
   const auto& [topology, settings, command, host] = input;
   if (settings.get<RestartLimit>(Option::job_restarts)->most == 0 || command.empty()) return {};
@@ -108,7 +109,7 @@ Faults check_job_restarts(const plan::LaunchInput& input) {
   return {};
 }
 
-/// The fault of a job in which spares cannot take a node's place.
+/// The fault if spares could not take a node's place in this job.
 Faults check_spares(LaunchChoice& choice, const plan::LaunchInput& input, bool is_torchrun) {
   const auto& [topology, settings, command, host] = input;
   const std::uint64_t spares{number_of_spares(settings)};
@@ -140,7 +141,8 @@ Faults check_spares(LaunchChoice& choice, const plan::LaunchInput& input, bool i
   return {};
 }
 
-/// For a role that does not train: adds a warning, or returns a fault if the command would (`can_train`).
+/// For a role that does not train, adds a warning, or returns a fault if the command would train
+/// (`can_train`).
 std::optional<Fault> check_idle_role(LaunchChoice& choice, const plan::LaunchInput& input, bool can_train) {
   const auto* idle = input.topology.as<topology::Idle>();
   if (idle == nullptr) return std::nullopt;
@@ -195,14 +197,14 @@ void choose_link(LaunchChoice& choice, const plan::LaunchInput& input) {
         "without a link");
 }
 
-/// Finds what would otherwise fail only after the waiting, or in Python with a different exit code. A program
-/// that waits for nothing is executed at once, and the failure of that has the better message.
+/// Finds what would otherwise fail only after the wait, or in Python with a different exit code. A program
+/// that waits for nothing is executed at once, and that failure has the better message.
 std::string find_missing(const LaunchChoice& choice, const plan::LaunchInput& input) {
   const node::Host& host = input.host;
   if (!choice.launcher->launches() && choice.wait == wait::Until::none && !plan::is_script(input.command))
     return {};
   const std::string& program = choice.interpreter.empty() ? input.command[0] : choice.interpreter;
-  // A file that exists and cannot be executed is a different case: executing it gives the reason.
+  // A file that exists but cannot be executed is a different case: executing it shows the reason.
   const bool is_path = program.find('/') != std::string::npos;
   if (!host.find_program(program) && !(is_path && host.file(program))) {
     if (!plan::is_script(input.command)) return settings::not_found(program);

@@ -41,7 +41,7 @@ SignalSet notices_to_ignore(const LaunchPlan& plan, const Settings& settings) {
 std::string make_folder_for_logs(const std::string& folder, const std::string& pattern) {
   std::error_code error;
   const std::string made = std::filesystem::current_path(error) / folder;
-  std::filesystem::create_directories(made, error);  // else torchrun would, just before its workers
+  std::filesystem::create_directories(made, error);  // torchrun would only do so just before its workers
   std::string own = made + pattern;
   if (!error && !pattern.empty() && mkdtemp(own.data()) == nullptr)
     error.assign(errno, std::generic_category());

@@ -17,7 +17,7 @@ namespace {
 
 using node::Process;
 
-/// The torchrun's flag that keeps it on this node; empty if there is none.
+/// The flag of a torchrun that keeps it on this node; empty if there is none.
 std::string lone_flag(const TorchrunCommand& torchrun, const JobSize& job) {
   for (const TorchrunCommand::Flag& flag : torchrun.flags) {
     const bool is_endpoint = flag.name == "rdzv_endpoint";
@@ -44,7 +44,7 @@ std::string describe(const SeenProcess& process, const std::vector<SeenProcess>&
 }
 
 /// One of several processes that their parent started as a whole world (torch.multiprocessing.spawn): the
-/// parent set WORLD_SIZE while it ran, and it is their number.
+/// parent set WORLD_SIZE at run time, and there are that many of them.
 const SeenProcess* spawned_alone(const std::vector<SeenProcess>& processes, const JobSize& job) {
   for (const SeenProcess& process : processes) {
     const unsigned world = process.spawned_world();
@@ -59,8 +59,8 @@ const SeenProcess* spawned_alone(const std::vector<SeenProcess>& processes, cons
   return nullptr;
 }
 
-/// The number of workers that this worker's launcher has started on this node. A launcher that does not tell
-/// it has started those beside this one, or as many as the job has on this node.
+/// The number of workers that this worker's launcher started on this node. If the launcher does not say, they
+/// are counted, or taken to be as many as the job has on this node.
 unsigned workers_here(const SeenProcess& worker, const std::vector<SeenProcess>& processes,
                       const JobSize& job) {
   if (worker.local_world_size != 0) return worker.local_world_size;
@@ -75,7 +75,7 @@ unsigned workers_here(const SeenProcess& worker, const std::vector<SeenProcess>&
 Candidate look_at(const Process& process) {
   if (!process.alive()) return {};
   std::optional<std::string> environment = node::read_proc(process.pid, "environ");
-  // A process that has ended meanwhile is no worker: a launcher starts short-lived helpers first.
+  // A process that has ended meanwhile is not a worker: a launcher first starts short-lived helpers.
   if (!environment) return {errno == ENOENT || errno == ESRCH ? Presence::none : Presence::hidden, {}};
   if (environment->empty()) return {Presence::perhaps, {}};
   const bool is_worker = !node::value_in(*environment, "LOCAL_RANK").empty();
@@ -116,7 +116,7 @@ Process find_agent(pid_t command) {
   const Process itself = node::read_process(command).value_or(Process{.pid = command});
   std::vector<Process> all = node::descendants(command).value_or(std::vector<Process>{});
   all.insert(all.begin(), itself);
-  // A worker that it has just forked still has its command line.
+  // A worker that it has just forked still has torchrun's command line.
   std::erase_if(all,
                 [](const Process& process) { return !read_torchrun(node::read_command_line(process.pid)); });
   const auto agent = std::ranges::find_if(all, [&](const Process& process) {
@@ -179,13 +179,13 @@ std::vector<SeenProcess> see_processes(pid_t command, const std::vector<std::str
 LoneTraining lone_training(const std::vector<SeenProcess>& processes, const JobSize& job) {
   if (job.nodes < 2) return {};
   const SeenProcess* found = nullptr;
-  bool met = false;  // it has met other nodes, but not all
+  bool met = false;  // it met other nodes, but not all
   unsigned own = job.workers;
   for (const SeenProcess& process : processes) {
     if (!process.local_rank || process.world_size == 0) continue;
     const unsigned here = workers_here(process, processes, job);
     const bool meets = process.world_size > here;
-    // Nodes may differ in their workers, but this number is a whole multiple of this node's.
+    // Nodes may have different numbers of workers, but then WORLD_SIZE need not be a multiple of this node's.
     if (meets && (process.world_size % here != 0 || process.world_size >= job.nodes * here)) return {};
     if (found != nullptr && (met || !meets)) continue;
     found = &process;

@@ -17,12 +17,12 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Most launchers have workers by the first look, slow ones (which import from a network file system) by the
-// last.
+// Most launchers have workers by the first look, and slow ones (which import from a network file system) by
+// the last.
 constexpr std::array<milliseconds, 3> looks_after = {milliseconds(5'000), milliseconds(20'000),
                                                      milliseconds(60'000)};
 
-/// Whether an endpoint of this name would be another place than the master's.
+/// Whether a rendezvous endpoint of this name would be somewhere else than the master.
 bool meets_elsewhere(const topology::Topology& topology, const std::string& own_name) {
   const auto* elastic = topology.as<topology::ElasticNode>();
   const bool by_etcd = elastic != nullptr && elastic->backend.starts_with("etcd");
@@ -31,7 +31,7 @@ bool meets_elsewhere(const topology::Topology& topology, const std::string& own_
          !topology::same_host(master != nullptr ? master->host : "", own_name);
 }
 
-/// What a chain of programs (sh, timeout, conda run) has started in the end.
+/// The process at the end of a chain of wrappers (sh, timeout, conda run).
 pid_t innermost(pid_t command) {
   const std::vector<Process> below = node::descendants(command).value_or(std::vector<Process>{});
   while (true) {

@@ -19,15 +19,15 @@
 
 namespace rankshim::launchers {
 
-/// The job's size, to compare the processes with; empty if each worker has its own rankshim, or nothing
-/// trains here.
+/// The job's size, with which processes are compared; all zero if each worker has its own rankshim, or
+/// nothing trains here.
 JobSize size_of(const topology::Topology& topology, const node::Host& host);
 
-/// Program is any command of a job, for the supervisor. It looks at the processes a few times soon after the
-/// start: training alone is a warning, and with --strict a stop.
+/// Program is any command of a job, as the supervisor sees it. It looks at the processes a few times soon
+/// after the start, and warns, or with --strict stops the command, if they train alone.
 class Program : public supervise::Workers {
  public:
-  /// `answers`: the folder where a worker's Python answers (look/progress.h); empty: none.
+  /// `answers`: the folder where the workers' Python answers (look/progress.h); empty: none.
   Program(const JobSize& job, bool strict, std::string answers = {})
       : job_(job), strict_(strict), answers_(std::move(answers)) {}
 
@@ -39,15 +39,15 @@ class Program : public supervise::Workers {
     drop(Task::look);
   }
   void command_ended(const supervise::ExitRecord& record) override;
-  /// The workers of a launcher in the command, as /proc shows them. If it never had any, the processes that
-  /// have a process group (torch.multiprocessing.spawn starts them in the order of their local ranks), or
+  /// The workers of a launcher inside the command, as /proc shows them. If there never were any, the
+  /// processes that have a process group (torch.multiprocessing.spawn starts them in order of local rank), or
   /// else the command itself.
   [[nodiscard]] std::vector<supervise::WorkerState> running_workers() const override;
 
  protected:
-  /// A task for a moment while the command runs.
+  /// A task to be done at a certain time while the command runs.
   enum class Task : std::uint8_t { look, meet, stop_agent, name_hanging, end_late, outlive };
-  /// Does the task at `when`; replaces an earlier plan for it.
+  /// Schedules the task for `when`, replacing any earlier schedule of it.
   void plan(Task task, Clock::time_point when, std::function<void()> act);
   void drop(Task task) { timers_.erase(task); }
 

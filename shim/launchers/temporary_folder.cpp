@@ -28,7 +28,8 @@ constexpr EmbeddedFile modules[] = {
 };
 static_assert(modules[0].name == "sitecustomize");
 
-/// A literal for Python 2 and 3. Bytes that are not plain ASCII are escaped, as torchrun reads them.
+/// The text as a literal for Python 2 and 3. Bytes that are not plain ASCII are escaped, in the way in which
+/// torchrun reads them.
 std::string python_literal(std::string_view text) {
   const auto is_plain = [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; };
   std::string literal = "\"";
@@ -38,7 +39,7 @@ std::string python_literal(std::string_view text) {
   return literal + "\"";
 }
 
-/// The end of the module sitecustomize.py, which calls the rest of it.
+/// The last line of sitecustomize.py, which calls the rest of it.
 std::string call_of(const PythonSite& site) {
   std::string job = site.job ? "{" : "None";
   for (const auto& [name, value] : site.job.value_or(node::Variables{}))
@@ -52,13 +53,13 @@ std::string call_of(const PythonSite& site) {
                      python_literal(site.master), truth(site.records), getpid(), ignored, site.exit_after);
 }
 
-/// Writes a new file into its folder, whatever the umask. The processes of a command that rankshim runs as
-/// root may belong to another user (gosu, su): they may read it if it is `shared`.
+/// Creates a file, regardless of the umask. If rankshim runs as root, the command's processes may belong to
+/// another user (gosu, su), and may read the file if it is `shared`.
 bool write_new_file(const std::string& path, std::initializer_list<std::string_view> parts, bool shared) {
   const bool for_others = shared && geteuid() == 0;
   const UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   const auto is_written = [&](std::string_view part) {
-    errno = ENOSPC;  // where only a part of it is taken
+    errno = ENOSPC;  // if only part of it was written
     return write(file.number(), part.data(), part.size()) == static_cast<ssize_t>(part.size());
   };
   return file.number() >= 0 && std::ranges::all_of(parts, is_written) &&
@@ -71,7 +72,7 @@ std::string file_in(const std::string& folder, const EmbeddedFile& module) {
 }
 
 bool write_site(const std::string& folder, const PythonSite& site) {
-  // Not a rendezvous' configuration, which may contain a password.
+  // Others must not read a rendezvous' configuration, which may contain a password.
   const auto is_private = [](const auto& entry) {
     return entry.first == "PET_RDZV_CONF" && entry.second != "is_host=true" &&
            entry.second != "is_host=false";

@@ -10,19 +10,19 @@
 
 namespace rankshim::launchers {
 
-/// A temporary folder for the files that a command needs from rankshim, as long as this object lives: the
-/// launcher's logs with their error files (torchrun would otherwise make a folder under /tmp that nothing
-/// removes), and sitecustomize.py (inner_torchrun.h). node/private_folder.h says what becomes of it if
-/// rankshim is killed.
+/// A temporary folder for the files that a command needs from rankshim, which exists as long as this object:
+/// the launcher's logs with their error files (torchrun would otherwise create a folder under /tmp that
+/// nothing removes), and sitecustomize.py (inner_torchrun.h). node/private_folder.h says what happens to it
+/// if rankshim is killed.
 class TemporaryFolder : boost::noncopyable {
  public:
-  /// Makes the folder if the launcher or `site` needs one. If none can be made (a read-only root), the
-  /// command runs without it. This is a warning if the launcher needs it, and so is a file that cannot be
-  /// written.
+  /// Creates the folder if the launcher or `site` needs one. If that fails (a read-only root), the command
+  /// runs without it. Logs a warning if the launcher needs it, or if a file cannot be written.
   TemporaryFolder(const LaunchChoice& choice, const std::optional<PythonSite>& site, const node::Host& host);
   ~TemporaryFolder();
 
-  /// Once all of the command has ended: removes the folder if nothing was written into it, and returns that.
+  /// Removes the folder if nothing was written to it, and returns whether it did. Call this once everything
+  /// the command started has ended.
   bool remove_if_unused();
 
   [[nodiscard]] const OwnFolder& own() const { return own_; }
@@ -32,9 +32,9 @@ class TemporaryFolder : boost::noncopyable {
   UniqueFd lock_;
 };
 
-/// The pattern of the folder's name, as it is shown: in TMPDIR if set. Otherwise a launcher's is in /tmp,
-/// because it may contain its workers' logs, and a program's in /dev/shm, where a few small files take a
-/// tenth of the time, or in /tmp if /dev/shm is missing or not writable.
+/// The pattern of the folder's path, also for showing it: in TMPDIR if set. Otherwise a launcher's is in
+/// /tmp, because it may contain its workers' logs, and a program's in /dev/shm, where a few small files take
+/// a tenth of the time, or in /tmp if /dev/shm is missing or not writable.
 std::string temporary_folder_template(const node::Host& host, bool launches);
 
 }  // namespace rankshim::launchers

@@ -78,7 +78,7 @@ class LauncherFileReader : public TomlDocument {
     return joined(texts, " ");
   }
 
-  /// A text of one line, in which every name in braces is a placeholder.
+  /// A single-line text whose names in braces are checked to be placeholders.
   std::string checked(const toml::node& node) {
     const auto* value = node.as_string();
     std::string text = value != nullptr ? value->get() : std::string();
@@ -117,7 +117,7 @@ std::size_t end_of_words(const std::vector<std::string>& command, std::size_t at
   return at;
 }
 
-/// The launcher whose own words begin at `at`. A built-in file is read once, and only if it mentions a
+/// The launcher whose own words begin at `at`. A built-in file is read once, and only if it mentions the
 /// command's name.
 std::optional<NamedLauncher> launcher_at(const std::vector<std::string>& command, std::size_t at,
                                          std::vector<LauncherFile>& files) {
@@ -136,8 +136,8 @@ std::optional<NamedLauncher> launcher_at(const std::vector<std::string>& command
 
 std::optional<NamedLauncher> launcher_in_shell(std::string_view text, std::vector<LauncherFile>& files);
 
-/// The launcher that the command is, or that it executes behind any number of programs. `files` has the
-/// users' first.
+/// The launcher that the command is, or that it executes after any number of wrappers. `files` begins with
+/// the users' files.
 std::optional<NamedLauncher> launcher_in(const std::vector<std::string>& command,
                                          std::vector<LauncherFile>& files) {
   const std::vector<std::size_t> starts = plan::possible_starts(command);
@@ -170,7 +170,7 @@ std::optional<NamedLauncher> launcher_in_shell(std::string_view text, std::vecto
   return std::nullopt;
 }
 
-/// Fills in a launcher's file, together with what the user gave.
+/// Completes a launcher's command from the launcher's file, respecting what the user gave.
 class Filler {
  public:
   Filler(const NamedLauncher& launcher, const plan::LaunchInput& input, std::vector<std::string>& warnings)
@@ -180,7 +180,7 @@ class Filler {
         file_(launcher.file),
         values_(values_with({})) {}
 
-  /// The launcher; null if it needs nothing, or nothing that rankshim could add.
+  /// The completed launcher; null if it needs nothing, or nothing that rankshim could add.
   [[nodiscard]] std::shared_ptr<const Launcher> fill() {
     if (has_one_of(file_.unless)) return nullptr;
     if (!file_.warning.empty()) warn(file_.warning);
@@ -206,7 +206,7 @@ class Filler {
     return flag.given_in(launcher_.words, launcher_.flags_at);
   }
 
-  /// Whether one of the flags is given, with the value that the file names, if any.
+  /// Whether one of the flags is given, with the value in the file, if there is one.
   [[nodiscard]] bool has_one_of(const std::vector<DescribedFlag>& flags) const {
     return std::ranges::any_of(flags, [this](const DescribedFlag& flag) {
       const auto value = given(flag);
@@ -215,7 +215,7 @@ class Filler {
     });
   }
 
-  /// Whether flags can be added and mean something; else a warning, unless the user gave some.
+  /// Whether flags can be added and would have an effect. If not, adds a warning, unless the user gave some.
   [[nodiscard]] bool takes_flags() const {
     if (input_.topology.is<topology::ElasticNode>()) {
       warn("it starts a fixed number of nodes, but this job is elastic: each node may work alone");
@@ -232,7 +232,7 @@ class Filler {
     return false;
   }
 
-  /// The given values, the platform's where there are none, and what follows from these.
+  /// The given values, completed with the platform's, and what follows from them.
   [[nodiscard]] Values values_with(Values given) const {
     Values values = placeholders_of(static_job(input_.topology, input_.settings));
     for (const auto& [name, value] : given) values[name] = value;
@@ -248,9 +248,9 @@ class Filler {
     return topology::parse_count(values.at(name)).value_or(0);
   }
 
-  /// What the user gave replaces the platform's value, also in other flags.
+  /// Lets what the user gave replace the platform's value, in other flags too.
   void take_given() {
-    Values taken;  // by names in the file's own texts
+    Values taken;  // by the names in the file's texts
     for (const auto* flags : {&file_.flags, &file_.first, &file_.others})
       for (const DescribedFlag& flag : *flags) take_one(flag, taken);
     values_ = values_with(std::move(taken));
@@ -271,7 +271,7 @@ class Filler {
     if (!name.empty()) taken[name] = *value;
   }
 
-  /// Whether the value is rankshim's own guess, which may differ from what the user wrote.
+  /// Whether the value is only rankshim's guess, so that it may differ from what the user wrote.
   [[nodiscard]] bool is_guess(const std::string& value) const {
     const auto has = [&](std::string_view name) { return value.find(name) != std::string::npos; };
     if (has("{run_id}")) return true;
@@ -414,7 +414,7 @@ void add_builtin_launchers(std::string_view word, std::vector<LauncherFile>& fil
 }
 
 bool starts_named_launcher(std::string_view text) {
-  // Asked at every start on several nodes, where reading all files as TOML would take most of the time.
+  // Called at every start on several nodes, where parsing all files as TOML would take most of the time.
   return std::ranges::any_of(builtins, [text](const EmbeddedFile& one) {
     std::string_view starts = one.text.substr(0, one.text.find('\n'));
     for (split_next(starts, "\""); !starts.empty(); split_next(starts, "\""))

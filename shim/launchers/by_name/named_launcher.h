@@ -11,10 +11,10 @@
 #include "launchers/launcher.h"
 #include "node/host.h"
 
-/// Launchers that are known by their names (accelerate, deepspeed, …). A TOML file describes each of them.
+/// Launchers that are recognised by name (accelerate, deepspeed, …). A TOML file describes each of them.
 namespace rankshim::launchers {
 
-/// A flag as a launcher's file describes it, "-n|--nproc={local_world_size}".
+/// A flag, as described in a launcher's file: "-n|--nproc={local_world_size}".
 struct DescribedFlag {
   explicit DescribedFlag(std::string_view text);
   bool operator==(const DescribedFlag&) const = default;
@@ -23,21 +23,20 @@ struct DescribedFlag {
   char between = 0;       ///< '=' or ' '; 0 for a switch
   std::string value;      ///< with placeholders
 
-  /// The last of the spellings, which rankshim writes.
+  /// The last of the spellings, which rankshim uses.
   [[nodiscard]] std::string_view name() const;
-  /// The name of the placeholder that is all of the value; empty if it is another text.
+  /// The name of the placeholder, if the value is a single one; empty otherwise.
   [[nodiscard]] std::string_view placeholder() const;
 
-  /// The flag's value in a launcher's command, the last one if it is given again, and "" for a switch;
-  /// nothing if it is not given. The launcher's flags are the words from `from` up to the script, which is
-  /// the first word NAME.py, -m, --module or --. Dashes and underscores within a name are the same, and so
-  /// are --x=v and
-  /// --x v, -n 4 and -n4.
+  /// The flag's value in a launcher's command, the last one if it is given twice, and "" for a switch;
+  /// nullopt if it is not given. The launcher's flags are the words from `from` up to the script, which is
+  /// the first word NAME.py, -m, --module or --. Dashes and underscores within a name are equivalent, and so
+  /// are --x=v and --x v, and -n 4 and -n4.
   [[nodiscard]] std::optional<std::string_view> given_in(const std::vector<std::string>& words,
                                                          std::size_t from) const;
 };
 
-/// A launcher's file. Its keys are described in docs/frameworks.md.
+/// The content of a launcher's file. docs/frameworks.md describes its keys.
 struct LauncherFile {
   std::string path;
   std::vector<std::string> starts;
@@ -48,45 +47,46 @@ struct LauncherFile {
   bool operator==(const LauncherFile&) const = default;
 };
 
-/// Reads one document; every fault begins with "PATH:LINE: " and names `path`. A list of one may be a string.
+/// Reads one document. Every fault begins with "PATH:LINE: " and names `path`. A list with one element may be
+/// a plain string.
 LauncherFile read_launcher(std::string_view document, const std::string& path, Faults& faults);
 
 /// The same for a file.
 LauncherFile read_launcher_file(const std::string& path, const node::Host& host, Faults& faults);
 
-/// The users' files: `file` if its name ends as a launcher's, and those of platform::profile_folder.
+/// Reads the users' files: `file` if its name ends like a launcher's, and those in platform::profile_folder.
 std::vector<LauncherFile> users_launchers(std::string_view file, const node::Host& host, Faults& faults);
 
-/// Adds the files of config/launchers, which are compiled into the binary, as far as their `starts` mentions
-/// `word` and they are not there yet.
+/// Adds those files of config/launchers (compiled into the binary) whose `starts` mentions `word`, unless
+/// they are there already.
 void add_builtin_launchers(std::string_view word, std::vector<LauncherFile>& files);
 
-/// Whether a text, such as a shell script's, has the words that start one of those.
+/// Whether a text, such as a shell script's, contains the words that start one of the built-in launchers.
 bool starts_named_launcher(std::string_view text);
 
-/// A launcher that a command starts by its own name.
+/// A launcher that a command starts by name.
 struct NamedLauncher {
   LauncherFile file;
   std::string name;                ///< for messages: "accelerate launch"
-  std::vector<std::string> words;  ///< the command, or that part of a shell's text
-  std::size_t flags_at = 0;        ///< the index of the first word after the launcher's own
+  std::vector<std::string> words;  ///< the command, or the part of a shell's text that is the launcher's
+  std::size_t flags_at = 0;        ///< the index of the first word after the launcher's name
   bool in_shell = false;           ///< in a shell's text, which rankshim does not change
 };
 
-/// The launcher that the command starts, possibly behind programs that execute another one (possible_starts)
-/// or in the text of `bash -c`; none with --launcher other than auto. Faults are those of users' files.
+/// Finds the launcher that the command starts, possibly after wrappers (possible_starts) or in the text of
+/// `bash -c`; nullopt if there is none, or --launcher is not auto. Adds the faults of users' files.
 std::optional<NamedLauncher> find_launcher(const plan::LaunchInput& input, Faults& faults);
 
-/// FilledLauncher is a launcher that the command starts, and that gets what the user left out.
+/// FilledLauncher is a launcher that the command starts, and to which rankshim adds what the user left out.
 class FilledLauncher final : public Launcher {
  public:
   /// What a launcher's file adds to one command.
   struct Parts {
-    std::string file;          ///< that describes it
+    std::string file;          ///< the file that describes it
     bool joins_nodes = false;  ///< it runs on each of a fixed set of nodes, and fails if one of them does
-    std::vector<std::string> command;  ///< with the flags; empty: it is as the user gave it
+    std::vector<std::string> command;  ///< with the flags added; empty: as the user gave it
     node::Variables variables;
-    std::string hostfile;  ///< the content of the file of hosts
+    std::string hostfile;  ///< the content of the host file
   };
   explicit FilledLauncher(Parts parts) : parts_(std::move(parts)) {}
 
@@ -108,8 +108,8 @@ class FilledLauncher final : public Launcher {
   const Parts parts_;
 };
 
-/// The launcher with what it needs to find the other nodes and the user left out. Null if that is nothing, as
-/// on a lone node. Appends warnings.
+/// The launcher, completed with what it needs to find the other nodes and the user left out; null if that is
+/// nothing, as on a lone node. Appends warnings.
 std::shared_ptr<const Launcher> fill_in(const NamedLauncher& launcher, const plan::LaunchInput& input,
                                         std::vector<std::string>& warnings);
 

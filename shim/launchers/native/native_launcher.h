@@ -8,10 +8,11 @@
 
 namespace rankshim::launchers {
 
-/// NativeLauncher is rankshim itself: it starts the workers without an agent. Its part of the plan is pure.
+/// NativeLauncher is rankshim itself, which starts the workers without an agent. Its part of the plan is
+/// pure.
 class NativeLauncher final : public Launcher {
  public:
-  /// `of_torchrun`: the command is a torchrun, which would start workers in each worker.
+  /// `of_torchrun`: the command is a torchrun, which would start more workers in each worker.
   explicit NativeLauncher(bool of_torchrun = false) : of_torchrun_(of_torchrun) {}
 
   [[nodiscard]] std::string name() const override { return "native"; }

@@ -18,9 +18,9 @@
 namespace rankshim::launchers {
 namespace {
 
-// A worker that prints line by line as fast as it can is slowed down by a reader that wakes up for each line.
-// So its pipe is larger than the default of 64 KiB, and after a read of several lines more of them gather
-// during a pause. 16 such pipes stay below a user's limit (pipe-user-pages-soft: 64 MiB).
+// A worker that prints lines as fast as it can is slowed down by a reader that wakes up for each line. So its
+// pipe is larger than the default of 64 KiB, and after reading several lines the reader pauses for more to
+// gather. 16 such pipes stay below a user's limit (pipe-user-pages-soft: 64 MiB).
 constexpr std::size_t several_lines = 320;
 constexpr std::chrono::microseconds between_reads{50};
 
@@ -36,8 +36,8 @@ bool is_same_file(int first, int second) {
 Relay::Relay(boost::asio::io_context& io, int out, int error)
     : inotify_(io), soon_(io.get_executor()), consoles_{{{out, AsyncFd(io), {}}, {error, AsyncFd(io), {}}}} {}
 
-/// Where stdout and stderr are the same file they share a console: a line of one never splits one of the
-/// other.
+/// The console of a target. If stdout and stderr are the same file they share one, so that a line of one
+/// never splits a line of the other.
 Relay::Console& Relay::console_of(int target) {
   auto& [out, error] = consoles_;
   return target == out.descriptor || is_same_file(out.descriptor, target) ? out : error;
@@ -53,7 +53,7 @@ bool Relay::add(int descriptor, bool is_file, int target, const std::string& pre
 int Relay::add_pipe(int target, const std::string& prefix) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return -1;
-  // Only this end: the worker's blocks, as any pipe does by default.
+  // Only this end is non-blocking; the worker's end blocks, like any pipe.
   fcntl(ends[0], F_SETFL, O_NONBLOCK);
   fcntl(ends[0], F_SETPIPE_SZ, static_cast<int>(pipe_size));  // if refused, it keeps the default size
   if (add(ends[0], false, target, prefix)) {
@@ -93,7 +93,7 @@ void Relay::wait_for_files() {
                       }));
 }
 
-/// Returns false, with errno, if the loop cannot watch it.
+/// Waits until the console accepts more. Returns false, with errno, if the loop cannot watch it.
 bool Relay::wait_for(Console& console) {
   if (console.full.is_open()) return true;
   const int own = fcntl(console.descriptor, F_DUPFD_CLOEXEC, 0);
@@ -107,8 +107,8 @@ bool Relay::wait_for(Console& console) {
   return true;
 }
 
-/// Reads and writes a part of what can be read and written now; other events, such as signals, come before
-/// the rest.
+/// Reads and writes a part of what is possible now; other events, such as signals, get their turn before the
+/// rest.
 void Relay::serve() {
   for (Console& console : consoles_) write(console);
   const auto is_due = [](const Stream& stream) { return stream.due && stream.console->text.empty(); };
@@ -128,7 +128,7 @@ void Relay::read(Stream& stream) {
   const ssize_t done = ::read(stream.descriptor.native_handle(), chunk_.get(), room);
   const std::size_t got = done > 0 ? static_cast<std::size_t>(done) : 0;
   stream.unfinished.append(chunk_.get(), got);
-  stream.due = got == room || got >= several_lines;  // more may have gathered by the next time
+  stream.due = got == room || got >= several_lines;  // more may have gathered by then
   const bool over = !stream.is_file && done == 0;
   take_lines(stream, !stream.due && (over || finishing_));
   if (over)
@@ -137,7 +137,8 @@ void Relay::read(Stream& stream) {
     wait_for(stream);
 }
 
-/// Gives the console each line that is complete or as long as it may be; with `flush` the rest, too.
+/// Gives the console each line that is complete or has reached the maximum length; with `flush`, also the
+/// rest.
 void Relay::take_lines(Stream& stream, bool flush) {
   std::string& out = stream.console->text;
   std::string_view rest = stream.unfinished;

@@ -12,10 +12,10 @@
 
 namespace rankshim::launchers {
 
-/// Writes what the workers print to two descriptors, rankshim's stdout and stderr, in whole lines, each after
-/// its worker's prefix. A line of more than `longest_line` bytes is split. While stdout or stderr
-/// accepts no more, nothing more is read for it: a worker that writes to a pipe then waits, as it would
-/// without rankshim. Nothing here blocks, unless stdout or stderr is a regular file (base/log.h).
+/// Copies what the workers print to two descriptors, rankshim's stdout and stderr, in whole lines, each with
+/// its worker's prefix. A line of more than `longest_line` bytes is split. While stdout or stderr accepts no
+/// more, nothing more is read for it: a worker that writes to a pipe then blocks, as it would without
+/// rankshim. Nothing here blocks, unless stdout or stderr is a regular file (base/log.h).
 class Relay {
  public:
   static constexpr std::size_t longest_line = std::size_t{64} << 10U;
@@ -23,14 +23,15 @@ class Relay {
 
   Relay(boost::asio::io_context& io, int out, int error);
 
-  /// Relays from a new pipe to `target`, one of the two. Returns the worker's end, which is
-  /// close-on-exec; −1, with errno, if that is refused.
+  /// Relays from a new pipe to `target`, one of the two descriptors. Returns the worker's end, which is
+  /// close-on-exec; −1, with errno, if that fails.
   int add_pipe(int target, const std::string& prefix);
 
-  /// Relays what is written to the file. Returns false, with errno, if that is refused.
+  /// Relays what is written to the file. Returns false, with errno, if that fails.
   bool add_file(const std::string& path, int target, const std::string& prefix);
 
-  /// All workers have ended: the rest of a line is a line, and nothing is expected of a pipe that is open.
+  /// Call this when all workers have ended: an unfinished line counts as a line, and no more is expected from
+  /// open pipes.
   void finish();
 
   /// Whether there is more to write, now or when stdout or stderr accepts more.
@@ -38,14 +39,14 @@ class Relay {
 
  private:
   using AsyncFd = boost::asio::posix::stream_descriptor;
-  /// What is written to.
+  /// One of the two targets.
   struct Console {
     int descriptor;
     AsyncFd full;      // a duplicate of it, open while it accepts no more
-    std::string text;  // whole lines, without what is written already
+    std::string text;  // whole lines that are not written yet
     bool warned = false;
   };
-  /// What is read.
+  /// One of the sources.
   struct Stream {
     AsyncFd descriptor;
     bool is_file;
@@ -56,9 +57,9 @@ class Relay {
   };
 
   [[nodiscard]] Console& console_of(int target);
-  /// Adds what is read from `descriptor`. Returns false, with errno, if the loop cannot watch it.
+  /// Adds a source. Returns false, with errno, if the loop cannot watch it.
   bool add(int descriptor, bool is_file, int target, const std::string& prefix);
-  /// A handler for the loop, which does nothing once the relay is gone: it may have been queued before.
+  /// Wraps a handler for the loop, so that it does nothing if the relay is gone by the time it runs.
   template <class Act>
   [[nodiscard]] auto handler(Act act) const {
     return [exists = std::weak_ptr<bool>(exists_), act](const boost::system::error_code& error) {
@@ -79,7 +80,7 @@ class Relay {
   std::unique_ptr<char[]> chunk_ =
       std::make_unique_for_overwrite<char[]>(longest_line);  // empty after a read
   std::array<Console, 2> consoles_;
-  std::deque<Stream> streams_;  // which stay where they are
+  std::deque<Stream> streams_;  // a deque, because they must stay where they are
   std::shared_ptr<bool> exists_ = std::make_shared<bool>(true);
 };
 

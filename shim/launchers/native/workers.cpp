@@ -25,7 +25,7 @@ namespace {
 
 std::string text(unsigned number) { return std::to_string(number); }
 
-/// The node's numbers; those of an elastic node are what is known of them.
+/// The node's numbers; for an elastic node, as far as they are known.
 topology::StaticNode static_node(const topology::Topology& topology) {
   if (const auto* node = topology.as<topology::StaticNode>()) return *node;
   return {.nodes = topology.nodes().value_or(0),
@@ -34,9 +34,9 @@ topology::StaticNode static_node(const topology::Topology& topology) {
           .max_restarts = topology.max_restarts()};
 }
 
-/// The master's port. A job on one machine that is restarted gets another one, so that no worker meets the
-/// store of the previous attempt. Where the master is not on loopback the port stays: other nodes may reach
-/// only this one (a Service), and the store that used it is gone with its worker.
+/// The master's port. A restarted job on one machine gets a new one, so that no worker meets the store of the
+/// previous attempt. If the master is not on loopback, the port stays: other nodes may be able to reach only
+/// this one (a Service), and the store that used it is gone with its worker.
 std::uint16_t port_of_attempt(const StaticJob& job, const Host& host) {
   if (job.attempt == 0 || job.node.nodes > 1 || !topology::is_loopback(job.master.host))
     return job.master.port;
@@ -47,8 +47,8 @@ std::uint16_t port_of_attempt(const StaticJob& job, const Host& host) {
   return job.master.port;
 }
 
-/// Plans one worker: its own variables besides the common ones (change_for_workers), of which the user's
-/// replace others, and its command. It writes its exception to `folder`; empty: to no file.
+/// Plans one worker: its command, and its own variables besides the common ones (change_for_workers), where
+/// the user's take precedence. It writes its exception to `folder`, or nowhere if that is empty.
 WorkerPlan plan_worker(const StaticJob& job, unsigned local_rank, std::vector<std::string> argv,
                        const Environment& common, const Host& host, const std::string& folder) {
   const std::string rank = text(job.node.first_rank() + local_rank);
@@ -141,7 +141,7 @@ void change_for_workers(plan::EnvironmentChange& change, const plan::LaunchInput
   for (const auto& [name, value] : common) change.replace(name, value);
   constexpr const char* async_errors = "TORCH_NCCL_ASYNC_ERROR_HANDLING";
   if (!environment.has(async_errors)) change.replace(async_errors, "1");
-  // Each worker gets a different value of these, or they belong to an agent.
+  // These differ between workers, or belong to an agent.
   for (const char* const name : {"RANK", "LOCAL_RANK", "ROLE_RANK", "TORCHELASTIC_RESTART_COUNT",
                                  "TORCHELASTIC_ERROR_FILE", "TORCHELASTIC_USE_AGENT_STORE"})
     change.remove(name, environment);
@@ -183,7 +183,7 @@ std::vector<Command> NativeWorkers::workers_to_start(const Command& command) {
   if (settings_.flag(Option::tee) || settings_.flag(Option::prefix))
     relay_ = std::make_unique<Relay>(io_, STDOUT_FILENO, STDERR_FILENO);
   const std::string& folder = record_.error_folder;
-  // It may be there: other workers were prepared for this attempt, before the node's place was known.
+  // The folder may exist: other workers were prepared for this attempt before the node's place was known.
   const auto make = [](const std::string& path) { return mkdir(path.c_str(), 0700) == 0 || errno == EEXIST; };
   bool made = !folder.empty() && make(folder);
   Environment common(command.environment);
@@ -215,8 +215,8 @@ std::vector<Command> NativeWorkers::workers_to_start(const Command& command) {
   return commands;
 }
 
-/// Returns the descriptor that becomes a worker's stdout or stderr; −1, after a warning if that was not
-/// planned: rankshim's own. `folder` is the worker's; empty: it has none.
+/// Returns the descriptor for a worker's stdout or stderr; −1 for rankshim's own, after a warning if that was
+/// not planned. `folder` is the worker's; empty if it has none.
 int NativeWorkers::open_output(const std::string& folder, int target, unsigned rank) {
   const bool has_prefix = settings_.flag(Option::prefix);
   const std::string prefix = has_prefix ? fmt::format("[{}] ", rank) : std::string();

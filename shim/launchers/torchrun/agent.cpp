@@ -21,9 +21,9 @@ using supervise::Order;
 
 namespace {
 
-constexpr milliseconds patience_without_workers{1000};  // after that it is killed
-constexpr milliseconds patience_in_barrier{2000};       // the same, when these had ended before the stop
-constexpr milliseconds patience_after_workers{5000};    // the same, where these have stopped
+constexpr milliseconds patience_without_workers{1000};  // then it is killed
+constexpr milliseconds patience_in_barrier{2000};       // the same, if the workers had ended before the stop
+constexpr milliseconds patience_after_workers{5000};    // the same, if the workers have stopped since
 constexpr milliseconds patience_after_kill{5000};       // for a worker that the agent has killed
 constexpr milliseconds between_looks{1000};             // at most, while it may still import
 constexpr milliseconds time_of_execve{5};               // if a process is in the middle of execve(2)
@@ -51,11 +51,11 @@ void Agent::started(const std::vector<pid_t>& processes, Clock::time_point when,
   if (watch_) watch_->follow(command());
 }
 
-/// All of a whole set, if each of them runs and handles the signal.
+/// All workers of a set, if the set is complete and each of them runs and would survive the signal.
 std::vector<Process> Agent::receivers_of_stop(int signal) {
   if (!watch_) return {};
   watch_->look();
-  // By their numbers: the environment of one that waits in the kernel could not be read.
+  // Use their pids, because the environment of one that is stuck in the kernel could not be read.
   std::vector<Process> workers = record_.running();
   const bool handle = std::ranges::all_of(workers, [signal](const Process& worker) {
     const auto masks = supervise::signal_masks(worker.pid);
@@ -67,9 +67,9 @@ std::vector<Process> Agent::receivers_of_stop(int signal) {
   return workers;
 }
 
-/// One that has failed makes the agent end or restart the others. When all have ended with 0, an agent alone
-/// ends by itself. One of several waits up to five minutes for the other nodes, and is deaf meanwhile: it
-/// gets the stop before it sees the end, for which it looks every 0.1 s.
+/// A worker that has failed makes the agent end or restart the others. When all have exited 0, the agent of a
+/// lone node exits by itself. One of several agents waits up to five minutes for the other nodes, and is deaf
+/// meanwhile; so it gets the stop before it notices that its workers have ended, which it checks every 0.1 s.
 void Agent::on_worker_change(const supervise::WorkerEnd* ended) {
   constexpr milliseconds to_see_it_itself{2000};
   if (ended != nullptr) tell_end(*ended);
@@ -84,7 +84,7 @@ void Agent::on_worker_change(const supervise::WorkerEnd* ended) {
   plan(Task::stop_agent, Clock::now() + to_see_it_itself, [this] { stop_agent(); });
 }
 
-/// The command's pid is valid until command_ended() is called.
+/// Sends the stop to the agent. The command's pid is valid until command_ended() is called.
 void Agent::stop_agent() {
   if (!std::exchange(stops_alone_, false)) return;
   drop(Task::stop_agent);
@@ -94,21 +94,23 @@ void Agent::stop_agent() {
   expect_end_within(patience_after_workers);
 }
 
-/// The time that it gives its workers after a stop (torch/distributed/launcher/api.py, whole seconds).
+/// The time that the agent gives its workers after a stop (torch/distributed/launcher/api.py, whole seconds).
 milliseconds Agent::time_of_workers() const {
   const node::Environment known(environment());
   const std::string_view set = known.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT").value_or("");
   return std::chrono::seconds(first_number<unsigned>(set).value_or(30));
 }
 
-/// The agent stops its workers now: it kills those that are left when their time is over.
+/// Starts watching the agent while it stops its workers: when their time is over, it kills those that are
+/// left.
 void Agent::expect_kill_to_help() {
   seen_dying_ = false;
   plan(Task::outlive, Clock::now() + time_of_workers() + patience_after_kill, [this] { look_at_killed(); });
 }
 
-/// Its limit may be another than is known here (--shutdown-timeout): what counts is that the KILL has come,
-/// or a TERM that ends them. There are two looks, because they may be ending at the first.
+/// Looks whether the agent's workers are dying. Its limit may differ from what is known here
+/// (--shutdown-timeout), so what counts is that they got a KILL, or a TERM that ends them. There are two
+/// looks, because at the first one they may just be exiting.
 void Agent::look_at_killed() {
   const std::vector<Process> running = record_.running();
   if (running.empty()) return;
@@ -133,8 +135,9 @@ void Agent::stop_passed_on(const outcome::StopRequest& stop, std::optional<milli
        [this] { stop_agent(); });
 }
 
-/// An agent that never had a worker, or has none any more, has nothing to lose. It may ignore the signal: in
-/// its exit barrier, where it waits up to five minutes for the other nodes, it cannot even see it.
+/// Sees to it that the agent ends soon if it never had a worker or has none left, and so nothing to lose. It
+/// may ignore the signal: in its exit barrier, where it waits up to five minutes for the other nodes, it does
+/// not even see it.
 void Agent::expect_end() {
   if (find_worker(command(), environment()) == Presence::some) {
     expect_kill_to_help();
@@ -158,17 +161,17 @@ void Agent::command_ended(const supervise::ExitRecord& record) {
   if (watch_) watch_->agent_ended();
 }
 
-/// Whether torch is loaded, and the agent's memory is mapped as at the last look: an import maps more all the
-/// time. What is then not connected to the store cannot reach it.
+/// Whether torch is loaded and the agent's memory map has not changed since the last look, because an import
+/// maps more all the time. If the agent is still not connected to the store then, it cannot reach it.
 bool Agent::has_imported() {
   const std::string maps = node::read_proc(find_agent(command()).pid, "maps").value_or("");
   const std::size_t before = std::exchange(memory_, std::hash<std::string>{}(maps));
   return memory_ == before && maps.find("/libtorch_python") != std::string::npos;
 }
 
-/// Logs what the agent waits for, about which torch logs nothing. It cannot be asked: all that can be seen is
-/// that it runs and has no worker. Its time is never over before it has imported torch, because on a cold
-/// image that takes minutes. There are two looks a moment apart at each line, and from the time's end on.
+/// Logs what the agent is waiting for, which torch does not. The agent cannot be asked: all that can be seen
+/// is that it runs and has no worker. Its time is never up before it has imported torch, which takes minutes
+/// on a cold image. For each log line, and once the time is up, there are two looks a moment apart.
 void Agent::look_at_meeting() {
   if (had_workers() || find_worker(command(), environment()) == Presence::some) return;
   const auto& limit = plan_.limit;
@@ -201,7 +204,7 @@ void Agent::look_at_meeting() {
   plan(Task::meet, std::max(next - pause, now + pause), [this] { look_at_meeting(); });
 }
 
-/// An agent that has failed to follow the stop by then is killed.
+/// Kills the agent if it has not obeyed the stop by then.
 void Agent::expect_end_at(Clock::time_point when, milliseconds patience) {
   plan(Task::end_late, when, [this, patience] {
     const Presence worker = find_worker(command(), environment());

@@ -16,28 +16,28 @@
 
 namespace rankshim::launchers {
 
-/// What is known of torchrun's agent before its start.
+/// What is known of torchrun's agent before it starts.
 struct AgentPlan {
-  /// Its --log_dir, which exists and by which its workers are followed. Empty: they are not followed.
+  /// Its --log_dir, which exists, and through which its workers are followed. Empty: they are not followed.
   std::string log_folder;
   unsigned workers = 0;  ///< how many it starts on this node
   /// The store where it meets the other nodes before it starts its first worker; nullopt if it waits for
   /// none.
   std::optional<topology::Master> meets_at;
-  /// How long after its start it may wait there before it is killed. nullopt: until it gives up, as in an
-  /// elastic job, where only the agent knows whether enough nodes are there.
+  /// How long it may wait there, from its start, before it is killed. nullopt: until it gives up, as in an
+  /// elastic job, where only the agent knows whether there are enough nodes.
   std::optional<std::chrono::milliseconds> limit;
-  std::chrono::milliseconds log_interval{30'000};  ///< the interval of log lines about that
+  std::chrono::milliseconds log_interval{30'000};  ///< the interval between log lines about that
 };
 
-/// torchrun as the supervisor sees it. It stops its workers itself, and a second stop signal would give them
-/// another 30 s. But it signals each worker's whole group, and so ends the helpers that a worker needs to
-/// save its state (the processes of its data loader). So where all its workers handle a stop, they get it
-/// alone, and torchrun when one of them has failed, when all have ended, or when the time is over that it
-/// would give them. Until its first worker starts nothing can be lost: if it does not follow a stop at once,
-/// it is killed within two seconds; and so if all its workers have ended, because in its exit barrier it is
-/// deaf. It waits without a limit for a worker that it has killed: if that one hangs in the kernel, it is
-/// killed too.
+/// torchrun, as the supervisor sees it. It stops its workers itself, and a second stop signal would give them
+/// another 30 s. But it signals each worker's whole group, and so kills the helpers that a worker needs to
+/// save its state (the processes of its data loader). Therefore, if all its workers handle a stop, only they
+/// get it; torchrun gets it when one of them has failed, when all have ended, or when the time that it would
+/// give them is over. Until its first worker starts nothing can be lost: if it does not obey a stop at once,
+/// it is killed within two seconds. The same happens if all its workers have ended, because it is deaf in its
+/// exit barrier. It waits indefinitely for a worker that it has killed: if that one is stuck in the kernel,
+/// torchrun is killed too.
 class Agent final : public Program {
  public:
   Agent(AgentPlan plan, const JobSize& job, bool strict) : Program(job, strict), plan_(std::move(plan)) {}
@@ -82,11 +82,11 @@ class Agent final : public Program {
   const AgentPlan plan_;
   std::optional<WorkerWatch> watch_;
   Clock::time_point next_log_;  // about the meeting
-  std::size_t memory_ = 0;      // the agent's memory map at the last look, as a hash
+  std::size_t memory_ = 0;      // a hash of the agent's memory map at the last look
   int stop_signal_ = 0;         // the one that was passed on
   std::optional<std::chrono::milliseconds> grace_;
-  bool seen_dying_ = false;   // all that run, at the last look
-  bool stops_alone_ = false;  // the workers got the stop, and the agent has not got it yet
+  bool seen_dying_ = false;   // at the last look, all that still ran were dying
+  bool stops_alone_ = false;  // the workers have got the stop, the agent not yet
 };
 
 }  // namespace rankshim::launchers

@@ -17,9 +17,9 @@ namespace {
 
 constexpr std::string_view exit_call = "sys.exit(";
 
-/// The document, or an unfinished one without what its end cuts in two (an escape, a key) and closed there;
-/// empty if it does not begin as an error file, or if it is so long that reading it again and again would
-/// take seconds.
+/// The document; or, if it is truncated, the document without its last incomplete element (an escape, a key),
+/// closed there. Empty if it does not begin like an error file, or is so long that parsing it again and again
+/// would take seconds.
 std::string closed(std::string document) {
   constexpr std::size_t longest_cut = 64;  // `", "extraInfo": {"py_callstack": "`, or an escape
   constexpr std::size_t most_bytes = std::size_t{4} << 20U;
@@ -31,29 +31,28 @@ std::string closed(std::string document) {
   return {};
 }
 
-/// A text of torch's backends, which has both parts; the second may be empty.
+/// A text of torch's backends that contains both parts; the second may be empty.
 struct Sign {
   std::string_view text, and_text;
 };
 
-/// Each with the file that writes it (pytorch/pytorch@v2.13.0, its third_party/gloo and NVIDIA/nccl).
+/// Each comes with the file that writes it (pytorch/pytorch@v2.13.0, its third_party/gloo and NVIDIA/nccl).
 constexpr auto signs = std::to_array<Sign>({
-    // gloo/common/error.h, GLOO_ERROR_MSG, puts the file and its line before the message. In these files it
-    // is
-    // about the connection to a peer: "Connection closed by peer", "Read error", "writev", "Read timeout",
-    // and
-    // what connect() says; "Timed out waiting 1800000ms for recv operation to complete".
+    // gloo/common/error.h, GLOO_ERROR_MSG, puts the file and line before the message. In these files, the
+    // message concerns the connection to a peer: "Connection closed by peer", "Read error", "writev", "Read
+    // timeout", or what connect() says; "Timed out waiting 1800000ms for recv operation to complete".
     {"gloo/transport/tcp/pair.cc:", ""},
     {"gloo/transport/tcp/buffer.cc:", "timeout"},
     {"gloo/transport/tcp/unbound_buffer.cc:", "Timed out waiting"},
     {"Application timeout caused pair closure", ""},  // unbound_buffer.cc, without its path
-    // gloo/transport/context.cc (before: rendezvous/context.cc): a worker that never came
+    // gloo/transport/context.cc (formerly rendezvous/context.cc): a worker that never came
     {"Gloo connectFullMesh failed", ""},
     // NVIDIA/nccl src/init.cc, ncclGetErrorString(); torch/csrc/distributed/c10d/NCCLUtils.cpp
     {"remote process exited or there was a network error", ""},
     {"ncclRemoteError", ""},
-    // NCCLUtils.cpp, waitUntilInitialized(): a worker that never came; getNcclComm(): the watchdog gave up
-    // before
+    // NCCLUtils.cpp, waitUntilInitialized(): a worker that never came; getNcclComm(): the watchdog has
+    // already
+    // given up
     {"NCCL timeout in communicator initialization", ""},
     {"NCCL communicator was aborted", ""},
     // torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, checkTimeout(): the watchdog
@@ -75,20 +74,21 @@ constexpr auto signs = std::to_array<Sign>({
     {"The connection to the C10d store has failed", ""},
 });
 
-/// gloo's own checks (gloo/common/logging.h, GLOO_ENFORCE): what fails there is this node's, such as an
-/// interface that does not exist ("Unable to find address for: ^lo") or collectives that do not match.
+/// The start of gloo's own checks (gloo/common/logging.h, GLOO_ENFORCE). Their failures are this node's
+/// fault, such as an interface that does not exist ("Unable to find address for: ^lo") or collectives that do
+/// not match.
 constexpr std::string_view own_check = "[enforce fail at ";
 
-/// Whether it ends in the name and line of a C++ file: "…/pair.cc:547".
+/// Whether the word ends in the name and line of a C++ file: "…/pair.cc:547".
 bool is_place(std::string_view word) {
   const std::string_view file = split_next(word, ":");
   return all_digits(word) &&
          (file.ends_with(".cc") || file.ends_with(".cpp") || file.ends_with(".hpp") || file.ends_with(".h"));
 }
 
-/// What an exception says that torch has caught in another process or thread and raises again, and where that
-/// was: "ValueError: boom (in DataLoader worker process 0)" (torch/_utils.py, ExceptionWrapper; also
-/// torch/multiprocessing/spawn.py). Empty if it is none.
+/// The original line of an exception that torch caught in another process or thread and raised again, and
+/// where that was: "ValueError: boom (in DataLoader worker process 0)" (torch/_utils.py, ExceptionWrapper;
+/// also torch/multiprocessing/spawn.py). Empty for any other exception.
 std::string caught_elsewhere(std::string_view exception) {
   constexpr std::string_view spawned = " terminated with the following error:\n";
   if (const auto at = exception.find(spawned); at != std::string_view::npos) {
@@ -206,7 +206,7 @@ std::optional<std::int64_t> code_of_exit(std::string_view exception) {
 std::optional<supervise::WorkerEnd> read_failure(const node::Host& host, const std::string& path) {
   const auto document = host.file(path);
   if (!document) return std::nullopt;
-  // Every process of the command can write the file.
+  // Any process of the command can write this file, so check it.
   const auto number = [&](const char* name, int least, int most) {
     const auto found = parse_number<int>(json::field(*document, name).value_or(""));
     return found && *found >= least && *found <= most ? found : std::nullopt;
@@ -214,7 +214,7 @@ std::optional<supervise::WorkerEnd> read_failure(const node::Host& host, const s
   const auto rank = number("rank", 0, INT_MAX), pid = number("pid", 1, INT_MAX);
   const auto local_rank = number("local_rank", 0, rank.value_or(0));
   const auto exitcode =
-      number("exitcode", -SIGRTMAX, UINT8_MAX);  // Python's: below 0, the signal that ended it
+      number("exitcode", -SIGRTMAX, UINT8_MAX);  // as in Python: below 0, the signal that killed it
   if (!rank || !local_rank || !pid || exitcode.value_or(0) == 0) return std::nullopt;
   return supervise::WorkerEnd{.pid = *pid,
                               .local_rank = static_cast<unsigned>(*local_rank),

@@ -18,15 +18,15 @@ namespace {
 using node::Environment;
 using settings::Option;
 
-/// The file into which a process under torch's @record, such as the agent, writes why it failed.
+/// Names the file to which a process under torch's @record, such as the agent, writes why it failed.
 constexpr std::string_view agent_error_variable = "TORCHELASTIC_ERROR_FILE";
 
-/// Whether the command is a program on one of several nodes, so that a torchrun in it must join the job.
+/// Whether the command is a program on one of several nodes, so that a torchrun inside it must join the job.
 bool may_start_torchrun(const plan::LaunchInput& input) {
   return input.settings.flag(Option::export_pet) && input.topology.has_other_nodes();
 }
 
-/// The command's words and the shell scripts among them.
+/// The command's words, and the text of the shell scripts among them.
 std::string text_of(const plan::LaunchInput& input) {
   std::string text;
   for (const std::string& word : input.command) {
@@ -42,8 +42,8 @@ bool starts_torchrun(std::string_view text) {
          text.find("torch.distributed.launch") != std::string_view::npos;
 }
 
-/// Whether the command is a Python program that starts a torchrun, as far as its text shows. It is not a
-/// shell, which passes PYTHONPATH on by itself.
+/// Whether the command is a Python program that starts a torchrun, as far as its text shows. A shell passes
+/// PYTHONPATH on by itself.
 bool python_starts_torchrun(const LaunchChoice& choice, const plan::LaunchInput& input) {
   const bool is_python =
       !choice.interpreter.empty() || base_name(input.command.front()).starts_with("python");
@@ -54,9 +54,10 @@ bool python_starts_torchrun(const LaunchChoice& choice, const plan::LaunchInput&
          (has_script && starts_torchrun(input.host.file(python->what).value_or("")));
 }
 
-/// Whether a torchrun in the command would not load sitecustomize.py and needs the PET_* themselves: there is
-/// none, or the words of the command or its shell script replace PYTHONPATH. A text that says with which
-/// nodes it trains gets none, because a `torchrun --standalone` would wait for the other nodes.
+/// Whether a torchrun in the command would not load sitecustomize.py, and so needs the PET_* variables
+/// themselves: there is no such file, or the words of the command or its shell script replace PYTHONPATH.
+/// False for a text that says which nodes it trains with, because a `torchrun --standalone` would wait for
+/// the other nodes.
 bool needs_plain_variables(const plan::LaunchInput& input, bool has_site) {
   const std::string text = text_of(input);
   const auto has = [&text](std::string_view part) { return text.find(part) != std::string::npos; };
@@ -65,8 +66,8 @@ bool needs_plain_variables(const plan::LaunchInput& input, bool has_site) {
 }
 
 /// The variables with which a torchrun inside a program joins the job: PET_ and the flag's name
-/// (torch/distributed/argparse_util.py), except those in `environment` and this node's address. The
-/// torchrun's command line decides which of them it needs (python/sitecustomize.py).
+/// (torch/distributed/argparse_util.py), except those in `environment` and this node's address. Which of them
+/// it needs depends on its command line (python/sitecustomize.py).
 node::Variables torchrun_job(const topology::Topology& topology, const Environment& environment) {
   node::Variables job;
   const std::string conf(topology.facts.text(Fact::rdzv_conf));
@@ -78,8 +79,8 @@ node::Variables torchrun_job(const topology::Topology& topology, const Environme
   return job;
 }
 
-/// Whether a script on a lone node gets the free port as PORT: its text reads that beside torch's launcher
-/// (OpenMMLab's tools/dist_train.sh). Other programs read PORT as their web server's.
+/// Whether a script on a lone node gets the free port as PORT: its text reads PORT and uses torch's launcher
+/// (OpenMMLab's tools/dist_train.sh). Other programs read PORT as their web server's port.
 bool needs_port(const plan::LaunchInput& input) {
   const topology::Topology& topology = input.topology;
   if (!topology.is_alone() || topology.platform.is_off() || topology.is<topology::Idle>()) return false;
@@ -129,12 +130,12 @@ std::optional<PythonSite> plan_site(const LaunchChoice& choice, const plan::Laun
   if (!joins && !is_wrapped && !(records && (launches || runs_python()))) return std::nullopt;
   const Environment& environment = input.host.environment();
   const auto path = environment.get("PYTHONPATH");
-  // A folder with a colon would be two entries of PYTHONPATH, and with a variable above the kernel's limit
-  // the command could not be executed (execve(2), MAX_ARG_STRLEN).
+  // A folder with a colon would become two entries of PYTHONPATH, and a variable above the kernel's limit
+  // would prevent the command from being executed (execve(2), MAX_ARG_STRLEN).
   constexpr std::size_t longest_path = std::size_t{120} << 10U;
   const bool two_folders = temporary_folder_template(input.host, launches).find(':') != std::string::npos;
   if (two_folders || (path && path->size() > longest_path)) return std::nullopt;
-  // Sooner than the job is ended for a hang: its exception is the reason.
+  // Before the job is ended for a hang, because the exception is the real reason.
   constexpr double part_of_timeout = 0.75;
   const std::chrono::duration<double> hang_timeout = *input.settings.time(Option::hang_timeout);
   PythonSite site{.had_path = path.has_value(),
@@ -143,7 +144,8 @@ std::optional<PythonSite> plan_site(const LaunchChoice& choice, const plan::Laun
                   .records = records,
                   .ignored = plan::notices(input.settings),
                   .exit_after = part_of_timeout * hang_timeout.count()};
-  // Its command line has all but the log folder; and torchrun alone needs none of the job's.
+  // The command line of a wrapped torchrun has everything but the log folder, and a lone torchrun needs none
+  // of the job's variables.
   const bool may_start = python_starts_torchrun(choice, input) || starts_named_launcher(input);
   if (is_wrapped || (!launches && may_start)) site.job.emplace();
   if (joins) {

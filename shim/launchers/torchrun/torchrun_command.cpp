@@ -11,7 +11,7 @@
 namespace rankshim::launchers {
 namespace {
 
-// Every flag of torch.distributed.run and .launch, to distinguish a flag's value from the script.
+// Every flag of torch.distributed.run and .launch, to tell a flag's value from the script.
 constexpr std::string_view value_flags =
     "nnodes nproc_per_node rdzv_backend rdzv_endpoint rdzv_id rdzv_conf max_restarts monitor_interval "
     "start_method event_log_handler role log_dir redirects tee local_ranks_filter duplicate_stdout_filters "
@@ -19,7 +19,7 @@ constexpr std::string_view value_flags =
     "signals_to_handle shutdown_timeout log_line_prefix_template print_completion";
 constexpr std::string_view switches = "standalone module no_python run_path virtual_local_rank use_env";
 
-/// The facts that torchrun has flags for, of the same names; its rdzv_id is the run id.
+/// The facts for which torchrun has flags of the same name; its rdzv_id is the run id.
 constexpr auto fact_flags = std::to_array<Fact>(
     {Fact::nnodes, Fact::node_rank, Fact::nproc_per_node, Fact::master_addr, Fact::master_port, Fact::rdzv_id,
      Fact::rdzv_backend, Fact::rdzv_endpoint, Fact::rdzv_conf, Fact::max_restarts});
@@ -83,8 +83,9 @@ std::string written(const TorchrunCommand::Flag& flag, const TorchrunCommand& to
   return "torchrun " + word.substr(0, word.find('='));
 }
 
-/// Port 0 is any free port, which no other node could know. As in torch, the port of ::1:0 is 0: the address
-/// needs no brackets (elastic/rendezvous/utils.py, parse_rendezvous_endpoint).
+/// Whether no other node can meet at this endpoint: port 0 means any free port, which no other node could
+/// know. As in torch, the port of ::1:0 is 0; the address needs no brackets (elastic/rendezvous/utils.py,
+/// parse_rendezvous_endpoint).
 bool is_own_endpoint(std::string_view endpoint) {
   const auto colon = endpoint.rfind(':');
   return colon != std::string_view::npos && endpoint.substr(colon + 1) == "0" &&

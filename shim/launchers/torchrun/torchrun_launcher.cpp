@@ -21,7 +21,7 @@ using node::Variables;
 using settings::Option;
 using settings::Settings;
 
-/// The interpreter in a torchrun's first line; nothing if that names another program.
+/// The interpreter in the first line of a torchrun script; empty if that names another program.
 std::vector<std::string> interpreter_of(const std::string& program, const node::Host& host) {
   const std::string text = host.file(host.find_program(program).value_or("")).value_or("");
   const std::string line = text.substr(0, text.find('\n'));
@@ -41,24 +41,23 @@ std::string script_text(const std::vector<std::string>& command, const node::Hos
   return host.file(path).value_or("");
 }
 
-/// torch.distributed.launch's argument as a script reads it, as far as its text shows that; empty if it does
-/// not. torch from 2.0 on passes --local-rank, earlier versions --local_rank.
+/// The spelling in which a script reads torch.distributed.launch's argument, if its text shows it; else
+/// empty. torch passes --local-rank from 2.0 on, and --local_rank before.
 std::string_view local_rank_argument(const std::string& text) {
   for (const std::string_view argument : {"--local_rank", "--local-rank"})
     if (text.find(argument) != std::string::npos) return argument;
   return {};
 }
 
-/// Whether a torchrun on a single node makes its rendezvous itself: --standalone, or c10d without an
-/// endpoint.
+/// Whether a torchrun on a single node creates its own rendezvous: --standalone, or c10d without an endpoint.
 bool has_own_rendezvous(const TorchrunCommand& torchrun, const topology::Topology& topology) {
   const auto* backend = torchrun.find("rdzv_backend");
   return !topology.is<topology::ElasticNode>() &&
          (torchrun.given.meets_itself || (backend != nullptr && backend->value != "static"));
 }
 
-/// The user's configuration and the time that torch waits. In an elastic job it is --wait-timeout, because
-/// only torch knows whether enough nodes are there; in a static one it is longer, because rankshim ends the
+/// The user's configuration, plus how long torch waits. In an elastic job that is --wait-timeout, because
+/// only torch knows whether there are enough nodes; in a static one it is longer, so that rankshim ends the
 /// job first.
 std::string rendezvous_conf(std::string conf, const topology::Topology& topology, const Settings& settings) {
   const auto limit = std::chrono::ceil<std::chrono::seconds>(*settings.time(Option::wait_timeout));
@@ -72,7 +71,7 @@ std::string rendezvous_conf(std::string conf, const topology::Topology& topology
   return fmt::format("{}{}{}{}", conf, conf.empty() ? "" : ",", key, wanted.count());
 }
 
-/// What is wrong with --torchrun-args: a word that is not an option, or an option that rankshim sets itself.
+/// The faults of --torchrun-args: words that are not options, and options that rankshim sets itself.
 Faults check_torchrun_args(const Settings& settings) {
   const TorchrunCommand torchrun = read_torchrun_args(settings);
   const std::vector<std::string_view> ours = flags_of_job();
@@ -124,8 +123,8 @@ void hide_other_job(plan::EnvironmentChange& change, const Environment& environm
   }
 }
 
-/// The torchrun that is started: the user's, or the one for the script. The options in --torchrun-args are
-/// words of it too.
+/// The torchrun command that is started: the user's, or the one for the script, including the options in
+/// --torchrun-args.
 TorchrunCommand TorchrunLauncher::whole_command(const plan::LaunchInput& input,
                                                 const FoundTorch& found) const {
   std::vector<std::string> words = input.command;
@@ -140,8 +139,8 @@ TorchrunCommand TorchrunLauncher::whole_command(const plan::LaunchInput& input,
   return *read_torchrun(words, own_ ? own_->begins_at : 0);
 }
 
-/// The flags that the command gets. Of its own flags two are replaced: an --nproc_per_node without a number,
-/// because torchrun would count the machine's CPUs, and an --rdzv_conf, which is extended.
+/// The flags that are added to the command. Two of its own flags are replaced: --nproc_per_node without a
+/// number, because torchrun would count the machine's CPUs, and --rdzv_conf, which is extended.
 Variables TorchrunLauncher::missing_flags(const LaunchChoice& choice, const TorchrunCommand& command,
                                           const plan::LaunchInput& input, const KnownAtStart& known) const {
   const auto& [topology, settings, words, host] = input;
@@ -150,8 +149,8 @@ Variables TorchrunLauncher::missing_flags(const LaunchChoice& choice, const Torc
   const auto* given = command.find("rdzv_conf");
   std::string conf = rendezvous_conf(
       given != nullptr ? given->value : std::string(facts.text(Fact::rdzv_conf)), topology, settings);
-  // Agents that meet at the loopback address are all on this machine, and without ranks each could be the
-  // host. torch lets the first one be it, but only if is_host is not set (c10d_rendezvous_backend.py,
+  // Agents that meet on a loopback address are all on this machine, and without ranks any of them could be
+  // the host. torch makes the first one the host, but only if is_host is not set (c10d_rendezvous_backend.py,
   // _create_tcp_store).
   const bool knows_host = facts.has(Fact::node_rank) || !topology::is_loopback(facts.text(Fact::master_addr));
   if (elastic && facts.text(Fact::rdzv_backend) == "c10d" && knows_host)
@@ -159,7 +158,7 @@ Variables TorchrunLauncher::missing_flags(const LaunchChoice& choice, const Torc
   Variables flags = job_flags(topology, std::move(conf));
   const auto add = [&](std::string_view name, std::string_view value) { flags.emplace_back(name, value); };
   if (elastic) {
-    // Without it, two agents that are both PID 1 and share a host name are treated as one node; and rank 0
+    // Without it, two agents that are both PID 1 and share a host name are treated as one node. Rank 0 also
     // gives it to the others as the address to connect to.
     const std::string master = known.master_address.value_or(std::string(facts.text(Fact::master_addr)));
     const auto chosen = host.environment().get("PET_LOCAL_ADDR");
@@ -172,10 +171,10 @@ Variables TorchrunLauncher::missing_flags(const LaunchChoice& choice, const Torc
     add("log_dir", log_dir->text);
     // 3: stdout and stderr (torch/distributed/elastic/multiprocessing/api.py, Std)
     add(settings.flag(Option::tee) ? "tee" : "redirects", "3");
-  } else if (choice.log_dir.empty() && !is_wrapped()) {  // else python/sitecustomize.py sets one
+  } else if (choice.log_dir.empty() && !is_wrapped()) {  // otherwise python/sitecustomize.py sets one
     add("log_dir", known.folder.path);
   }
-  // The flags that torch.distributed.launch has had since its beginning.
+  // The flags that torch.distributed.launch has always had.
   constexpr std::string_view of_launch = "nnodes nproc_per_node node_rank master_addr master_port";
   constexpr std::string_view of_one_node = "nproc_per_node max_restarts log_dir redirects tee";
   const std::string_view of_others = elastic ? "node_rank master_addr master_port" : "rdzv_endpoint";
@@ -275,7 +274,7 @@ std::vector<std::string> TorchrunLauncher::argv(const LaunchChoice& choice, cons
   for (const auto& [name, value] : flags) argv.push_back(fmt::format("--{}={}", name, value));
   const std::string text = own_ ? std::string() : script_text(input.command, input.host);
   const std::string_view argument = local_rank_argument(text);
-  // It passes --local_rank=N to every script, unless it gets --use_env.
+  // It passes --local_rank=N to every script unless given --use_env.
   if (has_only_launch && !own_ && !tells_local_rank_ && argument.empty()) argv.emplace_back("--use_env");
   std::size_t at = command.flags_at;
   for (const TorchrunCommand::Flag& given : command.flags) {
@@ -284,9 +283,9 @@ std::vector<std::string> TorchrunLauncher::argv(const LaunchChoice& choice, cons
       argv.insert(argv.end(), word(given.at), word(at));
   }
   argv.insert(argv.end(), word(at), command.words.end());
-  // Behind the script, as torch.distributed.launch does it; torchrun replaces the placeholder by the number
-  // (torch/distributed/elastic/utils/api.py, macros). Most scripts that need the argument are older than
-  // torch 2.0.
+  // Placed after the script, as torch.distributed.launch does; torchrun replaces the placeholder with the
+  // number (torch/distributed/elastic/utils/api.py, macros). Most scripts that need the argument are older
+  // than torch 2.0.
   if (tells_local_rank_ && !own_ && !has_only_launch)
     argv.insert(argv.end() - (command.words.end() - word(command.script_at + 1)),
                 std::string(argument.empty() ? "--local_rank" : argument) + "=${local_rank}");
@@ -297,8 +296,8 @@ void TorchrunLauncher::change_environment(plan::EnvironmentChange& change, const
                                           const plan::LaunchInput& input, const OwnFolder& folder) const {
   const Environment& environment = input.host.environment();
   hide_other_job(change, environment, own_ != nullptr);
-  // A rank 0 that survives could not admit a new node: MASTER_ADDR is not published for the new round (torch
-  // 2.13).
+  // Otherwise a surviving rank 0 could not admit a new node, because MASTER_ADDR is not published for the new
+  // round (torch 2.13).
   constexpr std::string_view own_store = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE";
   if (input.topology.is<topology::ElasticNode>() && !environment.get(own_store))
     change.set.emplace_back(own_store, "1");
@@ -321,7 +320,7 @@ SignalSet TorchrunLauncher::ignored_at_start(const LaunchPlan& plan, const Launc
   return starts_programs ? 0 : notices_to_ignore(plan, input.settings);
 }
 
-/// The wrapped one's is as in python/sitecustomize.py.
+/// The folder of a wrapped torchrun must be the same as in python/sitecustomize.py.
 std::string TorchrunLauncher::make_log_folder(const Job& job, const std::string& temporary) const {
   const std::string& named = job.choice.log_dir;
   if (!named.empty()) return make_folder_for_logs(named);

@@ -11,12 +11,12 @@
 
 namespace rankshim::launchers {
 
-/// TorchrunLauncher is `python -m torch.distributed.run`, for a script, or the user's torchrun, which gets
-/// what its command line leaves out. Its part of the plan is pure.
+/// TorchrunLauncher is `python -m torch.distributed.run` for a script, or the user's own torchrun, to which
+/// rankshim adds what its command line leaves out. Its part of the plan is pure.
 class TorchrunLauncher final : public Launcher {
  public:
   /// `own` is the user's command if it is a torchrun itself, else null. `tells_local_rank`: the script gets
-  /// --local_rank, as from torch.distributed.launch. `more` is --torchrun-args: each option as --name or
+  /// --local_rank, as from torch.distributed.launch. `more` holds --torchrun-args, each option as --name or
   /// --name=value.
   explicit TorchrunLauncher(std::shared_ptr<const TorchrunCommand> own = {}, bool tells_local_rank = false,
                             std::vector<std::string> more = {})
@@ -52,7 +52,8 @@ class TorchrunLauncher final : public Launcher {
   [[nodiscard]] std::shared_ptr<supervise::Workers> workers(const Attempt& attempt) const override;
 
  private:
-  /// It follows another program, which may change the user, the folder and the interpreter (gosu, uv run).
+  /// Whether it comes after a wrapper, which may change the user, the folder and the interpreter (gosu, uv
+  /// run).
   [[nodiscard]] bool is_wrapped() const { return own_ && own_->begins_at != 0; }
   [[nodiscard]] Faults output_faults(const plan::LaunchInput& input) const;
   [[nodiscard]] TorchrunCommand whole_command(const plan::LaunchInput& input, const FoundTorch& found) const;
@@ -65,19 +66,19 @@ class TorchrunLauncher final : public Launcher {
   const std::vector<std::string> more_;
 };
 
-/// The launcher of these settings; `own` as above.
+/// The torchrun launcher for these settings; `own` as above.
 std::shared_ptr<const Launcher> torchrun_launcher(const settings::Settings& settings,
                                                   std::shared_ptr<const TorchrunCommand> own);
 
-/// Unsets the PET_* variables that would describe another job. `keeps_how`: those that say how, and not
-/// where, torchrun starts the script are kept.
+/// Unsets the PET_* variables that would describe another job. `keeps_how`: keep those that say how, not
+/// where, torchrun starts the script.
 void hide_other_job(plan::EnvironmentChange& change, const node::Environment& environment, bool keeps_how);
 
-/// A rendezvous' configuration that says whether this node hosts it, unless it does already.
+/// Adds to a rendezvous' configuration whether this node hosts it, unless it says so already.
 std::string with_host(const std::string& conf, bool is_host);
 
-/// The job as torchrun's flags: names and values, for a static rendezvous and for c10d; empty is what is not
-/// known. Names are full and have underscores, as every version of torch takes them.
+/// The job as torchrun's flags, names and values, for a static rendezvous and for c10d; unknown values are
+/// empty. Names are in full and have underscores, which every version of torch accepts.
 node::Variables job_flags(const topology::Topology& topology, std::string conf);
 
 }  // namespace rankshim::launchers

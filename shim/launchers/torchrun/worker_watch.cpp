@@ -31,18 +31,18 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// The agent makes the attempt's folder, and then needs a few milliseconds to fork each worker. A Python that
-// fails in its first line lives for 8 ms, and an agent may reap it at once. So the first looks follow each
-// other closely. A look goes through all of /proc: after look_closely ever more time lies between two. Then
-// the agent has failed by itself, or the machine is slow (an interpreter on a network file system).
+// The agent creates the attempt's folder, and then needs a few milliseconds to fork each worker. A Python
+// that fails in its first line lives for 8 ms, and an agent may reap it at once. So the first looks come in
+// quick succession. A look goes through all of /proc, so after look_closely the gap grows: by then the agent
+// itself has failed, or the machine is slow (an interpreter on a network file system).
 constexpr milliseconds first_gap{1};
 constexpr milliseconds longest_gap{10};
 constexpr milliseconds look_closely{5000};
-// For the agent's end: as much as the kernel queues by default (inotify(7), max_queued_events: 16384 of 32
-// bytes).
+// Enough, at the agent's end, for all that the kernel queues by default (inotify(7), max_queued_events: 16384
+// of 32 bytes).
 constexpr unsigned buffers_at_once = 128;
 
-/// struct pidfd_info of linux/pidfd.h, up to what is needed; exit information since Linux 6.15.
+/// The part of struct pidfd_info (linux/pidfd.h) that is needed; it has exit information since Linux 6.15.
 struct PidfdInfo {
   std::uint64_t mask;
   std::uint64_t cgroup_id;
@@ -58,20 +58,20 @@ constexpr std::uint64_t pidfd_info_exit = 1U << 3U;
 std::optional<int> reaped_status(int pidfd) {
   PidfdInfo info{};
   info.mask = pidfd_info_exit;
-  // By its number: musl's ioctl() takes an int, glibc's an unsigned long.
+  // The raw system call, because musl's ioctl() takes an int and glibc's an unsigned long.
   const long done = syscall(SYS_ioctl, pidfd, pidfd_get_info, &info);
   if (done != 0 || (info.mask & pidfd_info_exit) == 0) return std::nullopt;
   return info.exit_code;
 }
 
 /// Whether the folder belongs to the user that the launcher runs as, which is rankshim's. In a log folder
-/// that others can write in too, their folders are ignored.
+/// that others can write to as well, their folders are ignored.
 bool is_own_folder(const std::string& path) {
   struct stat status{};
   return lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid();
 }
 
-/// The launcher's folder, in which each attempt has one.
+/// The launcher's folder, which contains one for each attempt.
 std::string folder_of(const std::string& attempt) { return std::filesystem::path(attempt).parent_path(); }
 
 bool has_ended(boost::asio::posix::stream_descriptor& pidfd) {
@@ -103,21 +103,21 @@ WorkerWatch::WorkerWatch(boost::asio::io_context& io, std::string log_folder, un
   listen();
 }
 
-/// Watches a folder, then looks at what was in it before the watch began.
+/// Watches a folder, then handles what was in it before.
 void WorkerWatch::watch_folder(const std::string& folder) {
   const int watch = inotify_add_watch(inotify_.native_handle(), folder.c_str(), IN_CREATE | IN_ONLYDIR);
   if (watch < 0) return;
   folders_[watch] = folder;
-  // Other programs in the log folder must not use up the kernel's limit on watches: the oldest is removed.
+  // Other programs in the log folder must not use up the kernel's limit on watches, so the oldest is removed.
   constexpr std::size_t most_watches = 64;
   drop_watches(most_watches);
-  if (folder == log_folder_) return;  // it may hold other runs
+  if (folder == log_folder_) return;  // it may contain other runs
   Folder entries(folder.c_str());
   while (const char* name = entries.next()) on_entry(folder, name);
 }
 
-/// Removes watches of folders that are not the launcher's, the oldest first, until no more than `most` are
-/// left; the kernel's numbers increase.
+/// Removes watches of folders that are not the launcher's, oldest first (the kernel numbers watches in
+/// ascending order), until no more than `most` are left.
 void WorkerWatch::drop_watches(std::size_t most) {
   for (auto next = folders_.begin(); next != folders_.end() && folders_.size() > most;) {
     const auto folder = next++;
@@ -131,13 +131,13 @@ void WorkerWatch::listen() {
   inotify_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
                       [this](const boost::system::error_code& error) {
                         if (error) return;
-                        listen();  // first, for what reading may throw
+                        listen();  // first, because reading may throw
                         read_events();
                       });
 }
 
-/// Reads one buffer, so that a program that floods the folder with events cannot delay signals. Returns
-/// whether there was one.
+/// Reads only one buffer, so that a program that floods the folder with events cannot delay signals. Returns
+/// whether there was anything to read.
 bool WorkerWatch::read_events() {
   alignas(inotify_event) std::array<char, 4096> buffer{};
   const ssize_t got = read(inotify_.native_handle(), buffer.data(), buffer.size());
@@ -150,7 +150,7 @@ bool WorkerWatch::read_events() {
     const auto folder = folders_.find(event.wd);
     if (folder == folders_.end()) continue;
     if ((event.mask & IN_IGNORED) != 0) {
-      folders_.erase(folder);  // it is gone, and with it the kernel's watch
+      folders_.erase(folder);  // it is gone, and the kernel's watch with it
     } else if (event.len != 0) {
       on_entry(std::string(folder->second), name);
     }
@@ -158,10 +158,10 @@ bool WorkerWatch::read_events() {
   return true;
 }
 
-/// torchrun makes LOG_FOLDER/RUN_ID_XXXXXX/attempt_N just before it starts that attempt's workers
-/// (torch/distributed/elastic/multiprocessing/api.py, DefaultLogsSpecs.reify; in 1.13
+/// Handles a new entry. torchrun creates LOG_FOLDER/RUN_ID_XXXXXX/attempt_N just before it starts that
+/// attempt's workers (torch/distributed/elastic/multiprocessing/api.py, DefaultLogsSpecs.reify; in 1.13
 /// local_elastic_agent.py). Other launchers may use the same log folder at the same time: until the first
-/// worker shows which folder is its launcher's, each may be.
+/// worker shows which folder is its launcher's, any may be.
 void WorkerWatch::on_entry(const std::string& folder, const std::string& name) {
   const std::string path = folder + "/" + name;
   const bool is_run = folder == log_folder_;
@@ -170,7 +170,7 @@ void WorkerWatch::on_entry(const std::string& folder, const std::string& name) {
   if (!is_run && name.starts_with("attempt_")) begin_attempt(path);
 }
 
-/// A worker's environment shows which folder is the launcher's (torch/distributed/elastic/agent/server/
+/// Learns from a worker's environment which folder is the launcher's (torch/distributed/elastic/agent/server/
 /// local_elastic_agent.py: TORCHELASTIC_ERROR_FILE is RUN/ATTEMPT/LOCAL_RANK/error.json).
 void WorkerWatch::take_folder_of(std::string_view environment) {
   const std::filesystem::path file(node::value_in(environment, "TORCHELASTIC_ERROR_FILE"));
@@ -181,9 +181,9 @@ void WorkerWatch::take_folder_of(std::string_view environment) {
   drop_watches(0);
 }
 
-/// A folder may be reported twice at its beginning, by the watch and by the look at what existed before. And
-/// after a change of membership, when the earlier workers have ended, torchrun removes the folder and makes
-/// it again for the new workers, which is not a further attempt.
+/// Begins an attempt. A new folder may be reported twice, by the watch and by the look at what existed
+/// before. And after a change of membership, when the earlier workers have ended, torchrun removes the folder
+/// and creates it again for the new workers, which is not another attempt.
 void WorkerWatch::begin_attempt(const std::string& folder) {
   take_ends();
   const bool again = folder == record_.error_folder;
@@ -197,12 +197,12 @@ void WorkerWatch::begin_attempt(const std::string& folder) {
   record_.states.clear();
   record_.ends.clear();
   const auto now = steady_clock::now();
-  if (std::exchange(begun_, now) + look_closely < now) look_is_due_ = false;  // the next look may be far
+  if (std::exchange(begun_, now) + look_closely < now) look_is_due_ = false;  // the next look may be far off
   changed_(nullptr);
   look_soon();
 }
 
-/// Reads the node's numbers from the first worker of a set; logs what has changed since the set before.
+/// Reads the node's numbers from the first worker of a set, and logs what has changed since the previous set.
 void WorkerWatch::take_numbers(const Candidate& worker) {
   const std::optional<NodeNumbers> before = std::exchange(record_.numbers, std::nullopt);
   const std::optional<unsigned> node_rank = worker.number("GROUP_RANK");
@@ -224,7 +224,7 @@ void WorkerWatch::take_numbers(const Candidate& worker) {
   if (record_.numbers) most_nodes_ = std::max(most_nodes_, record_.numbers->nodes);
 }
 
-/// Several requests within the interval cause one look.
+/// Schedules a look. Several requests within the interval cause only one.
 void WorkerWatch::look_soon() {
   if (std::exchange(look_is_due_, true)) return;
   const auto since = steady_clock::now() - begun_;
@@ -253,11 +253,11 @@ void WorkerWatch::add_worker(const Process& process) {
   const Candidate candidate = look_at(process);
   const std::optional<unsigned> told = candidate.number("LOCAL_RANK");
   if (!told) {
-    // Between fork and exec it still has the agent's environment; a zombie has none any more.
+    // Between fork and exec it still has the agent's environment; a zombie no longer has any.
     const std::optional<Process> now = node::read_process(pid);
-    if (!now || now->alive()) return;  // it is gone, not ready yet, or no worker
+    if (!now || now->alive()) return;  // it is gone, not ready yet, or not a worker
   }
-  // Its parent starts workers in the order of their ranks.
+  // The parent starts workers in order of rank.
   const unsigned local_rank =
       told && *told < expected_ ? *told : static_cast<unsigned>(record_.states.size());
   take_folder_of(candidate.environment);
@@ -275,13 +275,13 @@ void WorkerWatch::add_worker(const Process& process) {
   wait_for_end(pid);
 }
 
-/// The event alone does not prove that the worker has ended: Asio may mistake the event of a descriptor that
+/// Waits for a worker's end. The event alone proves nothing: Asio may mistake the event of a descriptor that
 /// was closed at the same moment for this one's (loop.h, Timer).
 void WorkerWatch::wait_for_end(pid_t pid) {
   pidfds_.at(pid).async_wait(boost::asio::posix::stream_descriptor::wait_read,
                              [this, pid](const boost::system::error_code& error) {
                                if (error) return;
-                               // This one alone: of two that have ended, the first is the cause.
+                               // Only this one: of two that have ended, the first is the cause.
                                if (has_ended(pidfds_.at(pid))) return on_end(pid);
                                wait_for_end(pid);
                              });

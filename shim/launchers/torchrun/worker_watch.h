@@ -16,35 +16,36 @@
 #include "loop/loop.h"
 #include "supervise/supervise.h"
 
-/// Finds the launcher's workers, and how each ended: torchrun exits with 1 however they ended, and they are
-/// torchrun's children, not rankshim's.
+/// Finds the launcher's workers and how each ended, because torchrun exits with 1 however they ended, and
+/// they are torchrun's children, not rankshim's.
 namespace rankshim::launchers {
 
 /// Follows the agent's workers from their start, without polling while they run: inotify on the launcher's
-/// log folder shows when a set of workers begins, and a pidfd for each worker shows when it has ended. After
-/// a restart another set follows in a new folder; after a change of membership it follows in the same folder,
-/// made again. If the kernel lacks or refuses something (inotify, pidfd, /proc), ends remain unknown, with no
-/// other effect.
+/// log folder shows when a set of workers starts, and a pidfd for each worker shows when it has ended. After
+/// a restart the next set gets a new folder; after a change of membership, the same folder created anew. If
+/// the kernel lacks or refuses something (inotify, pidfd, /proc), ends remain unknown, with no other effect.
 class WorkerWatch {
  public:
-  /// Before the command runs, so that nothing that it does is missed. `log_folder` is its --log_dir, which
-  /// exists. `workers` is how many one attempt starts on this node. `record` gets what is known of the
-  /// workers of the last set. `changed` is called when a worker has ended, with its end, and when a further
-  /// set begins, with null. `seen` is called when workers were found.
+  /// Create it before the command runs, so that nothing is missed. `log_folder` is the agent's --log_dir,
+  /// which exists. `workers` is how many one attempt starts on this node. `record` receives what is known of
+  /// the workers of the last set. `changed` is called with a worker's end when it has ended, and with null
+  /// when another set starts. `seen` is called when workers were found.
   WorkerWatch(boost::asio::io_context& io, std::string log_folder, unsigned workers,
               supervise::WorkerRecord& record, std::function<void(const supervise::WorkerEnd*)> changed,
               std::function<void()> seen);
 
-  /// The command runs now: the agent, or a program that starts it.
+  /// Call this when the command runs: the agent, or a program that starts it.
   void follow(pid_t command) { command_ = command; }
 
   /// Handles everything that has happened since the last call.
   void look();
 
-  /// A worker has ended: one that had lost its agent was reaped by rankshim, with this wait status.
+  /// Call this when a worker has ended. One that had lost its agent was reaped by rankshim, with this wait
+  /// status.
   void on_end(pid_t pid, std::optional<int> status = std::nullopt);
 
-  /// No further attempt is expected; workers that still run are followed to their ends.
+  /// Call this when the agent has ended: no further attempt is expected, but workers that still run are
+  /// followed to their ends.
   void agent_ended();
 
   /// Looks once more, then stops watching.
@@ -78,13 +79,13 @@ class WorkerWatch {
   boost::asio::posix::stream_descriptor inotify_;  // open as long as the agent runs
   std::map<int, std::string> folders_;             // by inotify's watch descriptor
   loop::Timer timer_;
-  bool look_is_due_ = false;  // the timer runs
+  bool look_is_due_ = false;  // the timer is running
   std::uint64_t looks_ = 0;
   std::chrono::milliseconds gap_{1};             // between two looks
-  std::chrono::steady_clock::time_point begun_;  // when the search for the present set began
+  std::chrono::steady_clock::time_point begun_;  // when the search for the current set began
   std::map<pid_t, boost::asio::posix::stream_descriptor> pidfds_;  // of the workers that are followed
-  std::set<pid_t> known_;    // the workers of the last set, and those of earlier ones that are still there
-  bool restarted_ = false;   // the set that is searched for is a restart's
+  std::set<pid_t> known_;    // the workers of the last set, and any left from earlier ones
+  bool restarted_ = false;   // the set that is searched for follows a restart
   unsigned most_nodes_ = 0;  // the most that the job ever had
 };
 
