@@ -29,7 +29,7 @@ using std::chrono::system_clock;
 constexpr int report_version = 1;
 constexpr std::size_t longest_verdict = 1024;
 
-/// A moment of the monotonic clock as calendar time, by the present difference of the two clocks.
+/// A time of the monotonic clock as calendar time, by the current difference between the two clocks.
 std::string moment(steady_clock::time_point when) {
   return json::moment(system_clock::now() +
                       duration_cast<system_clock::duration>(when - steady_clock::now()));
@@ -58,7 +58,7 @@ std::vector<std::string> lines_of(std::string_view text) {
   return lines;
 }
 
-/// The rank in the job, if it is known or follows from the node's.
+/// The rank in the job, if it is known or follows from the node's rank.
 std::optional<unsigned> rank_of(std::optional<unsigned> rank, unsigned local_rank, const ExitReport& report) {
   if (rank || report.topology == nullptr) return rank;
   if (report.topology->is<topology::LoneNode>()) return local_rank;
@@ -134,7 +134,7 @@ json::Object place_json(const outcome::Place& place) {
   return object;
 }
 
-/// The looks at all workers, where this node knows them.
+/// The looks at all workers, if this node has them.
 std::vector<outcome::WorkerLook> looks_of(const ExitReport& report) {
   if (!report.details->hang_looks.empty()) return report.details->hang_looks;
   std::vector<outcome::WorkerLook> looks;
@@ -144,8 +144,7 @@ std::vector<outcome::WorkerLook> looks_of(const ExitReport& report) {
   return looks;
 }
 
-/// How the job hangs: what all nodes know, and where this one has the looks, all stacks and who waits for
-/// whom.
+/// How the job hangs: what all nodes know; and, if this one has the looks, all stacks and who waits for whom.
 json::Object hang_json(const outcome::Culprit& culprit, const std::vector<outcome::WorkerLook>& looks) {
   const outcome::Hang& hang = *culprit.hang;
   json::Object object;
@@ -177,7 +176,7 @@ json::Object hang_json(const outcome::Culprit& culprit, const std::vector<outcom
   return object.objects("groups", groups).objects("waits", waits);
 }
 
-/// Who is to blame, where that is more than what failed on this node.
+/// Who is to blame, if that says more than what failed on this node.
 json::Object culprit_json(const outcome::Culprit& culprit) {
   json::Object object;
   object.text("who", "node").text("host", culprit.host).number("node_rank", culprit.node);
@@ -205,8 +204,8 @@ std::vector<json::Object> workers_json(const ExitReport& report) {
   return list;
 }
 
-/// Times by name; a phase that was entered twice is added up. torchrun's start is the time until its first
-/// worker.
+/// The duration of each phase, by name, with those of a phase that was entered twice added up. torchrun's
+/// start lasts until its first worker.
 json::Object phases_json(std::vector<Phase> phases, steady_clock::time_point end,
                          const std::optional<steady_clock::time_point>& first_worker_at) {
   phases.push_back({"", end});
@@ -236,7 +235,8 @@ std::vector<json::Object> past_attempts_json(const ExitReport& report) {
   return list;
 }
 
-/// For the command and all its descendants that were waited for; for memory, the largest of them.
+/// The resources used by the command and all its descendants that were waited for; for memory, by the largest
+/// of them.
 json::Object resources_json() {
   json::Object object;
   rusage used{};
@@ -259,7 +259,8 @@ json::Object memory_json(const node::MemoryReading& memory) {
   return object;
 }
 
-/// Whether only an exit code is known, which the command chose: the container's log has more information.
+/// Whether nothing is known but an exit code that the command chose, so that the container's log has more
+/// information.
 bool only_a_code(const ExitReport& report) {
   const Verdict& verdict = *report.verdict;
   const supervise::ExitRecord* const record = report.record;

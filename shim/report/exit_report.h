@@ -17,13 +17,13 @@
 namespace rankshim::report {
 
 /// A phase of a run, which lasts until the next one begins: "resolve", "wait", "launch", "run", "wind-down",
-/// and with hooks "pre-start" and "post-stop".
+/// and with hooks also "pre-start" and "post-stop".
 struct Phase {
   std::string_view name;
   std::chrono::steady_clock::time_point begin;
 };
 
-/// An attempt of the job that another one has followed.
+/// An attempt of the job that was followed by another one.
 struct PastAttempt {
   unsigned number = 0;
   int code = 0;
@@ -33,11 +33,12 @@ struct PastAttempt {
   std::chrono::steady_clock::time_point end;
 };
 
-/// Adds an attempt. Of more than 100 the first, where the run began, and the newest are kept: a report stays
-/// readable.
+/// Adds an attempt. If there are more than 100, only the first, where the run began, and the newest are kept,
+/// so that a report stays readable.
 void remember(std::vector<PastAttempt>& attempts, PastAttempt attempt);
 
-/// All that is known at the end. Pointers may be null: there was no job, or the command was not started.
+/// Everything that is known at the end. Pointers may be null if there was no job, or the command was not
+/// started.
 struct ExitReport {
   const Verdict* verdict = nullptr;  ///< never null
   int exit_code = 0;                 ///< after --exit-map
@@ -47,28 +48,28 @@ struct ExitReport {
   std::string host;
   std::vector<Phase> phases;  ///< of the last attempt
   std::vector<PastAttempt> past_attempts;
-  unsigned attempt = 0;                        ///< the number of the last one
-  std::vector<link::Node> nodes;               ///< of the whole job, by rank, where this node knows them
-  std::vector<link::Members::Tenure> history;  ///< of the ranks that have had several nodes
+  unsigned attempt = 0;                        ///< the number of the last attempt
+  std::vector<link::Node> nodes;               ///< of the whole job, by rank, if this node knows them
+  std::vector<link::Members::Tenure> history;  ///< of the ranks that several nodes have had
   std::chrono::steady_clock::time_point end = std::chrono::steady_clock::now();
 };
 
-/// All nodes of the whole job by rank, for the report and the status.
+/// All nodes of the job by rank, for the report and the status.
 std::vector<json::Object> nodes_json(const std::vector<link::Node>& nodes);
 
-/// The ranks that spares have taken, each with all its nodes in turn.
+/// The ranks that spares have taken over, each with all its nodes in order.
 std::vector<json::Object> history_json(const std::vector<link::Members::Tenure>& history);
 
 /// The report, version 1; docs/report.md describes its members.
 std::string as_json(const ExitReport& report);
 
-/// The text for the termination log: the verdict, at most 1 KiB of it, then as much of the traceback's end as
-/// fits. Empty on success, and if only an exit code is known, which the command chose: Kubernetes'
-/// FallbackToLogsOnError then shows the log's end.
+/// The text for the termination log: at most 1 KiB of the verdict, then as much of the traceback's end as
+/// fits. Empty on success, and if nothing is known but an exit code that the command chose: Kubernetes'
+/// FallbackToLogsOnError then shows the end of the log.
 std::string termination_message(const ExitReport& report);
 
-/// Writes the report and the termination log for settings that cannot be used, following the part of them
-/// that was understood. Returns the exit code.
+/// Writes the report and the termination log for invalid settings, following the part of them that was
+/// understood. Returns the exit code.
 int conclude_rejected(const settings::Rejected& rejected, const node::Host& host);
 
 }  // namespace rankshim::report

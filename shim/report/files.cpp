@@ -25,8 +25,8 @@ namespace {
 constexpr std::string_view kubelets_path = "/dev/termination-log";
 constexpr mode_t everybody = 0666;
 
-/// Writes the text at the file's start and cuts off what follows; 0 or errno. In this order a kill in between
-/// leaves a readable file.
+/// Writes the text at the file's start, then truncates the rest; 0 or errno. In this order, being killed in
+/// between leaves a readable file.
 int fill(int file, std::string_view text) {
   std::size_t done = 0;
   int error = 0;
@@ -39,14 +39,14 @@ int fill(int file, std::string_view text) {
   return ftruncate(file, static_cast<off_t>(done)) != 0 && error == 0 ? errno : error;
 }
 
-/// Fills a file that was opened for it, and closes it. −1 is one that could not be opened.
+/// Fills an open file, and closes it; −1 means that it could not be opened.
 int fill_and_close(int file, std::string_view text) {
   const int error = file < 0 ? errno : fill(file, text);
   return file >= 0 && close(file) != 0 && error == 0 ? errno : error;
 }
 
 /// Replaces the file atomically, so that no reader sees an incomplete one; 0 or errno. The new file gets the
-/// mode and, as far as permitted, the owner of the old one. A symbolic link is replaced, and not followed.
+/// mode and, as far as permitted, the owner of the old one. A symbolic link is replaced, not followed.
 int replace(const std::string& path, std::string_view text) {
   constexpr mode_t permissions = 0777;
   struct stat before{};
@@ -66,17 +66,17 @@ int replace(const std::string& path, std::string_view text) {
   return error;
 }
 
-/// Whether the file cannot be replaced: it is a mount (a Kubernetes volume's subPath), or in a folder that is
-/// not writable.
+/// Whether the error means that the file cannot be replaced, because it is a mount (a Kubernetes volume's
+/// subPath), or in a folder that is not writable.
 bool stays_in_place(int error) {
   return error == EBUSY || error == EXDEV || error == EACCES || error == EPERM || error == EROFS;
 }
 
-/// The flags to open an existing file of any kind for writing; this never waits for the reader of a pipe.
+/// The flags to open an existing file of any kind for writing, without ever waiting for the reader of a pipe.
 constexpr int to_write = O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
 
-/// Writes in place, and makes a new file only if `make` is set; 0 or errno. A link is not followed, neither a
-/// symbolic one nor another name of a file.
+/// Writes in place, and creates a new file only if `make` is set; 0 or errno. Follows neither symbolic nor
+/// hard links.
 int rewrite(const std::string& path, std::string_view text, bool make) {
   const int file = open(path.c_str(), to_write | O_NOFOLLOW | (make ? O_CREAT : 0), everybody);
   if (file < 0) return errno;
@@ -96,13 +96,14 @@ int descriptor_named(std::string_view path) {
   return has_descriptors ? parse_number<int>(number).value_or(-1) : -1;
 }
 
-/// A target that must not be replaced: a pipe, a terminal, a device, a socket, or a file that rankshim
-/// inherited open. Its descriptor, or −1 if it must be opened; nothing for any other target.
+/// For a target that must not be replaced (a pipe, a terminal, a device, a socket, or a file that rankshim
+/// inherited open): its descriptor, or −1 if it must be opened. nullopt for any other target.
 std::optional<int> kept_file_at(const std::string& path) {
   struct stat status{};
   int descriptor = descriptor_named(path);
   if ((descriptor >= 0 ? fstat(descriptor, &status) : lstat(path.c_str(), &status)) != 0) return std::nullopt;
-  // Under another name too: replacing it would lose what stdout and stderr have written.
+  // The path may be another name of stdout's or stderr's file. Replacing it would lose what was written
+  // there.
   for (const int own : {STDOUT_FILENO, STDERR_FILENO}) {
     struct stat open_file{};
     if (fstat(own, &open_file) == 0 && open_file.st_dev == status.st_dev && open_file.st_ino == status.st_ino)
@@ -113,9 +114,9 @@ std::optional<int> kept_file_at(const std::string& path) {
   return descriptor < 0 && replaceable ? std::nullopt : std::optional(descriptor);
 }
 
-/// Appends to such a file; 0 or errno. Waits a moment for a reader that does not read.
+/// Appends to such a file; 0 or errno. Waits a moment for a reader that is not reading.
 int write_to(int kept, const std::string& path, std::string_view text) {
-  constexpr int patience = 2000;  // ms, for the next few bytes each
+  constexpr int patience = 2000;  // ms, for every few bytes
   const int file = kept >= 0 ? kept : open(path.c_str(), to_write | O_NOFOLLOW);
   int error = file < 0 ? errno : 0;
   while (!text.empty() && error == 0) {
@@ -132,7 +133,7 @@ int write_to(int kept, const std::string& path, std::string_view text) {
   return error;
 }
 
-/// Whether who writes there may wait for a server that is dead (statfs(2)).
+/// Whether writing there may block on a dead server (statfs(2)).
 bool is_on_network(const std::string& folder) {
   constexpr auto networks = std::to_array<std::uint32_t>({
       NFS_SUPER_MAGIC,
@@ -151,7 +152,7 @@ bool is_on_network(const std::string& folder) {
          std::ranges::find(networks, static_cast<std::uint32_t>(status.f_type)) != networks.end();
 }
 
-/// Why a metrics file cannot be there; empty if it can.
+/// Why there can be no metrics file at that path; empty if there can.
 std::string why_no_metrics(const std::string& path) {
   const std::string folder = path.substr(0, path.rfind('/') + 1);
   if (is_on_network(folder.empty() ? "." : folder)) return "its folder is on a network's file system";
@@ -171,7 +172,7 @@ bool replace_file(const std::string& path, std::string_view text) {
   int error = kept ? write_to(*kept, path, text) : replace(path, text);
   if (!kept && stays_in_place(error)) {
     const int in_place = rewrite(path, text, false);
-    if (in_place != ENOENT) error = in_place;  // else the reason is why none can be made
+    if (in_place != ENOENT) error = in_place;  // otherwise report why none can be created
   }
   if (error != 0)
     log::warn("the report cannot be written to {} ({}); set --report (RANKSHIM_REPORT)", path, why(error));

@@ -4,30 +4,30 @@
 #include <string_view>
 #include <utility>
 
-/// Writes reports into files. A failure is a warning: nothing secondary ends the job.
+/// Writes reports to files. A failure is only a warning: nothing secondary ends the job.
 namespace rankshim::report {
 
-/// Replaces the file as a whole, so that a reader sees the old or the new one. The new file has the old one's
-/// mode and owner, or else mode 0666 without the umask's bits. A symbolic link is replaced, never followed. A
-/// pipe, a device or an open descriptor (/dev/stdout, /dev/fd/N) is written to instead. Logs a warning if
+/// Replaces the file atomically, so that a reader sees either the old or the new one. The new file has the
+/// old one's mode and owner, or else mode 0666 minus the umask. A symbolic link is replaced, never followed.
+/// A pipe, a device or an open descriptor (/dev/stdout, /dev/fd/N) is written to instead. Logs a warning if
 /// this fails. Returns whether there is a readable file now.
 bool replace_file(const std::string& path, std::string_view text);
 
-/// Writes the text into a new file in that folder and returns its path. Logs a warning and returns an empty
+/// Writes the text to a new file in that folder and returns its path. Logs a warning and returns an empty
 /// path if this fails.
 std::string new_file(const std::string& folder, std::string_view text);
 
-/// MetricsFile is a file for the textfile collector of node_exporter. It is replaced as a whole, like a
-/// report, and becomes nothing else: a pipe, a device or a folder in its place is left as it is, and a
-/// symbolic link is replaced. A folder on a network's file system is not used, because a dead server would
-/// stop rankshim.
+/// MetricsFile is a file for the textfile collector of node_exporter. It is replaced atomically, like a
+/// report, but is always a regular file: a pipe, a device or a folder in its place is left alone, and a
+/// symbolic link is replaced. A folder on a network file system is not used, because a dead server would
+/// block rankshim.
 class MetricsFile {
  public:
   explicit MetricsFile(std::string path) : path_(std::move(path)) {}
 
   [[nodiscard]] bool is_wanted() const { return !path_.empty(); }
 
-  /// Does nothing if this text was the last that was written. Logs a warning if this fails, unless it last
+  /// Writes the text, unless it was also the last one written. Logs a warning if this fails, unless it last
   /// failed in the same way.
   void write(std::string_view text);
 
@@ -37,24 +37,25 @@ class MetricsFile {
   std::string told_;
 };
 
-/// Kubernetes' termination message: the file that the kubelet shows in the pod's status after the container
-/// has ended, at most 4096 bytes (Kubernetes documentation, "Determine the Reason for Pod Failure"). It is a
-/// mount, so it is written in place.
+/// Kubernetes' termination message: the file whose content, at most 4096 bytes, the kubelet shows in the
+/// pod's status after the container has ended (Kubernetes documentation, "Determine the Reason for Pod
+/// Failure"). It is a mount, so it is written in place.
 class TerminationLog {
  public:
   static constexpr std::size_t longest = 4096;
 
-  /// The default path is used if it exists, and is never made; another path is made if it is missing. "none"
-  /// writes nothing.
+  /// The default path is used only if it exists, and never created; any other path is created if missing.
+  /// "none" writes nothing.
   explicit TerminationLog(std::string path);
 
-  /// Whether the file exists now, or will be made when it is written.
+  /// Whether the file exists now, or will be created when it is written.
   [[nodiscard]] bool exists() const;
 
   /// Writes a line that remains if rankshim is killed before the end.
   void provisional(std::string_view line);
 
-  /// Replaces what was written. An empty text, that of a success, removes it; otherwise it changes nothing.
+  /// Replaces what was written. An empty text, as after a success, removes it; if nothing was written, it
+  /// changes nothing.
   void finish(std::string_view text);
 
  private:

@@ -11,7 +11,7 @@
 namespace rankshim::report {
 namespace {
 
-/// A label's value as OpenMetrics 1.0 escapes it ("Escaping"): safe on a terminal, and not long.
+/// A label's value, escaped as in OpenMetrics 1.0 ("Escaping"), safe on a terminal, and truncated.
 std::string label_value(std::string_view text) {
   constexpr std::size_t longest = 100;
   const std::string shown = printable(text);
@@ -23,15 +23,15 @@ std::string label_value(std::string_view text) {
   return out;
 }
 
-/// A label with its value; one without a value is left out, which means the same.
+/// A label with its value. One without a value is left out, which means the same.
 struct Label {
   std::string_view name;
   std::string value;
 };
 
-/// MetricsText writes families of samples, which all have the same first labels. Prometheus' own text format
-/// (node_exporter's) takes what is written here as well: `# UNIT` and `# EOF` are comments there, and types
-/// that it does not have (info, stateset) are not used.
+/// MetricsText writes families of samples that all start with the same labels. Prometheus' own text format
+/// (node_exporter's) accepts the output as well: `# UNIT` and `# EOF` are comments there, and types that it
+/// does not have (info, stateset) are not used.
 class MetricsText {
  public:
   explicit MetricsText(std::initializer_list<Label> common) { add(common_, common); }
@@ -69,7 +69,7 @@ class MetricsText {
   std::string common_, name_, text_;
 };
 
-/// What ends an attempt that another one follows.
+/// The causes that can end an attempt that is followed by another one.
 constexpr auto causes_of_restarts = std::to_array<outcome::Cause>({
     outcome::Cause::exited,
     outcome::Cause::signalled,

@@ -15,18 +15,18 @@ constexpr std::string_view redacted_mark = "[redacted]";
 constexpr auto secret_words = std::to_array<std::string_view>(
     {"TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "APIKEY", "API_KEY", "ACCESSKEY",
      "SSHKEY", "PRIVATE_KEY", "JWT", "COOKIE", "BEARER", "CONNECTION_STRING", "WEBHOOK", "SAS_URL"});
-// At the end of the name. PWD and OLDPWD are folders, and no secrets.
+// At the end of the name. PWD and OLDPWD are folders, not secrets.
 constexpr auto secret_ends =
     std::to_array<std::string_view>({"PASS", "_PWD", "_KEY", "AUTH", "DSN", "PASSCODE", "CREDS"});
 // A shorter value is not a secret but a word like "true", which would be removed everywhere.
 constexpr std::size_t shortest_secret = 6;
-// For the lines of a secret that has several: "-----BEGIN" and "}" occur in many texts.
+// The limit for each line of a secret with several lines: "-----BEGIN" and "}" occur in many texts.
 constexpr std::size_t shortest_line_of_secret = 16;
 
-// A word that is shorter than this is a name, and no token.
+// A word shorter than this is a name, not a token.
 constexpr std::size_t shortest_token = 16;
 
-/// A text as Python's repr() shows it on one line; the character `quote` is escaped.
+/// A text as Python's repr() shows it on one line, with the character `quote` escaped.
 std::string as_repr(std::string_view text, char quote) {
   std::string out;
   for (const char c : text) {
@@ -53,9 +53,9 @@ void add_secret(std::vector<std::string>& secrets, std::string_view value) {
   }
 }
 
-/// Removes what `secret_at` finds at each `mark` in the text, whose place it gets: a part that does not begin
-/// before the mark, or nothing. The marks are looked for in `spelt`, which is the text or, for a mark in any
-/// case, the text in small letters.
+/// Removes what `secret_at` returns for the position of each `mark` in the text: a part that does not begin
+/// before the mark, or an empty one. The marks are looked for in `spelt`, which is the text itself or, to
+/// ignore case, the text in lower case.
 template <class SecretAt>
 std::string without(std::string_view text, std::string_view spelt, std::string_view mark,
                     const SecretAt& secret_at) {
@@ -72,23 +72,24 @@ std::string without(std::string_view text, std::string_view spelt, std::string_v
   return out.append(text.substr(done));
 }
 
-/// Removes the password of each URL: `scheme://user:password@host`, and a token in the place of the user.
+/// Removes the password from each URL: `scheme://user:password@host`, and also a token in the place of the
+/// user.
 std::string without_url_passwords(std::string_view text) {
   constexpr std::string_view mark = "://";
   return without(text, text, mark, [&](std::size_t at) -> std::string_view {
     const std::string_view behind = text.substr(at + mark.size());
-    // A password may contain '@': the last one before the path counts.
+    // A password may contain '@', so the last one before the path counts.
     const std::string_view authority = behind.substr(0, behind.find_first_of("/?#'\"` \t\n"));
     const auto host = authority.rfind('@');
     const auto colon = authority.find(':');
     if (host == std::string_view::npos) return {};
-    if (colon == std::string_view::npos)  // a token, or a user's name
+    if (colon == std::string_view::npos)  // a token, or a user name
       return authority.substr(0, host < shortest_token ? 0 : host);
     return colon + 1 < host ? authority.substr(colon + 1, host - colon - 1) : std::string_view();
   });
 }
 
-/// The text without the blanks and tabs at its beginning.
+/// The text without leading blanks and tabs.
 std::string_view without_blanks(std::string_view text) {
   return text.substr(std::min(text.find_first_not_of(" \t"), text.size()));
 }
@@ -99,14 +100,16 @@ std::string_view token_in(std::string_view text) {
       0, text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~+/="));
 }
 
-/// Whether it can be no word of a sentence: something behind its first letter is no small letter.
+/// Whether the token cannot be a word of a sentence, because it has something other than lower-case letters
+/// after its first character.
 bool is_no_word(std::string_view token) {
   return !token.empty() && !std::ranges::all_of(token.substr(1), [](char c) { return c >= 'a' && c <= 'z'; });
 }
 
-/// What is secret in the value of an HTTP header, in a shell's word or a dictionary too, which begins behind
-/// the header's name: a token, behind its scheme if it has one (`Bearer TOKEN`), or a list of parameters
-/// (`Digest username="x", …`, `session=x; …`) up to the end of the quotes or the line.
+/// The secret in the value of an HTTP header, which may also be in a shell word or a dictionary. `text`
+/// begins right after the header's name. The secret is a token, after its scheme if there is one (`Bearer
+/// TOKEN`), or a list of parameters (`Digest username="x", …`, `session=x; …`) up to the end of the quotes or
+/// the line.
 std::string_view secret_of_header(std::string_view text) {
   const auto skip = [&](std::string_view those) {
     text.remove_prefix(std::min(text.find_first_not_of(those), text.size()));
@@ -155,8 +158,8 @@ std::string without_credentials(std::string text) {
   return text;
 }
 
-/// Whether the value of an option or a key of that name is a secret: its last word decides, so `--tokenizer`,
-/// `--max-tokens` and `--key` have none.
+/// Whether the value of an option or key of that name is a secret. The last word decides, so those of
+/// `--tokenizer`, `--max-tokens` and `--key` are not.
 bool is_secret_option(std::string_view name) {
   constexpr auto ends = std::to_array<std::string_view>(
       {"token", "secret", "password", "passwd", "passphrase", "passcode", "pass", "pwd", "credential",
@@ -169,7 +172,7 @@ bool is_secret_option(std::string_view name) {
 
 constexpr std::string_view of_key = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
 
-/// Removes the VALUE of each secret "KEY": "VALUE", as JSON or a dictionary has it, also with escaped quotes.
+/// Removes the VALUE of each secret "KEY": "VALUE", as in JSON or a dictionary, also with escaped quotes.
 std::string without_keyed_secrets(std::string_view text) {
   constexpr std::string_view quotes = "'\"";
   const auto without_end = [](std::string_view& of, std::string_view those) {
@@ -199,10 +202,9 @@ std::string without_keyed_secrets(std::string_view text) {
   });
 }
 
-/// Removes the VALUE of each secret KEY=VALUE in a list of them, such as a URL's query or a shell command
-/// line.
+/// Removes the VALUE of each secret KEY=VALUE in a list, such as a URL's query or a shell command line.
 std::string without_named_secrets(std::string_view text) {
-  std::size_t end = 0;  // of the value; that of the next one too, if it is within this one
+  std::size_t end = 0;  // of the value; also that of the next one, if it is within this one
   return without(text, text, "=", [&](std::size_t at) {
     if (at >= end) end = std::min(text.find_first_of(" ,;&|'\"\t\n)", at), text.size());
     const std::string_view before = text.substr(0, at), value = text.substr(at + 1, end - at - 1);
@@ -213,7 +215,7 @@ std::string without_named_secrets(std::string_view text) {
   });
 }
 
-/// The beginning of a long line, up to the end of a word.
+/// The beginning of a long line, cut at the end of a word.
 std::string_view cut_line(std::string_view line, std::size_t longest) {
   if (line.size() <= longest) return line;
   const auto blank = line.rfind(' ', longest);
@@ -275,7 +277,7 @@ std::string Redactor::lines(std::string_view text, std::size_t longest) const {
 }
 
 std::vector<std::string> Redactor::words(std::vector<std::string> command) const {
-  bool is_secret = false;  // the word before it announces a secret
+  bool is_secret = false;  // the previous word announces a secret
   for (std::string& word : command) {
     const bool is_option = word.starts_with('-');
     const bool was_named = is_secret && !is_option && word.size() >= shortest_secret;

@@ -13,16 +13,16 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Of an answer. The rest of it has less than 2 KiB.
+// The parts of an answer. The rest of it has less than 2 KiB.
 constexpr std::size_t longest_waiting_for = std::size_t{4} << 10U;
 constexpr std::size_t longest_hang = std::size_t{4} << 10U;
 constexpr std::size_t room_for_workers = std::size_t{16} << 10U;
-constexpr std::ptrdiff_t most_history = 30;  // of the ranks' nodes, the newest
+constexpr std::ptrdiff_t most_history = 30;  // the newest entries of the ranks' nodes
 constexpr std::size_t room_for_nodes = std::size_t{32} << 10U;
 
 /// Adds what this node knows of its job.
 void add_job(json::Object& answer, const topology::Topology& topology) {
-  constexpr std::size_t longest = 300;  // a host's name has at most 253 characters
+  constexpr std::size_t longest = 300;  // a host name has at most 253 characters
   answer.text("platform", cut(topology.platform.name(), longest));
   if (topology.facts.has(Fact::nnodes))
     answer.text("nnodes", cut(topology.facts.text(Fact::nnodes), longest));
@@ -65,7 +65,7 @@ void add_list(json::Object& answer, std::string_view name, const std::vector<Lis
   std::vector<const ListElement*> chosen(all.size());
   std::ranges::transform(all, chosen.begin(), [](const ListElement& element) { return &element; });
   std::ranges::sort(chosen, {}, [&](const ListElement* element) {
-    return std::pair(by_state[element->state], element);  // those of one count in the order of the list
+    return std::pair(by_state[element->state], element);  // those with equal counts stay in the list's order
   });
   std::size_t size = 0;
   std::erase_if(chosen, [&](const ListElement* element) {

@@ -25,12 +25,12 @@ using supervise::ExitRecord;
 
 // ---- one process ----
 
-/// Whether a KILL of its child is why it ended: a shell's code, or the exception.
+/// Whether the process ended because its child was killed: a shell's exit code shows it, or the exception.
 bool says_child_was_killed(const RootCause& root) {
   constexpr auto texts = std::to_array<std::string_view>({
       "killed by signal: Killed",           // torch/utils/data/_utils/signal_handling.py
       "died with <Signals.SIGKILL: 9>",     // CPython's Lib/subprocess.py, CalledProcessError
-      "returned non-zero exit status 137",  // the same, of a shell
+      "returned non-zero exit status 137",  // the same, for a shell
       "was terminated abruptly while",      // Lib/concurrent/futures/process.py, BrokenProcessPool
       "terminated with signal SIGKILL",     // torch/multiprocessing/spawn.py, ProcessExitedException
   });
@@ -39,14 +39,14 @@ bool says_child_was_killed(const RootCause& root) {
          std::ranges::any_of(texts, [&](auto text) { return message.find(text) != message.npos; });
 }
 
-/// Whether this is how it ended: a script may have caught a sys.exit, and ended otherwise.
+/// Whether the error explains the end: a script may have caught a sys.exit, and ended in some other way.
 bool explains(const launchers::PythonError& error, const Culprit& culprit) {
   if (!launchers::is_exit(error.message)) return !error.message.empty();
   const auto code = launchers::code_of_exit(error.message);
   return code && !culprit.signal && (*code & 0xFF) == culprit.code;  // exit(3) keeps 8 bits
 }
 
-/// Whether the kernel killed it, or a process of it, at the memory limit.
+/// Whether the kernel killed the process, or a child of it, at the memory limit.
 bool is_out_of_memory(const RootCause& root, const Details& details) {
   const auto evidence = details.oom.find(root.pid);
   if (evidence == details.oom.end()) return false;
@@ -54,15 +54,16 @@ bool is_out_of_memory(const RootCause& root, const Details& details) {
   return evidence->second.of_child && says_child_was_killed(root);
 }
 
-/// Whether it ended like a worker that lost its peer: its exception shows that, or an end by ABRT, as NCCL's
-/// watchdog ends a worker whose collective does not finish (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp,
-/// TORCH_NCCL_ASYNC_ERROR_HANDLING). Without accelerators there is no NCCL: gloo has no watchdog.
+/// Whether it ended like a worker that lost its peer. Its exception shows that, or SIGABRT, with which NCCL's
+/// watchdog aborts a worker whose collective does not finish
+/// (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, TORCH_NCCL_ASYNC_ERROR_HANDLING). Without accelerators
+/// there is no NCCL, and gloo has no watchdog.
 bool has_lost_peer(const RootCause& root, const Details& details) {
   return (root.culprit.signal == SIGABRT && details.has_accelerators) ||
          (root.error != nullptr && launchers::is_error_of_lost_peer(root.error->message));
 }
 
-/// Why a process ended, if no peer elsewhere is the reason.
+/// Why a process ended, if not because of a peer elsewhere.
 Cause own_cause(const RootCause& root) {
   const std::string error =
       root.error == nullptr ? std::string() : launchers::in_plain_words(root.error->message);
@@ -78,7 +79,7 @@ Cause find_cause(const RootCause& root, const Details& details) {
   return timed_out ? Cause::timed_out : Cause::peer_lost;
 }
 
-/// Where a traceback ends: "File "/app/train.py", line 7, in main"; empty if it has no frame.
+/// The last frame of a traceback: "File "/app/train.py", line 7, in main"; empty if it has none.
 std::string last_frame(std::string_view traceback) {
   std::string_view last;
   while (!traceback.empty())
@@ -86,7 +87,7 @@ std::string last_frame(std::string_view traceback) {
   return std::string(last);
 }
 
-/// The address of the peer that its exception names.
+/// The address of the peer that the process's exception names.
 std::string peer_address(const RootCause& root) {
   if (root.error == nullptr) return {};
   const std::string_view peer = launchers::peer_in(root.error->message);
@@ -94,7 +95,7 @@ std::string peer_address(const RootCause& root) {
   return printable(host.empty() ? peer : host);
 }
 
-/// The number of milliseconds that an exception says its process group waited: gloo's "Timed out waiting
+/// The timeout of the process group in milliseconds, if the exception gives it: gloo's "Timed out waiting
 /// 1800000ms for recv operation", NCCL's "Timeout(ms)=600000".
 std::optional<std::uint32_t> timeout_in(std::string_view exception) {
   for (const std::string_view words : {"Timed out waiting ", "Timeout(ms)="})
@@ -103,7 +104,7 @@ std::optional<std::uint32_t> timeout_in(std::string_view exception) {
   return std::nullopt;
 }
 
-/// The function by which a script calls what torch's C++ names so
+/// The Python function for an operation, from its name in torch's C++
 /// (pytorch:torch/csrc/distributed/c10d/ProcessGroup.cpp, opTypeToString()).
 std::string function_of(std::string_view type) {
   constexpr auto functions = std::to_array<std::pair<std::string_view, std::string_view>>({
@@ -128,7 +129,7 @@ void add_collective(outcome::Hang& hang, std::string_view exception) {
   hang.operation = function_of(text_after(work, "OpType=", ", "));
 }
 
-/// Where a victim waited, by its traceback.
+/// Where a victim waited, according to its traceback.
 std::optional<outcome::Hang> wait_of(const RootCause& root) {
   if (root.error == nullptr) return std::nullopt;
   const auto stack = outcome::frames_of_traceback(launchers::traceback_of_loss(root.error->traceback));
@@ -149,7 +150,7 @@ void set_cause(RootCause& root, Cause cause, const Details& details) {
   culprit.text = wording::why(root, details);
 }
 
-/// Adds the exception that it left, and finds out why it ended.
+/// Adds the exception that the process left, and determines why it ended.
 void add_evidence(RootCause& root, const launchers::PythonError* error, const Details& details) {
   if (error != nullptr && explains(*error, root.culprit)) root.error = error;
   set_cause(root, find_cause(root, details), details);
@@ -157,10 +158,10 @@ void add_evidence(RootCause& root, const launchers::PythonError* error, const De
 
 // ---- this node ----
 
-/// Whether the launcher failed by itself and ended its workers, as it does when its rendezvous' store is
-/// gone. It then writes an exception that is not a copy of a worker's
-/// (torch/distributed/elastic/multiprocessing/ errors, record). If it could not write one, the sign is that
-/// all workers ended by a TERM that rankshim did not send.
+/// Whether the launcher itself failed and ended its workers, as it does when its rendezvous' store is gone.
+/// It then writes an exception that is not a copy of a worker's (torch/distributed/elastic/multiprocessing/
+/// errors, record). If it could not write one, the sign is that all workers were killed by a TERM that
+/// rankshim did not send.
 bool launcher_failed(const ExitRecord& record, const Details& details) {
   const std::string& message = details.agent.message;
   if (message.empty() || launchers::is_exit(message))
@@ -169,14 +170,14 @@ bool launcher_failed(const ExitRecord& record, const Details& details) {
                               [&](const auto& worker) { return worker.second.message == message; });
 }
 
-/// Whether it ended like a worker that the launcher stops: by TERM, or by KILL 30 s later.
+/// Whether it ended like a worker that the launcher stopped: by TERM, or by KILL 30 s later.
 bool ended_by_launcher(const RootCause& root) {
   const int code = root.culprit.code;
   return root.error == nullptr && root.culprit.cause != Cause::out_of_memory &&
          (code == exit_code::signal_base + SIGTERM || code == exit_code::signal_base + SIGKILL);
 }
 
-/// What is known of a worker's end; nullopt if it succeeded, as far as that is known.
+/// What is known of a worker's failure; nullopt if it succeeded, as far as is known.
 std::optional<RootCause> failure_of(supervise::WorkerEnd worker, const Details& details) {
   const auto& by_torchrun = details.told_by_torchrun;
   if (worker.status_known) {
@@ -194,16 +195,16 @@ std::optional<RootCause> failure_of(supervise::WorkerEnd worker, const Details& 
   return root.error == nullptr || code == 0 ? std::nullopt : std::optional(root);
 }
 
-/// The first worker of the last set that failed by itself: a victim only if no other has, for it may end
-/// before its culprit. Workers that the agent then ended, that a stop ended or that ended because their agent
-/// was gone are not considered.
+/// The first worker of the last set that failed on its own; a victim only if no other worker did, because a
+/// victim may end before its culprit. Ignores workers that the agent or a stop ended, or that ended because
+/// their agent was gone.
 std::optional<RootCause> failed_worker(const ExitRecord& record, const Details& details) {
   if (record.kind == ExitRecord::Kind::exited && record.number == 0) return std::nullopt;
   if (record.workers.ends.empty() && !record.stop && details.told_by_torchrun)
     return cause_of(*details.told_by_torchrun, "torchrun", details);  // the kernel shows no ends
   const bool launcher_first = launcher_failed(record, details);
   std::optional<RootCause> victim;
-  bool has_succeeded = false;  // some worker, before that: its end may have caused more than lost connections
+  bool has_succeeded = false;  // a worker, before that: its end may have caused more than lost connections
   for (const supervise::WorkerEnd& worker : record.workers.ends) {
     if (record.stop && worker.when >= record.stop->when) break;
     if (record.ended_at && worker.when > *record.ended_at) break;
@@ -220,7 +221,7 @@ std::optional<RootCause> failed_worker(const ExitRecord& record, const Details& 
   return victim;
 }
 
-/// The command itself, with no worker to name, as the cause of its end; nullopt if it succeeded or was
+/// The command itself as the cause of its end, if there is no worker to name; nullopt if it succeeded or was
 /// stopped.
 std::optional<RootCause> failed_command(const ExitRecord& record, const Details& details, bool launches,
                                         const std::string& name) {
@@ -240,16 +241,16 @@ std::optional<RootCause> failed_command(const ExitRecord& record, const Details&
   return root;
 }
 
-/// The worker of a torchrun in the command that failed first. The command's own code counts.
+/// The first failed worker of a torchrun inside the command. The command's own code counts.
 RootCause failed_inner_worker(const Details& details) {
   RootCause root = cause_of(*details.told_by_torchrun, "torchrun", details);
   root.is_inner = true;
-  // A copy of that worker's, or of what started the torchrun.
+  // The error file has a copy of that worker's error, or the error of whatever started the torchrun.
   if (!launchers::is_error_of_child(details.agent.message)) add_evidence(root, &details.agent, details);
   return root;
 }
 
-/// How the command itself ended. Empty name: rankshim started the workers itself.
+/// How the command itself ended. `name` is empty if rankshim started the workers itself.
 CommandEnd command_end(const ExitRecord& record, std::string name) {
   const bool all = record.workers.all_ended_with(0);
   CommandEnd command{.name = std::move(name),
@@ -266,8 +267,8 @@ CommandEnd command_end(const ExitRecord& record, std::string name) {
   return command;
 }
 
-/// The workers of what the command has started, whose ends are not known: those that had failed when all were
-/// looked at, and those that their launcher ended then.
+/// Adds the workers of a launcher that the command started, whose ends are unknown: those that had failed
+/// when all were looked at, and those that their launcher then ended.
 void add_seen_workers(outcome::NodeEvidence& node, const Details& details) {
   for (const auto& [local_rank, look] : details.looks) {
     const bool suffered = contains(details.suffered, local_rank) || look.rank == node.failure->rank;
@@ -278,7 +279,7 @@ void add_seen_workers(outcome::NodeEvidence& node, const Details& details) {
   }
 }
 
-/// Who is to blame among the workers of this node, if one of them has only lost another.
+/// Who is to blame among the workers of this node, if one of them only lost another.
 std::optional<Culprit> judge_workers(const ExitRecord& record, const RootCause& root,
                                      const Details& details) {
   outcome::NodeEvidence node{.failure = root.culprit, .failed = root.when.value_or(record.started_at)};
@@ -309,14 +310,14 @@ std::optional<Culprit> judge_workers(const ExitRecord& record, const RootCause& 
   return is_found ? culprit : std::nullopt;
 }
 
-/// Whether a worker beside it has entered a collective that this one has not.
+/// Whether another worker of this node has entered a collective that this one has not.
 bool is_behind(const outcome::WorkerLook& look, const Details& details) {
   return std::ranges::any_of(details.looks | std::views::values, [&](const outcome::WorkerLook& other) {
     return outcome::is_behind(look, other);
   });
 }
 
-/// Whether the workers of this node alone show that these hang: who waits on other nodes is not known.
+/// Whether this node's workers alone prove that these hang, without knowing who waits on other nodes.
 bool is_sure_without_others(const Culprit& culprit, const Details& details) {
   if (!culprit.hang || culprit.ranks.empty()) return false;
   if (culprit.hang->kind == outcome::HangKind::stopped) return true;
@@ -338,13 +339,13 @@ std::optional<RootCause> find_root(const ExitRecord& record, const launchers::La
   return failed_command(record, details, launcher.launches(), name);
 }
 
-/// Something failed here. A worker that lost a peer is a victim only where there is one: on another node, or
-/// beside it. Linked nodes are judged together.
+/// Judges a failure on this node. A worker that lost a peer is a victim only if there can be a culprit, on
+/// another node or beside it. Linked nodes are judged together.
 void judge_failure(Verdict& verdict, const ExitRecord& record, const Details& details, bool links,
                    bool strict) {
   RootCause& root = *verdict.root;
   const bool is_own_worker = root.local_rank && !root.is_inner;
-  // torchrun could not start its workers again, because the node that hosts the rendezvous is gone.
+  // torchrun could not restart its workers, because the node that hosts the rendezvous is gone.
   if (is_own_worker && launchers::is_error_of_lost_host(details.agent.message) &&
       launcher_failed(record, details)) {
     set_cause(root, Cause::peer_lost, details);
@@ -372,15 +373,15 @@ void judge_failure(Verdict& verdict, const ExitRecord& record, const Details& de
     verdict.notes.emplace_back("it stopped its workers itself");
 }
 
-/// The command was stopped: a launcher's job is not done then, unless its workers had all succeeded before,
-/// and it was waiting for the other nodes' ends.
+/// Judges a command that was stopped. A launcher's job is then not done, unless its workers had all succeeded
+/// before, and it was only waiting for the other nodes.
 void judge_stop(Verdict& verdict, const ExitRecord& record, bool launches) {
   const bool was_over = launches && verdict.command->workers_succeeded_before;
   verdict.cause = was_over ? Cause::none : Cause::stop_requested;
   if (launches) verdict.code = was_over ? 0 : exit_code::signal_base + record.stop->signal;
 }
 
-/// rankshim itself knows why the run ended.
+/// Sets a reason that rankshim itself knows.
 void give_reason(Verdict& verdict, int code, Cause cause, ErrorCode error_code, std::string reason) {
   verdict.code = code;
   verdict.cause = cause;
@@ -397,7 +398,7 @@ bool never_met(const ExitRecord& record, const RootCause& root) {
   return launchers::is_error_of_lost_peer(message) || launchers::is_error_of_no_meeting(message);
 }
 
-/// The other nodes did not come: torchrun, or rankshim, gave up for that.
+/// Judges a meeting that failed: the other nodes never came, and torchrun or rankshim gave up.
 void judge_meeting(Verdict& verdict, const ExitRecord& record, bool launches) {
   const bool gave_up = launches && verdict.root && never_met(record, *verdict.root);
   if (!record.workers.unreached.empty())

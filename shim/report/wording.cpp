@@ -24,9 +24,9 @@ using supervise::ExitRecord;
 
 constexpr std::size_t longest_error = 300;
 
-/// The file exists, but its interpreter or dynamic loader does not.
+/// The sentence about a file that exists, but whose interpreter or dynamic loader does not.
 std::string without_interpreter(const ExitRecord& record) {
-  const std::string& missing = record.interpreter;  // empty: not known
+  const std::string& missing = record.interpreter;  // empty if unknown
   if (const std::string where = settings::where_not_found(missing); where.starts_with(':'))
     return fmt::format("{} cannot be executed: its interpreter {} was not found{}; correct the link",
                        record.failure.path, in_quotes(missing), where);
@@ -47,12 +47,12 @@ bool is_fatal(int signal) {
   return contains(fatal, signal);
 }
 
-/// "out of memory: the limit is 512 MiB, the peak was 512 MiB"; empty if no process was killed for it.
+/// "out of memory: the limit is 512 MiB, the peak was 512 MiB"; empty if no process was killed at the limit.
 std::string memory_in_words(const RootCause& root, const node::MemoryReading& memory) {
   const bool is_why = root.culprit.cause == Cause::out_of_memory;
   if (!is_why && memory.oom_kills == 0) return {};
   std::string text = "out of memory";
-  // If that is not the cause, only the program knows what was killed, and whether it matters.
+  // If that is not the cause, only the program knows what was killed and whether it matters.
   if (!is_why)
     text = fmt::format("{}the kernel killed {} because the memory limit was reached",
                        root.culprit.signal == SIGKILL ? "earlier, " : "",
@@ -80,7 +80,7 @@ std::string in_words(const CommandEnd& command) {
   return text + fmt::format(", by rankshim because {} had not stopped", several ? "they" : "it");
 }
 
-/// The end of a command that was stopped.
+/// How a stopped command ended.
 std::string stopped_in_words(const CommandEnd& command) {
   if (command.workers_succeeded_before)
     return fmt::format("all workers had exited with code 0 before {} stopped {}", signal_name(*command.stop),
@@ -89,7 +89,7 @@ std::string stopped_in_words(const CommandEnd& command) {
   return fmt::format("stopped ({}): {}{}", signal_name(*command.stop), workers, in_words(command));
 }
 
-/// The node is named where there are others.
+/// The culprit, with its node if there are others.
 std::string in_words(const outcome::Culprit& culprit, const Verdict& verdict) {
   return verdict.of_several ? outcome::in_words(culprit) : what_happened(culprit);
 }
@@ -114,7 +114,7 @@ std::string culprit_in_words(const Verdict& verdict) {
   return text;
 }
 
-/// Why the run ended, before all notes.
+/// Why the run ended, without the notes.
 std::string head(const Verdict& verdict) {
   if (verdict.culprit) return culprit_in_words(verdict);
   if (!verdict.reason.empty()) return verdict.reason;

@@ -7,21 +7,22 @@
 #include "report/verdict.h"
 #include "supervise/exit_record.h"
 
-/// The sentences about ends: the last line on stderr, the termination log, the report's `verdict`, hooks.
+/// Renders the sentences about ends: the last line on stderr, the termination log, the report's `verdict`,
+/// and hooks.
 namespace rankshim::report::wording {
 
 /// The verdict as one line: "node 2 (mnist-worker-1) failed: rank 5 exited with code 1: ValueError: the loss
 /// is nan", and "stopped: " before it on the other nodes.
 std::string sentence(const Verdict& verdict);
 
-/// The same with the reference into docs/when-it-fails.md at its end: "… the loss is nan [R37]".
+/// The same, followed by the reference to docs/when-it-fails.md: "… the loss is nan [R37]".
 std::string message(const Verdict& verdict);
 
-/// Why it ended like that: the exception, and what the kernel and the machine know. Empty if unknown. To be
-/// called when all else is known of it.
+/// Why it ended: the exception, and what the kernel and the machine know. Empty if unknown. Call this when
+/// everything else about the cause is known.
 std::string why(const RootCause& root, const Details& details);
 
-/// "train.py was not found; …" of a command that was not started, or whose end the system does not report.
+/// "train.py was not found; …", for a command that was not started, or whose end the system does not report.
 std::string unseen_end(const supervise::ExitRecord& record, const std::string& program);
 
 /// "exited with code 3", "was killed by SIGKILL because it took longer than 10m", "cannot be started: …".
@@ -31,20 +32,20 @@ std::string hook_end(const supervise::ExitRecord& hook, std::chrono::millisecond
 std::string leftovers(const supervise::ExitRecord& record);
 
 /// "no collective has completed for 5 min: ranks 1 and 2 wait in barrier (train.py:41) for rank 0 on node 0
-/// (job-node-0), which is in validate (train.py:20) and works [R42]", of a job that goes on.
+/// (job-node-0), which is in validate (train.py:20) and works [R42]", for a job that still runs.
 std::string notice(const outcome::Culprit& culprit);
 /// "collectives continue after 7 min 12 s".
 std::string resumed(std::chrono::milliseconds stalled);
 
-/// Adds why the job is not started again.
+/// Adds why the job is not restarted.
 void add_not_restarted(Verdict& verdict, std::string_view why);
-/// Adds which attempt this was, and how the one before ended.
+/// Adds which attempt this was, and how the previous one ended.
 void add_last_attempt(Verdict& verdict, std::string_view progress, std::string_view last);
-/// Adds the signal that came while this node waited for the others' ends.
+/// Adds the signal that arrived while this node waited for the others to end.
 void add_signal_while_waiting(Verdict& verdict, int signal);
-/// Adds the exit code of --exit-map.
+/// Adds the exit code from --exit-map.
 void add_exit_map(Verdict& verdict, int code);
-/// Adds that the command's exit code hid this failure, and --strict does not allow that.
+/// Adds that the command's exit code hid this failure, which --strict does not allow.
 void add_strict(Verdict& verdict);
 
 }  // namespace rankshim::report::wording

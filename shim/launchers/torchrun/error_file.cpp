@@ -50,9 +50,8 @@ constexpr auto signs = std::to_array<Sign>({
     // NVIDIA/nccl src/init.cc, ncclGetErrorString(); torch/csrc/distributed/c10d/NCCLUtils.cpp
     {"remote process exited or there was a network error", ""},
     {"ncclRemoteError", ""},
-    // NCCLUtils.cpp, waitUntilInitialized(): a worker that never came; getNcclComm(): the watchdog has
-    // already
-    // given up
+    // NCCLUtils.cpp, waitUntilInitialized(): a worker that never came; getNcclComm(): the watchdog gave up
+    // first
     {"NCCL timeout in communicator initialization", ""},
     {"NCCL communicator was aborted", ""},
     // torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, checkTimeout(): the watchdog
