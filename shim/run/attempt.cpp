@@ -16,8 +16,8 @@ using std::chrono::milliseconds;
 
 namespace {
 
-/// This node's numbers in the job: those that its last workers had, because an elastic job's nodes come and
-/// go, or else the topology's. Nothing for a node alone.
+/// This node's numbers in the job: those of its last workers, because an elastic job's nodes come and go, or
+/// else the topology's. nullopt for a lone node.
 std::optional<supervise::NodeNumbers> numbers_of(const supervise::ExitRecord& record, const Job& job) {
   const topology::Topology& topology = job.topology;
   if (topology.is_alone()) return std::nullopt;
@@ -26,8 +26,9 @@ std::optional<supervise::NodeNumbers> numbers_of(const supervise::ExitRecord& re
   return supervise::NodeNumbers{*topology.node_rank(), topology.nodes().value_or(0)};
 }
 
-/// Whether this node watches for hangs: the hub for linked nodes, else each launcher's own. A program alone
-/// on its node need not be a training, and rankshim sleeps beside it, unless the user has asked for it.
+/// Whether this node watches for hangs: if nodes are linked, the hub does; otherwise each node with a
+/// launcher. A program on a lone node need not be training, so rankshim sleeps beside it unless the user asks
+/// for the watch.
 bool is_to_watch(const Settings& settings, const Job& job, const WholeJob* whole) {
   if (whole != nullptr) return whole->link().is_hub();
   const auto is_set = [&](Option option) { return settings[option]->origin != Origin::fallback; };
@@ -41,7 +42,7 @@ std::optional<std::string> master_address(const RunState& state) {
   return state.reached.addresses.front();
 }
 
-/// What was prepared for this attempt, or else is made now.
+/// What was prepared for this attempt, or else is created now.
 std::unique_ptr<Launch> launch_of(RunState& state) {
   auto prepared = state.warm.take(state.attempts.number(), master_address(state));
   if (prepared) return prepared;
@@ -176,7 +177,7 @@ supervise::Policy Attempt::plan_policy() {
 void Attempt::worker_raised(unsigned local_rank, const look::Raised::Groups& groups) {
   if (!launch_->workers) return;
   lookout_->worker_raised(local_rank);
-  // Where the workers of a program write theirs is not known, and a look harms nobody.
+  // It is unknown where a program's workers write their exceptions, and a look does no harm.
   const bool has_files = job_.choice.launcher->launches();
   if (!has_files || errors_.is_victims(local_rank, launch_->workers->record().error_folder))
     lookout_->worker_suffered(local_rank, groups);

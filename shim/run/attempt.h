@@ -37,37 +37,37 @@ struct RunState {
   const node::SlurmStep step;
   Attempts attempts;
   Warm warm;
-  /// The attempt before, until the next one has started: on a busy disk, removing its folder takes longer
-  /// than all the rest.
+  /// The previous attempt, until the next one has started: on a busy disk, removing its folder takes longer
+  /// than everything else.
   std::unique_ptr<Launch> previous;
   wait::Reached reached;                     // where the master is, if it was looked up
-  std::optional<node::SharedMemory> memory;  // nothing: there is one attempt only
+  std::optional<node::SharedMemory> memory;  // nullopt if there is only one attempt
 };
 
 /// Attempt is one start of the command, with everything that watches it, for this node and for the whole job.
-/// In this order: watch(), run_command(), end_watch(), gather() and judge().
+/// Call, in this order, watch(), run_command(), end_watch(), gather() and judge().
 class Attempt final : public supervise::Observer {
  public:
-  /// Makes what is launched. `whole` is null if the nodes are not linked.
+  /// Creates what is launched. `whole` is null if the nodes are not linked.
   Attempt(const Run& run, const launchers::Job& job, RunState& state, WholeJob* whole);
 
-  /// Begins to watch: for exceptions, for hangs, and for whoever asks.
+  /// Begins to watch for exceptions and hangs, and to answer `rankshim status`.
   void watch();
-  /// Starts the command, and returns once it and all that it started have ended.
+  /// Starts the command, and returns once it and everything that it started have ended.
   boost::asio::awaitable<supervise::ExitRecord> run_command();
-  /// The command's, until end_watch().
+  /// The command's workers, until end_watch().
   [[nodiscard]] const supervise::Workers& workers() const { return *launch_->workers; }
-  /// The command has ended: nobody looks at it any more.
+  /// Ends the watch, because the command has ended.
   void end_watch();
 
-  /// All that is known about this end, once nobody watches.
+  /// Collects everything that is known about this end. Call it after end_watch().
   report::Details gather(const supervise::ExitRecord& record);
   [[nodiscard]] report::Verdict judge(const supervise::ExitRecord& record,
                                       const report::Details& details) const;
-  /// Of each worker of this node, for the others.
+  /// How each worker of this node ended, for the other nodes.
   [[nodiscard]] std::vector<link::WorkerReport> ends(const supervise::ExitRecord& record,
                                                      const report::Verdict& verdict) const;
-  /// Gives away what was launched: its folder takes a while to remove.
+  /// Hands over what was launched, because its folder takes a while to remove.
   std::unique_ptr<Launch> take_launch() { return std::move(launch_); }
 
   void started(const std::vector<pid_t>& processes, Clock::time_point when,
@@ -80,16 +80,16 @@ class Attempt final : public supervise::Observer {
   void command_ended(const supervise::ExitRecord& record) override;
 
  private:
-  /// How this node sees the job: the hub of linked nodes all of it, any other node its own workers.
+  /// How this node sees the job: the hub of linked nodes sees all of it, any other node its own workers.
   [[nodiscard]] HangWatch::Job job_to_watch();
-  /// Tells the other nodes how the command has ended, unless it was stopped.
+  /// Tells the other nodes how the command ended, unless it was stopped.
   void tell_end(const supervise::ExitRecord& record);
-  /// Where the workers' Python answers; empty: it does not.
+  /// The folder where the workers' Python answers; empty if it does not.
   [[nodiscard]] std::string site_folder() const;
   [[nodiscard]] supervise::Policy plan_policy();
-  /// A worker has raised an exception, and may not have ended yet.
+  /// Handles a worker that has raised an exception, and may not have ended yet.
   void worker_raised(unsigned local_rank, const look::Raised::Groups& groups);
-  /// --hang-timeout is over: ends the whole job, or this node's command if the nodes are not linked.
+  /// Ends the whole job, or this node's command if the nodes are not linked, because --hang-timeout is over.
   void end_hang(const outcome::Culprit& culprit, std::vector<outcome::WorkerLook> looks);
 
   const Run& run_;
@@ -100,8 +100,8 @@ class Attempt final : public supervise::Observer {
   const ErrorFiles errors_;
   const std::shared_ptr<Lookout> lookout_;
   std::optional<look::Raised> raised_;
-  std::optional<JobWatch> watch_;         // of linked nodes, the hub's is for all
-  std::optional<outcome::Culprit> hang_;  // of a node that is not linked
+  std::optional<JobWatch> watch_;         // if nodes are linked, the hub's covers all of them
+  std::optional<outcome::Culprit> hang_;  // for a node that is not linked
   std::vector<outcome::WorkerLook> hang_looks_;
 };
 

@@ -16,11 +16,11 @@ using settings::Option;
 
 namespace {
 
-constexpr std::chrono::minutes short_attempt{1};  // one that ends sooner failed at its start
-constexpr std::chrono::seconds first_pause{2};    // then twice as long each time
+constexpr std::chrono::minutes short_attempt{1};  // an attempt that ends sooner failed at its start
+constexpr std::chrono::seconds first_pause{2};    // doubled each time
 
-/// The text with "#" in place of what may differ although the failure is the same: addresses, words with
-/// digits in them (process numbers, sizes, CUDA's figures), and the names of temporary files.
+/// The text with "#" in place of whatever may differ although the failure is the same: addresses, words that
+/// contain digits (pids, sizes, CUDA's figures), and the names of temporary files.
 std::string without_particulars(std::string_view text) {
   constexpr auto units = std::to_array<std::string_view>(
       {"bytes", "B", "kB", "KB", "KiB", "MB", "MiB", "GB", "GiB", "TB", "TiB", "s", "ms"});
@@ -51,8 +51,8 @@ std::string without_particulars(std::string_view text) {
   return masked;
 }
 
-/// A text that is the same whenever the same line of code fails in the same way: with the line's number, and
-/// without the temporary folder of its file.
+/// A text that is the same whenever the same line of code fails in the same way. It includes the line number,
+/// but not the temporary folder of the file.
 std::string signature_of(const outcome::Culprit& failure) {
   const std::size_t line = std::min(failure.frame.find("\", line "), failure.frame.size());
   return without_particulars(failure.text) + '\n' + without_particulars(failure.frame.substr(0, line)) +
@@ -104,9 +104,9 @@ void Attempts::decide(Stop& stop, Time now) {
   stop.again = stop.note.empty();
 }
 
-/// What identifies a failure that is not tried a third time, because each attempt would end the same way: an
-/// exception soon after the start, or a hang at one collective and line. The rank is not part of it: if every
-/// rank raises, another one may be the first each time. Empty: the next attempt may succeed.
+/// Identifies a failure that is not tried a third time, because each attempt would end the same way: an
+/// exception soon after the start, or a hang at the same collective and line. The rank is not part of it: if
+/// every rank raises, a different one may be first each time. Empty if the next attempt may succeed.
 std::string Attempts::lasting_failure(const Stop& stop, Time now) const {
   const outcome::Culprit& culprit = stop.culprit;
   if (culprit.cause == outcome::Cause::exception && now - began_ < short_attempt)

@@ -23,14 +23,14 @@ using settings::Option;
 
 namespace {
 
-/// Whether the master is another node, as far as names show it before they are looked up.
+/// Whether the master is another node, as far as names show before they are looked up.
 bool is_elsewhere(const topology::Topology& topology, const node::Host& host) {
   const std::string& master = topology.master()->host;
   return !topology.hosts_master().value_or(false) && topology.nodes() != 1U &&
          !topology::is_loopback(master) && !topology::same_host(master, host.host_name());
 }
 
-/// Sets what is wrong if the master's name leads to this node, or if it does not.
+/// Sets what is wrong if the master's name leads to this node, and what if it does not.
 void expect_place(wait::MasterTarget& master, const topology::Topology& topology) {
   const Facts& facts = topology.facts;
   const auto* elastic = topology.as<topology::ElasticNode>();
@@ -47,7 +47,7 @@ void expect_place(wait::MasterTarget& master, const topology::Topology& topology
         "though this is {}: the master ({}) or the rank is wrong, or two have this rank; may be right "
         "if that address leads here, as a Service's does",
         what, facts[Fact::master_addr]->source());
-  } else if (!created) {  // a process may be beside rank 0
+  } else if (!created) {  // a process may be on the same node as rank 0
     master.wrong_if_mine = fmt::format(
         "though this is {}: the master ({}) must be node 0's address; may be right if all nodes are on one "
         "machine",
@@ -61,14 +61,14 @@ unsigned how_many_wait(const topology::Topology& topology) {
   return process != nullptr ? process->world_size : topology.nodes().value_or(1);
 }
 
-/// The exit codes of look_for_torch: there is no torch; torch has torch.distributed.launch and no torchrun;
+/// The exit codes of look_for_torch: there is no torch; torch has torch.distributed.launch but no torchrun;
 /// torchrun does not know option I (first_unknown + I).
 constexpr int no_torch = 100;
 constexpr int no_torchrun = 101;
 constexpr int first_unknown = 102;
 
-/// Looks for torch and the options in its arguments without importing torch. torchrun's own text is searched
-/// for the options, because there are too many versions for a table.
+/// Looks for torch, and for the options in its arguments, without importing torch. It searches torchrun's own
+/// source for the options, because there are too many versions for a table.
 constexpr const char* look_for_torch = R"(
 import importlib.util,os,sys
 t=importlib.util.find_spec('torch') or sys.exit(100)
@@ -92,7 +92,7 @@ awaitable<supervise::ExitRecord> ask_for_torch(const Run& run, const std::vector
                                                         *run.settings.time(Option::wait_timeout)));
 }
 
-/// The early end for these faults. All of them are logged.
+/// Logs these faults, and returns the early end for them.
 EarlyEnd refused(const Faults& faults) {
   log::context().exit_code = exit_code::configuration;
   log::context().cause = settings::word_of_exit_map(Cause::configuration);
@@ -228,7 +228,7 @@ awaitable<void> wait_for_master(const Run& run, topology::Topology& topology, wa
   if (const auto* unreachable = std::get_if<wait::Unreachable>(&first))
     throw early_end(exit_code::unreachable, Cause::unreachable, unreachable->error_code, unreachable->what);
   reached = std::get<wait::Reached>(first);
-  // Only now it is known which node hosts an elastic job without ranks.
+  // Only now is it known which node hosts an elastic job without ranks.
   auto* elastic = std::get_if<topology::ElasticNode>(&topology.part);
   if (elastic != nullptr && !elastic->hosts_master) elastic->hosts_master = reached.mine;
 }

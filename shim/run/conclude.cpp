@@ -28,7 +28,7 @@ void say_verdict(const report::Verdict& verdict) {
   for (const Fault& fault : verdict.faults) log::error("{}", to_line(fault));
   if (!verdict.faults.empty()) return;
   const std::string message = report::wording::message(verdict);
-  const bool is_doubtful = verdict.root || !verdict.trained_alone.empty();  // a success, as the command says
+  const bool is_doubtful = verdict.root || !verdict.trained_alone.empty();  // a success, says the command
   if (verdict.failed())
     log::error("{}", message);
   else if (is_doubtful)
@@ -37,8 +37,8 @@ void say_verdict(const report::Verdict& verdict) {
     log::info("{}", message);
 }
 
-/// The hook gets a report even if none was requested or could be written. `path` is the report's, if there is
-/// one. Returns whether a signal stopped it.
+/// Runs the post-stop hook, which gets a report even if none was requested or could be written. `path` is the
+/// report's, if there is one. Returns whether a signal stopped the hook.
 awaitable<bool> run_post_stop(const Run& run, const std::string& report, const std::string& path) {
   run.monitor.enter("post-stop");
   std::string file = path;
@@ -56,8 +56,8 @@ awaitable<bool> run_post_stop(const Run& run, const std::string& report, const s
   co_return record.stopped_from_outside().has_value();
 }
 
-/// No process of the job runs any more. Programs that a user starts in the container end as orphans of PID 1,
-/// and the kernel reaps them if SIGCHLD is ignored.
+/// Keeps a failed container for a while. No process of the job is left by then. Programs that a user starts
+/// in the container end as orphans of PID 1, and the kernel reaps them if SIGCHLD is ignored.
 awaitable<void> hold(const Run& run, std::chrono::milliseconds time) {
   if (signal(SIGCHLD, SIG_IGN) == SIG_ERR) log::debug("SIGCHLD cannot be ignored");
   run.monitor.held();
@@ -78,7 +78,7 @@ awaitable<int> conclude(const Run& run, report::Verdict verdict, const launchers
   const std::string path(settings.text(Option::report));
   const bool hook = !run.only_wait && settings[Option::post_stop].has_value();
   const bool tells = !path.empty() || hook || verdict.code != 0;
-  if (!tells) {  // the usual end: there is nothing to write, at most a provisional line to remove
+  if (!tells) {  // the usual end: nothing to write, at most a provisional line to remove
     run.monitor.termination_log().finish({});
     say_verdict(verdict);
     co_return code;
@@ -95,8 +95,8 @@ awaitable<int> conclude(const Run& run, report::Verdict verdict, const launchers
   run.monitor.termination_log().finish(report::termination_message(report));
   const std::string json = path.empty() && !hook ? std::string() : report::as_json(report);
   const bool written = !path.empty() && report::replace_file(path, json);
-  say_verdict(verdict);  // what could not be written is said before it
-  // Who stops a node, at whatever moment, does not want to inspect it, and a victim has nothing to show.
+  say_verdict(verdict);  // warnings about what could not be written come before it
+  // Whoever stops a node, at whatever time, does not want to inspect it, and a victim has nothing to show.
   stopped |= verdict.stopped_for_culprit || (record != nullptr && record->stopped_from_outside());
   if (hook) {
     const std::string there = written ? path : std::string();

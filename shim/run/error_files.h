@@ -15,21 +15,21 @@ namespace rankshim::run {
 /// The files in which the workers and the launcher describe why they failed.
 class ErrorFiles {
  public:
-  /// To be made before the command's start: if the user named the launcher's file, an earlier run may have
-  /// left one. `environment` is the command's, and `folder` rankshim's.
+  /// Create it before the command starts: if the user named the launcher's file, an earlier run may have left
+  /// one. `environment` is the command's, and `folder` rankshim's.
   ErrorFiles(const Run& run, const launchers::Job& job, const node::Environment& environment,
              const launchers::OwnFolder& folder);
 
-  /// Collects what the workers, the launcher and the kernel have left about this end, redacted. `is_unused`:
-  /// nothing was written into rankshim's folder.
+  /// Collects what the workers, the launcher and the kernel left about this end, redacted. `is_unused`:
+  /// nothing was written to rankshim's folder.
   [[nodiscard]] report::Details gather(const supervise::ExitRecord& record, bool is_unused = false) const;
 
-  /// A worker that has just failed, for the other nodes: its exception is redacted. `folder` is the
-  /// launcher's for the errors of its workers.
+  /// Describes a worker that has just failed to the other nodes, with its exception redacted. `folder` is
+  /// where the launcher's workers write their errors.
   [[nodiscard]] outcome::Culprit failure_of(const supervise::WorkerEnd& worker,
                                             const std::string& folder) const;
-  /// Whether a worker's exception, which it has just written there, is that of one that lost its peer or
-  /// waited for it in vain.
+  /// Whether the exception that a worker has just written to `folder` shows that it lost its peer or waited
+  /// for it in vain.
   [[nodiscard]] bool is_victims(unsigned local_rank, const std::string& folder) const;
 
  private:
@@ -37,8 +37,8 @@ class ErrorFiles {
 
   const Run& run_;
   const launchers::Job& job_;
-  const std::string failure_;           // torchrun's; empty: there is none
-  const std::string launchers_;         // empty: it is not read
+  const std::string failure_;           // torchrun's; empty if there is none
+  const std::string launchers_;         // empty if it is not read
   const std::string launchers_before_;  // its content
 };
 

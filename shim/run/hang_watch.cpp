@@ -20,7 +20,7 @@ using std::chrono::steady_clock;
 
 namespace {
 
-constexpr std::chrono::minutes worth_a_wake_up{1};  // what is to be known sooner is asked for at once
+constexpr std::chrono::minutes worth_a_wake_up{1};  // what must be known sooner is asked for at once
 constexpr std::size_t most_lines = 40;
 
 void print_stacks(const std::vector<outcome::WorkerLook>& looks) {
@@ -44,7 +44,7 @@ struct HangWatch::State {
     changed();
   }
 
-  /// Tells the clock what was seen, and the user if the job goes on. Returns when that was.
+  /// Tells the clock what was seen, and the user if the job has resumed. Returns when it was seen.
   StallClock::Time take_in(const JobSight& sight) {
     const auto now = steady_clock::now();
     if (const auto stood = clock.saw(sight.running, now)) {
@@ -87,12 +87,12 @@ awaitable<void> HangWatch::watch(std::shared_ptr<State> state) {
   }
 }
 
-/// Nothing has moved for long: who is it?
+/// Finds out who is to blame when nothing has moved for long.
 awaitable<void> HangWatch::examine(std::shared_ptr<State> state) {
   StallClock& clock = state->clock;
   JobSight sight = co_await state->job.look(true, false);
   if (state->over) co_return;
-  const auto now = state->take_in(sight);  // it may have gone on meanwhile
+  const auto now = state->take_in(sight);  // it may have resumed meanwhile
   std::optional<Culprit> culprit = outcome::find_hang(sight.looks, sight.succeeded);
   if (!culprit || clock.stalled(now) == milliseconds::zero()) co_return;
   culprit->hang->stalled = static_cast<std::uint32_t>(clock.stalled(now).count());

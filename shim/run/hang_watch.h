@@ -14,18 +14,18 @@
 
 namespace rankshim::run {
 
-/// HangWatch warns of a job whose collectives no longer go on, and ends it if it is to: on the hub for all
+/// HangWatch warns of a job whose collectives have stalled, and ends it if asked to: on the hub for all
 /// nodes, and on a node that is not linked for its own workers. It runs on the event loop until it is
 /// destroyed.
 class HangWatch {
  public:
   /// How it sees the job, and ends it.
   struct Job {
-    /// `full`: with looks. `gently`: nobody is to be woken for it.
+    /// Looks at the job. `full`: with looks at the workers. `gently`: without waking anybody.
     std::function<boost::asio::awaitable<JobSight>(bool full, bool gently)> look;
-    /// The culprit with its node.
+    /// Adds the culprit's node.
     std::function<outcome::Culprit(outcome::Culprit)> located;
-    /// With the looks that have shown it.
+    /// Ends the job because of this culprit, whom these looks have shown.
     std::function<void(const outcome::Culprit&, std::vector<outcome::WorkerLook>)> end;
   };
 
@@ -35,9 +35,9 @@ class HangWatch {
   HangWatch(const HangWatch&) = delete;
   HangWatch& operator=(const HangWatch&) = delete;
 
-  /// The ranks that are slow, as far as that is known.
+  /// The ranks known to be slow.
   [[nodiscard]] std::vector<unsigned> stragglers() const;
-  /// The last notice, until the job continues; empty: there is none.
+  /// The last notice, until the job continues; empty if there is none.
   [[nodiscard]] const std::string& notice() const;
 
  private:

@@ -12,9 +12,9 @@
 
 namespace rankshim::run {
 
-/// Runs a command that is not the job to its end, by the rules that the settings define for any command:
-/// signals are passed on to its process group, after a stop it has --grace, after `limit` it is killed, and
-/// leftover processes are stopped.
+/// Runs a command that is not the job, and waits for its end, by the rules that the settings define for any
+/// command: signals are passed on to its process group, after a stop it has --grace, after `limit` it is
+/// killed, and leftover processes are stopped.
 boost::asio::awaitable<supervise::ExitRecord> run_helper(const Run& run, supervise::Command command,
                                                          std::chrono::milliseconds limit);
 
@@ -26,7 +26,7 @@ boost::asio::awaitable<supervise::ExitRecord> run_hook(const Run& run, const std
 /// The signal that stopped the hook, or that rankshim got after the hook had exited.
 std::optional<int> stop_signal_of(const supervise::ExitRecord& hook);
 
-/// The exit code of the hook. It is 71 whenever the hook could not be started.
+/// The hook's exit code; 71 whenever the hook could not be started.
 int exit_code_of_hook(const supervise::ExitRecord& hook);
 
 }  // namespace rankshim::run

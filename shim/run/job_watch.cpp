@@ -22,7 +22,7 @@ awaitable<void> answer_stacks(HangWatch::Job job, status::Socket::Reply reply) {
   reply(describe(sight, job.located).str());
 }
 
-/// "rank 2 was the last in 9 of 10 looks"; empty: none was.
+/// "rank 2 was the last in 9 of 10 looks"; empty if none is slow.
 std::string slow_ranks(const HangWatch& watch) {
   const auto ranks = watch.stragglers();
   return ranks.empty()

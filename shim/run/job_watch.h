@@ -7,11 +7,11 @@
 
 namespace rankshim::run {
 
-/// JobWatch shows a job to `rankshim status` as long as it lives: what its workers do, and what a HangWatch
-/// has found.
+/// JobWatch shows a job to `rankshim status` for as long as it exists: what the workers are doing, and what a
+/// HangWatch has found.
 class JobWatch {
  public:
-  /// `for_hangs`: whether this node has a HangWatch for the job, by --hang-notice and --hang-timeout.
+  /// `for_hangs`: whether this node runs a HangWatch for the job, with --hang-notice and --hang-timeout.
   JobWatch(const Run& run, const HangWatch::Job& job, bool for_hangs);
   ~JobWatch();
   JobWatch(const JobWatch&) = delete;

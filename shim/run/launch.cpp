@@ -42,8 +42,8 @@ std::shared_ptr<supervise::Workers> make_workers(const AttemptInput& input, cons
                                              folder.has_site ? folder.path : ""});
 }
 
-/// Whether what this launcher starts can learn another place of the node before it runs. What it writes must
-/// not have gone to places that are named by ranks.
+/// Whether what this launcher starts can still be given another place of the node before it runs. Its output
+/// must not be going to files named by rank.
 bool can_move(const AttemptInput& input) {
   const auto* node = input.job.topology.as<topology::StaticNode>();
   const settings::Settings& settings = input.run.settings;
@@ -53,8 +53,8 @@ bool can_move(const AttemptInput& input) {
 
 using VariableNames = std::span<const std::string_view>;
 
-/// The entries that `now` has besides those of `before`; nullopt if another variable than `may_come` and
-/// `may_change` is new, or another than `may_change` has a new value or none.
+/// The entries of `now` that `before` lacks; nullopt if a variable outside `may_come` and `may_change` is
+/// new, or one outside `may_change` has a new value or is gone.
 std::optional<std::vector<std::string>> changed(const std::vector<std::string>& before,
                                                 const std::vector<std::string>& now, VariableNames may_come,
                                                 VariableNames may_change) {
@@ -101,9 +101,9 @@ std::optional<Launch::Ranks> Launch::ranks_of(const topology::Topology& topology
 std::optional<std::vector<std::vector<std::string>>> Launch::update(
     const AttemptInput& input, const std::optional<std::string>& master_address,
     std::vector<supervise::Command>& commands) {
-  // gloo and NCCL read it when the first process group is made.
+  // gloo and NCCL read it when the first process group is created.
   static constexpr auto may_come = std::to_array<std::string_view>({"GLOO_SOCKET_IFNAME"});
-  // A script asks for its place when it runs; what --warm imports before does not.
+  // A script asks for its place when it runs; the modules that --warm imports before do not.
   static constexpr auto of_place = std::to_array<std::string_view>(
       {"RANK", "WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "NODE_RANK",
        "NNODES", "MASTER_ADDR", "MASTER_PORT"});

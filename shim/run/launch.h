@@ -21,22 +21,22 @@ struct AttemptInput {
   const launchers::Job& job;
   const std::vector<std::string>& command;  ///< the user's
   const launchers::FoundTorch& torch;
-  /// The launcher's folder for logs that the user keeps, one for all attempts; nullopt until it is made.
+  /// The launcher's folder for logs that the user keeps, one for all attempts; nullopt until it is created.
   std::optional<std::string>& kept_logs;
 };
 
-/// What one attempt starts, and what that needs as long as it runs.
+/// What one attempt starts, and what that needs while it runs.
 class Launch : boost::noncopyable {
  public:
-  /// Makes rankshim's folder, plans what is executed, and makes the object that follows the workers. `number`
-  /// is the attempt's, `master_address` the master's literal address, if it was looked up.
+  /// Creates rankshim's folder, plans what is executed, and creates the object that follows the workers.
+  /// `number` is the attempt's, `master_address` the master's literal address, if it was looked up.
   Launch(const AttemptInput& input, unsigned number, const std::optional<std::string>& master_address);
 
-  /// Plans the same anew with what is known now: the master's address, and in a job with spares the node's
-  /// place. Takes what has changed, if that can be given to processes that run already: variables that only
-  /// torch's communication reads, and those of the place. `commands` are what they were started with, and
-  /// become what they are to be. Returns what each of them is to be told; nullopt if anything else differs,
-  /// or if what was planned can no longer be had.
+  /// Plans the launch again with what is known now: the master's address and, in a job with spares, the
+  /// node's place. Adopts the changes if they can be passed to processes that are already running: variables
+  /// that only torch's communication reads, and those of the place. `commands` are those that the processes
+  /// were started with, and are updated. Returns the variables to send to each process; nullopt if anything
+  /// else differs, or if what was planned is no longer available.
   std::optional<std::vector<std::vector<std::string>>> update(
       const AttemptInput& input, const std::optional<std::string>& master_address,
       std::vector<supervise::Command>& commands);
@@ -44,11 +44,11 @@ class Launch : boost::noncopyable {
   const unsigned number;
 
  private:
-  const std::optional<launchers::PythonSite> site_;  // the folder has it
+  const std::optional<launchers::PythonSite> site_;  // written to the folder
 
  public:
   launchers::TemporaryFolder folder;
-  const std::string log_folder;  ///< the launcher's; empty: none
+  const std::string log_folder;  ///< the launcher's; empty if there is none
   launchers::LaunchPlan plan;
   node::Environment environment;  ///< the command's
   supervise::Command command;
@@ -56,7 +56,7 @@ class Launch : boost::noncopyable {
   std::shared_ptr<supervise::Workers> workers;
 
  private:
-  /// Of this node's first worker, and of all, and the master: what the nodes agree on when they meet.
+  /// This node's first rank, the world size, and the master: what the nodes agree on when they meet.
   using Ranks = std::tuple<unsigned, unsigned, std::string>;
   static std::optional<Ranks> ranks_of(const topology::Topology& topology);
 

@@ -24,7 +24,7 @@ using std::chrono::steady_clock;
 
 namespace {
 
-constexpr std::chrono::seconds time_to_exit{10};  // of a worker that has raised
+constexpr std::chrono::seconds time_to_exit{10};  // for a worker that has raised
 
 void add(JobSight& job, const link::WorkerReport& worker, unsigned rank) {
   if (worker.code == 0) job.succeeded.push_back(rank);
@@ -45,8 +45,8 @@ std::vector<link::WorkerReport> ends_of(const std::vector<supervise::WorkerEnd>&
   return ends;
 }
 
-/// The first victim's look counts: when the others have failed as well, the launcher is ending the rest. A
-/// launcher that starts its workers again has others then.
+/// Only the first victim triggers a look: by the time others have failed as well, the launcher is ending the
+/// rest. After a launcher has restarted its workers, there are new ones to look at.
 void Lookout::worker_suffered(unsigned local_rank, std::vector<outcome::GroupProgress> groups) {
   const auto launcher = launcher_.lock();
   if (launcher == nullptr) return;
@@ -103,8 +103,8 @@ awaitable<void> Lookout::warn_of_it(std::shared_ptr<Lookout> self, supervise::Wo
               time_to_exit.count(), in_words(outcome::place_of(looks.front())));
 }
 
-/// Once the command has ended there is nobody left, but what those did that its launcher killed is still
-/// asked for.
+/// Once the command has ended nobody is left, but what the workers did that the launcher killed is still of
+/// interest.
 awaitable<link::Sight> Lookout::look(bool full) {
   const auto self = shared_from_this();
   link::Sight sight;
@@ -130,7 +130,7 @@ awaitable<link::Sight> Lookout::look(bool full) {
   co_return sight;
 }
 
-/// Those whose ends are not known had failed by then, or their launcher has ended them by now.
+/// Adds the workers whose ends are unknown: they had failed by then, or their launcher has ended them since.
 void Lookout::add_seen(std::vector<link::WorkerReport>& workers) const {
   for (const unsigned local_rank : last_seen_ | std::views::keys)
     if (std::ranges::find(workers, local_rank, &link::WorkerReport::local_rank) == workers.end())
@@ -151,7 +151,7 @@ std::string Lookout::trained_alone() const {
 
 void Lookout::note_who_trains_alone(const std::vector<WorkerLook>& looks) {
   const auto has_group = [](const WorkerLook& look) { return !look.groups.empty(); };
-  // Nobody has answered, or has a group any more: that changes nothing.
+  // If nobody answered, or has a group any more, nothing changes.
   if (std::ranges::none_of(looks, has_group)) return;
   const bool all_alone = std::ranges::all_of(
       looks, [&](const WorkerLook& look) { return !has_group(look) || look::is_alone_in_its_group(look); });
@@ -221,7 +221,7 @@ awaitable<std::map<unsigned, WorkerLook>> Lookout::look_at(std::vector<supervise
   std::map<unsigned, WorkerLook> by_local_rank;
   for (std::size_t i = 0; i < std::min(looks.size(), workers.size()); ++i) {
     const bool is_empty = looks[i].stack.empty() && looks[i].groups.empty();
-    if (full && is_empty && !node::is_alive(workers[i].pid)) continue;  // it was ending: that shows nothing
+    if (full && is_empty && !node::is_alive(workers[i].pid)) continue;  // it was ending, which shows nothing
     by_local_rank[workers[i].local_rank] = std::move(looks[i]);
   }
   co_return by_local_rank;

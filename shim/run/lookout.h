@@ -24,51 +24,53 @@ namespace rankshim::run {
 
 /// What can be seen of all workers of a job at one moment.
 struct JobSight {
-  std::map<unsigned, Collectives> running;  ///< by rank; without those that do not tell their numbers
-  std::vector<unsigned> succeeded;          ///< the ranks that have exited 0
-  std::vector<outcome::WorkerLook> looks;   ///< of those that run; empty if not wanted
+  std::map<unsigned, Collectives> running;  ///< by rank; without those that do not report their numbers
+  std::vector<unsigned> succeeded;          ///< the ranks that exited 0
+  std::vector<outcome::WorkerLook> looks;   ///< of the running ones; empty if not wanted
 };
 
-/// Lookout knows what the workers of this node do in one attempt, and did before their launcher killed them.
+/// Lookout knows what the workers of this node are doing in one attempt, and what they did before their
+/// launcher killed them.
 class Lookout : public std::enable_shared_from_this<Lookout> {
  public:
-  /// `folder` is where the workers' Python answers (look/progress.h); empty: it does not. `nodes` is how many
-  /// the job has, if its workers are to know of each other.
+  /// `folder` is where the workers' Python answers (look/progress.h); empty if it does not. `nodes` is how
+  /// many nodes the job has, if its workers should be in one process group.
   Lookout(boost::asio::io_context& io, const std::string& folder,
           const std::shared_ptr<supervise::Workers>& launcher, unsigned nodes)
       : io_(io), looker_(io, folder), launcher_(launcher), nodes_(nodes) {}
 
-  /// This worker has lost its peer, or waited for it in vain: whoever still runs may be the reason, and its
-  /// launcher kills it in a moment. It is looked at now, and rankshim itself stops nobody before that is
-  /// over. `groups`: how far its collectives were when it failed, as it says itself; empty: it does not.
+  /// Call this when a worker has lost its peer, or waited for it in vain. Any worker that still runs may be
+  /// the reason, and its launcher will kill it in a moment; so they are all looked at now, and rankshim
+  /// itself stops none of them until that is done. `groups`: how far the failed worker's collectives were,
+  /// according to itself; empty if unknown.
   void worker_suffered(unsigned local_rank, std::vector<outcome::GroupProgress> groups = {});
 
-  /// How the workers are, and how far those are that run; `full`: also what they do, and what those did that
-  /// worker_suffered() found alive.
+  /// How the workers are, and how far the running ones have got; `full`: also what they are doing, and what
+  /// those did that worker_suffered() found alive.
   boost::asio::awaitable<link::Sight> look(bool full);
 
   /// The same for a node that is not linked with others.
   boost::asio::awaitable<JobSight> look_at_own(bool full);
 
-  /// How this node's workers have ended, as far as it is known, when all have: of those that a program has
-  /// started, by what worker_suffered() found.
+  /// How this node's workers ended, as far as is known, when all have; for those that a program started, from
+  /// what worker_suffered() found.
   [[nodiscard]] std::vector<link::WorkerReport> ends(const std::vector<supervise::WorkerEnd>& known) const;
 
-  /// "trained alone (a process group of 1 in a job of 2 nodes)": each worker that answered had only itself in
-  /// its default group, which no variable shows (`file://`, world_size=1 in the script). Empty: not so.
+  /// "trained alone (a process group of 1 in a job of 2 nodes)", if each worker that answered had only itself
+  /// in its default group, which no variable shows (`file://`, world_size=1 in the script); else empty.
   [[nodiscard]] std::string trained_alone() const;
 
-  /// An exception has ended this worker's script. If the process is still there a while later, that is a
-  /// warning: a thread or a handler at its exit keeps it, and no launcher sees that it has failed.
+  /// Call this when an exception has ended a worker's script. Warns if the process still exists a while
+  /// later: a thread or an exit handler keeps it alive, and no launcher sees that it has failed.
   void worker_raised(unsigned local_rank);
 
-  /// The local ranks of those that suffered, of the last set of workers, the first first.
+  /// The local ranks of the workers of the last set that suffered, earliest first.
   [[nodiscard]] const std::vector<unsigned>& suffered() const { return suffered_; }
   /// What worker_suffered() found, by local rank.
   [[nodiscard]] const std::map<unsigned, outcome::WorkerLook>& last_seen() const { return last_seen_; }
 
  private:
-  /// Holds the workers of a launcher, as long as it lives.
+  /// Holds the workers of a launcher for as long as it exists.
   struct Hold {
     explicit Hold(std::shared_ptr<supervise::Workers> held) : launcher(std::move(held)) { launcher->hold(); }
     Hold(Hold&&) = default;
@@ -95,22 +97,22 @@ class Lookout : public std::enable_shared_from_this<Lookout> {
   std::weak_ptr<supervise::Workers> launcher_;
   const unsigned nodes_;
   bool trains_alone_ = false;
-  std::set<pid_t> seen_;  ///< at whom worker_suffered() has looked
+  std::set<pid_t> seen_;  ///< those that worker_suffered() has looked at
   std::vector<unsigned> suffered_;
-  std::map<pid_t, loop::Timer> raised_;  ///< until they must have exited
+  std::map<pid_t, loop::Timer> raised_;  ///< until they should have exited
   std::map<unsigned, outcome::WorkerLook> last_seen_;
-  std::map<pid_t, std::vector<outcome::GroupProgress>> told_;  ///< worker_suffered()'s
+  std::map<pid_t, std::vector<outcome::GroupProgress>> told_;  ///< what was passed to worker_suffered()
 };
 
 /// What node 0 sees of the whole job.
 boost::asio::awaitable<JobSight> look_at_job(std::shared_ptr<link::Link> link, bool full, bool gently);
 
-/// The answer to `rankshim status --stacks`: the lines for a reader, at most 400, and `hang`, the sentence
-/// about who hangs, if somebody waits. `located` gives the culprit its node.
+/// The answer to `rankshim status --stacks`: lines for a reader, at most 400, and, if somebody waits, `hang`,
+/// the sentence about who hangs. `located` adds the culprit's node.
 json::Object describe(const JobSight& sight,
                       const std::function<outcome::Culprit(outcome::Culprit)>& located);
 
-/// Those of these workers whose end is known.
+/// Reports on those workers whose end is known.
 std::vector<link::WorkerReport> ends_of(const std::vector<supervise::WorkerEnd>& workers);
 
 }  // namespace rankshim::run

@@ -28,7 +28,7 @@ std::string the_limit(const MemoryReading& limit) {
   return "the memory limit" + (limit.limit ? " of " + node::mebibytes(*limit.limit) : std::string());
 }
 
-/// Has v1 report changes of the file by this eventfd.
+/// Makes v1 report changes of the file through this eventfd.
 bool register_at(const std::string& control, int eventfd, const std::string& file) {
   const UniqueFd counters(open(file.c_str(), O_RDONLY | O_CLOEXEC));
   const UniqueFd registry(open(control.c_str(), O_WRONLY | O_CLOEXEC));
@@ -46,8 +46,8 @@ MemoryWatch::MemoryWatch(boost::asio::io_context& io, const node::Host& host,
 void MemoryWatch::begin() { before_ = node::read_memory(host_); }
 
 /// v2 reports a change of memory.events as a modification (cgroup-v2.rst, "memory.events"). v1 adds to an
-/// eventfd when the limit is reached and no memory is left, before it kills; a container's cgroup is often
-/// read-only, and then it tells nothing (cgroup-v1/memory.rst, "OOM Control").
+/// eventfd when the limit is reached and no memory is left, before it kills; but a container's cgroup is
+/// often read-only, and then it reports nothing (cgroup-v1/memory.rst, "OOM Control").
 void MemoryWatch::watch() {
   const std::string& file = before_->events;
   const std::string& control = before_->control;
@@ -82,15 +82,16 @@ void MemoryWatch::listen() {
 
 void MemoryWatch::on_event() {
   std::array<char, 4096> events{};
-  // Equal events in a row are one. Asio's own read would wait for one if there is none: it may take another
-  // descriptor's event, which was closed in the same moment, for this one's (loop.h, Timer).
+  // Equal events in a row are merged. Asio's own read would wait if there is none: Asio may mistake the event
+  // of another descriptor, closed at the same moment, for this one's (loop.h, Timer).
   [[maybe_unused]] const ssize_t taken = read(events_.native_handle(), events.data(), events.size());
   look();
 }
 
-/// Under memory pressure the counters rise all the time, so the next look is a moment away. By then a process
-/// that was killed has its KILL, and where the kernel told of it before (v1), it is counted. While none is
-/// killed (the page cache is at the limit), the looks become rare: ended() looks by itself.
+/// Under memory pressure the counters rise all the time, so the next look comes a moment later. By then a
+/// process that was killed has its KILL and, if the kernel reported it beforehand (v1), has been counted.
+/// While none is killed (the page cache is at the limit), the looks become rare, because ended() does its
+/// own.
 void MemoryWatch::look() {
   const MemoryReading reading = now();
   if (!has_reached_limit_ && reading.pressed > before_->pressed) {
@@ -120,7 +121,7 @@ void MemoryWatch::note_who_runs(std::uint64_t kills) {
 
 void MemoryWatch::ended(pid_t process, std::optional<Time> started) {
   const Time when = steady_clock::now();
-  kills_.count(now().oom_kills, when);  // where the kernel reports no change, this is the first look
+  kills_.count(now().oom_kills, when);  // if the kernel reports no changes, this is the first look
   oom_.try_emplace(process, kills_.evidence(process, started, when));
 }
 

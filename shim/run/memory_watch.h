@@ -22,26 +22,26 @@ class MemoryWatch {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// `on_limit` is called once, when the limit is reached for the first time: "the memory limit of 512 MiB".
+  /// `on_limit` is called once, when the limit is first reached, with "the memory limit of 512 MiB".
   MemoryWatch(boost::asio::io_context& io, const node::Host& host,
               std::function<void(const std::string& limit)> on_limit);
 
-  /// Reads the counters, from which on kills count.
+  /// Reads the counters; kills count from now on.
   void begin();
   [[nodiscard]] bool has_begun() const { return before_.has_value(); }
-  /// Waits for changes, once it has begun, where the kernel reports them.
+  /// Waits for changes, if the kernel reports them. Call it after begin().
   void watch();
-  /// Another attempt begins: its kills are counted from now on, if it has begun.
+  /// Starts counting another attempt's kills, if has_begun().
   void begin_attempt();
   void end();
 
-  /// A process of the command has ended, which ran since `started` if that is known: finds out whether it was
-  /// killed at the memory limit. For each process the first call counts.
+  /// Finds out whether a process of the command, which has just ended, was killed at the memory limit.
+  /// `started` is nullopt if unknown. For each process only the first call counts.
   void ended(pid_t process, std::optional<Time> started);
   /// What ended() has found in this attempt, by process.
   [[nodiscard]] const std::map<pid_t, node::OomEvidence>& oom() const { return oom_; }
 
-  /// The counters now, with the kills since the beginning; unknown if the beginning was not read.
+  /// The counters now, with the kills since begin(); not `known` if begin() was not called or failed.
   [[nodiscard]] node::MemoryReading now() const;
   /// The limit in words, if a process that reaches it ends the whole container (memory.oom.group).
   [[nodiscard]] std::optional<std::string> limit_that_kills_all() const;

@@ -19,8 +19,8 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 using std::chrono::system_clock;
 
-// A command that has ended by then has cost nothing for the features of longer ones; every launcher needs
-// longer to start its first worker.
+// A command that ends sooner pays nothing for the features of longer ones. Every launcher takes longer than
+// this to start its first worker.
 constexpr milliseconds short_run{100};
 constexpr std::chrono::seconds between_metrics{1};
 
@@ -71,7 +71,7 @@ void Monitor::enter(std::string_view phase, std::string waiting_for, link::Time 
   changed();
 }
 
-/// The phase that lasts. A launcher's start is over with its first worker.
+/// The current phase. A launcher's start is over with its first worker.
 report::Phase Monitor::phase() const {
   report::Phase last = phases_.back();
   const auto launcher = last.name == "launch" ? launcher_.lock() : nullptr;
@@ -161,23 +161,23 @@ void Monitor::held() {
   enter("held");
   failed_ = true;
   timer_.cancel();
-  memory_.end();  // the verdict stays in the termination log
+  memory_.end();  // so that the verdict stays in the termination log
   open_socket();
 }
 
-/// Called a moment after the command's start, or at its start if the moment is over by then.
+/// Called a moment after the command's start, or at its start if the moment has already passed.
 void Monitor::on_command() {
   if (const auto limit = memory_.limit_that_kills_all()) {
     const std::string what =
         "memory.oom.group is set: a process over " + *limit + " ends the whole container";
     log::info("{}", what);
-    // At once: a process that takes the last of the memory in one step leaves no time between the limit and
-    // KILL.
+    // Write this at once: a process that takes the last memory in one step leaves no time between the limit
+    // and KILL.
     termination_log_.provisional(killed_meanwhile(what));
   }
   if (!is_last_) return;  // the next attempt gets the same descriptors
   for (const Option file : {Option::report, Option::termination_log}) {
-    const std::string_view path = settings_.text(file);  // of a shell's >(COMMAND): written at the end
+    const std::string_view path = settings_.text(file);  // may be a shell's >(COMMAND), written at the end
     if (path.starts_with("/dev/fd/") || path.starts_with("/proc/self/fd/")) return;
   }
   supervise::close_what_was_passed_on();
@@ -211,7 +211,7 @@ void Monitor::end_attempt(const report::Verdict& verdict, const supervise::ExitR
                                     .phases = std::exchange(phases_, {}),
                                     .first_worker_at = record.workers.first_at,
                                     .end = steady_clock::now()});
-  termination_log_.finish({});  // it was true of the attempt that has ended
+  termination_log_.finish({});  // it was about the attempt that has ended
   enter("restart");
 }
 

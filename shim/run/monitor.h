@@ -24,16 +24,16 @@
 
 namespace rankshim::run {
 
-/// Follows a run from its start to its end: the phases, the memory, the provisional line in
-/// the termination log, the metrics file, and the answers to `rankshim status`. It does nothing of this at
-/// first, so that a command that ends quickly costs nothing. If there is something to wait for, it begins a
-/// moment after the waiting has begun, otherwise a moment after the command's start.
+/// Follows a run from start to end: the phases, the memory, the provisional line in the termination log, the
+/// metrics file, and the answers to `rankshim status`. It does none of this at first, so that a command that
+/// ends quickly costs nothing. It begins a moment after the wait has begun, if there is something to wait
+/// for, otherwise a moment after the command's start.
 class Monitor {
  public:
   Monitor(boost::asio::io_context& io, const settings::Settings& settings, const node::Host& host);
 
-  /// A phase begins, or has begun at `when`. `waiting_for` names what is waited for, in a phase of waiting;
-  /// the secondary work begins a moment after it.
+  /// Enters a phase, which began at `when`. In a phase of waiting, `waiting_for` names what is waited for,
+  /// and the secondary work begins a moment later.
   void enter(std::string_view phase, std::string waiting_for = {}, link::Time when = link::now());
 
   /// Sets the job of this run; it must outlive the monitor.
@@ -42,18 +42,18 @@ class Monitor {
   /// Begins the secondary work a moment from now, if it has not begun.
   void begin();
 
-  /// The run has failed and the container is kept: all answers include that from now on.
+  /// Call this when the run has failed and the container is kept: answers say so from now on.
   void held();
 
   void started(pid_t command);
-  /// As MemoryWatch::ended().
+  /// See MemoryWatch::ended().
   void ended(pid_t process, std::optional<link::Time> started) { memory_.ended(process, started); }
   void stopping(int signal);
   void command_ended();
-  /// Answers include the other nodes as long as the link lives.
+  /// Makes answers include the other nodes, for as long as the link exists.
   void set_link(const std::shared_ptr<link::Link>& link);
-  /// This attempt's command is about to be started, by this launcher: answers include its workers as long as
-  /// it lives. `is_last`: no other one can follow.
+  /// Call this when an attempt's command is about to be started by this launcher: answers include its workers
+  /// for as long as the launcher exists. `is_last`: no further attempt can follow.
   void begin_attempt(unsigned number, bool is_last, const std::shared_ptr<supervise::Workers>& launcher);
   /// How an attempt is seen while it runs.
   struct View {
@@ -61,28 +61,28 @@ class Monitor {
     std::function<std::string()> slow;                ///< as in report::Snapshot
     std::function<std::string()> hang;                ///< as in report::Snapshot
   };
-  /// Until the next call, with an empty one.
+  /// Sets the view until the next call; pass an empty one to remove it.
   void set_view(View view) {
     view_ = std::move(view);
     changed();
   }
-  /// `prepared` says what is prepared for an attempt to come (warm.h); until the next call, with null.
+  /// Sets the function that says what is prepared for a future attempt (warm.h); null removes it.
   void set_prepared(std::function<std::optional<report::PreparedAttempt>()> prepared) {
     prepared_ = std::move(prepared);
   }
-  /// What the metrics show may have changed: writes them, at most once a second.
+  /// Call this when what the metrics show may have changed: writes them, at most once a second.
   void changed();
-  /// The attempt has ended so, and another one follows.
+  /// Ends an attempt that is followed by another one.
   void end_attempt(const report::Verdict& verdict, const supervise::ExitRecord& record);
 
-  /// The run ends like that; hooks may follow, and the container may be kept.
+  /// Sets how the run ends; hooks may still follow, and the container may be kept.
   void set_exit(int code, outcome::Cause cause);
-  /// Nothing follows: writes the metrics for the last time.
+  /// Writes the metrics for the last time, because nothing follows.
   void finish();
 
-  /// Adds what happened to the report: the phases, the attempts, and on node 0 of linked nodes all nodes.
+  /// Adds to the report what happened: the phases, the attempts and, on node 0 of linked nodes, all nodes.
   void add_to(report::ExitReport& report) const;
-  /// The attempts that another one has followed.
+  /// The attempts that were followed by another one.
   [[nodiscard]] const std::vector<report::PastAttempt>& past_attempts() const { return past_attempts_; }
   report::TerminationLog& termination_log() { return termination_log_; }
 
@@ -109,7 +109,7 @@ class Monitor {
   pid_t command_ = 0;
   std::weak_ptr<const supervise::Workers> launcher_;
   std::weak_ptr<const link::Link> link_;
-  std::vector<link::Node> last_nodes_;  // once the run ends
+  std::vector<link::Node> last_nodes_;  // set when the run ends
 
   report::TerminationLog termination_log_;
   loop::Timer timer_;
@@ -119,12 +119,12 @@ class Monitor {
 
   report::MetricsFile metrics_file_;
   loop::Timer metrics_timer_;
-  link::Time metrics_at_;  // when they were written last
+  link::Time metrics_at_;  // when they were last written
   bool metrics_are_due_ = false;
   std::map<std::string_view, link::Time::duration> spent_;
   std::map<outcome::Cause, unsigned> restarts_;
   std::optional<report::LastExit> last_exit_;
-  std::chrono::system_clock::duration calendar_{0};  // when the phase began
+  std::chrono::system_clock::duration calendar_{0};  // as of the phase's beginning
 
   status::Socket socket_;
   status::Socket stacks_socket_;

@@ -55,11 +55,11 @@ LaunchPlan plan_launch(const LaunchChoice& choice, const LaunchInput& input,
   change = plan::environment_change(topology, host);
   choice.launcher->change_environment(change, choice, input, known.folder);
   plan::hide_own_settings(change, host.environment());
-  const bool by_worker = choice.launcher->starts_each_worker();  // and each gets its own
+  const bool by_worker = choice.launcher->starts_each_worker();  // and gives each its own
   if (settings.get<settings::RestartLimit>(Option::job_restarts)->most != 0) {
     const std::string attempt = std::to_string(known.attempt);
     change.set.emplace_back("RANKSHIM_ATTEMPT", attempt);
-    // A torchrun sets it anew for its workers, to its own restarts.
+    // A torchrun overrides it for its workers, with its own restarts.
     if (!by_worker) change.set.emplace_back("TORCHELASTIC_RESTART_COUNT", attempt);
   }
   change.set.insert(change.set.end(), known.network_interface.begin(), known.network_interface.end());
@@ -89,7 +89,7 @@ Outcome<Job> resolve_job(const settings::Settings& settings, const std::vector<s
   auto* const job = std::get_if<Job>(&resolved);
   const bool silent = job != nullptr && job->topology.warnings.empty() && job->choice.warnings.empty();
   if (silent)
-    return resolved;  // as in nearly every start; searching for secrets would be noticeable in its time
+    return resolved;  // as at nearly every start, whose time a search for secrets would noticeably lengthen
   report::Redactor redactor(host.environment());
   if (faults != nullptr) return report::redacted(std::move(*faults), redactor);
   for (auto* warnings : {&job->topology.warnings, &job->choice.warnings})

@@ -16,7 +16,7 @@ namespace rankshim::run::for_test {
 
 using Words = std::vector<std::string>;
 
-/// A choice and its plan as explain shows them, with the contents of sitecustomize.py.
+/// A choice and its plan as explain shows them, with the content of sitecustomize.py.
 struct ShownPlan : launchers::LaunchChoice, launchers::LaunchPlan {
   std::optional<launchers::PythonSite> site;
   SignalScope scope = SignalScope::child;
@@ -31,7 +31,7 @@ struct Planned {
 /// Fails the test where the settings or the topology are refused.
 Planned try_plan(const node::Host& host, Words line);
 
-/// The same if the plan must be possible.
+/// The same, but fails the test if there is no plan.
 ShownPlan planned(const node::Host& host, Words line);
 
 /// The command's environment.

@@ -32,20 +32,19 @@ supervise::Policy plan_supervision(const settings::Settings& settings);
 /// Which processes get a signal, by --signal-scope.
 SignalScope signal_scope(const settings::Settings& settings);
 
-/// Publishes a verdict, whatever it is: the last line on stderr, the report, the termination log, the
-/// post-stop hook, and the hold of a failed container. `job` is null if there was none yet, `record` if
-/// nothing was to be started. `stopped`: this node was stopped, which `record` does not show. Returns
-/// the exit code.
+/// Publishes a verdict: the last line on stderr, the report, the termination log, the post-stop hook, and the
+/// hold of a failed container. `job` is null if there was none yet, and `record` if nothing was started.
+/// `stopped`: this node was stopped, which `record` does not show. Returns the exit code.
 boost::asio::awaitable<int> conclude(const Run& run, report::Verdict verdict, const launchers::Job* job,
                                      const supervise::ExitRecord* record = nullptr,
                                      const report::Details& details = {}, bool stopped = false);
 
-/// Tells the other nodes of a job that this one cannot take part because of its settings, if the part of them
-/// that was understood says which job it is. It takes some seconds at most.
+/// Tells the other nodes of the job that this one cannot take part because of its settings, if the part of
+/// them that was understood identifies the job. Takes a few seconds at most.
 void tell_rejection(const settings::Rejected& rejected, const node::Host& host);
 
 /// Runs `rankshim COMMAND`, `wait` and `preflight`: resolves, waits, launches, supervises, and reports how it
-/// ended. Takes the invocation over, whose settings it completes. Returns the exit code.
+/// ended. Takes over the invocation, whose settings it completes. Returns the exit code.
 int run_job(settings::Invocation&& invocation, const node::Host& host);
 
 }  // namespace rankshim::run

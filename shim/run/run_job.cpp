@@ -65,10 +65,10 @@ void announce(const Job& job, const launchers::FoundTorch& torch, const std::vec
             by_platform ? " on " + job.topology.platform.name() : "", workers, master, what);
 }
 
-/// Makes the settings as a run needs them.
+/// Adapts the settings to what a run needs.
 void prepare(Invocation& invocation) {
   Settings& settings = invocation.settings;
-  // While the command runs, rankshim's working directory is another one.
+  // While the command runs, rankshim's working directory is a different one.
   std::error_code unknown;
   for (const Option option :
        {Option::report, Option::termination_log, Option::run_dir, Option::hang_dumps, Option::metrics_file}) {
@@ -78,10 +78,10 @@ void prepare(Invocation& invocation) {
   }
   if (invocation.subcommand != Subcommand::run) settings[Option::metrics_file].reset();
   if (invocation.subcommand != Subcommand::preflight) return;
-  // The check is a program that runs once on each node, and once only, whatever the job's settings say.
+  // The check is a program that runs on each node, exactly once, whatever the job's settings say.
   invocation.arguments = {"/bin/sh", "-c", std::string(settings.text(Option::check))};
-  // A new pod of a job with spares comes while the others train, and a node whose check fails is done
-  // without: there each node is checked by itself.
+  // In a job with spares, a new pod may come while the others train, and the job can do without a node whose
+  // check fails; so each node is checked by itself.
   const bool is_alone = launchers::number_of_spares(settings) != 0;
   settings[Option::launcher] = Setting{{"none", Origin::fallback, ""}, {}};
   settings[Option::job_restarts] = Setting{{"0", Origin::fallback, ""}, settings::RestartLimit{}};
@@ -92,7 +92,7 @@ void prepare(Invocation& invocation) {
     settings[option].reset();
 }
 
-/// Waits until the workers' last output is written. A signal ends that, and is left to what comes next.
+/// Waits until the workers' last output is written. A signal ends the wait, and is left for the next step.
 awaitable<void> write_last_output(const Run& run, const supervise::Workers& launcher) {
   constexpr std::chrono::seconds patience{5};
   constexpr milliseconds between_looks{20};
@@ -104,7 +104,7 @@ awaitable<void> write_last_output(const Run& run, const supervise::Workers& laun
     log::warn("the workers' last lines are lost: nothing has read stdout or stderr in time");
 }
 
-/// Makes the folder for torch's dumps, which torch does not make.
+/// Creates the folder for torch's dumps, which torch itself does not create.
 void make_folder(std::string_view path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
@@ -113,8 +113,8 @@ void make_folder(std::string_view path) {
               error.message());
 }
 
-/// Whether everything is started again after this end. A node that was stopped, or that could not end
-/// its processes, takes no further part.
+/// Whether everything is restarted after this end. A node that was stopped, or could not end its processes,
+/// takes no further part.
 bool is_tried_again(Attempts& attempts, const WholeJob* whole, report::Verdict& verdict,
                     const supervise::ExitRecord& record) {
   if (!attempts.allowed() || verdict.code == 0) return false;
@@ -136,8 +136,8 @@ bool is_tried_again(Attempts& attempts, const WholeJob* whole, report::Verdict& 
   return !stopped && record.left_behind.empty();
 }
 
-/// Waits until no process of this container holds an accelerator any more: its memory is free only then. The
-/// command's own processes are gone, but not what was started beside them.
+/// Waits until no process of this container holds an accelerator any more, because only then is its memory
+/// free. The command's own processes are gone, but maybe not what was started beside them.
 awaitable<void> wait_for_accelerators(const Run& run) {
   constexpr std::chrono::seconds patience{10};
   constexpr milliseconds between_looks{100};
@@ -153,7 +153,8 @@ awaitable<void> wait_for_accelerators(const Run& run) {
     log::warn("{}: the accelerators are still in use; the next attempt may lack memory", joined(left));
 }
 
-/// What the last attempt's processes left in /dev/shm would stay there for good, and fill it.
+/// Removes what the last attempt's processes left in /dev/shm, which would otherwise stay for good, and fill
+/// it.
 void free_shared_memory(const node::SharedMemory& memory) {
   const auto left = memory.remove_leftovers(node::may_share_memory_with_host());
   if (!left.removed.names.empty())
@@ -164,7 +165,7 @@ void free_shared_memory(const node::SharedMemory& memory) {
         left.kept.in_words());
 }
 
-/// Another attempt follows the one that ended so: counts it, and waits until the machine is free for it.
+/// Counts the next attempt, and waits until the machine is free for it.
 awaitable<void> prepare_next(const Run& run, RunState& state, bool is_replaced,
                              const report::Verdict& verdict, const supervise::ExitRecord& record) {
   state.attempts.next(steady_clock::now(), !is_replaced);
@@ -176,10 +177,10 @@ awaitable<void> prepare_next(const Run& run, RunState& state, bool is_replaced,
 }
 
 /// Starts the command and follows it to its end. `whole` is null if the nodes are not linked. Returns the
-/// exit code once the end is reported; nothing if all nodes start again.
+/// exit code once the end is reported; nullopt if all nodes start again.
 awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, RunState& state, WholeJob* whole) {
   announce(job, state.torch, state.arguments);
-  // All nodes begin this phase at one moment, by which rankshim-review aligns their clocks.
+  // All nodes begin this phase at the same moment, by which rankshim-review aligns their clocks.
   run.monitor.enter(job.choice.launcher->launches() ? "launch" : "run", {},
                     whole != nullptr ? whole->link().launched_at() : link::now());
   if (const std::string_view dumps = run.settings.text(Option::hang_dumps); !dumps.empty())
@@ -187,7 +188,7 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, RunSta
   Attempt attempt(run, job, state, whole);
   if (!job.choice.note.empty()) log::info("{}", job.choice.note);
   attempt.watch();
-  std::optional<int> code;  // of the command, once it has ended: it is true whatever fails after that
+  std::optional<int> code;  // the command's, once it has ended; valid whatever fails after that
   try {
     const supervise::ExitRecord record = co_await attempt.run_command();
     code = supervise::exit_code_of(record);
@@ -241,14 +242,14 @@ std::optional<Job> resolve_for_others(const Run& run, const std::vector<std::str
   return std::nullopt;
 }
 
-/// This end is one of this node's own, for which the others would wait. A node that is asked to stop can be
-/// replaced by another.
+/// Whether this node ended by its own fault, so that the others would wait for it. A node that was stopped
+/// can be replaced by another.
 bool is_own_fault(const report::Verdict& verdict) {
   return verdict.cause == Cause::configuration || verdict.cause == Cause::system ||
          verdict.cause == Cause::exited;
 }
 
-/// Sets `job` once it is known, and `meets` once the other nodes are sought.
+/// Runs all stages. Sets `job` once it is known, and `meets` once the search for the other nodes begins.
 awaitable<int> run_stages(const Run& run, const std::vector<std::string>& arguments, std::optional<Job>& job,
                           bool& meets) {
   if (!run.only_wait && !run.preflight) co_await run_pre_start(run);
@@ -304,8 +305,8 @@ awaitable<int> run_stages(const Run& run, const std::vector<std::string>& argume
   co_return *code;
 }
 
-/// What a step throws before the command runs is a verdict, and so is what Asio throws. (Refused memory is
-/// one of main's lines: a report would need more of it.)
+/// Runs all stages, and turns what a step or Asio throws before the command runs into a verdict. (Refused
+/// memory is left to main(), because a report would need more of it.)
 awaitable<int> run_whole(const Run& run, const std::vector<std::string>& arguments) {
   std::optional<Job> job;
   bool meets = false;
@@ -331,7 +332,7 @@ awaitable<int> run_whole(const Run& run, const std::vector<std::string>& argumen
   co_return code;
 }
 
-/// The node's own last line is its caller's to write.
+/// The caller writes this node's own last line.
 awaitable<int> tell_rejection_of(const Run& run, const std::vector<std::string>& arguments,
                                  report::Verdict verdict) {
   if (const auto known = resolve_for_others(run, arguments)) co_await tell_early_end(run, *known, verdict);

@@ -12,8 +12,8 @@ constexpr std::size_t looks_at_last = 10;
 constexpr std::size_t times_last = 9;
 constexpr std::chrono::milliseconds shortest_pause{200};
 
-/// Whether a worker's collective has ended in between. That more of them wait in their first one is no
-/// progress: another rank may still compile.
+/// Whether a worker's collective has ended in between. More workers waiting in their first one is not
+/// progress: another rank may still be compiling.
 bool has_ended_one(const std::map<unsigned, Collectives>& before,
                    const std::map<unsigned, Collectives>& after) {
   return std::ranges::any_of(after, [&](const auto& worker) {
@@ -60,7 +60,7 @@ bool StallClock::ends(Time now, bool works) const {
   return rules_.timeout != Milliseconds::zero() && stalled(now) >= after;
 }
 
-/// Those that do not wait while most do.
+/// Records the ranks that do not wait while most do.
 void StallClock::count_last(const std::map<unsigned, Collectives>& workers) {
   std::vector<unsigned> last;
   for (const auto& [rank, collectives] : workers)

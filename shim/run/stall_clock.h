@@ -17,9 +17,9 @@ struct Collectives {
   bool operator==(const Collectives&) const = default;
 };
 
-/// StallClock tells for how long no collective of a job has ended, and what is due then. Before a number has
-/// moved in an attempt (an import, a compiler, the first step) nothing counts. Whether the ranks hang then,
-/// or compute without each other, only a look at them can tell (outcome/hang.h). Pure: times come in.
+/// StallClock measures for how long no collective of a job has ended, and tells what is due. Until a number
+/// has moved in an attempt (an import, a compiler, the first step) nothing counts. Whether stalled ranks hang
+/// or compute on their own, only a look at them can tell (outcome/hang.h). Pure: times are passed in.
 class StallClock {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -34,10 +34,10 @@ class StallClock {
 
   /// Whether there is anything to look for.
   [[nodiscard]] bool is_on() const { return interval_ != Milliseconds::zero(); }
-  /// When to look next: soon at the beginning, to know that the numbers move, then ever more rarely.
+  /// When to look next: soon at first, to learn that the numbers move, then less and less often.
   [[nodiscard]] Time next() const { return next_; }
-  /// The numbers of the workers that run, by rank; none of one that does not tell them. Returns the time that
-  /// the job had stood still after a notice, if it goes on now.
+  /// Takes the numbers of the running workers, by rank, except those that do not report them. If the job has
+  /// resumed after a notice, returns for how long it had stalled.
   std::optional<Milliseconds> saw(const std::map<unsigned, Collectives>& workers, Time now);
 
   /// For how long no number has moved.
@@ -47,11 +47,11 @@ class StallClock {
     return rules_.notice != Milliseconds::zero() && stalled(now) >= notice_;
   }
   void noticed() { notice_ *= 2; }
-  /// Whether the job is to be ended. `works`: who is waited for computes, reads or writes.
+  /// Whether the job is to be ended. `works`: the worker that the others wait for computes, reads or writes.
   [[nodiscard]] bool ends(Time now, bool works) const;
 
-  /// The ranks that were the last in nine of the last ten looks at a job that moves, alone among those that
-  /// wait: slow, not hung.
+  /// The ranks that, in at least nine of the last ten looks at a moving job, were among the few that did not
+  /// wait: slow, but not hung.
   [[nodiscard]] std::vector<unsigned> stragglers() const;
 
  private:
@@ -59,13 +59,13 @@ class StallClock {
 
   Rules rules_;
   Milliseconds interval_;
-  Milliseconds pause_{20'000};  ///< to the next look, as long as that is sooner than interval_
+  Milliseconds pause_{20'000};  ///< until the next look, while that is shorter than interval_
   Time next_;
   std::map<unsigned, Collectives> workers_;
-  Time since_;                               ///< when these numbers were seen first
+  Time since_;                               ///< when these numbers were first seen
   bool has_moved_ = false;                   ///< in this attempt
-  Milliseconds notice_;                      ///< the next is due after that
-  std::vector<std::vector<unsigned>> last_;  ///< who was last, in the last looks that saw the job move
+  Milliseconds notice_;                      ///< the next notice is due after this time
+  std::vector<std::vector<unsigned>> last_;  ///< who was last, in the latest looks that saw the job move
 };
 
 }  // namespace rankshim::run

@@ -31,7 +31,7 @@ using std::chrono::steady_clock;
 constexpr int backlog = 8;
 constexpr std::string_view prefix = "rankshim-";
 constexpr timeval patience{5, 0};
-constexpr std::chrono::milliseconds a_moment{500};  // an instance that has just begun has no socket yet
+constexpr std::chrono::milliseconds a_moment{500};  // an instance that has just started has no socket yet
 
 /// Calls bind(2) or connect(2) with the address of a path; −1 and errno if that fails.
 int call(int (*with_address)(int, const sockaddr*, socklen_t), int socket, const std::string& path) {
@@ -43,7 +43,7 @@ int call(int (*with_address)(int, const sockaddr*, socklen_t), int socket, const
   return with_address(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address);
 }
 
-/// The number of this process's PID namespace, which its file shows (namespaces(7)); 0 if /proc is not there.
+/// The inode number of this process's PID namespace (namespaces(7)); 0 if there is no /proc.
 ino_t pid_namespace() {
   struct stat status{};
   return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
@@ -58,7 +58,7 @@ std::string_view suffix_of(Question question) {
 /// "rankshim-4026531836-": several containers may share a folder.
 std::string prefix_in_namespace() { return fmt::format("{}{}-", prefix, pid_namespace()); }
 
-/// The credentials of the other side; nothing if the kernel does not give them.
+/// The credentials of the other side; nullopt if the kernel does not give them.
 std::optional<ucred> peer_of(int connection) {
   ucred peer{};
   socklen_t size = sizeof peer;
@@ -67,7 +67,7 @@ std::optional<ucred> peer_of(int connection) {
 }
 
 /// Whether an instance of that user may answer: root, this process's user, or the user of PID 1, unless that
-/// stands for all users that a user namespace does not know (user_namespaces(7),
+/// is the placeholder for users that are unknown in a user namespace (user_namespaces(7),
 /// /proc/sys/kernel/overflowuid).
 bool is_trusted(uid_t user) {
   constexpr uid_t unknown = 65534;
@@ -79,15 +79,15 @@ bool is_trusted(uid_t user) {
 /// Whether the other side belongs to this container and to a trusted user. Any user may own the folder.
 bool may_answer(int connection) {
   const auto peer = peer_of(connection);
-  return peer && peer->pid != 0 && is_trusted(peer->uid);  // 0: it has no number in this PID namespace
+  return peer && peer->pid != 0 && is_trusted(peer->uid);  // 0: it has no pid in this PID namespace
 }
 
-/// The answer of an instance of this container, as JSON that is safe on a terminal; empty if it is not one
-/// object.
+/// The answer of an instance of this container, as JSON that is safe on a terminal; empty if it is not a
+/// single object.
 std::string answer_at(const std::string& path) {
   const int connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (connection < 0) return {};
-  // connect(2) waits if the queue is full, as recv(2) does.
+  // connect(2) blocks if the queue is full, just as recv(2) blocks.
   for (const int waiting : {SO_SNDTIMEO, SO_RCVTIMEO})
     setsockopt(connection, SOL_SOCKET, waiting, &patience, sizeof patience);
   std::string answer(longest_answer + 1, '\0');
@@ -98,14 +98,15 @@ std::string answer_at(const std::string& path) {
   return answer.size() > longest_answer ? std::string() : json::ascii_object(answer);
 }
 
-/// An instance, and its socket.
+/// An instance and its socket.
 struct Instance {
   pid_t pid = 0;
   std::string path;
 };
 
-/// All of this PID namespace, the oldest first, as far as their numbers show it, and then those of others,
-/// whose numbers mean nothing here. What another user has put there is not even asked.
+/// Finds all instances: those of this PID namespace first, the oldest first as far as their pids show, and
+/// then those of others, whose pids mean nothing here. Sockets that an untrusted user put there are not even
+/// asked.
 std::vector<Instance> find_instances(const std::vector<std::string>& folders, Question question) {
   constexpr pid_t of_another = std::numeric_limits<pid_t>::max();
   const std::string own = prefix_in_namespace();
@@ -127,12 +128,12 @@ std::vector<Instance> find_instances(const std::vector<std::string>& folders, Qu
   return found;
 }
 
-/// The Slurm job that a process was started in; empty if it was in none, or is another user's.
+/// The Slurm job that a process was started in; empty if there was none, or it belongs to another user.
 std::string slurm_job_of(pid_t pid) {
   return std::string(node::value_in(node::read_proc(pid, "environ").value_or(""), "SLURM_JOB_ID"));
 }
 
-/// Whether that process is of this one's job, or of its session where neither is in one.
+/// Whether that process belongs to this one's job, or to its session if neither is in a job.
 bool belongs_to_us(pid_t pid) {
   const std::string job = slurm_job_of(getpid()), its = slurm_job_of(pid);
   return job == its && (!job.empty() || getsid(pid) == getsid(0));
@@ -145,11 +146,12 @@ bool is_rankshim(pid_t pid) {
   return !own.empty() && own == std::filesystem::read_symlink(fmt::format("/proc/{}/exe", pid), unknown);
 }
 
-/// Those that may answer this process: its nearest ancestor; without one all, or on a machine that others use
-/// too those of this process's session or job.
+/// The instances that may answer this process: its nearest ancestor; or if there is none, all of them, but on
+/// a shared machine only those of this process's session or job.
 std::vector<Instance> instances_for_us(const std::vector<std::string>& folders, Question question) {
   std::vector<Instance> found = find_instances(folders, question);
-  // This user's instances may be of several jobs, but in a folder that the user has named, or in a container.
+  // This user's instances may belong to several jobs, unless in a folder that the user has named or in a
+  // container.
   constexpr ino_t of_the_machine = 4026531836;  // proc_ns.h, PROC_PID_INIT_INO
   const bool shared = folders.size() > 1 && pid_namespace() == of_the_machine;
   for (pid_t pid = getppid(); pid > 0;) {
@@ -190,7 +192,7 @@ void Socket::open(const std::vector<std::string>& folders) {
       std::strerror(first_error));
 }
 
-/// What has that name was left by a process of this number that was killed.
+/// A file of that name was left by a process with this pid that was killed.
 int Socket::open_at(const std::string& path) {
   const int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (descriptor < 0) return errno;
@@ -208,7 +210,7 @@ void Socket::listen() {
   listener_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
                        [this](const boost::system::error_code& error) {
                          if (error) return;
-                         listen();  // first, for what the answer may throw
+                         listen();  // first, because the answer may throw
                          answer();
                        });
 }
@@ -221,7 +223,7 @@ void Socket::answer() {
   if (connection->number() < 0) {
     if (errno == EAGAIN || errno == ECONNABORTED || errno == EINTR) return;
     log::warn("rankshim status no longer works: {}", std::strerror(errno));
-    // Out of descriptors: otherwise the loop would spin on a connection that it cannot accept.
+    // There are no descriptors left. Without this the loop would spin on a connection that it cannot accept.
     listener_.close(error);
     return;
   }

@@ -31,21 +31,21 @@ using supervise::Prepared;
 
 namespace {
 
-/// When to look whether an attempt's start is over; at the last moment it is.
+/// When to check whether an attempt has started up; at the last of these it is taken to have.
 constexpr std::array looks_at_start{5s, 10s, 20s, 40s, 60s};
-constexpr std::chrono::minutes to_import{10};  // on a cold file system
-/// Nodes that are all there meet in milliseconds: what was started meanwhile would only be in the way.
+constexpr std::chrono::minutes to_import{10};  // enough for a cold file system
+/// If all nodes are there, they meet in milliseconds, and anything started meanwhile would only get in the
+/// way.
 constexpr std::chrono::milliseconds moment{100};
 
-/// What imports need must not be taken from a training.
+/// Whether there is plenty of memory: imports must not take it away from training.
 bool has_clear_room(const node::Host& host) {
   constexpr std::uint64_t least = std::uint64_t{1} << 30U;
   const node::MemoryRoom room = node::memory_room(host);
   return room.left >= least && room.left >= room.all / 4;
 }
 
-/// Whether each of these workers has told that it has a process group (python/sitecustomize.py,
-/// answer_questions).
+/// Whether each of these workers has reported a process group (python/sitecustomize.py, answer_questions).
 bool all_have_started(const std::vector<supervise::WorkerState>& workers, const std::string& folder) {
   return !workers.empty() && std::ranges::all_of(workers, [&](const supervise::WorkerState& worker) {
     return access(fmt::format("{}/look.{}", folder, worker.pid).c_str(), F_OK) == 0;
@@ -66,21 +66,21 @@ bool wants_warm(const AttemptInput& input) {
 struct Warm::State {
   AttemptInput input;
   bool wanted = false;
-  loop::Event changed;                       ///< a prepared process has come further, or this is over
-  unsigned round = 0;                        ///< what an earlier round prepares is not wanted any more
-  std::optional<bool> gate_answers;          ///< whether this Python has our part; nullopt: not known yet
-  std::unique_ptr<Launch> launch;            ///< what is prepared
-  std::vector<supervise::Command> commands;  ///< of it, each with its process; the command's or the workers'
-  std::shared_ptr<Prepared> probe;           ///< which finds that out
-  std::vector<std::shared_ptr<Prepared>> taken;  ///< by the attempt that runs
-  std::vector<Process> ending;                   ///< that were killed, or are ending
-  std::string working_directory;                 ///< which rankshim leaves while a command runs
-  rlimit open_files{};                           ///< before a link raises it
+  loop::Event changed;               ///< signalled when a prepared process has advanced, or preparing is over
+  unsigned round = 0;                ///< incremented when what is being prepared is no longer wanted
+  std::optional<bool> gate_answers;  ///< whether this Python runs rankshim's part; nullopt if not known yet
+  std::unique_ptr<Launch> launch;    ///< what is prepared
+  std::vector<supervise::Command> commands;      ///< its command or workers, each with its process
+  std::shared_ptr<Prepared> probe;               ///< the process that finds out
+  std::vector<std::shared_ptr<Prepared>> taken;  ///< by the running attempt
+  std::vector<Process> ending;                   ///< those that were killed, or are ending
+  std::string working_directory;                 ///< the one that rankshim leaves while a command runs
+  rlimit open_files{};                           ///< the limit before a link raises it
 
   [[nodiscard]] bool is_asked_for() const {
     return input.run.settings[Option::warm]->origin != Origin::fallback;
   }
-  /// What matters to who has asked for it.
+  /// Logs what matters to a user who asked for --warm.
   void tell(std::string_view what) const {
     log::logger().log(is_asked_for() ? log::Level::info : log::Level::debug, "{}", what);
   }
@@ -116,8 +116,8 @@ awaitable<void> Warm::State::until_imported(std::shared_ptr<Prepared> process, u
   while (round == of_round && imports() && steady_clock::now() < end) co_await changed.wait(end);
 }
 
-/// What was killed ends in a moment. Until then it may write into rankshim's folder, which is removed next
-/// (Python's __pycache__).
+/// Waits briefly for killed processes to end. Until then they may write to rankshim's folder (Python's
+/// __pycache__), which is removed next.
 void Warm::State::wait_for_ends() const {
   constexpr std::chrono::milliseconds patience{100};
   const auto until = steady_clock::now() + patience;
@@ -146,7 +146,8 @@ void Warm::State::end() {
   launch.reset();
 }
 
-/// With -I and the like, Python does not import our part: the script would run before its time.
+/// Finds out whether Python imports rankshim's part. With -I and the like it does not, and the script would
+/// run too early.
 awaitable<bool> Warm::State::ask_gate(std::shared_ptr<State> self, unsigned of_round) {
   const auto python = plan::read_python(self->launch->plan.argv);
   if (!python || python->interpreter.empty() || !self->launch->folder.own().has_site) co_return false;
@@ -168,7 +169,7 @@ awaitable<bool> Warm::State::ask_gate(std::shared_ptr<State> self, unsigned of_r
 awaitable<void> Warm::State::prepare(std::shared_ptr<State> self, unsigned number,
                                      std::optional<std::string> master_address, bool beside_training) {
   const unsigned of_round = self->round;
-  // Without /proc, the command's processes cannot be told from these.
+  // Without /proc, these processes cannot be told from the command's.
   if (!node::all_processes()) co_return;
   const auto has_room = [&] {
     return !beside_training || self->is_asked_for() || has_clear_room(self->input.run.host);

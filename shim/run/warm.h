@@ -11,43 +11,45 @@
 
 namespace rankshim::run {
 
-/// Warm prepares an attempt before its time (--warm): what it is to start runs already, and has imported what
-/// its script imports first (supervise/prepared.h). The first attempt is prepared while the nodes meet, and
-/// the next one while an attempt trains. Everything it does is secondary: what it cannot do, the attempt does
-/// itself, as without it. `rankshim status` shows what is prepared.
+/// Warm prepares an attempt ahead of time (--warm): the processes that it will start are already running, and
+/// have imported what their script imports first (supervise/prepared.h). The first attempt is prepared while
+/// the nodes meet, and each next one while an attempt trains. All of this is secondary: whatever Warm cannot
+/// do, the attempt does itself, as it would without Warm. `rankshim status` shows what is prepared.
 class Warm {
  public:
-  /// `input` lives as long as the run.
+  /// `input` must live as long as the run.
   explicit Warm(const AttemptInput& input);
   ~Warm();
   Warm(const Warm&) = delete;
   Warm& operator=(const Warm&) = delete;
 
-  /// The nodes are about to meet for this attempt: unless they are there already, its processes are started
-  /// when that has taken a tenth of a second. `waits`: something is waited for besides the other nodes. Where
-  /// nothing is, they would not be ready sooner than by an ordinary start: nothing is done.
+  /// Call this when the nodes are about to meet for this attempt: unless they are there already, its
+  /// processes are started once the meeting has taken a tenth of a second. `waits`: something else is waited
+  /// for besides the other nodes. If nothing is waited for at all, this does nothing, because an ordinary
+  /// start would be just as quick.
   void before_meeting(unsigned number, bool waits);
 
-  /// An attempt runs, and after a failure the next one follows. Its processes are started one after another,
-  /// if there is room in memory, once this attempt's start is over: when all of its workers have a process
-  /// group, or a minute has passed. `master_address` is where this attempt has found the master.
+  /// Call this when an attempt is running and a failure would be followed by another one. The next one's
+  /// processes are started one after another, if there is room in memory, once this attempt has started up:
+  /// when all of its workers have a process group, or a minute has passed. `master_address` is where this
+  /// attempt found the master.
   void beside(const Launch& running, const std::optional<std::string>& master_address);
 
-  /// This node waits as a spare: the same for the attempt in which it may take a node's place.
+  /// The same for a node that waits as a spare: prepares the attempt in which it may take a node's place.
   void beside_job(unsigned number);
 
-  /// What was prepared for this attempt, to be started by supervise(); null if nothing was, or if it is not
-  /// what this attempt needs.
+  /// What was prepared for this attempt, to be started by supervise(); null if there is nothing, or not what
+  /// this attempt needs.
   std::unique_ptr<Launch> take(unsigned number, const std::optional<std::string>& master_address);
 
-  /// What take() has returned was started: tells which processes could not be used.
+  /// Call this when what take() returned was started: logs which processes could not be used.
   void started();
 
-  /// No attempt will follow: ends what was prepared.
+  /// Ends what was prepared, because no attempt will follow.
   void drop();
 
-  /// The processes that are prepared, and those that were and may be ending: the attempt that runs has
-  /// nothing to do with them.
+  /// The processes that are prepared, and those that were and may still be ending. They are not part of the
+  /// running attempt.
   [[nodiscard]] std::vector<node::Process> processes() const;
 
  private:

@@ -34,17 +34,17 @@ using std::chrono::steady_clock;
 
 namespace {
 
-/// How long a stopped node may need to end; Kubernetes' default where --grace does not say it.
+/// How long a stopped node may take to end: --grace, or else Kubernetes' default.
 std::chrono::milliseconds grace_of(const Run& run) {
   return run.settings.time(Option::grace).value_or(std::chrono::seconds(30));
 }
 
-/// For the others, when all start again: they may still need the grace to end.
+/// How long to wait for the others when all start again: they may still need the grace to end.
 std::chrono::milliseconds time_to_come(const Run& run) {
   return *run.settings.time(Option::wait_timeout) + grace_of(run);
 }
 
-/// This node's end because of another one.
+/// Sets the verdict for a node that was stopped because of another one.
 void set_stopped_for(report::Verdict& verdict, const link::Stop& stop) {
   verdict.code = exit_code::peer;
   verdict.cause = Cause::peer_lost;
@@ -55,7 +55,7 @@ void set_stopped_for(report::Verdict& verdict, const link::Stop& stop) {
   verdict.root.reset();
 }
 
-/// The token of --job-token-file, if there is one.
+/// The key from --job-token-file; nullopt if the option is not set.
 Outcome<std::optional<link::Key>> job_token(const Run& run) {
   const std::string file(run.settings.text(Option::job_token_file));
   if (file.empty()) return std::nullopt;
@@ -64,8 +64,8 @@ Outcome<std::optional<link::Key>> job_token(const Run& run) {
   return std::get<link::Key>(read);
 }
 
-/// The node's place in this attempt: its rank and the number of nodes are those of the job, and a spare's are
-/// the platform's. The master is on the node that has rank 0.
+/// Sets the node's place in this attempt: its rank and the number of nodes are the job's, and a spare's are
+/// the platform's. The master is on the node with rank 0.
 void take_rank(topology::Topology& topology, topology::StaticNode& node, const link::Go& go,
                wait::Reached& reached) {
   node.rank = go.rank.value_or(node.member->index);
@@ -84,7 +84,7 @@ void take_rank(topology::Topology& topology, topology::StaticNode& node, const l
   if (!moved.empty()) reached = {.addresses = {moved}, .mine = go.rank == 0U};
 }
 
-/// Of a hub that may have taken over from another one.
+/// The members of a hub, which may have taken over from another one.
 link::Members members_of(const link::Hello& self, const link::Succession& known) {
   if (!known.term) return {self.nnodes, self.spares};
   link::Members members = link::Members::taken_over(self.nnodes, self.spares);
@@ -94,8 +94,8 @@ link::Members members_of(const link::Hello& self, const link::Succession& known)
   return members;
 }
 
-/// Of a job with spares: who keeps the roster if the hub is lost, and what a hub knows from the attempts
-/// before.
+/// For a job with spares: plans who keeps the roster if the hub is lost, and passes on what a hub knows from
+/// earlier attempts.
 void plan_succession(const Run& run, Attempts& attempts, link::Options& options) {
   if (!attempts.succession) attempts.succession = std::make_shared<link::Succession>(run.io);
   const link::Succession& known = *attempts.succession;
@@ -180,7 +180,7 @@ EarlyEnd end_of(const link::Refuse& refuse, const topology::Topology& topology,
                                refuse.sentence, where, joined(own)));
 }
 
-/// The hub is another node than before.
+/// Follows the hub, which is a different node than before.
 void follow(link::Succession& known, const link::Door& hub, const topology::StaticNode::Member& self) {
   known.leader = hub;
   known.gone.erase(hub.index);  // it has answered
@@ -193,12 +193,12 @@ void follow(link::Succession& known, const link::Door& hub, const topology::Stat
             gone == known.gone.end() ? "cannot be reached" : fmt::format("was {}", word(gone->second)));
 }
 
-/// What the job cannot do without its link, for a message; empty: nothing.
+/// What requires the link, for a message; empty if nothing does.
 std::string_view link_required_by(const Run& run, const Job& job) {
   return run.preflight ? "preflight" : job.choice.link_demanded_by;
 }
 
-/// Null if the system refuses what the link needs, and nothing requires it.
+/// Creates the link; null if the system refuses what it needs, and nothing requires the link.
 std::shared_ptr<link::Link> make_link(const Run& run, link::Options options, std::string_view required_by) {
   try {
     return link::Link::make(run.io, std::move(options));
@@ -213,7 +213,7 @@ std::shared_ptr<link::Link> make_link(const Run& run, link::Options options, std
   }
 }
 
-/// How the search for the other nodes ended, and by which link; null: there is none.
+/// How the search for the other nodes ended, and the link; null if there is none.
 struct Meeting {
   std::shared_ptr<link::Link> link;
   std::variant<link::Go, link::Refuse, supervise::Signal> end;
@@ -238,7 +238,7 @@ awaitable<Meeting> seek_nodes(const Run& run, const Job& job, const topology::St
   }
 }
 
-/// All nodes are here: what the hub has told of this attempt holds from now on.
+/// Adopts what the hub has said about this attempt, now that all nodes have met.
 void begin_attempt(topology::Topology& topology, topology::StaticNode& node, const link::Go& go,
                    Attempts& attempts, wait::Reached& reached) {
   node.told.reset();
@@ -250,7 +250,7 @@ void begin_attempt(topology::Topology& topology, topology::StaticNode& node, con
             go.rank ? fmt::format("has rank {}", *go.rank) : "waits as a spare");
 }
 
-/// Meets the other nodes: returns the link, or null if the job goes on without one.
+/// Meets the other nodes. Returns the link, or null if the job goes on without one.
 awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attempts& attempts,
                                                 wait::Reached& reached) {
   using namespace boost::asio::experimental::awaitable_operators;
@@ -273,7 +273,7 @@ awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attemp
   if (!met.link) co_return nullptr;
   if (const auto* signal = std::get_if<supervise::Signal>(&met.end)) {
     run.signals.drop();
-    // A node that comes for the first time can be replaced by another; of a running job it is a part.
+    // A node that joins for the first time can be replaced by another; in a running job it is a part.
     if (again) {
       met.link->report_stop(signal->number);
       co_await (met.link->finish({exit_code::signal_base + signal->number}) || next_end(run));
@@ -326,7 +326,7 @@ Outcome<link::Key> read_token(const std::string& path) {
 
 awaitable<bool> tell_early_end(const Run& run, const Job& job, const report::Verdict& verdict) {
   using namespace boost::asio::experimental::awaitable_operators;
-  // For the other nodes' containers to start.
+  // Time for the other nodes' containers to start.
   const auto patience =
       std::min<std::chrono::milliseconds>(std::chrono::seconds(10), *run.settings.time(Option::wait_timeout));
   const auto token = job_token(run);
@@ -343,7 +343,7 @@ awaitable<bool> tell_early_end(const Run& run, const Job& job, const report::Ver
     link->report_failure(report::culprit_of(verdict));
     const auto met = co_await (link->meet(steady_clock::now() + patience) || next_end(run));
     if (const auto* signal = std::get_if<supervise::Signal>(&met)) {
-      run.signals.drop();  // else the post-stop hook would get it
+      run.signals.drop();  // otherwise the post-stop hook would get it
       co_return supervise::is_stop_signal(signal->number);
     }
   } catch (const boost::system::system_error& error) {
@@ -356,7 +356,7 @@ awaitable<std::optional<report::Verdict>> wait_as_spare(const Run& run, Attempts
   using namespace boost::asio::experimental::awaitable_operators;
   run.monitor.enter("spare", "a node whose place it takes");
   const std::shared_ptr<link::Link>& link = whole.shared_link();
-  std::optional<JobWatch> watch;  // of the others, where this node keeps the roster
+  std::optional<JobWatch> watch;  // of the others, if this node keeps the roster
   if (link->is_hub())
     watch.emplace(run,
                   whole.job_to_watch([link](const Culprit& culprit, const auto&) { link->end_job(culprit); }),
@@ -371,7 +371,7 @@ awaitable<std::optional<report::Verdict>> wait_as_spare(const Run& run, Attempts
       co_await link->leave({.code = exit_code::signal_base + signal->number});
     throw stopped_early(signal->number, "while it waited as a spare");
   }
-  co_await (link->finish({}) || next_end(run));  // a signal is left to what comes next
+  co_await (link->finish({}) || next_end(run));  // a signal is left for the next step
   const std::optional<link::Stop>& stop = link->stop();
   report::Verdict verdict{.reason = "the job has succeeded while this node waited as a spare"};
   if (stop) set_stopped_for(verdict, *stop);
@@ -387,19 +387,19 @@ awaitable<std::optional<report::Verdict>> wait_as_spare(const Run& run, Attempts
 awaitable<std::unique_ptr<WholeJob>> join_job(const Run& run, Job& job, Attempts& attempts,
                                               wait::Reached& reached) {
   const bool links = job.choice.links;
-  if (attempts.number() != 0) {  // what came in between is not for the next command
-    // Linked nodes meet in the meantime: node 0 holds them back.
+  if (attempts.number() != 0) {  // signals that came in between are not for the next command
+    // Linked nodes meet in the meantime, and node 0 holds them back.
     const auto until = links ? steady_clock::now() : attempts.earliest();
     if (until > steady_clock::now()) run.monitor.enter("restart", "the pause before the next attempt");
     const auto signal = co_await next_end(run, until);
-    if (signal.number != 0 && !links) {  // else the other nodes have to be told
+    if (signal.number != 0 && !links) {  // otherwise the other nodes must be told
       run.signals.drop();
       throw stopped_early(signal.number, "before the next attempt");
     }
   }
   attempts.begin(attempts.number(), attempts.uncounted(), steady_clock::now());
-  // The nodes of a job that is started again would all ask for the name at one moment: they seek node 0 where
-  // it was first, and ask if it is not there.
+  // The nodes of a restarted job would all ask for the name at the same moment. So they first look for node 0
+  // where it was, and ask for the name only if it is not there.
   const bool knows_hub = attempts.succession && attempts.succession->is_known();
   if (links && reached.addresses.empty() && !knows_hub)
     co_await wait_for_master(run, job.topology, wait::Until::name, reached);
@@ -466,7 +466,7 @@ awaitable<std::optional<int>> WholeJob::wait_for_others(const Run& run, const li
   link_->report_stop(signal);
   co_await link_->finish(done);
   if (!link_->stop() || !link_->stop()->again) co_return signal;
-  stop_ = link_->stop();  // node 0 has not heard of it: the next meeting is told
+  stop_ = link_->stop();  // node 0 has not heard of it, so tell the next meeting
   co_return std::nullopt;
 }
 
@@ -484,13 +484,13 @@ awaitable<void> WholeJob::finish(const Run& run, report::Verdict& verdict,
   }
   const std::optional<int> signal = co_await wait_for_others(run, {verdict.code, std::move(workers)});
   if (stop_ && !own_stop) add_stop(verdict);
-  // Node 0's word may not have come: this node's own failure is told alike.
+  // Node 0's verdict may not have arrived. This node's own failure then gets the same code.
   if (verdict.failed() && verdict.error_code == ErrorCode::none) verdict.error_code = ErrorCode::node_failed;
   if (signal) add_signal(run, verdict, *signal);
 }
 
-/// What ended the whole job becomes the verdict, unless it is this node's own failure, or a check, which
-/// reports its own end everywhere.
+/// Makes what ended the whole job the verdict, unless that is this node's own failure, or this is a check,
+/// which reports its own result on every node.
 void WholeJob::add_stop(report::Verdict& verdict) {
   const Culprit& culprit = stop_->culprit;
   const bool is_here = culprit.node == node_rank_ || is_of_all(culprit);
@@ -505,13 +505,14 @@ void WholeJob::add_stop(report::Verdict& verdict) {
   if (verdict.error_code == ErrorCode::none || is_found(culprit.cause))
     verdict.error_code = report::error_code_of(culprit);
   if (!is_here || !is_found(culprit.cause)) return;
-  // What its workers did is known from the others.
+  // What this node's workers did is known from the other nodes.
   verdict.cause = culprit.cause;
   verdict.code = culprit.cause == Cause::hang ? exit_code::hang : exit_code::peer;
   verdict.root.reset();
 }
 
-/// A signal that came while this node waited for the others' ends stops it, if its part of the job was done.
+/// Applies a signal that arrived while this node waited for the others to end: it stops the node, if its part
+/// of the job was done.
 void WholeJob::add_signal(const Run& run, report::Verdict& verdict, int signal) {
   const bool starts_again = verdict.stopped_for_culprit && stop_->again;
   if (!starts_again && (stop_ || verdict.cause == Cause::stop_requested)) return;
@@ -524,7 +525,7 @@ void WholeJob::add_signal(const Run& run, report::Verdict& verdict, int signal) 
   verdict.root.reset();
 }
 
-/// A stop after a failure matters where all would be started again.
+/// A stop is reported even after a failure, because it matters if everything would be restarted.
 void WholeJob::tell_end(const report::Verdict& verdict, std::optional<int> stop_signal) {
   if (verdict.code == 0 && !stop_) return;
   const bool stopped = verdict.cause == Cause::stop_requested;

@@ -17,16 +17,16 @@
 #include "supervise/supervise.h"
 #include "wait/wait.h"
 
-/// The whole job: this node linked with the others (link/).
+/// The whole job: this node, linked with the others (link/).
 namespace rankshim::run {
 
-/// This node's link while its command runs: tells the others of what fails here, and stops the command for
-/// what fails there.
+/// This node's link while its command runs: reports failures of this node to the others, and stops the
+/// command because of failures elsewhere.
 class WholeJob {
  public:
-  /// `restarts`: the launcher starts its workers again when one has failed, so that only its end counts.
-  /// `gathers`: a node whose command has failed keeps that end, whatever ends the others.
-  /// `tried_again`: the job may be started again, so that after the command's end only stops count.
+  /// `restarts`: the launcher restarts its workers when one has failed, so that only the launcher's end
+  /// counts. `gathers`: a node whose command has failed keeps that result, whatever ends the others.
+  /// `tried_again`: the job may be restarted, so that after the command's end only stops count.
   WholeJob(std::shared_ptr<link::Link> link, unsigned node_rank, bool restarts, bool gathers,
            bool tried_again)
       : link_(std::move(link)),
@@ -35,40 +35,41 @@ class WholeJob {
         gathers_(gathers),
         tried_again_(tried_again) {}
 
-  /// All nodes are here. This launcher gets what the others cause from now on, as long as it is there.
-  /// `lookout` sees its workers for node 0.
+  /// Call this when all nodes have met. From now on this launcher gets the orders that the others cause, for
+  /// as long as it exists. `lookout` looks at its workers for node 0.
   void begin(const std::shared_ptr<supervise::Workers>& launcher, const std::shared_ptr<Lookout>& lookout);
-  /// Whether the others are to be told of this end, by worker_failed(): of the first failure here and, as
-  /// long as only victims have failed, of each further one that is not the launcher's stop of the others.
+  /// Whether worker_failed() should report this end to the others: the first failure here and, as long as
+  /// only victims have failed, each further one, except workers that the launcher stopped.
   [[nodiscard]] bool counts(const supervise::WorkerEnd& worker, const outcome::Culprit& failure) const;
-  /// A worker of this node has failed: its end counts().
+  /// Reports that a worker of this node has failed. Call it if counts().
   void worker_failed(const outcome::Culprit& failure);
-  /// This node's command was stopped.
+  /// Reports that this node's command was stopped.
   void stopping(int signal);
-  /// This node's command has ended: tells the others if it is not well, unless they know. `stop_signal` came
-  /// from outside.
+  /// Tells the others that this node's command has ended, if it failed or was stopped and they do not know
+  /// yet. `stop_signal` came from outside.
   void tell_end(const report::Verdict& verdict, std::optional<int> stop_signal = {});
 
-  /// This node waits beside the job: it has no rank in this attempt.
+  /// Whether this node waits as a spare, without a rank in this attempt.
   [[nodiscard]] bool is_spare() const { return link_->is_spare(); }
   [[nodiscard]] const link::Link& link() const { return *link_; }
   [[nodiscard]] const std::shared_ptr<link::Link>& shared_link() const { return link_; }
   /// How the hub sees the whole job, to watch it for hangs.
   [[nodiscard]] HangWatch::Job job_to_watch(decltype(HangWatch::Job::end) end) const;
-  /// The system has refused what this node needs to start its command: tells the others.
+  /// Tells the others that the system refused what this node needs to start its command.
   boost::asio::awaitable<void> give_up(std::string why);
 
   /// What ended the job, as far as this node knows.
   [[nodiscard]] const std::optional<link::Stop>& stop() const { return stop_; }
 
-  /// This node's command has ended as the verdict says, and its workers so. Waits until the job is over if it
-  /// ended well, and changes the verdict to what ended the whole job.
+  /// Finishes this node's part, when its command has ended as the verdict says and its workers as given. If
+  /// the command succeeded, waits until the job is over; then changes the verdict to what ended the whole
+  /// job.
   boost::asio::awaitable<void> finish(const Run& run, report::Verdict& verdict,
                                       const supervise::ExitRecord& record,
                                       std::vector<link::WorkerReport> workers);
 
  private:
-  /// The signal that ended the wait, if one did. What ended the job is in stop_ afterwards.
+  /// Returns the signal that ended the wait, if one did. Afterwards stop_ says what ended the job.
   boost::asio::awaitable<std::optional<int>> wait_for_others(const Run& run, const link::Done& done);
 
   void add_stop(report::Verdict& verdict);
@@ -85,26 +86,25 @@ class WholeJob {
   bool told_stop_ = false;
 };
 
-/// The key of the job's token in a file, without the blanks around it: at least 16 bytes, four different ones
-/// among them. A file above 1 MiB, or one that every user may write, is a fault.
+/// Reads the key of the job's token from a file, trimmed: at least 16 bytes, with at least four different
+/// ones. A file larger than 1 MiB, or writable by every user, is a fault.
 Outcome<link::Key> read_token(const std::string& path);
 
-/// Tells the other nodes, which wait for this one, that it cannot take part, so that they end and name it:
-/// with a link that is made for that. It takes some seconds at most, for node 0 may not be there yet. Does
-/// nothing where the nodes are not linked. Returns whether a signal ended it that asks to stop.
+/// Tells the other nodes, which wait for this one, that it cannot take part, so that they end and name it.
+/// Uses a link made just for that. Takes a few seconds at most, because node 0 may not be there yet. Does
+/// nothing if the nodes are not linked. Returns whether a stop signal ended it.
 boost::asio::awaitable<bool> tell_early_end(const Run& run, const launchers::Job& job,
                                             const report::Verdict& verdict);
 
-/// A spare waits until it may get a rank, or the job is over. Returns how this node ends; nothing if all
+/// Waits, as a spare, until it may get a rank or the job is over. Returns how this node ends; nullopt if all
 /// nodes start again. Throws an EarlyEnd if it was stopped.
 boost::asio::awaitable<std::optional<report::Verdict>> wait_as_spare(const Run& run, Attempts& attempts,
                                                                      WholeJob& whole);
 
-/// Waits for the master as chosen or, linked (--link), for all nodes; throws an EarlyEnd if somebody never
-/// came, the nodes do not agree, or a signal came. The topology then knows which node hosts the master. To be
-/// called before each of the attempts, and these know which one it is afterwards; `reached` is where the last
-/// one found the master, and becomes where this one does, if it was looked up. Returns null if the nodes are
-/// not linked.
+/// Waits for the master as chosen or, with --link, for all nodes. Throws an EarlyEnd if a node never came,
+/// the nodes do not agree, or a signal arrived. Call it before each attempt: afterwards `attempts` knows
+/// which one it is, and the topology which node hosts the master. `reached` is where the previous attempt
+/// found the master, and is updated if the master was looked up. Returns null if the nodes are not linked.
 boost::asio::awaitable<std::unique_ptr<WholeJob>> join_job(const Run& run, launchers::Job& job,
                                                            Attempts& attempts, wait::Reached& reached);
 
