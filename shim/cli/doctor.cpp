@@ -28,17 +28,17 @@ using settings::Invocation;
 using settings::Option;
 
 constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20U;
-/// The memory of one process that has imported torch (torch 2.13, CPU): about 250 MB.
+/// The memory of a process that has imported torch (2.13, CPU): about 250 MB, rounded up.
 constexpr std::uint64_t torch_memory = 300 * mebibyte;
 /// The default size of /dev/shm in Docker and Kubernetes.
 constexpr std::uint64_t default_shm = 64 * mebibyte;
-/// 2026-01-01: this program did not exist before.
+/// 2026-01-01, before which this program did not exist.
 constexpr std::int64_t earliest_date = 1767225600;
 
 using enum Severity;
 using Accelerators = std::optional<node::DeviceCount>;
 
-/// A soft limit of proc_pid_limits(5); nothing if it is unlimited or unknown.
+/// A soft limit from proc_pid_limits(5); nullopt if it is unlimited or unknown.
 std::optional<std::uint64_t> soft_limit(const Host& host, std::string_view name) {
   return first_number<std::uint64_t>(trimmed(text_after(host.file("/proc/self/limits").value_or(""), name)));
 }
@@ -112,7 +112,7 @@ State check_processes(const Host& host, unsigned workers) {
     const std::uint64_t used = number_in(folder + "pids.current").value_or(0);
     const std::uint64_t left = *limit > used ? *limit - used : 0;
     const std::string shown = fmt::format("and threads: {} of {} are left (pids.max)", left, *limit);
-    // torch starts one or more threads per CPU, and more for its communication, in each worker.
+    // In each worker, torch starts one or more threads per CPU, and more for its communication.
     if (left >= std::uint64_t{64} * (workers + 1)) return {ok, shown};
     return {problem, fmt::format("{}, too few for {}: raise the limit (kubelet's podPidsLimit, --pids-limit)",
                                  shown, counted(std::to_string(workers), "worker"))};
@@ -124,7 +124,7 @@ State check_memory(const Host& host, unsigned workers) {
   const auto limit = node::read_memory(host).limit;
   if (!limit) return {ok, "is not limited by the cgroup of this container"};
   const std::string shown = "is limited to " + node::mebibytes(*limit);
-  const std::uint64_t needed = (workers + 1) * torch_memory;  // torchrun's process has imported torch, too
+  const std::uint64_t needed = (workers + 1) * torch_memory;  // torchrun's process imports torch, too
   if (*limit >= needed) return {ok, shown};
   return {problem,
           fmt::format("{}, and torchrun with {} needs {} before anything is loaded: raise the container's "
@@ -197,7 +197,7 @@ State check_torch(const Python& python, Severity missing, const Accelerators& de
   return {ok, python.torch.empty() ? "was found; its version is unknown" : "has the version " + python.torch};
 }
 
-/// Checks whether something expects accelerators where none is visible.
+/// Checks whether something expects accelerators although none is visible.
 State check_no_accelerators(const Python& python, const node::Environment& environment) {
   constexpr auto lists =
       std::to_array<const char*>({"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
@@ -246,7 +246,7 @@ State check_ptrace(const Host& host, std::string_view status) {
                       scope, capable ? "" : ", no capability SYS_PTRACE")};
 }
 
-/// gVisor's /proc has neither these masks nor the exit codes of zombies.
+/// Checks whether /proc shows signal masks. gVisor's shows neither these nor the exit codes of zombies.
 State check_signals(std::string_view status) {
   if (status.find("SigCgt:") != std::string_view::npos)
     return {ok, "/proc shows what processes do with signals"};
@@ -311,9 +311,9 @@ namespace {
 
 constexpr std::chrono::seconds look_up_time{5};
 
-/// Finds torch without importing it, which would take a second or more. Prints one line for each of: Python's
-/// version, whether torch was found, torch's version, and whether it was built for accelerators
-/// (torch/version.py names which).
+/// Finds torch without importing it, which would take a second or more. Prints four lines: Python's version,
+/// whether torch was found, torch's version, and whether it was built for accelerators (torch/version.py
+/// names them).
 constexpr const char* probe = R"(
 import importlib.util, os, sys
 print(sys.version.split()[0])
@@ -397,7 +397,7 @@ void resolve(ContainerState& container, const Invocation& invocation, const Host
   container.needs_torch = invocation.arguments.empty() || !choice.python.empty();
 }
 
-/// Whether 32 KiB can be written there: on a full disk a file can be made, and stays empty.
+/// Whether 32 KiB can be written there. On a full disk a file can be created, but stays empty.
 bool takes_files(const std::string& folder) {
   const std::string text(std::size_t{32} << 10U, '\n');
   std::string path = folder + "/rankshim-XXXXXX";
@@ -407,7 +407,7 @@ bool takes_files(const std::string& folder) {
   return write(file.number(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
 }
 
-/// Collects what the checks need. Each look-up of a name takes at most 5 s.
+/// Collects what the checks need. Each lookup of a name takes at most 5 s.
 ContainerState collect_state(const Invocation& invocation, const Host& host) {
   ContainerState container;
   resolve(container, invocation, host);
@@ -419,7 +419,7 @@ ContainerState collect_state(const Invocation& invocation, const Host& host) {
   container.own_name = wait::look_up(host.host_name(), look_up_time);
   if (!container.master.empty()) container.masters_name = wait::look_up(container.master, look_up_time);
   struct timex clock{};
-  const int state = adjtimex(&clock);  // modes 0: it only reads
+  const int state = adjtimex(&clock);  // modes is 0: it only reads
   container.clock_is_synchronised = state < 0 || (clock.status & STA_UNSYNC) == 0;
   container.now = time(nullptr);
   container.python = ask_python(host, invocation.settings);

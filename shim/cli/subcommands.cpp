@@ -38,7 +38,7 @@ using settings::Invocation;
 using settings::Option;
 using settings::Settings;
 
-/// All but those that concern only torchrun, which are visible in the command.
+/// All facts except those that concern only torchrun, which are visible in the command.
 auto shown_facts() {
   return all_facts |
          std::views::filter([](Fact fact) { return fact != Fact::rdzv_conf && fact != Fact::max_restarts; });
@@ -80,8 +80,7 @@ json::Object json_environment(const EnvironmentChange& change) {
   return json::Object().object("set", json_variables(change.set)).texts("unset", change.unset);
 }
 
-/// What in a value a reader of a .env file changes, although it is in single quotes; empty if there is
-/// nothing.
+/// The part of a value that some reader of .env files changes even in single quotes; empty if there is none.
 std::string_view unquotable(std::string_view value) {
   struct Part {
     std::string_view text, name;
@@ -90,12 +89,12 @@ std::string_view unquotable(std::string_view value) {
       {"'", "a single quote"},
       {"\n", "a line end"},  // docker's --env-file reads line by line: the rest would be another variable
       {"\r", "a carriage return"},
-      // python-dotenv (parser.py, variables.py) replaces them in any quotes.
+      // python-dotenv (parser.py, variables.py) replaces these inside any quotes.
       {"\\\\", "two backslashes"},
       {"${", "${"},
   });
   if (value.ends_with('\\'))
-    return "a backslash at its end";  // for python-dotenv and Node's, it quotes the quote
+    return "a backslash at its end";  // for python-dotenv and Node's it escapes the closing quote
   const auto has = [&](const Part& part) { return value.find(part.text) != std::string_view::npos; };
   const auto* const found = std::ranges::find_if(parts, has);
   return found == parts.end() ? std::string_view() : found->name;
@@ -108,7 +107,7 @@ std::vector<std::string> warnings_of(const Job& job) {
   return warnings;
 }
 
-/// What a job of several nodes would have to set, if nothing shows that there is one.
+/// What a job of several nodes would have to set, if nothing shows that there are several.
 std::string needs(const topology::Topology& topology, const LaunchPlan& plan) {
   const auto& nodes = topology.facts[Fact::nnodes];
   if (!topology.is<topology::LoneNode>() || !nodes || nodes->origin != Origin::fallback ||
@@ -385,7 +384,7 @@ std::string lines_of(const std::string& answer) {
   return text;
 }
 
-/// An answer as --format wants it.
+/// An answer in the format that --format asks for.
 std::string in_format(const std::string& answer, std::string_view format, run::status::Question question) {
   using enum run::status::Question;
   if (question == metrics) return explain::safe_lines(json::field(answer, "metrics").value_or(""));
@@ -393,7 +392,7 @@ std::string in_format(const std::string& answer, std::string_view format, run::s
   return question == stacks ? lines_of(answer) : json::as_lines(answer);
 }
 
-/// Whether the instance is what `status WANTED` asks for.
+/// Whether the instance is in the state that `status WANTED` asks for.
 bool is_wanted(std::string_view wanted, const std::string& answer) {
   if (wanted == "live") return !answer.empty();
   return wanted == "ready" ? run::status::is_ready(answer) : run::status::is_well(answer);
@@ -428,9 +427,10 @@ int print_status(const Invocation& invocation, const Host& host) {
 
 int install_binary(const std::string& folder) {
   const std::string target = folder + "/rankshim";
-  // By a rename, so that no process ever sees an incomplete file. An unused name: by the process number an
-  // interrupted copy has the same, for it is 1 in each container. By sendfile(2): the standard library's copy
-  // would bring 100 kB of locales into the binary.
+  // The copy is renamed when it is complete, so that no process ever sees an incomplete file. Its name is
+  // random: one with the pid could clash with an interrupted copy, because the pid is 1 in each container. It
+  // is made with sendfile(2), because the standard library's copy would bring 100 kB of locales into the
+  // binary.
   std::string temporary = target + ".XXXXXX";
   const UniqueFd from(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
   const int to = mkostemp(temporary.data(), O_CLOEXEC);

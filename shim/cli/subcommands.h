@@ -17,12 +17,12 @@
 
 namespace rankshim::cli {
 
-/// Writes all of `text` to stdout. Returns the exit code: 71, with a line on stderr, if that fails, because
+/// Writes all of `text` to stdout. Returns the exit code: 71, after a line on stderr, if that fails, because
 /// half an answer must not look like a whole one.
 [[nodiscard]] int print(std::string_view text);
 
-/// Writes one line per fault to stderr, and to stdout JSON with --format json. For `env` it prints `exit`,
-/// because eval "$(…)" ignores the exit code. Returns the code.
+/// Writes one line per fault to stderr and, with --format json, JSON to stdout. For `env` it also prints
+/// `exit`, because eval "$(…)" ignores the exit code. Returns the code.
 int report(const Faults& faults, const settings::Invocation& invocation, int code = exit_code::configuration);
 
 /// `--licenses`: the notices of everything that is linked into this binary, from licenses/.
@@ -36,21 +36,21 @@ int explain_job(const settings::Invocation& invocation, const node::Host& host);
 /// Prints the resolved variables, for `eval`.
 int print_environment(const settings::Invocation& invocation, const node::Host& host);
 
-/// Prints the list of profiles or one profile in full, or checks a file.
+/// Prints the list of profiles, or one profile in full, or checks a file.
 int print_platforms(const settings::Invocation& invocation, const node::Host& host);
 
-/// Fails if no instance answers. Without `live` it also fails if the instance has failed, and with `ready` if
-/// its command does not run.
+/// Prints what this container's instance is doing. Fails if no instance answers; without `live` also if the
+/// instance has failed, and with `ready` also if its command is not running.
 int print_status(const settings::Invocation& invocation, const node::Host& host);
 
 /// Copies this binary into a folder.
 int install_binary(const std::string& folder);
 
-/// Prints what would make this job, or any job here, fail before it starts: one line for each check. Returns
-/// 78 if one finds a problem.
+/// Checks for what would make this job, or any job here, fail before it starts, and prints one line for each
+/// check. Returns 78 if one finds a problem.
 int run_doctor(const settings::Invocation& invocation, const node::Host& host);
 
-/// Replaces this process by Python, which runs the demonstration: two nodes on loopback, each under this
+/// Replaces this process with Python, which runs the demonstration: two nodes on loopback, each under this
 /// binary. Returns only if that fails.
 int start_demo(const settings::Settings& settings, const node::Host& host);
 
@@ -62,12 +62,13 @@ namespace rankshim::cli::explain {
 /// Removes secrets from all values that are shown, and from the command.
 void redact(launchers::Job& job, launchers::LaunchPlan& plan, report::Redactor& redactor);
 
-/// For a reader: each fact with its source, what is waited for, the environment, and a command line to copy.
+/// The text for a human reader: each fact with its source, what is waited for, the environment, and a command
+/// line to copy.
 std::string as_text(const launchers::Job& job, const launchers::LaunchPlan& plan,
                     const settings::Settings& settings);
 
-/// For programs; the form is a contract. Facts are {"value", "source"}, and all values are strings.
-/// `wait.for` is "nodes" (all of them must come), "port" (the host's must answer), "name" (it must resolve)
+/// The JSON for programs; its form is a contract. Facts are {"value", "source"}, and all values are strings.
+/// `wait.for` is "nodes" (all of them must join), "port" (the host's must be open), "name" (it must resolve)
 /// or "nothing".
 std::string as_json(const launchers::Job& job, const launchers::LaunchPlan& plan,
                     const settings::Settings& settings);
@@ -78,20 +79,21 @@ std::string as_json(const Faults& faults);
 /// The variables as {"set": {NAME: VALUE}, "unset": [NAME]}.
 std::string environment_as_json(const plan::EnvironmentChange& change);
 
-/// The variables for a shell's `eval`. Names that are not a shell variable's are left out, because the shell
-/// would execute them.
+/// The variables for a shell's `eval`. Names that a shell variable cannot have are left out, because the
+/// shell would execute them.
 std::string environment_for_shell(const plan::EnvironmentChange& change);
 
-/// The variables as a .env file, without names that are not a shell variable's. Plain words have no quotes,
-/// because `docker run --env-file` does not parse them; other values are in single quotes, so that nothing in
-/// them is executed or replaced. Returns a fault for each value that sh, python-dotenv, Node's dotenv and
+/// The variables as a .env file, without names that a shell variable cannot have. Plain words are not quoted,
+/// because `docker run --env-file` does not parse quotes; other values are in single quotes, so that nothing
+/// in them is executed or replaced. Returns a fault for each value that sh, python-dotenv, Node's dotenv and
 /// docker compose would not all read back unchanged.
 Outcome<std::string> environment_file(const plan::EnvironmentChange& change);
 
-/// One line per profile. A user's profile may have control characters in its name and title: escaped.
+/// One line per profile. Control characters, which a user's profile may have in its name or title, are
+/// escaped.
 std::string profile_list(std::span<const platform::Profile> profiles);
 
-/// A document from elsewhere, escaped likewise, line by line.
+/// A document from elsewhere, escaped in the same way, line by line.
 std::string safe_lines(std::string_view document);
 
 }  // namespace rankshim::cli::explain
@@ -112,17 +114,18 @@ struct Finding {
   std::string text;     ///< the state; for a warning or a problem also what to do
 };
 
-/// What the interpreter for scripts reports of itself, and of torch, which it finds without importing it.
+/// What the interpreter for scripts reports about itself, and about torch, which it finds without importing
+/// it.
 struct Python {
   std::string program;            ///< the full path; empty if no interpreter was found
   std::string missing;            ///< then: "python3 was not found in PATH"
   std::string version;            ///< "3.11.7"; empty if it could not be run
   bool has_torch = false;         ///< the package torch was found
-  std::string torch;              ///< torch's version; empty if it is not known
-  bool for_accelerators = false;  ///< that torch was built for CUDA, ROCm or another accelerator
+  std::string torch;              ///< torch's version; empty if unknown
+  bool for_accelerators = false;  ///< torch was built for CUDA, ROCm or another accelerator
 };
 
-/// ContainerState is what the checks know of the container, beside the node. Tests fill it in.
+/// ContainerState is what the checks know of the container, besides the node. Tests fill it in.
 struct ContainerState {
   std::vector<Finding> job;  ///< "node 1 of 2 on kubeflow-pytorchjob", or why it cannot be resolved
   std::string master;        ///< the master's host name; empty if it is this node, or an address
@@ -133,8 +136,8 @@ struct ContainerState {
   std::optional<std::uint64_t> shm;  ///< the size of /dev/shm in bytes; nullopt if there is none
   std::string temporary;             ///< the folder for temporary files
   bool temporary_is_writable = true;
-  wait::LookupResult own_name;        ///< of the host name
-  wait::LookupResult masters_name;    ///< of `master`, if there is one
+  wait::LookupResult own_name;        ///< looked up for the host name
+  wait::LookupResult masters_name;    ///< looked up for `master`, if there is one
   bool clock_is_synchronised = true;  ///< adjtimex(2): no STA_UNSYNC
   std::int64_t now = 0;               ///< seconds since 1970
   Python python;
@@ -142,10 +145,10 @@ struct ContainerState {
   std::vector<std::string> holders;
 };
 
-/// Makes all checks, in the order in which they are printed; pure.
+/// Performs all checks, in the order in which they are printed. Pure.
 std::vector<Finding> diagnose(const ContainerState& container, const node::Host& host);
 
-/// One line for each finding, with warnings and problems marked, and a line that counts them.
+/// One line for each finding, with warnings and problems marked, and a summary line that counts them.
 std::string as_text(const std::vector<Finding>& findings);
 
 /// The same for programs.

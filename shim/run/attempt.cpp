@@ -26,9 +26,8 @@ std::optional<supervise::NodeNumbers> numbers_of(const supervise::ExitRecord& re
   return supervise::NodeNumbers{*topology.node_rank(), topology.nodes().value_or(0)};
 }
 
-/// Whether this node watches for hangs: if nodes are linked, the hub does; otherwise each node with a
-/// launcher. A program on a lone node need not be training, so rankshim sleeps beside it unless the user asks
-/// for the watch.
+/// Whether this node watches for hangs. If nodes are linked, the hub does; otherwise each node, except that a
+/// program on a lone node need not be training: rankshim sleeps beside it unless the user asks for the watch.
 bool is_to_watch(const Settings& settings, const Job& job, const WholeJob* whole) {
   if (whole != nullptr) return whole->link().is_hub();
   const auto is_set = [&](Option option) { return settings[option]->origin != Origin::fallback; };
