@@ -71,6 +71,21 @@ OWN = {
     "jobset-resnet": (ALONE, FLAGS, [
         "torchrun --rdzv_id=1 --master_addr=pytorch-workers-0-0.pytorch --master_port=3389 resnet.py --backend=gloo: "
         "node 0 of 1 at nobody"] * 4, "alone"),
+    "appwrapper": (BYPASS, OPERATOR, [
+        f"python3 /opt/mnist.py --epochs=1: rank {rank} of 2 at sample-master-0:23456" for rank in range(2)], "together"),
+    "operator-torchrun": (BYPASS, FLAGS, [f"torchrun demo.py: node {rank} of 2 at cpu-master-0" for rank in range(2)], "together"),
+    "volcano-cronjob": (ALONE, FLAGS, ["torchrun --nnodes=1 train.py: node 0 of 1 at nobody"] * 2, "alone"),
+    "argo-volcano": (ALONE, FLAGS, [
+        "python prepare.py: node 0 of 1 at nobody\ntorchrun --nproc_per_node=1 train.py: node 0 of 1 at nobody"] * 2, "alone"),
+    "volcano-shell": (BYPASS, "no variable", [
+        f"torchrun --nnodes=2 --nproc_per_node=8 --node_rank={rank} --master_addr=dit-worker-0.dit --master_port=23456 train.py: "
+        "no variable" for rank in range(2)], "together"),
+    "statefulset": (BYPASS, "no variable", [
+        f"torchrun --nnodes=2 --nproc_per_node=4 --node_rank={rank} --master_addr=llmtrain-0.llmtrain --master_port=29500 -m llmtrain run: "
+        "no variable" for rank in range(2)], "together"),
+    "lws-torchrun": (BYPASS, "no variable", [
+        f"torchrun --nnodes=2 --node_rank={rank} --nproc_per_node=8 --master_addr=trainer-0.trainer.default --master_port=29500 "
+        "train.py: no variable" for rank in range(2)], "together"),
     "lws-sglang": (BYPASS, "no variable", [
         f"python3 -m sglang.launch_server --dist-init-addr=sglang-0.sglang.default:20000 --nnodes=2 --node-rank={rank}: no variable"
         for rank in range(2)], "together"),
@@ -102,12 +117,16 @@ dist.init_process_group("gloo", init_method="tcp://" + given["dist-init-addr"], 
 def run(network, path, environment, folder, change=list):
     """Runs the pods of a manifest to their end by their own commands, with join.py as each script: what each one prints."""
     (folder / "join.py").write_text(JOIN)
+    # There is no GPU here: one process in place of eight, and what only prepares has nothing to do.
+    here = ((r"/rankshim/rankshim", "rankshim"), (r"python prepare\.py && ", ""), (r"(--nproc_per_node)=8", r"\1=1"),
+            (r"[\w./]*\b\w+\.py\b", str(folder / "join.py")))
     processes = []
     for workload, pod, place in pods(network, path, True):
-        command = [re.sub(r"[\w./]*\b\w+\.py\b", str(folder / "join.py"), word).replace("/rankshim/rankshim", "rankshim")
-                   for word in words(workload, pod)]
+        command = words(workload, pod)
+        for written, done in here:
+            command = [re.sub(written, done, word) for word in command]
         variables = {**pod.environment, **environment, "OMP_NUM_THREADS": "1"}
-        if variables.get("PET_NPROC_PER_NODE") == "auto":  # a process for the GPU, and not one for each CPU of this machine
+        if variables.get("PET_NPROC_PER_NODE") == "auto":  # one for each CPU of this machine
             variables["PET_NPROC_PER_NODE"] = "1"
         processes.append(place.start(change(command), variables, cwd=folder))
     for process in processes:
@@ -124,12 +143,16 @@ def check(found, together):
         assert sorted(line for lines in found for line in lines) == [f"rank {rank} of {size}, {size} together" for rank in range(size)]
 
 
+ONE_PROCESS = {"operator-torchrun": {"PET_NPROC_PER_NODE": "1"}, "statefulset": {"GPUS_PER_NODE": "1"}}  # on each node
+
+
 @really
 @pytest.mark.parametrize("name", OWN)
 def test_a_public_manifest_really_trains_as_the_review_says(name, network, rankshim, tmp_path):
     (tmp_path / "sglang").mkdir()
     (tmp_path / "sglang" / "launch_server.py").write_text(SGLANG)
-    environment = {"PATH": programs(tmp_path, rankshim), "PYTHONPATH": str(tmp_path)}
+    (tmp_path / "llmtrain.py").write_text(JOIN)
+    environment = {"PATH": programs(tmp_path, rankshim), "PYTHONPATH": str(tmp_path), **ONE_PROCESS.get(name, {})}
     check(run(network, case(name), environment, tmp_path), OWN[name][3])
 
 
@@ -148,6 +171,22 @@ def with_rankshim(command):
     if command[0] == "bash":
         return [word.replace("torchrun ", "exec rankshim -- torchrun ") for word in command]
     return ["rankshim", "--", *command]
+
+
+@really
+def test_flags_that_no_shell_expands_end_torchrun_at_once(network, rankshim, tmp_path):
+    assert said(rankshim, case("operator-megatron")) == {BYPASS}
+    environment = {"PATH": programs(tmp_path, rankshim), "OMP_NUM_THREADS": "1"}
+    processes = [place.start(words(workload, pod), {**pod.environment, **environment}, cwd=tmp_path)
+                 for workload, pod, place in pods(network, case("operator-megatron"), True)]
+    assert [(process.wait(LONG), "invalid int value: '$RANK'" in process.stderr) for process in processes] == [(2, True)] * 4
+
+
+@really
+def test_the_services_of_a_swarm_train_together_behind_the_images_entrypoint(network, rankshim, tmp_path):
+    assert said(rankshim, case("compose-swarm")) == set()
+    check(run(network, case("compose-swarm"), {"PATH": programs(tmp_path, rankshim)}, tmp_path,
+              change=lambda command: ["rankshim", "--", *command[1:]]), "together")
 
 
 @really

@@ -49,10 +49,12 @@ HAPPENS = {
     INSTALL / "compose/compose.yaml": (None, True, told(2, "node-0")),
     CASES / "public-compose-torchrun.yaml": (("error", "refused"), True, [(0, "node 0 of 2 at master"), (78, "")]),
     CASES / "public-deployment.yaml": (None, False, told(1, "127.0.0.1")),
+    CASES / "public-llama-factory.yaml": (None, True, told(2, "node-0")),  # llamafactory-cli reads these
     CASES / "public-kueue-pod-group.yaml": (("error", "alone"), False, told(1, "127.0.0.1") * 2),
     CASES / "public-trainer-runtime.yaml": (("warning", "note"), True, told(2, "tuned-node-0-0.tuned")),
     CASES / "public-volcano-task-names.yaml": (("error", "refused"), True, [(78, "")] * 3),
     CASES / "public-tasks.sbatch": (None, True, [(0, f"rank {rank} of 16 at node1") for rank in (0, 8)]),
+    CASES / "compose-slot.yaml": (("error", "refused"), False, [(78, "")] * 3),
     CASES / "alone.yaml": (("error", "alone"), False, told(1, "127.0.0.1") * 2),
     CASES / "refused.yaml": (("error", "refused"), True, [(78, "")] * 2),
     CASES / "volcano-without-svc.yaml": (("error", "refused"), False, [(78, "")] * 2),
