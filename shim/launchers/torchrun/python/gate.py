@@ -1,19 +1,20 @@
-"""The gate, at which a prepared process waits until its command may run (docs/restarts.md).
+"""The gate where a prepared process waits until its command may run (docs/restarts.md).
 
-rankshim starts the command early, with the number of a socket in RANKSHIM_GATE. sitecustomize.py then runs this file. It
-imports what the script imports first, waits for go and returns: Python itself runs the script. Without go it never runs.
+rankshim starts the command early, with the number of a socket in RANKSHIM_GATE. sitecustomize.py then runs this file, which
+imports what the script imports first, waits for "g" (go) and returns, so that Python itself runs the script. Without go the
+script never runs.
 
-The messages: "h", it is here; "r", it has imported; "x TEXT", it cannot be used. rankshim answers "g", and after it the
-variables that it did not know before, NAME=VALUE, each ended by a NUL. It may have said so before it reads "x": then this
-process is the command, and Python starts it anew. The script must find the interpreter as it would be without us, so this
-file imports nothing for itself.
+The messages: "h", it is here; "r", its imports are done; "x TEXT", it cannot be used. rankshim answers "g", followed by the
+variables that it did not know before, NAME=VALUE, each terminated by a NUL. It may have done so before it reads "x": then
+this process is the command, and Python starts it afresh. The script must find the interpreter as it would be without
+rankshim, so this file imports nothing for its own use.
 """
 
 import _signal
 import os
 import sys
 
-# What is imported early besides the standard library. Others may have to come before torch (comet_ml), act when they are
+# What may be imported early besides the standard library. Others may have to come before torch (comet_ml), act when they are
 # imported (mpi4py calls MPI_Init), or be the user's own code.
 KNOWN = ("numpy", "torch", "torchvision", "torchaudio")
 LARGEST_SCRIPT = 1 << 20
@@ -23,9 +24,10 @@ AUTO = "auto"
 
 
 class Gate(object):
-    """`value`: of RANKSHIM_GATE: the number of the socket, and the names of what to import, by comma."""
+    """The gate of this process. `value` is that of RANKSHIM_GATE: the number of the socket, and the names of what to
+    import, separated by commas."""
 
-    here = None  # the one of this process, once it has said that it is here
+    here = None  # this process's own, once it has said that it is here
 
     def __init__(self, value):
         if sys.version_info < (3, 8) or sys.implementation.name != "cpython":
@@ -40,7 +42,7 @@ class Gate(object):
         os.set_blocking(self.socket, True)
 
     def wait(self, command):
-        """Returns after go. `command`: what Python runs, as command_of() of sitecustomize.py says it. Whatever is raised
+        """Returns after go. `command` is what Python runs, as returned by command_of() in sitecustomize.py. Any exception
         must end this process."""
         if sys.modules["site"].ENABLE_USER_SITE and path_finder().find_spec("usercustomize"):
             end()  # it runs after us
@@ -60,7 +62,7 @@ class Gate(object):
             pass  # rankshim may have said go and closed its end
         late = self.wait_for_go()
         if any(text_of(file) != text for file, text in self.texts.items()):
-            self.start_anew(late)  # it was edited: another text may need other imports
+            self.start_anew(late)  # it was edited, and may need other imports
         for entry in late:
             variable, _, value = entry.partition(b"=")
             os.environb[variable] = value
@@ -70,15 +72,15 @@ class Gate(object):
             _signal.signal(_signal.SIGINT, _signal.default_int_handler)
 
     def end_by_int(self):
-        """From now on SIGINT ends this process, as other signals do, in the place of an exception that a module could
-        catch. Whether Python had its handler."""
+        """Makes SIGINT end this process, like other signals, instead of raising an exception that a module could catch.
+        Returns whether Python had its handler."""
         if _signal.getsignal(_signal.SIGINT) is not _signal.default_int_handler:
             return False
         _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
         return True
 
     def prepare(self, kind, name):
-        # It is imported but for us; a thread that imports it would wait for go.
+        # Without this file it would be imported by now; a thread that imports it would wait for go.
         sys.modules["site"].__spec__._initializing = False
         with ScriptsPath(kind, name) as path:
             files = files_of_command(kind, name)
@@ -102,8 +104,8 @@ class Gate(object):
                 self.texts[file] = text_of(file)
 
     def wait_for_go(self):
-        """The variables that come with go. Without it this process ends."""
-        for _ in range(2):  # an error can come before a message that is there
+        """Returns the variables that come with go. Ends this process if go never comes."""
+        for _ in range(2):  # an error can come before a message that has arrived
             try:
                 go = os.read(self.socket, LONGEST_GO)
                 break
@@ -117,7 +119,7 @@ class Gate(object):
         end(why)
 
     def leave(self, why):
-        """Says that this process cannot be used. If it may go nevertheless, Python starts it anew."""
+        """Says that this process cannot be used. If it is told to go nevertheless, Python starts it afresh."""
         text = why.split("\n")[0].encode("utf-8", "replace")[:200].decode("utf-8", "ignore")
         try:
             os.write(self.socket, b"x " + text.encode("utf-8"))
@@ -126,7 +128,7 @@ class Gate(object):
         self.start_anew(self.wait_for_go())
 
     def start_anew(self, late):
-        """Python begins again, as an ordinary start: it is the command. `late`: of wait_for_go()."""
+        """Executes Python again, as an ordinary start, because this is the command. `late` is the result of wait_for_go()."""
         program = "/proc/self/exe"
         try:
             if os.path.realpath(sys.executable) == os.path.realpath(program):
@@ -137,8 +139,8 @@ class Gate(object):
 
 
 def end(why=""):
-    """This process is not what an ordinary start would be: the command has one. Called from wherever that is seen, for an
-    exception could be caught on its way."""
+    """Ends this process because it is not what an ordinary start would be; the command gets one. Called directly wherever
+    that shows, because an exception could be caught on its way."""
     try:
         if Gate.here is not None:
             Gate.here.leave(why)
@@ -153,7 +155,7 @@ def parts_of(file):
 
 
 def text_of(file):
-    """What changes when the file is edited or replaced; None where it is none."""
+    """A value that changes when the file is edited or replaced; None if there is no file."""
     try:
         now = os.stat(file) if os.path.isfile(file) else None
     except OSError:
@@ -191,7 +193,7 @@ def is_folder_or_zip(file):
 
 
 def first_entry(kind, name):
-    """What Python puts in front of sys.path before it runs this; None with -P."""
+    """What Python puts at the front of sys.path before it runs this; None with -P."""
     if kind == "file" and is_folder_or_zip(name):
         return name
     if getattr(sys.flags, "safe_path", False):
@@ -202,7 +204,7 @@ def first_entry(kind, name):
 
 
 class ScriptsPath(object):
-    """While it is entered, sys.path begins as the script finds it."""
+    """A context manager in which sys.path begins as the script will find it."""
 
     def __init__(self, kind, name):
         entry = first_entry(kind, name)
@@ -235,7 +237,7 @@ class ScriptsPath(object):
 
 
 class Guard(object):
-    """While it is entered, no module imports one from the script's own folder: that is the user's code."""
+    """A context manager in which no module can import one from the script's own folder, because that is the user's code."""
 
     def __init__(self, path):
         self.path = path  # a ScriptsPath
@@ -253,7 +255,7 @@ class Guard(object):
 
 
 def is_standard(name):
-    """Whether the module `name` is the standard library's, by the place where it is found."""
+    """Whether the module `name` belongs to the standard library, judging by where it is found."""
     if name in sys.builtin_module_names:
         return True
     spec = path_finder().find_spec(name)
@@ -270,7 +272,7 @@ def is_standard(name):
 # ---- the script's leading imports ----
 
 def files_of_command(kind, name):
-    """The files that Python will run, in their order, each as (module, file)."""
+    """The files that Python will run, in order, each as (module, file)."""
     if kind == "file":
         as_main = os.path.join(os.getcwd(), name) if sys.version_info >= (3, 9) else name  # __file__, in warnings
         return [("__main__", as_main)]
@@ -278,8 +280,8 @@ def files_of_command(kind, name):
 
 
 def import_leading(files, path):
-    """Runs the imports at the head of these files, in their order, until something else comes. A failure ends this process:
-    a part of the module may have run."""
+    """Runs the imports at the head of these files, in order, until something else comes. A failure ends this process,
+    because part of the module may have run."""
 
     def may_import(module):
         top = module.partition(".")[0]
@@ -313,7 +315,7 @@ def files_of(name):
 
 
 def import_head(name, file, may_import):
-    """Runs the imports at the head of the file; whether there is nothing else in it."""
+    """Runs the imports at the head of the file. Returns whether there is nothing else in it."""
     tree = read_tree(file)
     if tree is None:
         return False
@@ -342,8 +344,8 @@ def like(statement, names):
 
 
 def read_tree(file):
-    """The file's syntax tree; None if it is not the text of a Python program, or is very large. Python itself reports
-    that after go. It also prints the compiler's warnings then, so they are not printed here."""
+    """The file's syntax tree; None if it is not a valid Python program, or is very large. Python itself reports that after
+    go, and prints the compiler's warnings, so they are not printed here."""
     import _warnings
 
     try:

@@ -1,10 +1,10 @@
-"""How far the collectives of a worker are, for rankshim's questions (sitecustomize.py, answer_questions)."""
+"""Tells how far a worker's collectives have got, to answer rankshim's questions (sitecustomize.py, answer_questions)."""
 
 import sys
 
 
 def ranges_of(ranks):
-    """The ranks as few [first, last, step]."""
+    """The ranks as the fewest possible [first, last, step]."""
     ranges = []
     for rank in sorted(ranks):
         last = ranges[-1] if ranges else None
@@ -18,10 +18,10 @@ def ranges_of(ranks):
 
 
 class Recorder(object):
-    """One of torch's flight recorders. It knows, for each process group that was used, the last collective that was
-    entered, and the last that has ended, by a number which the group has in this process alone; an entry has the group's
-    name as well (torch/csrc/distributed/c10d/FlightRecorder.hpp). `dump` returns it as JSON. It takes 0.05 ms without the
-    entries, and some 50 ms with 2,000 of them, so these are read only for the operations."""
+    """One of torch's flight recorders. It knows, for each process group that was used, the last collective that was entered
+    and the last that has ended, by a number that the group has only in this process; an entry has the group's name as well
+    (torch/csrc/distributed/c10d/FlightRecorder.hpp). `dump` returns it as JSON. It takes 0.05 ms without the entries and
+    about 50 ms with 2,000 of them, so they are read only to get the operations."""
 
     def __init__(self, dump):
         self.dump = dump
@@ -42,18 +42,18 @@ class Recorder(object):
                     has_ended = entry.get("retired") or entry["state"] == "completed"
                     self.last[entry["pg_id"]] = entry["collective_seq_id"], entry["profiling_name"].partition(":")[2], has_ended
         for group in status:
-            # gloo notes the ends in two threads, and so an earlier one may come last.
+            # gloo records the ends in two threads, so an earlier one may come last.
             number, _, has_ended = self.last.get(group, (0, "", False))
             if has_ended and number == status[group][0]:
                 status[group] = number, number
         return status
 
     def find(self, status, name, number):
-        """The group of that name, which has entered so many collectives; None if it is not known."""
+        """The group with that name, or else the one that has entered `number` collectives; None if unknown."""
         found = [group for group in sorted(status) if self.names.get(group) == name]
         if found:
-            return found[-1]  # the others are gone: torch uses names again
-        # Its entries were not read, or are overwritten. Groups are numbered in the order in which they are made.
+            return found[-1]  # the others are gone: torch reuses names
+        # Its entries were not read, or have been overwritten. Groups are numbered in the order in which they are created.
         for group in sorted(status):
             if group not in self.names and status[group][0] == number:
                 self.names[group] = name
@@ -62,7 +62,7 @@ class Recorder(object):
 
 
 def recorders():
-    """The recorders by the name of their backend."""
+    """The recorders, by the name of their backend."""
     torch = sys.modules["torch._C._distributed_c10d"]
     dumps = ("nccl", "_dump_nccl_trace_json"), ("gloo", "_dump_fr_trace_json")
     return {backend: Recorder(getattr(torch, name)) for backend, name in dumps if hasattr(torch, name)}
@@ -70,9 +70,9 @@ def recorders():
 
 def progress(known, wants_operations):
     """The process groups of this process, each as [name, description, ranges of its ranks, the number of the last
-    collective that was entered, of the last that has ended, the operation that was entered last]. `known`: recorders().
-    Nothing in torch promises these names: without one of them there are no groups. A group is left out if its numbers
-    are not sure."""
+    collective that was entered, that of the last one that has ended, the operation that was entered last]. `known` is
+    recorders(). torch does not guarantee the names used here: if one is missing, there are no groups. A group is left out
+    if its numbers are uncertain."""
     world = sys.modules["torch.distributed.distributed_c10d"]._world
     device = sys.modules["torch"].device
     members = [(group, ranks) for group, ranks in list(world.pg_group_ranks.items()) if not isinstance(group, int)]
@@ -98,7 +98,7 @@ def progress(known, wants_operations):
             if at is None and number:
                 continue
             entered, ended = numbers[at] if at is not None else (0, 0)
-            # NCCL's recorder counts what is sent from one rank to another in the same place.
+            # NCCL's recorder counts point-to-point messages in the same place.
             if not number <= entered <= backends(group)[backend]._get_sequence_number_for_group():
                 continue
             description = "default_pg" if group is world.default_pg else str(getattr(group, "group_desc", ""))

@@ -1,4 +1,4 @@
-"""The worker's way to torch's store (sitecustomize.py, answer_questions)."""
+"""Helps a worker to reach torch's store (sitecustomize.py, answer_questions)."""
 
 import os
 
@@ -28,9 +28,9 @@ def wait_for_store(host, port):
 
 
 def connect_sooner(torch):
-    """From now on a client of torch's store waits a moment for rank 0, which opens the store. Prepared workers come there
-    at one moment, and torch's client, once refused, pauses for 0.25 to 0.75 s (torch/csrc/distributed/c10d/Backoff.hpp).
-    In a large job the store has enough to do."""
+    """Makes clients of torch's store wait a moment for rank 0, which opens the store. Prepared workers all arrive at the
+    same moment, and torch's client, once refused, pauses for 0.25 to 0.75 s (torch/csrc/distributed/c10d/Backoff.hpp). Does
+    nothing in a large job, where the store is busy enough."""
     begin = torch.TCPStore.__init__
     names = "host_name", "port", "world_size", "is_master"
 

@@ -1,19 +1,19 @@
 """rankshim's part in each Python process of the command.
 
-Python imports the first `sitecustomize` on its path when it starts. For this module,
-rankshim adds a folder to PYTHONPATH, and it appends a call of serve() with the job's values to the text. The module
-removes the folder from the path and imports the image's own sitecustomize. Besides,
+When it starts, Python imports the first `sitecustomize` on its path. To make that this module, rankshim adds a folder to
+PYTHONPATH, and appends a call of serve() with the job's values to the text. The module removes the folder from the path and
+imports the image's own sitecustomize. In addition,
 
-- in a torchrun, it sets the PET_* variables of the job for what the command line leaves out, so that it joins, ignores
-  the signals that are only for its workers, and writes down which worker failed first, and how;
-- in a worker, and in a Python that is the command itself, it writes the exception that ends the script where torch's
+- in a torchrun, it sets the job's PET_* variables for what the command line leaves out, so that torchrun joins the job;
+  ignores the signals that are only for workers; and writes down which worker failed first, and how;
+- in a worker, and in a Python that is the command itself, it writes the exception that ends the script to where torch's
   @record would;
-- in any other than a torchrun, it waits a moment for rank 0's store, and answers how many collectives it has entered;
+- in anything but a torchrun, it waits a moment for rank 0's store, and answers how many collectives it has entered;
 - in a process that is prepared, it waits until the command may run.
 
-What few processes need is in files of its own beside it: gate.py, rankshim_store.py and rankshim_numbers.py.
+What only few processes need is in separate files beside it: gate.py, rankshim_store.py and rankshim_numbers.py.
 
-It must run on every Python, also on one that is too old for it, cost nearly nothing, and never print anything.
+It must run on every Python, even one that is too old for it, cost almost nothing, and never print anything.
 """
 
 import os
@@ -23,7 +23,7 @@ FOLDER = os.path.dirname(os.path.abspath(__file__))
 ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 GATE = "RANKSHIM_GATE"
 LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch")
-# torchrun's variables for the nodes that it meets (torch/distributed/run.py; torch/distributed/argparse_util.py).
+# torchrun's variables for its rendezvous (torch/distributed/run.py; torch/distributed/argparse_util.py).
 MEETING = ("PET_NNODES", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT",
            "PET_RDZV_ID", "PET_RDZV_CONF", "PET_LOCAL_ADDR")
 # torchrun's flags that take no value; all others do.
@@ -49,8 +49,8 @@ def leave_path(had_path):
 
 
 def leave_environment(had_path):
-    """Removes rankshim's folder from what children inherit: PYTHONPATH is as the user left it. Appending to an unset one
-    leaves an empty entry, which means the working directory: it must be there again."""
+    """Removes rankshim's folder from what children inherit, so that PYTHONPATH is as the user left it. If somebody appended
+    to an unset PYTHONPATH, that left an empty entry, which means the working directory and must be restored."""
     parts = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if FOLDER not in parts:
         return
@@ -66,7 +66,7 @@ def leave_environment(had_path):
 # ---- what is written down ----
 
 def write_json(path, document):
-    """Writes it at once, so that nobody reads a part of it."""
+    """Writes the document atomically, so that nobody reads part of it."""
     import json
 
     unfinished = "%s.%d" % (path, os.getpid())
@@ -76,7 +76,7 @@ def write_json(path, document):
 
 
 def before_excepthook(tell):
-    """From now on `tell` sees the exception that ends this process, before the hook that was there. Returns ours."""
+    """Makes `tell` see the exception that ends this process before the existing hook does. Returns the new hook."""
     before = sys.excepthook
 
     def excepthook(kind, value, trace):
@@ -91,7 +91,7 @@ def before_excepthook(tell):
 
 
 class ImportHook(object):
-    """Calls `act` once, when Python begins to import the module `name`, and finds nothing."""
+    """A finder that finds nothing, but calls `act` once, when Python begins to import the module `name`."""
 
     def __init__(self, name, act):
         self.name = name
@@ -108,14 +108,14 @@ class ImportHook(object):
 
 
 def at_import(name, act):
-    """Returns the hook, which is the first of the finders from now on."""
+    """Installs an ImportHook as the first of the finders, and returns it."""
     hook = ImportHook(name, act)
     sys.meta_path.insert(0, hook)
     return hook
 
 
 def load(name):
-    """What the file of ours with that name, beside this one, defines."""
+    """What the file of that name beside this one defines."""
     path = "%s/%s.py" % (FOLDER, name)
     names = {}
     with open(path) as file:
@@ -126,14 +126,14 @@ def load(name):
 # ---- what Python runs ----
 
 def command_line():
-    """The words of this process, as bytes in Latin-1."""
+    """The words of this process's command line, with their bytes read as Latin-1."""
     with open("/proc/self/cmdline", "rb") as file:
         return file.read().decode("latin-1").split("\0")[:-1]
 
 
 def command_of(words):
-    """What a command line of Python runs: ("m", MODULE, arguments), ("file", PATH, arguments), or ("c", "", []) for
-    what is in the command line itself or on stdin."""
+    """What a Python command line runs: ("m", MODULE, arguments), ("file", PATH, arguments), or ("c", "", []) for code in
+    the command line itself or on stdin."""
     words = words[1:]
     while words and words[0].startswith("-") and words[0] != "-":
         option = words.pop(0)
@@ -157,7 +157,7 @@ def command_of(words):
 # ---- a torchrun that the command starts ----
 
 def torchrun_arguments(words):
-    """What follows torchrun's name in a command line of Python; None where it is another program."""
+    """What follows torchrun's name in a Python command line; None if it is another program."""
     kind, name, arguments = command_of(words)
     as_module = name.replace(os.sep, ".")
     is_torchrun = {
@@ -186,7 +186,7 @@ def given_flags(arguments):
 
 
 def is_local(place):
-    """Whether HOST or HOST:PORT is this machine's own."""
+    """Whether HOST or HOST:PORT means this machine itself."""
     return place.startswith(("localhost", "127.", "[::1]", "0.0.0.0")) or place == "::1"
 
 
@@ -199,7 +199,8 @@ def host_of(place):
 
 def own_address(towards):
     """This node's address on the route to the address `towards`, or else on the default route; empty if there is none.
-    Connecting a datagram socket only looks up the route (udp(7)); the last two belong to no host (RFC 5737, 3849)."""
+    Connecting a datagram socket only looks up the route (udp(7)); the last two addresses belong to no host (RFC 5737,
+    3849)."""
     import socket
 
     for place in (towards or "192.0.2.1", "192.0.2.1", "2001:db8::1"):
@@ -217,8 +218,8 @@ def own_address(towards):
 
 
 def find_flag(given, name):
-    """The value of the flag, "" of a switch; None if it is not given. argparse takes any beginning of a name that no other
-    flag has."""
+    """The value of the flag, "" for a switch; None if it is not given. argparse accepts any unambiguous abbreviation of a
+    name."""
     for start, value in given.items():
         if start == name or (len(start) > 3 and name.startswith(start)):
             return value
@@ -226,13 +227,14 @@ def find_flag(given, name):
 
 
 def is_on(given, switch):
-    """Whether this torchrun has the switch, by its command line or its environment."""
+    """Whether the switch is on for this torchrun, by its command line or its environment."""
     return find_flag(given, switch) is not None or os.environ.get("PET_" + switch.upper(), "0") not in ("", "0")
 
 
 def ignore(signals, given):
-    """Ignores the signals, of which torchrun would die: Slurm sends its notice to every process of a step. A handler
-    replaces that, in its workers too. Workers that are programs may be shells, which could never trap it (POSIX, trap)."""
+    """Ignores the signals, which would kill torchrun: Slurm sends its notice to every process of a step. A handler changes
+    that, in workers too. Not if workers are programs: they may be shells, which could then never trap the signal (POSIX,
+    trap)."""
     if not signals or is_on(given, "no_python"):
         return
     import signal
@@ -243,8 +245,8 @@ def ignore(signals, given):
 
 
 def join(given, job, towards):
-    """Sets the job's PET_* in the environment of this torchrun, which reads them where the flag is not given. One that
-    is to stay on this node gets none, not the platform's own either: a `--standalone` would wait for the other nodes."""
+    """Sets the job's PET_* in the environment of this torchrun, which reads them if the flag is not given. A torchrun that
+    is to stay on this node gets none, not even the platform's own: a `--standalone` would wait for the other nodes."""
 
     def flag(name):
         return find_flag(given, name)
@@ -267,7 +269,7 @@ def join(given, job, towards):
         wanted += ["PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT", "PET_RDZV_ID", "PET_RDZV_CONF", "PET_LOCAL_ADDR"]
     elif endpoint and backend == "c10d":
         wanted.append("PET_LOCAL_ADDR")
-        # torch guesses by its own name whether it hosts, which fails where that leads nowhere, or to 127.0.1.1.
+        # torch guesses from its own name whether it is the host, which fails if the name resolves to nothing, or to 127.0.1.1.
         if host_of(endpoint) in (host_of(known("PET_RDZV_ENDPOINT")), towards):
             wanted.append("PET_RDZV_CONF")
     for name in wanted:
@@ -277,17 +279,17 @@ def join(given, job, towards):
 
 
 def keep_logs(given, logs):
-    """Gives this torchrun a log folder that goes with the command, in the place of one in /tmp that nobody removes;
-    unless somebody is to read what is in it."""
+    """Gives this torchrun a log folder that is removed with the command, instead of one in /tmp that nobody removes; unless
+    somebody is meant to read it."""
     named = ("log_dir", "tee", "redirects")
     if not any(name in given or os.environ.get("PET_" + name.upper()) for name in named):
         os.environ["PET_LOG_DIR"] = logs
 
 
 def tell_failure(arguments):
-    """From now on a worker's failure, for which this torchrun, or a program that runs one in its own process (accelerate,
-    fabric), ends with 1, is written down as torchrun knows it, and its exception: a command may hide it, and a kernel may
-    not show it (gVisor). One of an earlier try of the same is got over."""
+    """Makes this torchrun, or a program that runs one in its own process (accelerate, fabric), write down the worker's
+    failure for which it exits with 1, and the worker's exception: a command may hide it, and a kernel may not show it
+    (gVisor). An earlier failure of the same command is dropped."""
     path = FOLDER + "/failure.json"
 
     def read(name):
@@ -322,7 +324,7 @@ def write_error(path, message, stack):
 
 
 def local_rank():
-    """This worker's. Where no launcher gives one, rankshim numbers those that have a process group by their processes
+    """This worker's local rank. If no launcher gives one, rankshim numbers the processes that have a process group
     (Program::answering)."""
     if os.environ.get("LOCAL_RANK"):
         return os.environ["LOCAL_RANK"]
@@ -336,9 +338,9 @@ def is_multiprocessing_child():
 
 
 def say_raised(local_rank):
-    """Tells rankshim that this worker has written down its exception: whoever it has waited for still runs, and the launcher
-    kills that soon after the end of this process (shim/look/raised.h). Then it tells how far its collectives are, as the
-    thread that answers knows it: torch may block, and may abort once this process exits."""
+    """Tells rankshim that this worker has written down its exception, because the worker that it waited for still runs, and
+    the launcher kills that one soon after this process ends (shim/look/raised.h). Then tells how far its collectives have
+    got, according to the answering thread: torch may block, and may abort once this process exits."""
     import socket
 
     place = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -357,8 +359,8 @@ def say_raised(local_rank):
 
 
 def exit_later(seconds):
-    """Ends this process as its exception would have, unless it ends before: threads that are no daemons may keep it for ever.
-    It has four times as long if it computes, reads or writes (shim/look/activity.h)."""
+    """Ends this process as its exception would have, unless it ends sooner by itself: non-daemon threads may keep it alive
+    for ever. It gets four times as long if it computes, reads or writes (shim/look/activity.h)."""
     import time
 
     def used():
@@ -383,7 +385,7 @@ def exit_later(seconds):
 
 
 def say_raised_in_spawned():
-    """From now on a process of torch.multiprocessing.spawn says that it has raised before its parent ends the others
+    """Makes a process of torch.multiprocessing.spawn report that it has raised before its parent ends the others
     (torch/multiprocessing/spawn.py, _wrap)."""
     import traceback
 
@@ -402,14 +404,14 @@ def say_raised_in_spawned():
 
 
 def keep_exit():
-    """Returns two lists, which from now on have the text of a sys.exit("TEXT"), and where sys.exit(CODE) was called."""
+    """Returns two lists, which will receive the text of a sys.exit("TEXT"), and where sys.exit(CODE) was called."""
     from _thread import get_ident
 
     main_thread, text, place = get_ident(), [], []
 
     class exit(object):
-        """sys.exit, which sees the text first. A class, because one whose __init__ is the real function leaves no
-        frame of ours in the traceback."""
+        """A sys.exit that sees the text first. It is a class, because one whose __init__ is the real function leaves no
+        frame of this file in the traceback."""
 
         def __new__(cls, *arguments):
             if get_ident() == main_thread:
@@ -434,8 +436,8 @@ def keep_exit():
 
 
 def record_forks(path, worker):
-    """From now on the exception that ends a process of multiprocessing is written to `path`.child: multiprocessing prints it,
-    and the worker sees only a code."""
+    """Makes the exception that ends a process of multiprocessing be written to `path`.child: multiprocessing only prints
+    it, and the worker sees only an exit code."""
 
     def in_fork():
         if "multiprocessing.process" not in sys.modules or os.getppid() != worker:
@@ -462,16 +464,16 @@ def record_forks(path, worker):
 
 
 def record(path, exit_after):
-    """From now on the exception that ends this process is written to `path`, and ends it after so many seconds at the latest,
-    if these are not 0."""
+    """Makes the exception that ends this process be written to `path`, and end it within `exit_after` seconds, unless that
+    is 0."""
     import atexit
 
-    is_cpython = sys.implementation.name == "cpython"  # what the two below do, the language does not promise
+    is_cpython = sys.implementation.name == "cpython"  # the language does not guarantee what these two rely on
     worker = os.getpid()
     text, place = keep_exit() if is_cpython else ([], [])
 
     def tell(kind, value, trace):
-        if os.getpid() != worker or not issubclass(kind, Exception):  # a fork's; @record leaves Ctrl-C out too
+        if os.getpid() != worker or not issubclass(kind, Exception):  # of a fork; @record ignores Ctrl-C too
             return
         if kind.__name__ == "ChildFailedError":  # of a torchrun in this process: tell_failure has its worker's
             return
@@ -489,7 +491,7 @@ def record(path, exit_after):
     excepthook = before_excepthook(tell)
 
     def at_exit():
-        # Python calls no hook for sys.exit(TEXT), and not ours where the script has set another one.
+        # Python calls no hook for sys.exit(TEXT), nor this one if the script has set another.
         try:
             if sys.excepthook is not excepthook and getattr(sys, "last_value", None) is not None:
                 tell(sys.last_type, sys.last_value, sys.last_traceback)
@@ -501,7 +503,7 @@ def record(path, exit_after):
                 else:
                     os.rename(path + ".child", path)  # counts only if this worker fails
             elif place and os.getpid() == worker and path == os.environ.get(ERROR_FILE):
-                # Of a worker alone: a program that starts workers exits with the code of what has failed there.
+                # Only for a worker: a program that starts workers exits with the code of the one that failed.
                 write_error(path, place[0], "SystemExit: %s\n" % place[0])
         except Exception:
             pass
@@ -514,13 +516,13 @@ def record(path, exit_after):
 # ---- answering how far a worker's collectives are ----
 
 def answer_questions(record_worker):
-    """From now on this process answers rankshim's questions how far its collectives are, in a thread that blocks until one
-    comes. It starts with the first process group: torch has threads of its own then, so that os.fork() does not warn of ours
-    (Python 3.12). `record_worker` is called then in a process that is not known as a worker before: no launcher has given it a
-    LOCAL_RANK (mpirun)."""
+    """Makes this process answer rankshim's questions about its collectives, in a thread that blocks until one arrives. The
+    thread starts with the first process group: by then torch has threads of its own, so that os.fork() does not warn of
+    this one (Python 3.12). `record_worker` is then called in a process that was not known to be a worker, because no
+    launcher gave it a LOCAL_RANK (mpirun)."""
     if sys.implementation.name != "cpython":
         return
-    answering = []  # the process that does, with its socket: a fork has no such thread
+    answering = []  # the process that answers, with its socket: a fork has no such thread
 
     def answer(place):
         try:
@@ -539,7 +541,7 @@ def answer_questions(record_worker):
                 except Exception:
                     pass
         except BaseException:
-            pass  # nobody prints it
+            pass  # nobody would print it
 
     def begin():
         import _thread
@@ -550,10 +552,10 @@ def answer_questions(record_worker):
         place = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         place.settimeout(None)  # whatever socket.setdefaulttimeout() says
         folder = os.open(FOLDER, os.O_RDONLY)
-        path = "/proc/self/fd/%d/look.%d" % (folder, os.getpid())  # an address has 107 bytes, the folder's name may have more
+        path = "/proc/self/fd/%d/look.%d" % (folder, os.getpid())  # an address has 107 bytes, the folder's path may have more
         try:
             if os.path.exists(path):
-                os.unlink(path)  # an earlier process's
+                os.unlink(path)  # left by an earlier process
             place.bind(path)
         finally:
             os.close(folder)
@@ -576,7 +578,7 @@ def answer_questions(record_worker):
             return begin()
 
         def set_global_rank(rank):
-            """Called when the default process group is made, and with -1 when it goes."""
+            """Called when the default process group is created, and with -1 when it is destroyed."""
             try:
                 if hook in sys.meta_path:
                     sys.meta_path.remove(hook)
@@ -601,15 +603,15 @@ def answer_questions(record_worker):
 # ---- at Python's start ----
 
 def prepare(words, arguments, had_path, job, towards, parent, ignored):
-    """Does what this process needs before the image's own sitecustomize; the error file of a worker or of the command
-    itself, else None. `arguments`: of a torchrun, else None."""
+    """Does what this process needs before the image's own sitecustomize. Returns the error file of a worker or of the
+    command itself, else None. `arguments` are a torchrun's, else None."""
     logs = FOLDER + "/logs"
     if arguments is not None:
         given = given_flags(arguments)
         ignore(ignored, given)
         own = FOLDER + "/error.json"
         if os.path.exists(own):
-            os.unlink(own)  # an earlier torchrun's, whose failure the command got over
+            os.unlink(own)  # of an earlier torchrun, whose failure the command survived
         if job is not None:
             join(given, job, towards)
             if not os.access(FOLDER, os.W_OK):
@@ -637,8 +639,8 @@ def prepare(words, arguments, had_path, job, towards, parent, ignored):
 
 
 def open_gate(value):
-    """The gate of this process, which is prepared: wait_at_gate() is called at the end of its start. The script must not
-    run without it."""
+    """Opens the gate of this prepared process; wait_at_gate() is called at the end of its start. The script must not run
+    without it."""
     try:
         return load("gate")["Gate"](value)
     except BaseException:
@@ -646,7 +648,7 @@ def open_gate(value):
 
 
 def wait_at_gate(gate, failure):
-    """Returns after go. `failure`: of the image's own sitecustomize, or None."""
+    """Returns after go. `failure` is that of the image's own sitecustomize, or None."""
     try:
         if not isinstance(failure, (Exception, type(None))):
             os._exit(0)  # Python itself ends with it
@@ -656,11 +658,11 @@ def wait_at_gate(gate, failure):
 
 
 def serve(had_path, job, towards, records, parent=0, ignored=(), exit_after=0):
-    """`had_path`: the user has a PYTHONPATH. `job`: the PET_* for a torchrun that the command starts, as far as they are
-    not in its environment, empty where it is to find the value; None where it is rankshim's own. `towards`: the master's
-    address, where it is known. `records`: of workers, and of the command itself, whose parent's number is `parent`.
-    `ignored`: the signals that a torchrun ignores. `exit_after`: the seconds after its exception in which a worker must have
-    exited, or 0."""
+    """Does this module's work. `had_path`: the user has set PYTHONPATH. `job`: the PET_* for a torchrun that the command
+    starts and that are not in its environment, empty if the value is to be found out here; None if the torchrun is
+    rankshim's own. `towards`: the master's address, if known. `records`: record exceptions, of workers and of the command
+    itself, whose parent has the pid `parent`. `ignored`: the signals that a torchrun ignores. `exit_after`: the seconds
+    within which a worker must exit after its exception, or 0."""
     gate = os.environ.pop(GATE, None)
     if gate is not None:
         gate = open_gate(gate) if os.getppid() == parent else None
@@ -678,10 +680,10 @@ def serve(had_path, job, towards, records, parent=0, ignored=(), exit_after=0):
             to_do.append(lambda: answer_questions(lambda: None if error_file else record(own, exit_after)))
     except Exception:
         pass
-    us = sys.modules.pop("sitecustomize")  # kept: Python 2 empties a module that nobody holds
+    us = sys.modules.pop("sitecustomize")  # kept, because Python 2 empties a module that nobody references
     try:
         if FOLDER not in sys.path:
-            import sitecustomize  # the image's own; without one Python expects the ImportError
+            import sitecustomize  # the image's own; if there is none, Python expects the ImportError
     except BaseException as error:
         failure = error
     for prepare_worker in to_do:
