@@ -1,1 +1,1 @@
-"""Looks at a job off the cluster: manifests before they run (`rankshim-review FILE…`), and reports after."""
+"""Reviews a job off the cluster: its manifests before it runs (`rankshim-review FILE…`), and its reports afterwards."""

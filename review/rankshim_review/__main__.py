@@ -1,4 +1,4 @@
-"""The script rankshim-review: manifests before a job runs, or, with a subcommand, reports of jobs that have ended."""
+"""The script rankshim-review. It reviews manifests before a job runs or, with a subcommand, reports of jobs that have ended."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Asks the binary: `rankshim explain` in a folder that looks like the pod, with the pod's host name.
+"""Asks the binary, by running `rankshim explain` in a folder that looks like the pod, with the pod's host name.
 
-The binary is static, so the pod's root needs nothing but it: the devices that the pod asks for, /etc/hosts as the kubelet
-writes it, and the files that its ConfigMaps put there. What is on this machine is not seen.
+The binary is static, so the pod's root needs only it, the devices that the pod requests, /etc/hosts as the kubelet writes it, and
+the files from its ConfigMaps. Nothing else of this machine is visible.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ import tempfile
 from typing import Any
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWUSER = 0x20000, 0x4000000, 0x10000000  # linux/sched.h
-LONGEST = 30  # seconds for one call, which takes milliseconds
-LONGEST_SHOWN = 100  # of a path
-CONTRADICTION = "R10"  # `rankshim help R10`: a flag, and a variable that says otherwise
+LONGEST = 30  # seconds for one call, which usually takes milliseconds
+LONGEST_SHOWN = 100  # characters of a path
+CONTRADICTION = "R10"  # `rankshim help R10`: a flag and a variable that contradict each other
 UNLIKELY = 7919  # nodes
 LETS_ONLY_ROOT = "this machine lets only root give those to a process (a container, or AppArmor): run as root, or allow user namespaces"
 IS_DYNAMIC = "this binary starts only where its libraries or its interpreter are: name the released one, which is static, by --rankshim"
-ADDRESS = "192.0.2.1"  # RFC 5737: for documentation; a pod's own address is not known before it runs
+ADDRESS = "192.0.2.1"  # RFC 5737: for documentation; a pod's address is unknown before it runs
 
 
 class Unusable(Exception):
-    """No binary: one line."""
+    """There is no binary; the text is one line."""
 
 
 class Unanswered(Exception):
-    """Why the binary cannot be asked about a pod: one line."""
+    """Why the binary cannot be asked about a pod, on one line."""
 
 
 def find() -> str:
-    """The binary that came in the same wheel, else the first in PATH."""
+    """The binary in the same wheel, else the first one in PATH."""
     try:
         from rankshim.__main__ import find_rankshim
     except ImportError:
@@ -50,13 +50,13 @@ def find() -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """What `explain` says: its document, or what keeps the pod from starting."""
+    """What `explain` says: its document, or what prevents the pod from starting."""
 
     document: dict[str, Any]
     errors: list[str]
-    unseen: bool = False  # it depends on what this machine does not let a process have
-    codes: list[str] = dataclasses.field(default_factory=list)  # of the errors: `rankshim help CODE`
-    names: list[str] = dataclasses.field(default_factory=list)  # the variables and flags in them
+    unseen: bool = False  # it depends on something that this machine does not permit
+    codes: list[str] = dataclasses.field(default_factory=list)  # the errors' codes, for `rankshim help CODE`
+    names: list[str] = dataclasses.field(default_factory=list)  # the variables and flags in the errors
 
     def fact(self, name: str) -> str:
         return str(self.document.get("topology", {}).get(name, {}).get("value", ""))
@@ -70,7 +70,7 @@ class Binary:
         self._folder = tempfile.TemporaryDirectory(prefix="rankshim-review-")
         self._count = 0
         try:
-            # One copy, for a file system that may not be ours to link on.
+            # Copy it once, because its file system may not permit links.
             self._copy = pathlib.Path(shutil.copy(path, pathlib.Path(self._folder.name) / "rankshim"))
             self._copy.chmod(0o755)
             self.help = subprocess.run([self._copy, "help", "all"], capture_output=True, text=True, timeout=LONGEST, check=True,
@@ -80,7 +80,7 @@ class Binary:
         if "rankshim explain" not in self.help:
             raise Unusable(f"{path} is not rankshim: it has no subcommand explain")
         self.isolates = True
-        self.why_not = ""  # it isolates; otherwise what depends on a host name or a file is not known
+        self.why_not = ""  # empty: pods are isolated; otherwise whatever depends on a host name or a file is unknown
         self._is_slow = False
         try:
             self.run(["version"], {}, host="pod")
@@ -93,7 +93,7 @@ class Binary:
 
     @functools.cached_property
     def _with_value(self) -> set[str]:
-        """The options that take a value, as the binary lists them."""
+        """The options that take a value, according to the binary."""
         return set(re.findall(r"^  --([a-z][a-z-]*) \S", self.help, re.M))
 
     def has_option(self, word: str) -> bool:
@@ -105,7 +105,7 @@ class Binary:
         return set(re.findall(r"^(?:usage:|      ) rankshim ([a-z]+)", self.help, re.M))
 
     def settings(self, arguments: list[str], environment: dict[str, str]) -> dict[str, str]:
-        """The options before the command, over the RANKSHIM_* variables: {name without dashes: value}."""
+        """The options before the command, overriding the RANKSHIM_* variables: {name without dashes: value}."""
         found = {name[len("RANKSHIM_"):].lower().replace("_", "-"): value
                  for name, value in environment.items() if name.startswith("RANKSHIM_") and value}
         words = iter(arguments[:len(arguments) - len(self.program(arguments))])
@@ -116,7 +116,7 @@ class Binary:
         return found
 
     def program(self, arguments: list[str]) -> list[str]:
-        """The command behind the options."""
+        """The command after the options."""
         at = 0
         while at < len(arguments) and arguments[at].startswith("--") and arguments[at] != "--":
             at += 2 if "=" not in arguments[at] and arguments[at][2:] in self._with_value else 1
@@ -125,7 +125,7 @@ class Binary:
     def explain(self, arguments: list[str], environment: dict[str, str], *, host: str, domain: str = "",
                 devices: dict[str, int] | None = None, files: dict[str, str] | None = None) -> Answer:
         if not self.isolates and {"config", "profile"} & set(self.settings(arguments, environment)):
-            return Answer({}, [], unseen=True)  # a file of this machine, which the manifest names
+            return Answer({}, [], unseen=True)  # a file of this machine that the manifest names
         try:
             done = self.run(["explain", "--format", "json", *arguments], environment, host=host, domain=domain,
                             devices=devices, files=files)
@@ -136,7 +136,7 @@ class Binary:
         except ValueError:
             document = {}
         if not self.isolates and devices and Answer(document, []).source("nproc_per_node") == "default":
-            count = max(devices.values())  # that of the devices which this process cannot be given
+            count = max(devices.values())  # of the devices that this process cannot be given
             return self.explain([f"--nproc-per-node={count}", *arguments], environment, host=host, domain=domain, devices=devices)
         if done.returncode == 0 and document and (self.isolates or not _depends_on_the_machine(document)):
             return Answer(document if self.isolates else {**document, "warnings": []}, [])
@@ -149,7 +149,7 @@ class Binary:
                       names=[str(name) for fault in document.get("errors", []) for name in fault.get("names", [])])
 
     def alone(self, launch: list[str], environment: dict[str, str]) -> Answer:
-        """What a torchrun is told where no rankshim helps it: by its words, and by torch's variables, which count less."""
+        """What a torchrun is told if rankshim does not help it: by its words, and with less weight by torch's variables."""
         own = {name: value for name, value in environment.items() if name.startswith("PET_")}
         found = self.explain(["--", *launch], own, host="node")
         while CONTRADICTION in found.codes and (beaten := set(found.names) & set(own)):
@@ -158,14 +158,15 @@ class Binary:
         return found
 
     def added(self, launch: list[str]) -> list[str]:
-        """The flags for the number of nodes that a launcher is not told of: those which a rankshim of very many would add."""
+        """The flags for the number of nodes that a launcher has not been given: those that rankshim would add on a great many
+        nodes."""
         variables = {"NNODES": str(UNLIKELY), "NODE_RANK": "1", "MASTER_ADDR": ADDRESS, "NPROC_PER_NODE": "1"}
         words = self.explain(["--", *launch], variables, host="node").document.get("command", [])
         return [word for word in map(str, words) if word not in launch and re.search(rf"={UNLIKELY}(,|$)|^--hostfile", word)]
 
     def run(self, arguments: list[str], environment: dict[str, str], *, host: str, domain: str = "",
             devices: dict[str, int] | None = None, files: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-        """Runs the binary as the pod would, to its end; raises Unanswered."""
+        """Runs the binary as the pod would, and waits for it. Raises Unanswered."""
         if self._is_slow:
             raise Unanswered(f"not reviewed: for a pod before this one, rankshim took longer than {LONGEST} s")
         self._count += 1
@@ -176,7 +177,7 @@ class Binary:
         made.update({f"/dev/{name}{index}": "" for name, count in (devices or {}).items() for index in range(count)})
         inside = "" if self.isolates else str(root)
         try:
-            for name in ("rankshim", "bin/python3"):  # any file that can be executed: nothing starts it
+            for name in ("rankshim", "bin/python3"):  # any executable file will do, because nothing starts it
                 (root / name).parent.mkdir(parents=True, exist_ok=True)
                 os.link(self._copy, root / name)
             for path, text in made.items():
@@ -198,7 +199,7 @@ class Binary:
 
 
 def _write(root: pathlib.Path, path: str, text: str) -> None:
-    """A file of the pod. The paths are the manifest's: none of them leads out of the root."""
+    """Writes a file of the pod. The path comes from the manifest, and must not lead out of the root."""
     target = root / os.path.normpath("/" + path).lstrip("/")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -209,9 +210,9 @@ def _write(root: pathlib.Path, path: str, text: str) -> None:
 
 
 def _depends_on_the_machine(document: dict[str, Any]) -> bool:
-    """Whether one of its facts comes from this machine's name, files or devices instead of the pod's.
+    """Whether one of the document's facts comes from this machine's name, files or devices instead of the pod's.
 
-    A manifest could have a variable that names a file of this machine, whose text would be shown.
+    Otherwise a manifest could have a variable that names a file of this machine, and its text would be shown.
     """
     sources = " ".join(str(fact.get("source", "")) for fact in document.get("topology", {}).values())
     return re.search(r"hostname|/|devices", sources) is not None
@@ -221,10 +222,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def _become(root: bytes, host: bytes) -> None:
-    """In the new process: a host name and a root of its own; for who is not root, by a user namespace."""
+    """Called in the new process: gives it its own host name and root, with a user namespace unless this user is root."""
     if _libc.unshare(CLONE_NEWUTS) != 0 and _libc.unshare(CLONE_NEWUSER | CLONE_NEWUTS) != 0:
         raise OSError(ctypes.get_errno(), "unshare")
-    host = host[:64]  # of the kernel's names (uname(2))
+    host = host[:64]  # the kernel's limit (uname(2))
     if _libc.sethostname(host, len(host)) != 0 or _libc.chroot(root) != 0:
         raise OSError(ctypes.get_errno(), "sethostname, chroot")
     os.chdir("/")

@@ -1,4 +1,4 @@
-"""What is wrong with a workload, or missing, with its line.
+"""Finds what is wrong with a workload or missing from it, with the line.
 
 An error is a pod that would be refused or would train alone; anything else is a warning.
 """
@@ -16,17 +16,17 @@ from .command import Command, base_name, option
 from .pods import ENTRYPOINT, Cluster, Pod, Workload
 from .source import Field, whole_number
 
-# docs/signals-and-ends.md: wrong usage, a wrong configuration, a command that cannot be executed or is not there.
+# docs/signals-and-ends.md: wrong usage, wrong configuration, and a command that cannot be executed or found.
 NEVER_HEAL = "64, 78, 126 and 127"
-NO_NUMBER = "R7"  # `rankshim help R7`: something says that there are other nodes, and nothing says how many
-# What torchrun takes where it is told of several nodes and not of this: the binary's code, the flags, what then happens.
+NO_NUMBER = "R7"  # `rankshim help R7`: something shows other nodes, but nothing says how many
+# What torchrun assumes if it is told of several nodes but not of this: the binary's code, the flags, what then happens.
 UNTOLD = (
     ("R8", ("--node_rank", "--node-rank"), "takes node rank 0 in every pod, its default, so the nodes never meet"),
     ("R9", ("--master_addr", "--master-addr", "--rdzv_endpoint", "--rdzv-endpoint"),
      "waits for the others at its own address, its default, until it times out"),
     ("R14", ("--node_rank", "--node-rank"), "fails, or trains alone, because FAULT"),
 )
-BY_SCRIPT = ("Slurm job", "SkyPilot task")  # on machines: no kubelet is there
+BY_SCRIPT = ("Slurm job", "SkyPilot task")  # on machines without a kubelet
 NODE_FLAGS = ("--nnodes", "--num_machines", "--num_nodes")
 READ_NNODES = ("dist_train.sh", "dist_test.sh", "llamafactory-cli", "lmf", "llamafactory.cli")  # no flag tells them
 SHARED = "endpoint|master_addr|master-addr|master_port|master-port|rdzv_id|rdzv-id|process_ip|process_port|dist-init"
@@ -47,7 +47,7 @@ class Finding:
 
 @dataclasses.dataclass
 class Reviewed:
-    """A pod with what the binary says of it, and its settings."""
+    """A pod, what the binary says about it, and its settings."""
 
     pod: Pod
     answer: Answer
@@ -55,18 +55,18 @@ class Reviewed:
     unknown: dict[str, str] = dataclasses.field(default_factory=dict)  # flags whose values only a shell knows
     program: list[str] = dataclasses.field(default_factory=list)  # what rankshim starts
     inner: Command | None = None  # the launcher in a shell's script that rankshim starts
-    alone: Answer | None = None  # what the launcher is told where rankshim is not in front of it
+    alone: Answer | None = None  # what the launcher is told if rankshim does not start it
 
     def is_torchrun(self) -> bool:
         return self.answer.document.get("launcher") == "torchrun" or re.search(
             r"^torchrun$|^torch\.distributed\.(run|launch)$", self.pod.command.launcher) is not None
 
     def told(self) -> Answer:
-        """What its workers go by: a torchrun without rankshim knows only its own words."""
+        """What the pod's workers go by: a torchrun without rankshim knows only its own words."""
         return self.alone if self.pod.bypasses and self.alone is not None and self.is_torchrun() else self.answer
 
     def value(self, column: str) -> str:
-        """What the table shows in a column."""
+        """What the table shows in this column."""
         fact = self.answer.fact
         if not self.answer.document:
             if column == "node rank":
@@ -97,7 +97,7 @@ class Reviewed:
         return chosen if chosen in ("torchrun", "native") else own or "not known"
 
     def is_alone(self) -> bool:
-        """One node, and not because its user said so outright."""
+        """Whether it is a single node, although its user did not say so outright."""
         source = self.answer.source("nnodes")
         by_user = source.startswith(("option --", "config", "env RANKSHIM_"))  # and not `option torchrun --nnodes`
         return bool(self.answer.document) and self.answer.fact("nnodes") == "1" and not by_user
@@ -116,7 +116,7 @@ def check(workload: Workload, reviewed: list[Reviewed], cluster: Cluster, binary
 
 
 def _once(found: list[Finding]) -> list[Finding]:
-    """One line for what several pods have in common, but for their numbers; errors first, then by line."""
+    """Merges findings that several pods share except for their numbers into one. Errors come first, then by line."""
     same: dict[tuple[str, str, str, int, str], list[Finding]] = {}
     names = "|".join(re.escape(name) for name in sorted({each.pod for each in found if each.pod}, key=len, reverse=True))
     for each in found:
@@ -131,7 +131,7 @@ Said = Iterator["tuple[str, Field, str]"]
 
 
 def refused(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
-    """What the binary itself says: it exits with 78 there. Without rankshim nothing refuses."""
+    """Errors that the binary itself reports, and with which it exits 78 in the pod. Without rankshim nothing refuses."""
     if each.pod.bypasses:
         return
     hidden = [name for _, name in each.pod.unknown if re.search(MATTERS, name)]
@@ -139,7 +139,7 @@ def refused(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary
         hint = f" (but what {' and '.join(hidden[:3])} will be is not known here)" if hidden else ""
         yield "warning" if hidden else "error", each.pod.place, error + hint
     for warning in each.answer.document.get("warnings", []):
-        # What is in the image is not known here.
+        # What is in the image is unknown here.
         if not re.search("cannot be read|in PATH|No such file|not found", str(warning)):
             yield "warning", each.pod.place, str(warning)
 
@@ -163,9 +163,9 @@ def alone(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) 
 
 
 def bypass(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
-    """A `command:` instead of the ENTRYPOINT, without rankshim in it."""
+    """A `command:` that replaces the ENTRYPOINT but does not start rankshim."""
     pod, command = each.pod, each.pod.command
-    on_one_node = workload.kind == "Slurm job" and "SLURM_STEP_ID" not in pod.environment  # a launch line that no srun starts
+    on_one_node = workload.kind == "Slurm job" and "SLURM_STEP_ID" not in pod.environment  # a launch line that is not started by srun
     if not pod.bypasses or workload.nodes < 2 or (_idle(each) and not on_one_node):
         return
     name = command.launcher or "the launcher"
@@ -174,7 +174,7 @@ def bypass(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary)
     advice = "begin the command with rankshim --"
     if workload.kind in BY_SCRIPT:
         advice = ("start it with srun --ntasks-per-node=1, and " if on_one_node else "") + f"put rankshim -- before {name}"
-    elif command.in_shell and command.launch:  # whose words may say what no variable does
+    elif command.in_shell and command.launch:  # its words may say what no variable does
         advice = f"put exec rankshim -- before {base_name(command.launch[0])}"
     if each.answer.errors:
         advice += f" (rankshim would then refuse this pod: {each.answer.errors[0]})"
@@ -189,7 +189,7 @@ def bypass(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary)
 
 
 def _without_rankshim(each: Reviewed, binary: Binary) -> str:
-    """What goes wrong where a pod of several starts its launcher without rankshim; empty if the launcher knows of the others."""
+    """What goes wrong if one of several pods starts its launcher without rankshim; empty if the launcher knows of the others."""
     command, name = each.pod.command, each.pod.command.launcher
     hidden = set(each.unknown)
     if any(not flag.startswith("-") or re.search("nnodes|num_machines|config_file|hostfile", flag) for flag in hidden):
@@ -213,7 +213,7 @@ def _without_rankshim(each: Reviewed, binary: Binary) -> str:
 
 
 def inside(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
-    """A launcher in the script of a shell that rankshim starts: rankshim fills in nothing there."""
+    """A launcher in the script of a shell that rankshim starts, where rankshim fills nothing in."""
     if each.inner is None or each.alone is None or workload.nodes < 2:
         return
     if option(each.inner.launch, *NODE_FLAGS) == "1" and not each.alone.codes and each.inner.is_certain:
@@ -226,7 +226,7 @@ def inside(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary)
 
 
 def apart(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
-    """What must be one for all nodes, and is another on each."""
+    """Values that must be the same on all nodes, but differ."""
     if workload.nodes < 2:
         return
     for flag, value in each.unknown.items():
@@ -242,7 +242,7 @@ def apart(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) 
 
 
 def words(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
-    """A command that starts something other than it says."""
+    """A command that starts something other than it seems to."""
     if not each.program or each.pod.command.rankshim == ENTRYPOINT:
         return
     if len(each.program) == 1 and re.search(r"\s", each.program[0].strip()):
@@ -256,7 +256,7 @@ def words(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) 
 
 
 def master(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
-    """A master's name that no Service makes."""
+    """A master's name that no Service provides."""
     name = each.value("master").rstrip(".")
     if not name or workload.nodes < 2 or _is_address(name) or name == "localhost" or "*" in workload.services:
         return
@@ -294,7 +294,7 @@ def master(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary)
 
 
 def devices(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
-    """More workers than accelerators: the binary refuses it where it sees any; here none was asked for."""
+    """More workers than accelerators. The binary refuses that if it sees any accelerators; this finds pods that requested none."""
     workers = each.value("workers")
     if (whole_number(workers) or 0) > 1 and not each.pod.has_devices and workload.kind not in BY_SCRIPT \
             and not each.pod.bypasses:
@@ -318,8 +318,8 @@ def grace(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) 
 
 
 def shared_memory(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
-    """/dev/shm has 64 MiB unless a volume is there; KubeRay mounts one. PyTorch 2.13 takes all of a tensor's memory at once,
-    and says "No space left on device"; an older one is ended by SIGBUS."""
+    """A /dev/shm of 64 MiB, which is the default unless a volume is mounted there, as by KubeRay. PyTorch 2.13 allocates all of a
+    tensor's memory at once, and says "No space left on device"; older versions are killed by SIGBUS."""
     spec, container = each.pod.spec, each.pod.container
     small = "/dev/shm has 64 MiB, in which a DataLoader's workers fail (No space left on device, or SIGBUS)"
     if workload.kind == "compose":
@@ -333,7 +333,7 @@ def shared_memory(workload: Workload, each: Reviewed, cluster: Cluster, binary: 
 
 
 def restarts(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
-    """A restart policy that repeats what never heals, or that keeps a node from the next attempt (docs/restarts.md)."""
+    """A restart policy that retries what will never succeed, or that keeps a node from the next attempt (docs/restarts.md)."""
     field = workload.restart or Field(None, workload.field.file, workload.field.line)
     policy = field.text(workload.restart_default).lower()
     if each.pod.bypasses or workload.kind in ("Deployment", "StatefulSet", "RayCluster", "RayJob"):
@@ -345,7 +345,7 @@ def restarts(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binar
                   "Volcano Job": "restartPolicy: Never with policies and maxRetry",
                   "compose": "restart: \"no\", or on-failure:N"}.get(workload.kind, "restartPolicy: Never")
         yield "warning", field, f"{by_itself[policy]} repeats {NEVER_HEAL} too, which never heal, without a limit: {better}"
-    # A Job makes a pod in the place of one that failed.
+    # A Job creates a new pod to replace one that failed.
     made_anew = workload.kind == "Job" and workload.field.get("spec", "backoffLimit").value != 0
     made_anew = made_anew or _spares(each) > 0  # spares() says what else they need
     if (whole_number(attempts) or 0) > 0 and workload.nodes > 1 and policy in ("never", "no") and not made_anew:
@@ -355,7 +355,7 @@ def restarts(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binar
 
 
 def spares(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
-    """A policy of the platform by which a lost pod ends the job although a spare is there, or the job never ends
+    """A policy of the platform because of which a lost pod ends the job although there is a spare, or the job never ends
     (docs/restarts.md)."""
     count = _spares(each)
     if count and not each.pod.bypasses:
@@ -451,7 +451,7 @@ PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 
 
 def probe(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
-    """A probe on `rankshim status` that cannot be right."""
+    """A probe with `rankshim status` that cannot be right."""
     for kind in PROBES if workload.kind not in ("compose", *BY_SCRIPT) else ():
         field = each.pod.container.get(kind, "exec", "command")
         words = field.words() if isinstance(field.value, list) else []
@@ -477,7 +477,7 @@ def probe(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) 
             yield "warning", field, f"{kind} kills the container that --hold-on-failure={each.settings['hold-on-failure']} keeps, " \
                 "because `rankshim status` fails after a failure; `rankshim status live` is right"
         elif each.settings.get("run-dir", "/run").rstrip("/") not in ("/run", "/dev/shm", each.pod.environment.get("TMPDIR", "/tmp")) \
-                and "run-dir" not in text:  # where `status` looks by itself
+                and "run-dir" not in text:  # where `status` looks by default
             yield "warning", field, f"{kind}: rankshim has --run-dir={each.settings['run-dir']}, and `status` has not: it asks nobody"
         elif at is not None and words[at + 1:at + 2] == ["status"] and binary.isolates:  # nothing else is ever started
             try:
@@ -490,7 +490,7 @@ def probe(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) 
 
 
 def _publishes_before_ready(workload: Workload, cluster: Cluster) -> bool:
-    """Whether pods get their names before they are ready, as far as the files say it."""
+    """Whether pods' names resolve before the pods are ready, as far as the files say."""
     if workload.kind in ("JobSet", "LeaderWorkerSet", "TrainJob"):  # their controllers do that by default
         return workload.field.get("spec", "network", "publishNotReadyAddresses").value is not False
     if workload.kind == "PyTorchJob":  # kubeflow/training-operator@93c758c:pkg/controller.v1/common/service.go
@@ -502,14 +502,14 @@ def _publishes_before_ready(workload: Workload, cluster: Cluster) -> bool:
 
 
 def unknown(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
-    """Variables of a ConfigMap or Secret that is not in these files, if rankshim could read them."""
+    """Variables from a ConfigMap or Secret that is not in these files, if rankshim might read them."""
     for field, name in each.pod.unknown:
         if re.search(MATTERS, name):
             yield "warning", field, f"{name}: its value is not in these files, so what follows from it is not reviewed"
 
 
 def unread(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
-    """More launch lines of the script than the one that is reviewed."""
+    """Launch lines of the script besides the one that is reviewed."""
     for other in each.pod.command.others[:1]:
         yield "warning", each.pod.place, f"not reviewed: the script also starts {other[:60]}{'…' if len(other) > 60 else ''}"
 
@@ -520,7 +520,7 @@ PER_POD: tuple[Callable[[Workload, Reviewed, Cluster, Binary], Said], ...] = (
 
 
 def agree(workload: Workload, reviewed: list[Reviewed]) -> Said:
-    """What the nodes of one job would refuse when they meet: docs/restarts.md."""
+    """Differences because of which the nodes of one job would refuse to meet (docs/restarts.md)."""
     if workload.kind in ALIKE and workload.total > 1:
         yield from _alike(workload, reviewed)
     if workload.nodes == workload.total == len(reviewed) == 1 and workload.kind not in ("Pod", "Pods of"):
@@ -556,7 +556,7 @@ def agree(workload: Workload, reviewed: list[Reviewed]) -> Said:
 
 
 def _others_missing(workload: Workload, each: Reviewed) -> Said:
-    """One pod whose launcher waits for others, which another manifest may describe."""
+    """A single pod whose launcher waits for others, which another manifest may describe."""
     number = whole_number(each.told().fact("nnodes") or option(each.pod.command.launch, "--nnodes")) or 0
     if number > 1:
         yield "warning", each.pod.place, f"{each.pod.name} is told of {number} nodes, and this {workload.kind} starts one: if nothing " \
@@ -567,7 +567,7 @@ ALIKE = ("Deployment", "ReplicaSet", "DaemonSet")
 
 
 def _alike(workload: Workload, reviewed: list[Reviewed]) -> Said:
-    """Pods of one template, none of which has a number."""
+    """Pods of one template of which none has a number."""
     for each in reviewed:
         told = each.told()
         if told.fact("nnodes") not in ("", "1") and told.fact("node_rank"):
@@ -584,7 +584,7 @@ def _idle(each: Reviewed) -> bool:
 
 
 def differs(workload: Workload, reviewed: list[Reviewed], column: str) -> set[int]:
-    """The pods that have another value in a column than most (at a tie: than the first), where they are nodes of one job."""
+    """The pods whose value in a column differs from that of most (in a tie: from the first), if they are nodes of one job."""
     if workload.nodes < 2:
         return set()
     values = [each.value(column) for each in reviewed]
@@ -604,7 +604,7 @@ def _variable(pod: Pod, name: str) -> Field | None:
 
 
 def _labels(workload: Workload, pod: Pod) -> dict[str, str]:
-    """Those of the pod's template, and those that its controller adds to all."""
+    """The labels of the pod's template, and those that its controller adds to all."""
     found = {"job-name": workload.name, "batch.kubernetes.io/job-name": workload.name,
              "jobset.sigs.k8s.io/jobset-name": workload.name}
     template = workload.field.get("spec", "template", "metadata", "labels") if workload.kind in ("Job", "StatefulSet") else \
@@ -614,7 +614,7 @@ def _labels(workload: Workload, pod: Pod) -> dict[str, str]:
 
 
 def _seconds(text: str) -> float | None:
-    """A time of rankshim or compose: 90s, 10m, 1h30m, 250ms; a bare number is seconds."""
+    """Parses a time as rankshim or compose do: 90s, 10m, 1h30m, 250ms; a bare number is seconds."""
     if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text):
         return float(text)
     part = r"([0-9]+(?:\.[0-9]+)?)(ms|[hms])"

@@ -1,8 +1,8 @@
-"""The reports of linked nodes by one clock, node 0's.
+"""Converts the reports of linked nodes to a single clock, node 0's.
 
-The nodes' clocks differ. Linked nodes launch when node 0 says "go", and stop when it says "stop" (docs/protocol.md): the
-difference of these moments is that of the clocks, and the way of the message. A node that tells node 0 of its failure
-bounds the difference from the other side, which makes its error known.
+The nodes' clocks differ. Linked nodes launch when node 0 says "go", and stop when it says "stop" (docs/protocol.md). The times
+that node 0 and another node record for such a moment differ by the offset of their clocks, plus the time that the message took. A
+node that tells node 0 of its failure bounds the offset from the other side, so that its error is known.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .reports import SECOND, Phase, Report, report_of_hub
 
 
 def align(reports: Sequence[Report]) -> tuple[list[Report], str, dict[str, dict[str, float]]]:
-    """The reports by node 0's clock, what to say about that, and each clock's offset and error by the report's path."""
+    """Returns the reports by node 0's clock, a note about the alignment, and each clock's offset and error by the report's path."""
     hub = report_of_hub(reports)
     if len(reports) == 1:
         return list(reports), "", {}
@@ -22,7 +22,7 @@ def align(reports: Sequence[Report]) -> tuple[list[Report], str, dict[str, dict[
         return list(reports), "Each node's times are by its own clock: there is no report of node 0 of linked nodes.", {}
     aligned, offsets = [], {}
     for report in reports:
-        go, own = report.launched_at, hub.launched_at  # not the end of "meet": a spare has met before it waited
+        go, own = report.launched_at, hub.launched_at  # not the end of "meet", because a spare met before it waited
         is_linked = report.phase("meet") is not None and hub.phase("meet") is not None
         if report is hub or go is None or own is None or not is_linked:
             aligned.append(report)
@@ -35,7 +35,7 @@ def align(reports: Sequence[Report]) -> tuple[list[Report], str, dict[str, dict[
         offsets[report.path] = {"clock_offset_seconds": offset / SECOND}
         is_blamed = hub.cause is not None and hub.cause.who == "node" and hub.cause.node_rank == report.node_rank
         if is_blamed and not told and known is not None and heard is not None:  # it failed before node 0 knew
-            rounded = (len(report.phases) + len(hub.phases)) * SECOND // 1000  # each phase, to a millisecond
+            rounded = (len(report.phases) + len(hub.phases)) * SECOND // 1000  # each phase is rounded to a millisecond
             offsets[report.path]["clock_error_seconds"] = (max(0, offset - (heard - known)) + rounded) / SECOND
         aligned.append(shift(report, -offset))
     whose = f"node {hub.node_rank or 0}"

@@ -1,8 +1,8 @@
-"""rankshim-review collect: the reports of a job's nodes as one.
+"""rankshim-review collect: combines the reports of a job's nodes into one.
 
-Linked nodes have agreed which node is to blame, and their times are by node 0's clock. Where nodes were not linked (--link
-off), which of them failed first is known by their clocks only, and two failures that are closer than these can be trusted have
-no order. A report that says itself that the cause is on another node (`lost_peer`) is not the first one then.
+Linked nodes have agreed on which node is to blame, and their times are converted to node 0's clock. If nodes were not linked
+(--link off), only their clocks show which of them failed first, and two failures that are closer together than the clocks can be
+trusted have no order. A report that itself says that the cause is on another node (`lost_peer`) is then not the first one.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ def main(arguments: list[str]) -> int:
 
 
 class Job:
-    """What the reports say together."""
+    """What the reports say, taken together."""
 
     def __init__(self, reports: Sequence[Report], clock_error: float, one_clock: bool):
         self.failed = in_order(reports, clock_error)
         self.well = sorted((report for report in reports if report.ended_well), key=lambda report: report.ended)
         self.clock_error = clock_error
-        self.one_clock = one_clock  #: all times are those of the node that knows all
+        self.one_clock = one_clock  #: all times are by the clock of the node that knows all
         self.blamed = blamed(reports)
 
     @property
@@ -88,7 +88,7 @@ def _seconds(text: str) -> float:
 
 
 def _unordered(job: Job) -> list[list[Report]]:
-    """Groups of nodes of which each is closer to the next than two clocks can be wrong. Consequences are after their
+    """Groups of nodes that failed so close to each other that their clocks cannot order them. Consequences come after their
     causes, whatever the clocks say; and linked nodes have agreed on the cause."""
     groups: list[list[Report]] = []
     for report in [] if job.blamed else [report for report in job.failed if not report.is_consequence] or job.failed:

@@ -1,6 +1,6 @@
-"""The command line of a container, and what in it starts the training: rankshim, or another launcher.
+"""Finds in the command line of a container what starts the training: rankshim, or another launcher.
 
-What the launcher's own words say is the binary's to read (binary.py).
+The binary interprets the launcher's own words (binary.py).
 """
 
 from __future__ import annotations
@@ -14,43 +14,43 @@ from .shell import Shell, Statement, TooLong, Variables, substitute
 __all__ = ["Command", "TooLong", "Variables", "base_name", "expand", "find", "option", "parse", "substitute"]
 
 SHELLS = {"sh", "bash", "ash", "dash", "zsh"}
-DEEPEST = 5  # of shells in shells
+DEEPEST = 5  # of nested shells
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _OF_KUBERNETES = re.compile(r"\$\$|\$\(([^()]*)\)")
 _SHELLS_SCRIPT = re.compile("-[abd-z]*c[a-z]*")
 _PYTHON = re.compile(r"python[0-9.]*|pypy[0-9.]*")
-# What makes several processes or reads the node's rank by itself: by its name, or as a module of Python.
+# What starts several processes, or reads the node's rank by itself: by name, or as a Python module.
 _LAUNCHER = re.compile(r"torchrun(_jsc)?|accelerate(-launch)?|deepspeed(\.pt)?|llamafactory-cli|lmf|composer|colossalai|horovodrun"
                        r"|fabric|lightning|tune|axolotl|dist_(train|test)\.sh")
 _MODULE = re.compile(r"torch\.distributed\.(run|launch)|accelerate\.commands\.launch|deepspeed\.launcher\.runner|llamafactory\.cli"
                      r"|sglang\.launch_server|torchtune\._cli\.tune|composer\.cli\.launcher|torchrun_jsc")
 _STARTERS = {"srun", "mpirun", "mpiexec", "orterun"}  # of the same on several nodes
 _WITHOUT_VALUE = {"--", "--standalone", "--no_ssh", "--no_python", "--no-python", "--multi_gpu", "--use_deepspeed", "--use_fsdp"}
-# Words about a launcher, which start none.
+# Words that mention a launcher, but do not start it.
 _QUIET = re.compile(r"echo|printf|which|command|type|pip3?|ls|cat|cp|mv|rm|mkdir|cd|ln|grep|sed|awk|pkill|killall|kill|test|apt(-get)?|git"
                     r"|wget|curl|chmod|source|\.|head|tail|ps|trap|alias|hash|scontrol|tee|find")
-# Of how much a launch line tells, the most first.
+# How much a launch line tells, most first.
 RANKSHIM, LAUNCHER, STARTER, PYTHON, NOTHING = range(4, -1, -1)
 
 
 @dataclasses.dataclass
 class Command:
-    """`before` rankshim and `after` it; without a rankshim `before` is everything. `environment` is what a shell set."""
+    """The words `before` and `after` rankshim; without rankshim, `before` has all of them. `environment` is what a shell has set."""
 
     before: list[str]
     after: list[str] = dataclasses.field(default_factory=list)
     environment: dict[str, str] = dataclasses.field(default_factory=dict)
-    rankshim: str = ""  # as the command names it
-    in_shell: bool = False  # of `sh -c …` or a script
-    launch: list[str] = dataclasses.field(default_factory=list)  # from the launcher on, where there is no rankshim
+    rankshim: str = ""  # as named in the command
+    in_shell: bool = False  # in `sh -c …` or a script
+    launch: list[str] = dataclasses.field(default_factory=list)  # from the launcher on, if there is no rankshim
     told: int = NOTHING
     line: int = 1  # of a script
     is_certain: bool = True  # not in a branch of a script
-    others: list[str] = dataclasses.field(default_factory=list)  # more launch lines of the script, which are not this one
+    others: list[str] = dataclasses.field(default_factory=list)  # the other launch lines of the script
 
     @property
     def launcher(self) -> str:
-        """Its name for people."""
+        """The launcher's name for messages."""
         words = self.launch
         module = words[2] if len(words) > 2 and words[1] == "-m" and _MODULE.fullmatch(words[2]) else ""
         return module or (base_name(words[0]) if words else "")
@@ -61,7 +61,7 @@ def base_name(word: str) -> str:
 
 
 def expand(text: str, environment: dict[str, str]) -> str:
-    """$(NAME), as Kubernetes does: an unknown name stays, $$ is one $.
+    """Expands $(NAME) as Kubernetes does: an unknown name stays, $$ becomes $.
 
     Source: kubernetes/kubernetes:third_party/forked/golang/expansion/expand.go.
     """
@@ -72,18 +72,18 @@ def expand(text: str, environment: dict[str, str]) -> str:
 
 
 def parse(words: list[str], environment: dict[str, str], host: str = "") -> Command:
-    """Of a container's command and arguments. `host` is what HOSTNAME says there."""
+    """Parses a container's command and arguments. `host` is the value of HOSTNAME there."""
     shell = Shell({**({"HOSTNAME": host} if host else {}), **environment})
     return _best(words, _of_words(Statement(words, {}, 1), shell, None, 0))
 
 
 def find(text: str, shell: Shell, step: dict[str, str] | None = None) -> Command:
-    """Of a script. Behind srun, a shell's own words have the variables of the `step` too, and each node another host."""
+    """Parses a script. After srun, a shell's own words also have the variables of the `step`, and the host differs between nodes."""
     return dataclasses.replace(_best([], _of_script(text, shell, step, 0)), in_shell=True)
 
 
 def _best(words: list[str], found: Iterable[Command]) -> Command:
-    """The first one of those that tell the most, what surely runs before what may."""
+    """The first of those that tell the most; what surely runs takes precedence over what may run."""
     best: list[Command] = []
     for each in found:
         key = (each.told, each.is_certain)
@@ -105,7 +105,7 @@ def _of_script(text: str, shell: Shell, step: dict[str, str] | None, depth: int)
 
 
 def _of_words(statement: Statement, shell: Shell, step: dict[str, str] | None, depth: int) -> Iterator[Command]:
-    """The launch lines in one statement: its own, or those of the shell that it starts."""
+    """The launch lines in a statement: its own, or those of the shell that it starts."""
     words, own = statement.words, dict(statement.assigned)
     while words and _ASSIGNMENT.match(words[0]):  # behind `env`, say, no shell has read it
         name, _, value = words[0].partition("=")
@@ -123,7 +123,7 @@ def _of_words(statement: Statement, shell: Shell, step: dict[str, str] | None, d
         if script is not None:
             variables, host = {**shell.variables, **own}, shell.host
             if starter is not None and starter < at and step is not None:
-                # Each task reads the words by itself; what the batch script exports is there.
+                # Each task reads the words by itself, with what the batch script exports.
                 variables, host = {**variables, **step}, ""
             inner = Shell(variables, host, shell.hosts, shell.budget)
             for found in _of_script(script, inner, step, depth + 1):
@@ -149,7 +149,7 @@ def _known(variables: dict[str, str]) -> dict[str, str]:
 
 
 def _script(words: list[str], at: int, stdin: str) -> str | None:
-    """The text that a shell at this word reads: of -c, of a here-document, or eval's."""
+    """The text that a shell at this word reads: that of -c, of a here-document, or of eval."""
     name = base_name(words[at])
     if name == "eval":
         return " ".join(words[at + 1:])
@@ -165,7 +165,8 @@ def _script(words: list[str], at: int, stdin: str) -> str | None:
 
 
 def _rankshim(words: list[str]) -> int | None:
-    """Where it is: `apptainer exec --bind /opt/rankshim IMAGE /opt/rankshim/rankshim -- train.py`, `tini -- rankshim …`."""
+    """The index of rankshim: `apptainer exec --bind /opt/rankshim IMAGE /opt/rankshim/rankshim -- train.py`, `tini -- rankshim
+    …`."""
     found = None
     for at, word in enumerate(words):
         if word == "--" and found is not None:
@@ -176,12 +177,12 @@ def _rankshim(words: list[str]) -> int | None:
 
 
 def without_unknown(words: list[str]) -> tuple[list[str], dict[str, str]]:
-    """The words that are known before a shell runs, and what is left out: {flag: its value as it is written}."""
+    """The words that are known before a shell runs, and what is left out: {flag: its value as written}."""
     start = 3 if words[1:2] == ["-m"] else 1
     kept: list[str] = words[:start]
     left: dict[str, str] = {}
     for at, word in enumerate(words[start:], start):
-        if word == "-m" or word.endswith(".py"):  # from here on, they are the script's own
+        if word == "-m" or word.endswith(".py"):  # from here on they are the script's own
             return [*kept, *words[at:]], left
         if "$" not in word and "`" not in word:
             kept.append(word)

@@ -1,6 +1,6 @@
-"""The page of `rankshim-review trace --html`: the verdict in words, and the timeline as plain SVG, in one file.
+"""Makes the page of `rankshim-review trace --html`: the verdict in words and the timeline as plain SVG, in one file.
 
-It is built as a tree of elements, whose texts and attributes the serializer escapes: a worker's message is hostile.
+It is built as a tree of elements, whose texts and attributes the serializer escapes, because a worker's message is untrusted.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from .reports import SECOND, Report, clock_time, duration
 if TYPE_CHECKING:
     from .trace import Lane, Timeline
 
-WIDTH, LEFT, RIGHT = 1120, 210, 232  # of the picture; what is left and right of the timeline
+WIDTH, LEFT, RIGHT = 1120, 210, 232  # of the picture, and of what is left and right of the timeline
 PLOT = WIDTH - LEFT - RIGHT
 TOP, NODE, WORKER, GAP = 46, 20, 16, 9  # the heights of the axis, of a node's row, of a worker's row, between nodes
-LETTER, BOLD = 6.4, 7.3  # the usual width of one in the picture, to see which texts fit
-SHORT = 9  # letters of a name, with which it is worth being shown
-MOST_WITH_WORKERS = 100  # rows; above this, only the node of the first failure has its workers' rows
+LETTER, BOLD = 6.4, 7.3  # the usual width of a character in the picture, to see which texts fit
+SHORT = 9  # the fewest characters of a name that are worth showing
+MOST_WITH_WORKERS = 100  # rows; with more, only the node of the first failure shows its workers
 MOST_NODES = 150
 STEPS = sorted([*(size * 10**power for power in range(3, 8) for size in (1, 2, 5)),  # from 1 ms
                 *(seconds * SECOND for seconds in (30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200)),
@@ -29,7 +29,7 @@ KINDS = (("wait", "waits"), ("work", "starts and ends"), ("run", "runs"), ("told
 
 
 def html(timeline: Timeline, failed: Sequence[Report], note: str) -> str:
-    """`failed` are the reports of the nodes that did not end well, the first failure first."""
+    """Returns the page. `failed` are the reports of the nodes that failed, the first failure first."""
     reports = [lane.source for lane in timeline.lanes if isinstance(lane.source, Report)]
     first = failed[0] if failed else reports[0]
     state = {"not started": "not started", "stopped": "stopped"}.get(first.outcome, "failed") if failed else "succeeded"
@@ -96,7 +96,7 @@ def _pictures(body: ElementTree.Element, timeline: Timeline) -> None:
 
 
 def _shown(timeline: Timeline) -> tuple[list[tuple[int, Lane, int]], str]:
-    """The lanes to draw, each with its number and how many of its rows, and what is left out."""
+    """The lanes to draw, each with its number and how many of its rows to draw, and what is left out."""
     first = timeline.first.lane if timeline.first else 0
     numbers = sorted([first, *(number for number in range(len(timeline.lanes)) if number != first)][:MOST_NODES])
     workers = sum(len(timeline.lanes[number].rows) for number in numbers) <= MOST_WITH_WORKERS
@@ -148,7 +148,7 @@ def _picture(body: ElementTree.Element, timeline: Timeline, lanes: list[tuple[in
 
 
 def _mark(svg: ElementTree.Element, text: str, x: float, y: float, tall: float, height: float) -> None:
-    """The first failure: a line through all rows, a dot in its own, and its name above."""
+    """Draws the first failure: a line through all rows, a dot in its own, and its name above."""
     group = _add(svg, "g", {"class": "mark"})
     _add(group, "title", text=text)
     _add(group, "line", x1=f"{x:.1f}", x2=f"{x:.1f}", y1="24", y2=f"{height}")
@@ -176,7 +176,7 @@ def _title(name: str, begin: int, end: int, arguments: dict[str, Any]) -> str:
 
 
 def _text(parent: ElementTree.Element, text: str, x: float, y: str, style: str, room: float, anchor: str = "start") -> None:
-    """A text of one line, cut to its room; the whole is its title."""
+    """Draws a text on one line, cut to its room, with the whole text as its title."""
     letters = max(int(room / (BOLD if style in ("node", "failed") else LETTER)), 1)
     element = _add(parent, "text", {"class": style, "text-anchor": anchor}, x=f"{x:.1f}", y=y,
                    text=text if len(text) <= letters else text[:letters - 1] + "…")

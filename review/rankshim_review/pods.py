@@ -1,4 +1,4 @@
-"""Pods as a controller makes them of a template: host name, environment, command line, files."""
+"""Makes pods from a template as a controller does: host name, environment, command line, files."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ DEVICES = (
     (r"mthreads\.com/v?gpu", "mtgpu."),
 )
 MOST_DEVICES = 256  # each is a file
-OF_VARIABLE = 8  # what one costs, in fields
-# What a container's words have where it trains, or a script's.
+OF_VARIABLE = 8  # the cost of a variable, in fields
+# What the words of a container that trains contain, or those of a script.
 STARTS = r"\b(torchrun|torch\.distributed\.(run|launch)|accelerate launch|deepspeed|llamafactory-cli|dist_train\.sh)\b"
 OTHER_DEVICES = r"(amd\.com/gpu|gpu\.intel\.com/.*|google\.com/tpu|aws\.amazon\.com/neuron.*)"
 
@@ -31,7 +31,7 @@ OTHER_DEVICES = r"(amd\.com/gpu|gpu\.intel\.com/.*|google\.com/tpu|aws\.amazon\.
 class Pod:
     name: str
     host: str
-    domain: str  # behind the host name; empty where the pod has none
+    domain: str  # after the host name; empty if the pod has none
     environment: dict[str, str]
     command: Command
     container: Field
@@ -46,25 +46,25 @@ class Pod:
 
 @dataclasses.dataclass
 class Workload:
-    """What one document makes: its pods (the first and the last of many), and what surrounds them."""
+    """What one document creates: its pods (the first and the last of many), and their surroundings."""
 
     kind: str
     name: str
     field: Field
     pods: list[Pod] = dataclasses.field(default_factory=list)
-    total: int = 0  # pods, those that are not shown too
-    nodes: int = 0  # of one job among them; 0: they are no nodes of one job
-    services: set[str] = dataclasses.field(default_factory=set)  # the names that its controller makes: SERVICE, POD.SERVICE
-    restart: Field | None = None  # the restart policy that decides
+    total: int = 0  # pods, including those that are not shown
+    nodes: int = 0  # nodes of one job among them; 0 if they are not nodes of one job
+    services: set[str] = dataclasses.field(default_factory=set)  # the names that its controller creates: SERVICE, POD.SERVICE
+    restart: Field | None = None  # the restart policy that applies
     restart_default: str = ""
-    bounded: bool = False  # restarts have a limit
-    keeps_others: bool = False  # a node's failure leaves the others (Slurm's --no-kill)
+    bounded: bool = False  # restarts are limited
+    keeps_others: bool = False  # a node's failure does not affect the others (Slurm's --no-kill)
     notes: list[tuple[Field, str]] = dataclasses.field(default_factory=list)
     faults: list[tuple[Field, str]] = dataclasses.field(default_factory=list)  # notes that are errors
 
 
 class Cluster:
-    """All documents, for what one says of another."""
+    """All documents, for references between them."""
 
     def __init__(self, documents: Sequence[Field]) -> None:
         self._kinds: dict[str, list[Field]] = {}
@@ -87,12 +87,12 @@ class Cluster:
 
 
 def shown(count: int) -> list[int]:
-    """The indices of which pods are made: the rules are the same for all of them."""
+    """The indices for which pods are made; the rules are the same for all of them."""
     return list(range(count)) if count <= 16 else [0, 1, 2, 3, count - 2, count - 1]
 
 
 def by_field(path: str) -> dict[str, str]:
-    """A variable's value by the downward API, for `added`."""
+    """A variable's value from the downward API, for `added`."""
     return {"fieldPath": path}
 
 
@@ -105,9 +105,9 @@ def make_pod(  # what a controller changes, by name
     annotations: dict[str, str] | None = None, files: dict[str, str] | None = None, override: Field | None = None,
     last: Added = (), script: Field | None = None,
 ) -> Pod:
-    """`added` are the controller's variables, after those of the template (`first`: before them); theirs count, unless
-    `keep` says that a variable which is there stays. `last` are those of a controller after it, and leave what is there.
-    `override` is a TrainJob's trainer, and `script` what its command reads as a file (Argo)."""
+    """Makes a pod. `added` are the controller's variables, after those of the template (`first`: before them); they take
+    precedence, unless `keep` says that existing variables stay. `last` are those of a later controller, which leaves existing
+    ones alone. `override` is a TrainJob's trainer, and `script` what its command reads as a file (Argo)."""
     spec = template.get("spec")
     box = _container(spec, container, override is not None)
     on_host = spec.get("hostNetwork").flag()
@@ -169,7 +169,8 @@ def make_pod(  # what a controller changes, by name
 
 
 def _container(spec: Field, name: str, is_completed: bool) -> Field:
-    """The one that trains: by the controller's name for it, else the first that starts rankshim, or a launcher, else the first."""
+    """The container that trains: the one with the controller's name for it, else the first that starts rankshim or a launcher,
+    else the first."""
     found = spec.get("containers").entries()
     if not found or not (is_completed or any(box.get(key) for box in found for key in ("image", "command", "args", "env"))):
         raise Unread(spec.file, spec.line, f"not reviewed: {spec.path or 'it'} has no container with an image or a command; if this "
@@ -200,7 +201,7 @@ def _devices(pod: Pod, resources: Field) -> None:
 
 
 def _service_links(cluster: Cluster, pod: Pod, namespace: str) -> None:
-    """Of the Services with an address. Kubernetes documentation, "Service", "Environment variables"."""
+    """The variables for the Services with an address. Kubernetes documentation, "Service", "Environment variables"."""
     if pod.spec.get("enableServiceLinks").value is False:
         return
     for service in cluster.of_kind("Service"):
@@ -261,7 +262,7 @@ def _value_from(cluster: Cluster, value: dict[str, str] | Field, metadata: dict[
 
 
 def _downward(path: str, metadata: dict[str, object]) -> str | None:
-    """Kubernetes documentation, "Downward API". What only a node knows is an example's."""
+    """A value of the downward API (Kubernetes documentation, "Downward API"). What only a node knows gets an example value."""
     known = re.fullmatch(r"metadata\.(labels|annotations)\['(.+)'\]", path)
     if known:
         values = metadata[known[1]]

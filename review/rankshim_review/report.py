@@ -1,4 +1,4 @@
-"""Prints a review: for a person, for a program, or as GitHub's annotations."""
+"""Prints a review for people, for programs, or as GitHub annotations."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Job = tuple[Workload, "list[Reviewed]"]
 
 
 def printable(text: str) -> str:
-    """One line, without what a terminal would obey: names and values are the file's."""
+    """The text as one line, without terminal control characters: names and values come from the file."""
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 
 def as_text(jobs: list[Job], findings: list[Finding], out: TextIO) -> None:
     is_terminal, buffer = out.isatty(), io.StringIO()
-    # A pipe has no width: nothing is cut there.
+    # A pipe has no width, so nothing is cut there.
     console = Console(file=buffer, highlight=False, markup=False, soft_wrap=True, force_terminal=is_terminal,
                       width=shutil.get_terminal_size().columns if is_terminal else 1000)
     for workload, reviewed in jobs:
@@ -54,7 +54,7 @@ def as_text(jobs: list[Job], findings: list[Finding], out: TextIO) -> None:
         line.append(f"{finding.level}: ", style="bold red" if finding.level == "error" else "bold yellow")
         line.append(printable(finding.text) + (printable(f" [{finding.pod}]") if finding.pod else ""))
         console.print(line)
-    out.writelines(line.rstrip() + "\n" for line in buffer.getvalue().splitlines())  # a table's cells are filled with spaces
+    out.writelines(line.rstrip() + "\n" for line in buffer.getvalue().splitlines())  # a table's cells are padded with spaces
 
 
 def as_json(jobs: list[Job], findings: list[Finding], out: TextIO) -> None:
@@ -77,7 +77,7 @@ def as_json(jobs: list[Job], findings: list[Finding], out: TextIO) -> None:
 
 
 def as_github(jobs: list[Job], findings: list[Finding], out: TextIO) -> None:
-    """GitHub documentation, "Workflow commands": %, CR and LF are escaped, in a property : and , too."""
+    """GitHub documentation, "Workflow commands": %, CR and LF are escaped; in a property also : and the comma."""
     def escape(text: str, more: str = "") -> str:
         for letter in "%\r\n" + more:
             text = text.replace(letter, f"%{ord(letter):02X}")

@@ -1,4 +1,4 @@
-"""rankshim's reports (docs/report.md), read as files of a stranger: a wrong one is an error that names the member.
+"""Reads rankshim's reports (docs/report.md) as untrusted files: an invalid one is an error that names the member.
 
 Times are whole microseconds since 1970, by the clock of the node that wrote the report.
 """
@@ -25,11 +25,11 @@ MOST = 2**32  # of ranks, process ids and seconds: far above what a report has
 
 
 class NoReport(Exception):
-    """A file that is not a report: one line that names the file and what is wrong."""
+    """A file that is not a report; the text is one line that names the file and what is wrong."""
 
 
 class Parser(argparse.ArgumentParser):
-    """Wrong usage is one line and 64, as rankshim's own."""
+    """Wrong usage prints one line and exits with 64, as in rankshim."""
 
     def error(self, message: str) -> NoReturn:
         print(f"rankshim-review: error: {message}; {self.prog} --help shows the usage", file=sys.stderr)
@@ -48,7 +48,7 @@ class Worker:
     local_rank: int
     rank: int | None
     pid: int
-    how: str  #: "exit code 3", "SIGTERM"; empty: not known
+    how: str  #: "exit code 3", "SIGTERM"; empty if unknown
     ended: int
 
     @property
@@ -58,7 +58,7 @@ class Worker:
 
 @dataclass(frozen=True)
 class PastAttempt:
-    """An attempt of the job (--job-restarts) that another one has followed."""
+    """An attempt of the job (--job-restarts) that was followed by another one."""
 
     number: int
     exit_code: int
@@ -70,8 +70,8 @@ class PastAttempt:
 
 @dataclass(frozen=True)
 class Cause:
-    """What failed first by itself on this node, or the node that linked nodes blame for their end (`who` is "node"): another
-    one, or this one, whose worker hung or exited too early."""
+    """What failed first on this node, or the node that linked nodes blame for their end (`who` is "node"): another one, or this
+    one, if its worker hung or exited too early."""
 
     who: str
     host: str
@@ -87,7 +87,7 @@ class Cause:
 
 @dataclass(frozen=True)
 class Stack:
-    """Ranks of a hang that were at one place."""
+    """The ranks of a hang that were at the same place."""
 
     ranks: str  #: "0,2-15"
     frames: tuple[str, ...]  #: "all_reduce (/app/train.py:37)", the innermost call first; empty: it could not be read
@@ -95,7 +95,7 @@ class Stack:
 
 @dataclass(frozen=True)
 class Hang:
-    """How the job hung. `stacks` and `waits` are in node 0's report only."""
+    """How the job hung. Only node 0's report has `stacks` and `waits`."""
 
     kind: str
     lasted: int  #: 0: not known
@@ -120,7 +120,7 @@ class Hang:
 
 @dataclass(frozen=True)
 class WorkerEnd:
-    """What node 0 of linked nodes knows of another node's worker."""
+    """What node 0 of linked nodes knows about another node's worker."""
 
     rank: int
     exit_code: int
@@ -129,19 +129,19 @@ class WorkerEnd:
 
 @dataclass(frozen=True)
 class Tenure:
-    """A node had a rank for a while (--spares)."""
+    """The time for which a node had a rank (--spares)."""
 
     rank: int
     node_rank: int
     host: str
     since: int
-    until: int | None  #: None: it has it still
-    why: str  #: another one has it since: "lost"
+    until: int | None  #: None if it still has it
+    why: str  #: why another node took over: "lost"
 
 
 @dataclass(frozen=True)
 class KnownNode:
-    """What node 0 of linked nodes knows of a node."""
+    """What node 0 of linked nodes knows about a node."""
 
     node_rank: int
     state: str
@@ -162,9 +162,9 @@ class Report:
     exit_code: int
     verdict: str
     host: str
-    node_rank: int | None  #: in a job with spares the platform's number, by which all messages name a node
+    node_rank: int | None  #: in a job with spares, the platform's number, which all messages use for a node
     nnodes: str
-    members: int  #: with the spares; 0: there are none
+    members: int  #: including the spares; 0 if there are none
     run_id: str
     started: int
     ended: int
@@ -187,7 +187,7 @@ class Report:
         return self.exit_code == 0 and self.outcome == "succeeded"
 
     def phase(self, name: str) -> Phase | None:
-        """The last one of this name: that of the last attempt."""
+        """The last phase of this name, which is that of the last attempt."""
         return next((phase for phase in reversed(self.phases) if phase.name == name), None)
 
     @property
@@ -197,7 +197,7 @@ class Report:
 
     @property
     def interrupted_at(self) -> int | None:
-        """When the first process failed, or else the order or the signal to stop came; None if everything ended before."""
+        """When the first process failed, or else when the order or signal to stop came; None if everything had ended before."""
         if self.cause and self.cause.time is not None:
             return self.cause.time
         stop = self.phase("wind-down")
@@ -209,7 +209,7 @@ class Report:
 
     @property
     def is_consequence(self) -> bool:
-        """Whether the report says itself that the cause is on another node."""
+        """Whether the report itself says that the cause is on another node."""
         if self.cause is None:
             return False
         return self.cause.node_rank != self.node_rank if self.cause.who == "node" else self.cause.lost_peer
@@ -222,12 +222,12 @@ def node_name(rank: int | None, host: str) -> str:
 
 
 def printable(text: str) -> str:
-    """The text without what could control a terminal or turn the direction of a page."""
+    """The text without characters that could control a terminal or change a page's text direction."""
     return "".join(c if c.isprintable() else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def read_all(paths: Sequence[str]) -> list[Report] | None:
-    """The reports; none, after a line on stderr, if one of the files is not a report."""
+    """Reads the reports; returns none, after a line on stderr, if one of the files is not a report."""
     try:
         return [_read(path) for path in paths]
     except NoReport as error:
@@ -236,14 +236,14 @@ def read_all(paths: Sequence[str]) -> list[Report] | None:
 
 
 def report_of_hub(reports: Sequence[Report]) -> Report | None:
-    """That of linked nodes' node 0, which knows them all, or of the last one that took over from it (--spares); None if it is
-    not among the reports."""
+    """The report of linked nodes' node 0, which knows them all, or of the last one that took over from it (--spares); None if it
+    is missing."""
     return max((report for report in reports if report.nodes), key=lambda report: report.ended, default=None)
 
 
 def blamed(reports: Sequence[Report]) -> tuple[int, Cause] | None:
-    """The rank of the node that linked nodes blame, and why. Node 0 decides that, and each node's report has it. None if the
-    nodes were not linked, or nobody is to blame."""
+    """The rank of the node that linked nodes blame, and why. Node 0 decides it, and each node's report has it. None if the nodes
+    were not linked, or nobody is to blame."""
     hub = report_of_hub(reports)
     if hub and hub.cause and hub.cause.who != "node" and hub.node_rank is not None:
         return hub.node_rank, hub.cause
@@ -254,8 +254,8 @@ def blamed(reports: Sequence[Report]) -> tuple[int, Cause] | None:
 
 
 def in_order(reports: Sequence[Report], clock_error: float) -> list[Report]:
-    """The reports of the nodes that did not end well: first that of the node that linked nodes blame, then by their clocks. Of
-    those that the clocks cannot order, the one that does not say itself that it is a consequence is the first."""
+    """The reports of the nodes that failed: first that of the node that linked nodes blame, then by their clocks. Among those
+    that the clocks cannot order, reports that themselves say that they are consequences come last."""
     failed = sorted((report for report in reports if not report.ended_well), key=lambda report: report.failed_at)
     culprit = blamed(reports)
     if culprit:
@@ -265,12 +265,12 @@ def in_order(reports: Sequence[Report], clock_error: float) -> list[Report]:
 
 
 def is_close(one: Report, later: Report, clock_error: float) -> bool:
-    """Whether two clocks, each of which may be wrong by so many seconds, cannot tell which failed first."""
+    """Whether two clocks, each of which may be wrong by `clock_error` seconds, cannot tell which node failed first."""
     return later.failed_at - one.failed_at <= 2 * clock_error * SECOND
 
 
 def clock_time(time: int) -> str:
-    """The time as a report has it, such as "2026-11-25T17:50:28.380Z"."""
+    """The time in the form that reports use, such as "2026-11-25T17:50:28.380Z"."""
     return (EPOCH + timedelta(microseconds=time)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -284,11 +284,11 @@ def duration(time: int) -> str:
 
 
 class _Members(list[tuple[str, Any]]):
-    """The members of a JSON object: a name may occur twice."""
+    """The members of a JSON object, in which a name may occur twice."""
 
 
 class _Object:
-    """A JSON object whose members are taken by their kind."""
+    """A JSON object whose members are read by type."""
 
     def __init__(self, value: Any, where: str = ""):
         self.where = where
@@ -327,7 +327,7 @@ class _Object:
             return default
         try:
             found = datetime.strptime(value, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=timezone.utc)
-            if 2000 <= found.year < 2200:  # what a trace can show in nanoseconds
+            if 2000 <= found.year < 2200:  # what a trace can express in nanoseconds
                 return (found - EPOCH) // timedelta(microseconds=1)
         except ValueError:
             pass
@@ -402,7 +402,7 @@ def _report(path: str, top: _Object) -> Report:
 
 
 def _ranks(ranks: str) -> str:
-    """`0,2` as people say it: ranks 0 and 2."""
+    """`0,2` as people say it: "ranks 0 and 2"."""
     *before, last = ranks.split(",")
     return f"rank {ranks}" if ranks.isdecimal() else f"ranks {', '.join(before)} and {last}" if before else f"ranks {ranks}"
 
@@ -425,7 +425,7 @@ def _hang(hang: _Object) -> Hang:
 
 
 def _phases(seconds: _Object, started: int, ended: int) -> tuple[Phase, ...]:
-    """They follow each other from the start, in the order of the members."""
+    """The phases, which follow each other from the start, in the order of the members."""
     phases, begin = [], started
     for name, taken in seconds.members:
         if type(taken) not in (int, float) or not 0 <= taken <= MOST:  # also where it is not a number (NaN)

@@ -1,4 +1,4 @@
-"""rankshim-review FILE…: what people review before a job runs, as rankshim would see it in each pod."""
+"""rankshim-review FILE…: shows what people review before a job runs, as rankshim would see it in each pod."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from .report import FORMATS, Job, printable
 from .source import LARGEST_FILE, Field, Mistake, Unread, documents
 
 OK, WARNINGS, USAGE, SYSTEM, CONFIGURATION = 0, 1, 64, 71, 78  # the last three as the binary's
-OTHER_FILE = re.compile(r"\.sh\b|(^|\s)\./|^/(?!bin/|usr/)")  # of a command that is a script, or starts one
-LONGEST_SHOWN = 60  # letters of a command
-MOST_PODS = 1000  # in all files: each is a process of some milliseconds
+OTHER_FILE = re.compile(r"\.sh\b|(^|\s)\./|^/(?!bin/|usr/)")  # a command that is a script, or starts one
+LONGEST_SHOWN = 60  # characters of a command
+MOST_PODS = 1000  # in all files; each takes a process of a few milliseconds
 
 Maker = Callable[[Cluster, Field], "Workload | None"]
 KINDS: dict[tuple[str, str], Maker] = {
@@ -52,12 +52,12 @@ KINDS: dict[tuple[str, str], Maker] = {
     ("ray.io", "RayCluster"): ray.workload,
     ("ray.io", "RayJob"): ray.workload,
 }
-ALWAYS = {"PyTorchJob", "MPIJob", "TrainJob", "RayJob"}  # they train, with rankshim or without it
+ALWAYS = {"PyTorchJob", "MPIJob", "TrainJob", "RayJob"}  # these train, with or without rankshim
 SERVERS = {"Deployment", "StatefulSet", "ReplicaSet", "DaemonSet", "Pod", "Pods of", "compose", "RayCluster", "Workflow step"}
-# The API's groups whose objects start no pods, or only those that another document describes.
+# The API groups whose objects start no pods, or only pods that another document describes.
 WITHOUT_PODS = re.compile(r"|.*\.k8s\.io|policy|autoscaling|.*\.istio\.io|.*coreos\.com|cert-manager\.io|external-secrets\.io"
                           r"|kyverno\.io|scheduling\.volcano\.sh|kueue\.x-k8s\.io|nfd\..*|k8s\.cni\.cncf\.io|kind\.x-k8s\.io|eksctl\.io")
-RUNTIMES = {"TrainingRuntime", "ClusterTrainingRuntime"}  # a TrainJob in the files names it
+RUNTIMES = {"TrainingRuntime", "ClusterTrainingRuntime"}  # named by a TrainJob in the files
 WITH_PODS = {"PodTemplate", "ReplicationController"}
 
 
@@ -130,7 +130,7 @@ Read = "list[tuple[str, str, list[Field]]]"
 
 
 def _read(names: list[str], findings: list[Finding]) -> list[tuple[str, str, list[Field]]]:
-    """Each file with its text and its documents; what cannot be read is a finding."""
+    """Each file with its text and its documents. What cannot be read becomes a finding."""
     made = []
     for name in names:
         shown = "stdin" if name == "-" else name
@@ -154,7 +154,7 @@ def _is_script(text: str) -> bool:
 
 
 def _flat(found: list[Field]) -> list[Field]:
-    """Documents, those in a List, as kubectl prints several, and those in another document."""
+    """All documents: also those in a List, as kubectl prints several, and those inside another document."""
     made = []
     for document in found:
         if not isinstance(document.value, dict):
@@ -218,7 +218,7 @@ def _maker(cluster: Cluster, document: Field) -> Callable[[], list[Workload]] | 
 
 
 def _why_not(document: Field) -> str:
-    """Why no pods are made of it; empty where it has none."""
+    """Why no pods are made from the document; empty if it has none anyway."""
     group, kind = _kind(document)
     if kind in ("Kustomization", "Component") and group == "kustomize.config.k8s.io":
         return "a kustomization: review the output of `kubectl kustomize`"
@@ -235,19 +235,19 @@ def _unread(file: str, line: int, why: str) -> Finding:
 
 
 def _trains(workload: Workload) -> bool:
-    """Whether rankshim is in it, or should be: a Deployment of something else is nobody's training."""
+    """Whether rankshim is, or should be, in the workload; a Deployment of something else does not train."""
     if workload.kind in ALWAYS:
         return bool(workload.pods or workload.notes)
     told = max((pod.command.told for pod in workload.pods), default=0)
     ranks = any(("MASTER_ADDR" in pod.environment and {"RANK", "WORLD_SIZE", "NNODES"} & set(pod.environment)) or
                 ("LWS_GROUP_SIZE" in pod.environment and pod.has_devices) for pod in workload.pods)
-    # A Python program is one of many things, but not where it has accelerators or several pods of one job.
+    # A Python program may be anything, unless it has accelerators or several pods of one job.
     several = workload.nodes > 1 and workload.kind not in SERVERS
     return told >= LAUNCHER or ranks or (told >= PYTHON and (several or any(pod.has_devices for pod in workload.pods)))
 
 
 def _hides(workload: Workload) -> str:
-    """Why it may train all the same; empty where nothing hints at it."""
+    """Why the workload may train all the same; empty if nothing suggests it."""
     devices = any(pod.has_devices for pod in workload.pods)
     if not workload.pods:
         return f"{workload.kind} {workload.name} has no pods; if this is a Kustomize patch, review the output of `kubectl kustomize`"
@@ -273,7 +273,7 @@ def _review(workload: Workload, binary: Binary, most: int) -> list[Reviewed]:
         if arguments and arguments[0] in binary.subcommands:
             continue  # `rankshim wait`, `rankshim install`: it starts nothing
         if pod.command.rankshim and any(base_name(word) in ("mpirun", "mpiexec") for word in pod.command.before):
-            # Without it, the processes know the first host's short name alone, which nobody publishes.
+            # Without it, the processes know only the first host's short name, which nobody publishes.
             whole = "keep_fqdn_hostnames" in " ".join([*pod.command.before, *environment])
             workload.notes.append((pod.place, "not reviewed: mpirun starts rankshim's processes, and only in an MPIJob with Open MPI is it "
                                    "known where" + ("" if whole or workload.kind != "Volcano Job" else "; Open MPI 4 cuts the hosts' names "
@@ -290,7 +290,7 @@ def _review(workload: Workload, binary: Binary, most: int) -> list[Reviewed]:
 
 
 def _look_inside(each: Reviewed, arguments: list[str], environment: dict[str, str], binary: Binary) -> None:
-    """The launch line in the script of a shell that rankshim starts, with the variables that rankshim gives it."""
+    """Finds the launch line in the script of a shell that rankshim starts, with the variables that rankshim gives it."""
     each.program = binary.program(arguments)
     given = {str(key): str(value) for key, value in each.answer.document.get("environment", {}).get("set", {}).items()}
     inner = parse(each.program, {**environment, **given}, each.pod.host)
@@ -305,7 +305,7 @@ def _look_inside(each: Reviewed, arguments: list[str], environment: dict[str, st
 
 
 def _arguments(pod: Pod, binary: Binary) -> tuple[list[str], dict[str, str]]:
-    """What stands behind `rankshim explain`, and the flags that only a shell knows the values of."""
+    """The arguments of `rankshim explain`, and the flags whose values only a shell knows."""
     command = pod.command
     if not command.rankshim:
         words = command.launch or command.before

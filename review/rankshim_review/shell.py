@@ -1,7 +1,7 @@
-"""A shell script's statements, in their order, with the words that are known before it runs.
+"""Parses a shell script into statements, in order, with the words that are known before it runs.
 
-The grammar is tree-sitter-bash's, which reads a script with mistakes or a template's marks as well, in a time that grows
-with its length alone.
+The grammar is tree-sitter-bash's, which also reads scripts with mistakes or template marks, in a time that depends only on the
+length.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _PARAMETER = re.compile(r"\$\{(?P<name>\w+)(?:\[(?P<index>[@*]|[0-9]{1,4})\])?(?
 
 
 class TooLong(Exception):
-    """What a process cannot be given: a value, or all of them, are longer than exec takes."""
+    """A value, or all of them together, is longer than exec accepts."""
 
 
 class Variables(dict[str, str]):
-    """An environment that exec takes: one that becomes larger is TooLong."""
+    """An environment that exec accepts. One that becomes too large raises TooLong."""
 
-    size = 0  # letters, and the two that end a name and a value
+    size = 0  # characters, plus the two that end a name and a value
 
     def __setitem__(self, name: str, value: str) -> None:
         before = len(name) + len(self[name]) + 2 if name in self else 0
@@ -43,10 +43,10 @@ class Variables(dict[str, str]):
 
 @dataclasses.dataclass(frozen=True)
 class Statement:
-    """A simple command. A word with a `$` is one that only the shell knows, and is as it is written."""
+    """A simple command. A word with a `$` is one that only the shell knows, as written."""
 
     words: list[str]
-    assigned: dict[str, str]  # by the lines above, and in front of the command
+    assigned: dict[str, str]  # by the lines above, and before the command itself
     line: int
     is_certain: bool = True  # not in a branch, and all of it was read
     stdin: str = ""  # of a here-document
@@ -54,7 +54,7 @@ class Statement:
 
 @dataclasses.dataclass
 class Budget:
-    """How much the words of a script, and of the scripts in it, may still become."""
+    """How much the words of a script, and of the scripts in it, may still grow."""
 
     left: int = MOST_TEXT
 
@@ -74,7 +74,7 @@ class Shell:
         self.known = collections.ChainMap(self.assigned, self.variables)  # type: ignore[arg-type]
 
     def statements(self, text: str) -> Iterator[Statement]:
-        """The script's simple commands; what a line assigns counts from there on, but for what a branch assigns."""
+        """The script's simple commands. What a line assigns holds from there on, except in a branch."""
         if any(len(line) > LONGEST for line in text.splitlines()):
             raise TooLong(f"a line of it is longer than {LONGEST >> 10} KiB")
         self._spend(len(text))
@@ -135,7 +135,7 @@ class Shell:
         return text if re.search(r"['\"\\]", _text(parts["heredoc_start"])) else self.expand(text)
 
     def _fields(self, node: Any) -> list[str]:
-        """The words that an argument becomes: a list's or an unquoted variable's are several."""
+        """The words that an argument becomes; a list or an unquoted variable can become several."""
         text = _text(node)
         listed = re.fullmatch(r'"?\$\{(\w+)\[[@*]\]\}"?', text)
         if listed and listed[1] in self.arrays:
@@ -166,7 +166,7 @@ class Shell:
         return text
 
     def _joined(self, node: Any, start: int, end: int, escapes: str) -> str:
-        """What stands between the expansions is text, and the grammar leaves its spaces out."""
+        """Joins the expansions and the text between them, from which the grammar leaves out spaces."""
         made, whole = "", node.text
         for child in node.named_children:
             if child.type == "string_content":
@@ -179,7 +179,7 @@ class Shell:
         return _within(made + _unescaped(whole[start - node.start_byte:end - node.start_byte], escapes))
 
     def expand(self, text: str) -> str:
-        """`text` with what is known for $NAME and ${NAME}; also of what a shell has already read once."""
+        """`text` with the known values of $NAME and ${NAME}; also for text that a shell has already read once."""
         def value(found: re.Match[str]) -> str:
             name = found["named"] or found["braced"]
             return self.known.get(name, found[0]) if name else found[0]
@@ -214,11 +214,11 @@ class Shell:
         return value
 
     def _same(self, text: str) -> str:
-        """What only the shell works out: where it does so for all nodes, how it does it does not matter."""
+        """Stands for what only the shell can work out. If that is the same on all nodes, the details do not matter."""
         return "$(…)" if self.host else text
 
     def _substitution(self, text: str) -> str | None:
-        """$(…) of the few commands that say which hosts there are; None: only the shell knows."""
+        """The result of $(…) with the few commands that say which hosts there are; None if only the shell knows."""
         stages = [stage.strip() for stage in text.strip("$()`").split("|")]
         first = stages[0].split()
         if first[:2] == ["scontrol", "show"] and self.hosts:
@@ -247,7 +247,7 @@ class Shell:
 
 
 def _is_reached(node: Any, children: list[Any], at: int) -> bool:
-    """Whether a part runs where the whole does: a condition, and what is behind `cd work &&`, but not what a test decides."""
+    """Whether a part runs whenever the whole does: a condition, or what follows `cd work &&`, but not what depends on a test."""
     if node.type == "list":
         return at == 0 or (any(child.type == "&&" for child in node.children) and children[0].type in ("command", "list", "pipeline"))
     return node.type not in ("case_statement", "function_definition") and (
@@ -255,7 +255,8 @@ def _is_reached(node: Any, children: list[Any], at: int) -> bool:
 
 
 def substitute(pattern: re.Pattern[str], value: Any, text: str) -> str:
-    """`text` with `value` for each match. TooLong where exec would not take it: what doubles with each variable is never made."""
+    """`text` with each match replaced by `value`. Raises TooLong if exec would not accept the result, so that text that doubles
+    with each variable is never built."""
     made, end, size = [], 0, 0
     for found in pattern.finditer(text):
         made += [text[end:found.start()], value(found)]
@@ -275,7 +276,7 @@ def _within(text: str) -> str:
 
 
 def _trimmed(value: str, operator: str, pattern: str) -> str:
-    """${NAME##PATTERN} and its like: POSIX, "Parameter Expansion"."""
+    """${NAME##PATTERN} and the like: POSIX, "Parameter Expansion"."""
     ends = range(len(value) + 1)
     order = ends if len(operator) == 1 else reversed(ends)
     match = re.compile(fnmatch.translate(pattern[:100]))

@@ -1,4 +1,4 @@
-"""What a file holds, with the line of each value, and a bound for what a hostile file may cost."""
+"""Reads files with the line of each value, and limits what a hostile file can cost."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ import yaml
 from .shell import TooLong
 
 LARGEST_FILE = 8 << 20  # bytes; `kubectl get pod -o yaml` of a thousand pods has fewer
-DEEPEST = 100  # of a manifest's schema, much less is used
+DEEPEST = 100  # of nesting; manifests' schemas use much less
 MOST_NODES = 500_000
-MOST_MERGED = 10_000  # what `<<` may copy in one file: a chain of them doubles with each link
+MOST_MERGED = 10_000  # what `<<` may copy in one file, because a chain of them doubles with each link
 LARGEST_NUMBER = 10_000  # of replicas: more nodes than any job has
-MOST_EFFORT = 4_000_000  # fields that are looked at in one file: seconds. By aliases a small file says as much as a huge one
-LETTERS = 16  # of a text that cost as much as a field
-LONGEST_NUMBER = 40  # letters; Kubernetes' have 64 bits
+MOST_EFFORT = 4_000_000  # fields looked at in one file, which takes seconds; with aliases a small file can say as much as a huge one
+LETTERS = 16  # of text that cost as much as a field
+LONGEST_NUMBER = 40  # characters; Kubernetes' numbers have 64 bits
 
 
 class Mistake(Exception):
-    """What keeps a document from being read, in one line."""
+    """Why a document cannot be read, on one line."""
 
     def __init__(self, file: str, line: int, text: str) -> None:
         super().__init__(text)
@@ -32,11 +32,11 @@ class Mistake(Exception):
 
 
 class Unread(Mistake):
-    """What is not wrong, and cannot be reviewed, such as a document that another one completes."""
+    """A document that is not wrong but cannot be reviewed, such as one that another document completes."""
 
 
 class _Shown(reprlib.Repr):
-    """The beginning of a value: by aliases, its end may be for ever away."""
+    """The beginning of a value; with aliases, its end may never come."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -83,15 +83,15 @@ class Effort:
 
 
 def whole_number(text: str) -> int | None:
-    """None for what is none, or has more digits than anything that is counted."""
+    """Parses a whole number; None if it is not one, or has more digits than any real count."""
     return int(text) if re.fullmatch("[0-9]{1,15}", text) else None
 
 
 @dataclasses.dataclass(frozen=True)
 class Field:
-    """A place in a document: its value (None where there is none), and where it is.
+    """A place in a document: its value (None if there is none), and where it is.
 
-    Reading it as another type than it has is a Mistake, which names the file, the line and the path.
+    Reading it as a type that it does not have raises a Mistake, which names the file, the line and the path.
     """
 
     value: Any
@@ -104,7 +104,7 @@ class Field:
         return self.value is not None
 
     def get(self, *keys: str) -> Field:
-        """The field below it; one that is not there has the line of the last one that is."""
+        """The field below this one. A missing field has the line of the last one that exists."""
         found = self
         self.spend(len(keys))
         for key in keys:
@@ -157,20 +157,20 @@ class Field:
         return [entry.text() for entry in self.entries()]
 
     def string(self, whose: str) -> str:
-        """A text, and not a number or a truth: `whose` schema takes nothing else here."""
+        """A string, not a number or a boolean: `whose` schema accepts nothing else here."""
         if self.value is not None and not isinstance(self.value, str):
             raise self.mistake(f"{whose} takes only a text here; put it into quotation marks")
         return self.text()
 
     def spend(self, amount: int) -> None:
-        """Counts what is done with it: a Mistake where that is more than a real file needs."""
+        """Counts the work done on the file. Raises a Mistake if it is more than a real file needs."""
         self.effort.left -= amount
         if self.effort.left < 0:
             raise Mistake(self.file, self.line, "this file says too much to be reviewed: its aliases or pods are too many")
 
     @contextlib.contextmanager
     def blamed(self, controllers: str = "") -> Iterator[None]:
-        """Here is what becomes TooLong, or what has the `controllers` variable that does."""
+        """Turns a TooLong into a Mistake at this place, or one about the `controllers` variable that became too long here."""
         try:
             yield
         except TooLong as error:
@@ -192,7 +192,7 @@ class Field:
 
 
 def _is_given(text: str) -> bool:
-    """Whether a process can be given it: NUL ends a text, and half of a surrogate pair is not a character."""
+    """Whether a process can be given the text: NUL would end it, and half of a surrogate pair is not a character."""
     try:
         return b"\0" not in text.encode()
     except UnicodeEncodeError:
@@ -203,7 +203,7 @@ _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Loader(_Base):  # type: ignore[misc]
-    """YAML as Kubernetes reads it: no dates, keys are texts. `merged` counts what `<<` copies."""
+    """Reads YAML as Kubernetes does: no dates, and keys are strings. `merged` counts what `<<` copies."""
 
     merged = 0
 
@@ -223,7 +223,7 @@ class _Loader(_Base):  # type: ignore[misc]
             key = key_node.value if isinstance(key_node, yaml.ScalarNode) else str(key_node.tag)
             if not _is_given(key):
                 raise yaml.constructor.ConstructorError(None, None, "no process can be given this name", key_node.start_mark)
-            made[key] = self.construct_object(value_node, deep=True)  # so it refuses what holds itself
+            made[key] = self.construct_object(value_node, deep=True)  # so it refuses what contains itself
             made.lines[key] = key_node.start_mark.line + 1
 
     def make_list(self, node: Any) -> Iterator[Sequence]:
@@ -232,20 +232,20 @@ class _Loader(_Base):  # type: ignore[misc]
         made.extend(self.construct_object(entry, deep=True) for entry in node.value)
 
     def make_number(self, node: Any) -> Any:
-        if len(node.value) > LONGEST_NUMBER:  # PyYAML takes minutes for 1:1:1…, and Python prints no long one
+        if len(node.value) > LONGEST_NUMBER:  # PyYAML takes minutes for 1:1:1…, and Python refuses to print a very long number
             raise yaml.constructor.ConstructorError(None, None, f"a number of {len(node.value)} letters", node.start_mark)
         whole = node.tag == "tag:yaml.org,2002:int"
         return self.construct_yaml_int(node) if whole else self.construct_yaml_float(node)
 
 
 def _untagged(loader: Any, _: str, node: Any) -> Any:
-    """Of a tag that is not YAML's own (CloudFormation's !Ref): what is behind it."""
+    """The value after a tag that is not YAML's own (CloudFormation's !Ref)."""
     if isinstance(node, yaml.ScalarNode):
         return node.value
     return (loader.make_map if isinstance(node, yaml.MappingNode) else loader.make_list)(node)
 
 
-# Nothing else of YAML's own: a !!set or !!omap is what is behind it, too.
+# The same for YAML's other own tags: a !!set or !!omap is read as the value after it.
 _Loader.yaml_constructors = {f"tag:yaml.org,2002:{kind}": _Base.yaml_constructors[f"tag:yaml.org,2002:{kind}"]
                              for kind in ("null", "bool", "str")}
 for _kind, _make in (("map", _Loader.make_map), ("seq", _Loader.make_list), ("int", _Loader.make_number),
@@ -259,7 +259,7 @@ _Loader.yaml_implicit_resolvers = {
 
 
 def documents(file: str, text: str, effort: Effort | None = None) -> list[Field]:
-    """The documents of a YAML file that are not empty."""
+    """The documents of a YAML file, except empty ones."""
     with _one_line(file, text):
         _check_size(file, text)
         effort = effort or Effort()
@@ -281,7 +281,7 @@ def _one_line(file: str, text: str) -> Iterator[None]:
 
 
 def _check_size(file: str, text: str) -> None:
-    """Before anything is built of it: how deep it is, and how much."""
+    """Checks, before anything is built, how deep the text nests and how large it is."""
     depth = 0
     for nodes, event in enumerate(yaml.parse(text, _Base)):
         line = event.start_mark.line + 1 if event.start_mark else 1

@@ -1,4 +1,4 @@
-"""rankshim-review trace: the reports of a job's nodes as a trace that Perfetto opens, or as a page for a browser.
+"""rankshim-review trace: turns the reports of a job's nodes into a trace for Perfetto, or a page for a browser.
 
 The trace is JSON in Chrome's Trace Event Format (docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU):
 a process for each node, its phases in the first row, its attempts if there were several, and a row for each worker.
@@ -28,13 +28,13 @@ from .reports import (
     report_of_hub,
 )
 
-CLOCK_ERROR = 0.1  # of clocks that cannot be aligned; collect's default
+CLOCK_ERROR = 0.1  # for clocks that cannot be aligned; the same default as in collect
 WAITS = ("wait", "meet", "finish")
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A time in a row. `kind` is "wait", "work" (before and after the run), "run" or "told" (by node 0 only)."""
+    """A period in a row. `kind` is "wait", "work" (before and after the run), "run" or "told" (known only from node 0)."""
 
     name: str
     kind: str
@@ -47,7 +47,7 @@ class Bar:
 class Row:
     name: str
     end: str  #: how it ended
-    is_cause: bool  #: whether it is what the report names as its root cause
+    is_cause: bool  #: whether the report names it as its root cause
     bars: Sequence[Bar]
 
 
@@ -61,7 +61,7 @@ class Lane:
 
 @dataclass(frozen=True)
 class Mark:
-    """Where and when the job's first failure was, or its first stop."""
+    """Where and when the job first failed, or was first stopped."""
 
     lane: int
     row: int
@@ -95,7 +95,7 @@ def main(arguments: list[str]) -> int:
 
 
 def lay_out(reports: Sequence[Report], first: Report | None, offsets: dict[str, dict[str, float]]) -> Timeline:
-    """The nodes by their ranks, those that only node 0 knows among them."""
+    """The nodes in order of rank, including those that only node 0 knows."""
     lanes = [_lane(report, offsets.get(report.path, {})) for report in reports]
     there = {report.node_rank for report in reports}
     hub = report_of_hub(reports)
@@ -131,7 +131,7 @@ def _lane(report: Report, offset: dict[str, float]) -> Lane:
 
 
 def _with_ranks(lane: Lane, hub: Report) -> Lane:
-    """With the ranks that the node has had, where a spare has taken one."""
+    """The lane with the ranks that the node has had, if a spare has taken one."""
     bars: list[Bar] = []
     tenures = sorted((tenure for tenure in hub.history if tenure.node_rank == lane.source.node_rank), key=lambda tenure: tenure.since)
     if not tenures:
@@ -141,13 +141,13 @@ def _with_ranks(lane: Lane, hub: Report) -> Lane:
         end = hub.ended if tenure.until is None else tenure.until
         bars.append(Bar(f"node rank {tenure.rank}", "told", begin, max(begin, end), {"until": tenure.why} if tenure.why else {}))
     source, (phases, *others) = lane.source, lane.rows
-    if isinstance(source, KnownNode) and source.state == "missing":  # in the last meeting: it had gone before
+    if isinstance(source, KnownNode) and source.state == "missing":  # in the last meeting; it had gone before
         source, phases = replace(source, host=tenures[-1].host), replace(phases, end=tenures[-1].why or source.state)
     return Lane(source, [phases, *others, Row("ranks", "", False, bars)])
 
 
 def _hang(report: Report, hang: Hang) -> Bar:
-    """While no collective ended; a moment if the report does not say how long that was."""
+    """The period in which no collective ended; a moment if the report does not say how long it was."""
     begin = report.launched_at or report.started
     end = max(report.failed_at, begin + 1)
     arguments = {"missing": hang.missing, "waiting": hang.waiting, "stacks": "\n".join(hang.lines)}
@@ -155,7 +155,7 @@ def _hang(report: Report, hang: Hang) -> Bar:
 
 
 def _attempts(report: Report) -> list[Bar]:
-    """One after the other, from the launch."""
+    """The attempts, one after the other, from the launch on."""
     bars, end = [], report.started
     for past in sorted(report.past_attempts, key=lambda past: past.started):
         bars.append(Bar(f"attempt {past.number}: exit code {past.exit_code}", "run", max(past.started, end), max(past.ended, end),
@@ -173,7 +173,7 @@ def _worker(worker: Worker, begin: int, restarts: int) -> Bar:
 
 
 def _told_lane(node: KnownNode, hub: Report) -> Lane:
-    """A node without a report here: it launched when node 0 did, and its state, and its workers' ends, are what node 0 was told at last."""
+    """A node without a report here. It launched when node 0 did; its state and its workers' ends are what node 0 was last told."""
     cause = hub.cause
     is_cause = cause is not None and cause.who == "node" and cause.node_rank == node.node_rank
     end = node.state if not node.exit_code else f"{node.state}, exit code {node.exit_code}"
@@ -189,7 +189,7 @@ def _told_lane(node: KnownNode, hub: Report) -> Lane:
 
 
 def _mark(lanes: Sequence[Lane], first: Report) -> Mark:
-    """In the row of the cause; if the first report was ended for a node that only node 0 knows, on that node."""
+    """The mark, in the row of the cause; or on a node that only node 0 knows, if the first report ended because of that node."""
     told = next((number for number, lane in enumerate(lanes) if lane.source is not first and isinstance(lane.source, KnownNode)
                  and lane.rows[0].is_cause and first.cause and first.cause.who == "node"), None)
     number = told if told is not None else next(number for number, lane in enumerate(lanes) if lane.source is first)
@@ -207,7 +207,7 @@ def _mark(lanes: Sequence[Lane], first: Report) -> Mark:
 
 
 def chrome(timeline: Timeline) -> str:
-    """The trace; its times begin with the first node's start."""
+    """The trace, with times relative to the first node's start."""
     events: list[dict[str, Any]] = []
     thread = 0
     for process, lane in enumerate(timeline.lanes, 1):

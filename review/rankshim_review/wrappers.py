@@ -1,4 +1,4 @@
-"""Documents that have others in them: what a CronJob, an AppWrapper or an Argo Workflow makes when it runs.
+"""Finds documents inside others: what a CronJob, an AppWrapper or an Argo Workflow creates when it runs.
 
 Sources: Kubernetes documentation, "CronJob"; volcano-sh/volcano:example/cronjob/cronjob.yaml; project-codeflare/appwrapper:samples
 (spec.components[].template; MCAD, which was before it, has spec.resources.GenericItems[].generictemplate);
@@ -19,7 +19,7 @@ WORKFLOWS = ("Workflow", "WorkflowTemplate", "ClusterWorkflowTemplate", "CronWor
 
 
 def inside(document: Field, group: str, kind: str) -> list[Field] | None:
-    """The documents in this one; None where it is none of these kinds."""
+    """The documents in this one; None if it is not one of these kinds."""
     if kind == "CronJob" and group in ("batch", "batch.volcano.sh"):
         return [_with(document, apiVersion=document.get("apiVersion").value, kind="Job", metadata=document.get("metadata").value,
                       spec=document.get("spec", "jobTemplate", "spec").value)]
@@ -32,7 +32,7 @@ def inside(document: Field, group: str, kind: str) -> list[Field] | None:
 
 
 def steps(cluster: Cluster, document: Field) -> list[Workload]:
-    """The containers of a Workflow, each of which is a pod by itself."""
+    """The containers of a Workflow, each of which is its own pod."""
     made = []
     for template in _templates(document):
         box = template.get("container") or template.get("script")
@@ -65,7 +65,7 @@ def _manifests(document: Field) -> Iterator[Field]:
                   for entry in template.get("inputs", "parameters").entries() if entry.get("value") or entry.get("default")}
         text = _filled_in(manifest.text(), {**known, **inputs})
         manifest.spend(len(text) + manifest.line)
-        yield from documents(document.file, "\n" * manifest.line + text, manifest.effort)  # a line of it is the file's
+        yield from documents(document.file, "\n" * manifest.line + text, manifest.effort)  # so that its lines are the file's
 
 
 def _filled_in(text: str, values: dict[str, str]) -> str:

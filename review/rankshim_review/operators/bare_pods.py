@@ -1,4 +1,4 @@
-"""Pods as they are: those of a manifest, and what `kubectl get pod -o yaml` gives, which has its controller's variables.
+"""Plain pods: those of a manifest, and those from `kubectl get pod -o yaml`, which have their controller's variables.
 
 Pods of one controller are nodes of one job. Source: Kubernetes documentation, "Owners and Dependents"; Kueue documentation,
 "Plain Pods" (the label kueue.x-k8s.io/pod-group-name).
@@ -33,6 +33,6 @@ def workloads(cluster: Cluster, documents: list[Field]) -> list[Workload]:
                                       namespace=metadata.get("namespace").text("default")))
         workload.total += 1
         workload.nodes = workload.total if workload.total > 1 else 0
-        if owner is not None:  # its controller makes the names; only the cluster knows them
+        if owner is not None:  # its controller creates the names, and only the cluster knows them
             workload.services.add("*")
     return list(made.values())

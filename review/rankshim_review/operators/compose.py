@@ -20,7 +20,7 @@ RANKS = {"NNODES", "MASTER_ADDR", "WORLD_SIZE"}
 
 def workload(cluster: Cluster, document: Field) -> Workload | None:
     made = Workload("compose", document.get("name").text("services"), document, restart_default="no")
-    others: list[Pod] = []  # with accelerators, for what is not known here
+    others: list[Pod] = []  # with accelerators, but for something unknown here
     for name, service in document.get("services").items():
         made.services |= {name, service.get("container_name").text(name)}
         networks = service.get("networks")
@@ -33,7 +33,7 @@ def workload(cluster: Cluster, document: Field) -> Workload | None:
             made.restart = made.restart or service.get("restart")
         elif pod.has_devices:
             others.append(pod)
-    # One copies the binary into a volume for the others; it does not train.
+    # A service that copies the binary into a volume for the others does not train.
     made.pods = [pod for pod in made.pods if pod.command.after[:1] != ["install"]]
     made.total = made.nodes = len(made.pods)
     if not any(_knows_of_others(pod) for pod in made.pods) and len({pod.host for pod in made.pods}) == len(made.pods):
@@ -43,7 +43,7 @@ def workload(cluster: Cluster, document: Field) -> Workload | None:
 
 
 def _knows_of_others(pod: Pod) -> bool:
-    """Whether it is a node of a job with more of them: by a variable, or by a flag of its launcher."""
+    """Whether the pod is one of several nodes of a job, according to a variable or a flag of its launcher."""
     words = " ".join([*pod.command.before, *pod.command.after])
     return bool(RANKS & set(pod.environment)) or re.search(r"--(nnodes[= ](?!1\b)|node[_-]rank|master[_-]addr|rdzv)", words) is not None
 
@@ -65,7 +65,7 @@ def _service(name: str, service: Field) -> Pod:
     if not found.rankshim and not service.get("entrypoint"):
         installs = words[:1] == ["install"] and service.get("image").text().rpartition("/")[2].startswith("rankshim")
         trains = {"NNODES", "NODE_RANK", "RANK"} & set(environment)
-        if trains or installs or found.told >= LAUNCHER:  # `command` leaves the image's ENTRYPOINT as it is
+        if trains or installs or found.told >= LAUNCHER:  # `command` leaves the image's ENTRYPOINT alone
             found = Command([], words, {}, ENTRYPOINT, told=found.told)
     place = next((service.get(key) for key in ("entrypoint", "command") if service.get(key)), service)
     devices = {}

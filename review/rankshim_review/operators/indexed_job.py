@@ -1,4 +1,4 @@
-"""Jobs of Kubernetes itself, read by config/platforms/indexed-job.toml; JobSet and TrainJob make them too.
+"""Kubernetes' own Jobs, read by config/platforms/indexed-job.toml; JobSet and TrainJob create them too.
 
 Sources: Kubernetes documentation, "Jobs", "Completion mode"; kubernetes/kubernetes:pkg/controller/job/
 indexed_job_utils.go (the host name JOB-INDEX; JOB_COMPLETION_INDEX in every container that has no variable of that name).
@@ -39,7 +39,7 @@ def pods(  # what JobSet and TrainJob add
     added = list(added)
     made = []
     for index in shown(completions):
-        # The Job's controller comes last, and leaves what is there.
+        # The Job's controller comes last, and leaves existing variables alone.
         made.append(make_pod(
             cluster, template, f"{job}-{index}", namespace=namespace, hostname=f"{job}-{index}", subdomain=subdomain,
             added=added, labels=labels, container=container, override=override,

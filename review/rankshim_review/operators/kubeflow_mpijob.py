@@ -41,7 +41,7 @@ def workload(cluster: Cluster, document: Field) -> Workload:
         made.pods, made.total = [launcher], 1 + workers
         return made
     size = whole_number(option(launcher.command.before, "-np", "-n", "--np", "-c")) or slots * workers
-    used = min(workers, -(-size // slots))  # mpirun fills the slots of one host after the other
+    used = min(workers, -(-size // slots))  # mpirun fills the slots of one host after another
     made.pods = [_process(cluster, replicas, launcher, index, workers, slots, size, namespace, job) for index in shown(used)]
     made.total = used
     if used < workers:
@@ -52,14 +52,14 @@ def workload(cluster: Cluster, document: Field) -> Workload:
 
 def _process(cluster: Cluster, replicas: Field, launcher: Pod, index: int, workers: int, slots: int, size: int,
              namespace: str, job: str) -> Pod:
-    """The first process of a worker. sshd hands on only its own variables."""
+    """The first process of a worker. sshd passes on only its own variables."""
     pod = make_pod(cluster, replicas.get("Worker", "template"), f"{job}-worker-{index}", namespace=namespace,
                    hostname=f"{job}-worker-{index}", subdomain=job, added=[("K_MPI_JOB_ROLE", "worker")])
     local = max(1, min(slots, size - index * slots))
     named = [word.partition("=") for at, word in enumerate(launcher.command.before) if launcher.command.before[at - 1] == "-x"]
     handed_on = {name: value if equals else launcher.environment.get(name, "") for name, equals, value in named}
     pod.environment = {
-        "K_MPI_JOB_ROLE": "worker", "OMPI_MCA_orte_default_hostfile": "/etc/mpi/hostfile",  # which the launcher alone has
+        "K_MPI_JOB_ROLE": "worker", "OMPI_MCA_orte_default_hostfile": "/etc/mpi/hostfile",  # which only the launcher has
         "OMPI_MCA_orte_node_regex": f"{job}-launcher,{job}-worker-[1:0-{workers - 1}].{job}.{namespace}.svc@0({workers + 1})",
         "OMPI_COMM_WORLD_SIZE": str(size), "OMPI_COMM_WORLD_RANK": str(index * slots),
         "OMPI_COMM_WORLD_LOCAL_SIZE": str(local), "OMPI_COMM_WORLD_LOCAL_RANK": "0", "OMPI_COMM_WORLD_NODE_RANK": "0",

@@ -52,7 +52,7 @@ def workload(cluster: Cluster, document: Field) -> Workload:
 
 
 def _trainers(runtime: Field) -> Field:
-    """The pods' template of the replicated job that trains: `node`, or the one with the ancestor's label."""
+    """The pod template of the replicated job that trains: `node`, or the one with the ancestor label."""
     for replicated in runtime.get("spec", "template", "spec", "replicatedJobs").entries():
         ancestor = replicated.get("template", "metadata", "labels", "trainer.kubeflow.org/trainjob-ancestor-step")
         if ancestor.value == "trainer" or replicated.get("name").value == "node":
@@ -71,8 +71,8 @@ def _patched(template: Field, patches: Field) -> Field:
 
 
 def _merged(base: Any, patch: Field) -> Any:
-    """Entries of lists are one if they have one name, or are mounted at one place. What comes from the patch, which may be
-    of another file, has the line of what it is added to."""
+    """Merges a patch. List entries are the same if they have the same name or mount path. What comes from the patch, which may be
+    in another file, gets the line of what it is added to."""
     value = patch.value
     if isinstance(value, dict):
         made = copy.copy(base) if isinstance(base, dict) else {}

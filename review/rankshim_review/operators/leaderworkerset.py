@@ -20,7 +20,7 @@ def workload(cluster: Cluster, document: Field) -> Workload:
     unique = spec.get("networkConfig", "subdomainPolicy").value == "UniquePerReplica"
     made = Workload("LeaderWorkerSet", name, document, total=groups * size, nodes=size, restart_default="Always",
                     restart=workers.get("spec", "restartPolicy"))
-    # The groups differ only in their number: one is shown.
+    # The groups differ only in their number, so one is shown.
     group = f"{name}-0"
     subdomain = group if unique else name
     made.services = {subdomain}

@@ -1,4 +1,5 @@
-"""The pods of a RayCluster or RayJob. Ray gives the ranks itself, so each of them is a program alone, and no profile reads it.
+"""The pods of a RayCluster or RayJob. Ray itself assigns the ranks, so each pod is a program on a lone node, and no profile reads
+it.
 
 Source: ray-project/kuberay:ray-operator/controllers/ray/common/pod.go (setContainerEnvVars; the operator replaces the
 command by `ray start`, unless the annotation ray.io/overwrite-container-cmd of the cluster or of the pod is true, and
@@ -13,7 +14,7 @@ from ..pods import ENTRYPOINT, Cluster, Workload, make_pod
 from ..shell import Shell
 from ..source import Field
 
-RAYS_OWN = ("python", "ray", "serve", "vllm", "sglang")  # programs that ask Ray for the workers
+RAYS_OWN = ("python", "ray", "serve", "vllm", "sglang")  # programs that ask Ray for workers
 OWN_COMMAND = "ray.io/overwrite-container-cmd"
 
 
@@ -54,7 +55,7 @@ def workload(cluster: Cluster, document: Field) -> Workload:
 
 
 def _entrypoint(made: Workload, entrypoint: Field, workers: int) -> None:
-    """Ray starts workers for what asks it; a launcher knows nothing of Ray."""
+    """The entrypoint. Ray starts workers for programs that ask it; a launcher knows nothing of Ray."""
     with entrypoint.blamed():
         found = find(entrypoint.text(), Shell({}))
     name = "rankshim" if found.rankshim else found.launcher

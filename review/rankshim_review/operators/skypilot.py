@@ -43,7 +43,7 @@ def workload(document: Field) -> Workload:
 
 
 def _gpus(field: Field) -> int:
-    """Of `A100:8`, `{A100: 8}`, or a list or set of which one is chosen."""
+    """The number of GPUs in `A100:8`, `{A100: 8}`, or a list or set of alternatives."""
     value = field.value
     while isinstance(value, (list, dict)) and value:
         value = next(f"{key}:{count}" if count is not None else str(key) for key, count in value.items()) if isinstance(value, dict) \

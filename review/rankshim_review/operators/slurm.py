@@ -16,7 +16,7 @@ from ..shell import Shell
 from ..source import LARGEST_NUMBER, Field, Mistake, Unread
 
 NODES, TASKS, PER_NODE = ("--nodes", "-N"), ("--ntasks", "-n"), ("--ntasks-per-node",)
-# Options of srun without a value behind a blank: srun(1), and pyxis' container options.
+# Options of srun that take no value after a blank: srun(1), and pyxis' container options.
 WITHOUT_VALUE = re.compile(r"-[EHIOQVXZksluv]+|-K[01]?|--(contiguous|disable-status|exact|exclusive|external(-launcher)?|help|hold"
                            r"|immediate|kill-on-bad-exit|label|multi-prog|no-allocate|no-kill|overcommit|overlap|oversubscribe|preserve-env|pty|quiet"
                            r"|quit-on-interrupt|reboot|spread-job|unbuffered|use-min-nodes|usage|verbose|version|whole"
@@ -45,7 +45,7 @@ def workload(file: str, text: str) -> Workload:
         return int(found)
 
     def environment(on_srun: list[str]) -> tuple[dict[str, str], int, int, int]:
-        """What the batch script has, the nodes, the tasks, and those of each node."""
+        """The variables of the batch script (or, `on_srun`, of its step), the nodes, the tasks, and those of each node."""
         nodes = asked(on_srun, *NODES, default=1)
         per_node = asked(on_srun, *PER_NODE, default=0)
         tasks = asked(on_srun, *TASKS, default=nodes * (per_node or 1))
@@ -80,7 +80,7 @@ def workload(file: str, text: str) -> Workload:
     made.keeps_others = _keeps_others(options) and (not in_step or _keeps_others(on_srun))
     if in_step and nodes < of_job and found.told >= LAUNCHER:
         made.notes.append((place, f"this srun starts {nodes} of the job's {of_job} nodes; what starts the others is not reviewed"))
-    made.restart_default = "Never"  # a job is requeued by an administrator, or after a node's failure
+    made.restart_default = "Never"  # a job is requeued by an administrator, or after a node failure
     for index in shown(nodes) if in_step else [0]:
         own = {**variables, "SLURM_PROCID": str(index * per_node), "SLURM_NODEID": str(index)}
         if in_step:
@@ -101,7 +101,7 @@ def workload(file: str, text: str) -> Workload:
 
 
 def _options(file: str, text: str) -> tuple[list[str], int]:
-    """Those of the #SBATCH lines, and the number of the first of them."""
+    """The options of the #SBATCH lines, and the number of the first such line."""
     options: list[str] = []
     first = 1
     for number, written in enumerate(text.splitlines(), 1):
@@ -115,7 +115,7 @@ def _options(file: str, text: str) -> tuple[list[str], int]:
 
 
 def _of_srun(words: list[str]) -> list[str]:
-    """The options of the srun in these words; what it starts has options of its own, such as `conda run -n NAME`."""
+    """The options of the srun in these words; what it starts has its own options, such as `conda run -n NAME`."""
     start = next((at + 1 for at, word in enumerate(words) if base_name(word) == "srun"), len(words))
     end = start
     while end < len(words) and words[end].startswith("-") and words[end] != "--":
@@ -126,12 +126,12 @@ def _of_srun(words: list[str]) -> list[str]:
 
 
 def _keeps_others(options: list[str]) -> bool:
-    """--no-kill[=off], -k."""
+    """Whether --no-kill[=off] or -k is on."""
     return any(re.fullmatch("--no-kill|-k", word) for word in options)
 
 
 def _gpus(options: list[str], nodes: int, per_node: int) -> int:
-    """The GPUs of a node: --gpus is the job's number, and --gpus-per-task each task's."""
+    """The GPUs per node; --gpus counts the job's, and --gpus-per-task each task's."""
     for names, times, parts in (("--gpus-per-node", "--gres"), 1, 1), (("--gpus-per-task",), per_node, 1), (("--gpus", "-G"), 1, nodes):
         if found := re.search(r"(?:^|:)([0-9]{1,4})$", option(options, *names)):
             return -(-int(found[1]) * times // parts)

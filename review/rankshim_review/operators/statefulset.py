@@ -15,7 +15,7 @@ def workload(cluster: Cluster, document: Field) -> Workload:
     count, start = spec.get("replicas").number(1), spec.get("ordinals", "start").number(0)
     kind = document.get("kind").text()
     made = Workload(kind, name, document, total=count, restart_default="Always")
-    if kind == "Deployment":  # each of its pods is a job by itself
+    if kind == "Deployment":  # each of its pods is its own job
         made.pods = [make_pod(cluster, spec.get("template"), f"{name}-7d4b9c6f5-x7k2p", namespace=namespace)] if count else []
         made.nodes = 1
         return made

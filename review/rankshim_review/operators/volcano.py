@@ -43,7 +43,7 @@ def _training(tasks: dict[str, Field], plugins: dict[str, dict[str, str]]) -> li
 
 
 def _flags(arguments: Field) -> dict[str, str]:
-    """--name=value and --name, as Go's package flag reads them."""
+    """Parses --name=value and --name, as Go's package flag does."""
     words = (word.lstrip("-").partition("=") for word in arguments.words())
     return {name: value if equals else "true" for name, equals, value in words}
 
