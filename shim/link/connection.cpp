@@ -29,7 +29,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr unsigned most_reads = 2;  // then others have their turn; the second sees an end behind a word
+constexpr unsigned most_reads = 2;  // then others get their turn; the second sees an end behind a message
 constexpr std::size_t most_unsent = 64 << 10;
 
 const std::uint8_t* data_of(std::string_view text) {
@@ -38,8 +38,8 @@ const std::uint8_t* data_of(std::string_view text) {
 
 std::string hex(std::span<const std::uint8_t> bytes) { return fmt::format("{:02x}", fmt::join(bytes, "")); }
 
-/// The kernel notices a silent peer, without a wake-up of ours: keepalive where nothing is on its way,
-/// TCP_USER_TIMEOUT where something is, and it bounds both.
+/// Lets the kernel notice a silent peer, without waking rankshim: by keepalive if nothing is in flight, and
+/// by TCP_USER_TIMEOUT, which bounds both, if something is.
 void watch_silence(int socket, milliseconds timeout) {
   const int in_seconds = static_cast<int>(std::max<milliseconds::rep>(timeout.count() / 1000, 1));
   const std::array<int, 3> options[] = {
@@ -50,7 +50,7 @@ void watch_silence(int socket, milliseconds timeout) {
       {IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(timeout.count())},
       {IPPROTO_TCP, TCP_NODELAY, 1},
   };
-  for (const auto& [level, option, value] : options)  // what a kernel lacks is done without
+  for (const auto& [level, option, value] : options)  // options that the kernel lacks are done without
     setsockopt(socket, level, option, &value, sizeof value);
 }
 
@@ -68,7 +68,7 @@ boost::system::error_code open_listener(tcp::acceptor& acceptor, std::uint16_t p
     if (family == tcp::v6()) acceptor.set_option(ip::v6_only(false), ignored);
     acceptor.bind({family, port}, error);
     if (!error && backlog > 0) acceptor.listen(backlog, error);
-    // accept() must not wait: neither for a connection nor after one that has gone meanwhile.
+    // accept() must not block, neither for a connection nor because of one that is already gone.
     if (!error) acceptor.non_blocking(true, error);
     if (!error) acceptor.set_option(tcp::acceptor::enable_connection_aborted(true), error);
     if (!error) break;
@@ -134,7 +134,7 @@ std::optional<ReceivedMessage> Connection::take() {
       if (message) return ReceivedMessage{*std::move(message), *std::move(line)};
       close("an invalid message, or one without the right tag");
     } else if (decoder_.broken() != StreamError::no) {
-      if (decoder_.broken() == StreamError::version) write();  // the greeting, with the version of this side
+      if (decoder_.broken() == StreamError::version) write();  // the greeting, with this side's version
       close("not the link's protocol");
     } else if (reads_++ == most_reads || !read()) {
       break;
@@ -143,7 +143,7 @@ std::optional<ReceivedMessage> Connection::take() {
   return std::nullopt;
 }
 
-/// Whether there was something, which may be the end.
+/// Reads once. Returns whether there was anything, which may be the end.
 bool Connection::read() {
   std::array<char, 4096> buffer;  // NOLINT: filled by the kernel
   boost::system::error_code error;
@@ -173,7 +173,7 @@ void Connection::send(const std::string& text) {
 void Connection::write() {
   boost::system::error_code error;
   const std::size_t size = out_.empty() ? 0 : socket_.write_some(asio::buffer(out_), error);
-  if (error && error != asio::error::would_block) return;  // reading will say it too, after what came before
+  if (error && error != asio::error::would_block) return;  // reading will report it, after what came before
   out_.erase(0, size);
   writing_ = !out_.empty();
   if (!writing_) {

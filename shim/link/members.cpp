@@ -57,7 +57,7 @@ std::optional<Assignment> Members::assign(const std::vector<bool>& is_here, bool
   fill(healthy);
   const auto is_hole = [](const auto& holder) { return !holder; };
   if (healthy_may_come && std::ranges::any_of(holders, is_hole)) return std::nullopt;
-  for (const unsigned index : aside)  // each gets its own rank again, if it can
+  for (const unsigned index : aside)  // each gets its own rank back if possible
     if (const auto rank = members_[index].rank; rank && !holders[*rank]) holders[*rank] = index;
   std::erase_if(aside, [&](unsigned index) { return std::ranges::find(holders, index) != holders.end(); });
   fill(aside);
@@ -67,7 +67,7 @@ std::optional<Assignment> Members::assign(const std::vector<bool>& is_here, bool
   return ranks;
 }
 
-/// Why another container has its rank now.
+/// Why another container has taken over the rank.
 std::string_view Members::why_replaced(const Tenure& last, unsigned index,
                                        const std::vector<bool>& is_here) const {
   const Member& member = members_[last.index];
@@ -120,7 +120,7 @@ void Members::failed(unsigned index) {
 }
 
 std::vector<Members::Tenure> Members::history() const {
-  std::vector<std::size_t> nodes(ranks_);  // how many have had each rank
+  std::vector<std::size_t> nodes(ranks_);  // how many nodes have had each rank
   for (const Tenure& tenure : tenures_) ++nodes[tenure.rank];
   std::vector<Tenure> all;
   std::ranges::copy_if(tenures_, std::back_inserter(all),

@@ -15,70 +15,73 @@ using Assignment = std::vector<unsigned>;
 /// A node of the job over all its attempts.
 struct Member {
   enum class State : std::uint8_t {
-    missing,  ///< it has never come
+    missing,  ///< it has never joined
     active,   ///< it has a rank
-    spare,    ///< it waits beside the job
-    aside,    ///< the same, and it is the last that gets a rank: its workers failed again and again
+    spare,    ///< it waits as a spare
+    aside,    ///< a spare that gets a rank last, because its workers failed again and again
     lost,     ///< it went away, or cannot take part
     drained,  ///< it was stopped from outside
   };
   State state = State::missing;
-  std::optional<unsigned> rank;  ///< in this attempt or, where it may come back, in the last
-  unsigned failures = 0;         ///< how many of the job's failures in a row it has caused
+  std::optional<unsigned> rank;  ///< in this attempt or, if it may come back, in the last one
+  unsigned failures = 0;         ///< how many consecutive failures of the job it has caused
 
-  /// It does not come to the next meeting, unless as a new container.
+  /// Whether it will not join the next meeting, unless as a new container.
   [[nodiscard]] bool is_gone() const { return state == State::lost || state == State::drained; }
 };
 
 /// A word for reports and the status: "spare", "put aside", …
 std::string_view word(Member::State state);
 
-/// Members is who has which rank, over all attempts of a job with spares. The platform gives each node an
-/// index, of which the first ones train at first. Who has rank 0 hosts the master. Pure.
+/// Members keeps track of which node has which rank, over all attempts of a job with spares. The platform
+/// gives each node an index, and the nodes with the lowest indices train first. The node with rank 0 hosts
+/// the master. Pure.
 class Members {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// A node that had a rank for a while.
+  /// The period for which a node had a rank.
   struct Tenure {
     unsigned rank = 0;
     unsigned index = 0;
     std::string host;
     Time since;
-    std::optional<Time> until;  ///< another one has it since
+    std::optional<Time> until;  ///< when another node took over; nullopt if none has
     std::string why;            ///< "lost", "stopped", "put aside" or "started anew"
   };
 
-  /// Of `nodes`, `spares` wait.
+  /// A job with that many nodes, of which `spares` wait.
   Members(unsigned nodes, unsigned spares);
-  /// The same for a hub that takes over from another one: who had which rank the nodes say as they come.
+  /// The same, for a hub that takes over from another one: the nodes tell who had which rank as they join.
   static Members taken_over(unsigned nodes, unsigned spares);
-  /// That node has had this rank since. Indices that the job does not have are ignored, here and in gone():
-  /// another node said them.
+  /// Records that a node has had this rank since then. Ignores impossible indices, as does gone(), because
+  /// they come from another node.
   void held(unsigned rank, unsigned index, const std::string& host, Time since);
 
   [[nodiscard]] const std::vector<Member>& all() const { return members_; }
-  /// How many nodes train.
+  /// The number of nodes that train.
   [[nodiscard]] unsigned ranks() const { return ranks_; }
   [[nodiscard]] bool has_spares() const { return members_.size() > ranks_; }
-  /// The ranks that have had more than one node, each with all of them in turn.
+  /// The ranks that more than one node has had, each with all of them in order.
   [[nodiscard]] std::vector<Tenure> history() const;
 
-  /// Who gets which rank of the nodes that are here; nullopt: not yet. Each keeps its rank. Holes are filled
-  /// from the lowest, first with healthy spares, then with those that were put aside. `is_patient`: others
-  /// that are no worse may still come, of which the holder of a rank is waited for and, at first, everybody.
+  /// Assigns ranks to the nodes that are present; nullopt if it is too early. Each node keeps its rank. Free
+  /// ranks are filled from the lowest, first with healthy spares, then with those that were put aside.
+  /// `is_patient`: better candidates may still come, so wait for the holders of ranks and, before the first
+  /// launch, for all nodes.
   [[nodiscard]] std::optional<Assignment> assign(const std::vector<bool>& is_here, bool is_patient) const;
 
-  /// The nodes that are here were launched with these ranks, or wait. `hosts` are their names, by index.
+  /// Records that the nodes that are present were launched with these ranks, or wait. `hosts` are their
+  /// names, by index.
   void launched(const Assignment& ranks, const std::vector<bool>& is_here,
                 const std::vector<std::string>& hosts, Time now);
-  /// A node went away (lost), was stopped (drained), or cannot take part (lost).
+  /// Records that a node went away (lost), was stopped (drained), or cannot take part (lost).
   void gone(unsigned index, Member::State how) {
     if (index < members_.size()) members_[index].state = how;
   }
-  /// It is there again, as a new container.
+  /// Records that a node has come back as a new container.
   void came_back(unsigned index);
-  /// A failure of this node's own ended an attempt, and none of another node did since its last.
+  /// Records that this node's own failure ended an attempt. Only consecutive failures count.
   void failed(unsigned index);
 
  private:
@@ -92,7 +95,7 @@ class Members {
   std::vector<Member> members_;
   unsigned ranks_;
   bool was_launched_ = false;
-  std::vector<Tenure> tenures_;  ///< in their order
+  std::vector<Tenure> tenures_;  ///< in order of their beginning
 };
 
 }  // namespace rankshim::link

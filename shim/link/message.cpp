@@ -18,7 +18,7 @@
 
 namespace rankshim::outcome {
 
-// Also on the wire.
+// These are on the wire, too.
 BOOST_DESCRIBE_STRUCT(RankRange, (), (first, last, step))
 BOOST_DESCRIBE_STRUCT(Frame, (), (file, line, function))
 BOOST_DESCRIBE_STRUCT(Place, (), (line, call, state, kernel, holds_gil, works, polls, below))
@@ -37,7 +37,7 @@ BOOST_DESCRIBE_STRUCT(WorkerLook, (),
 
 namespace rankshim::link {
 
-// What is on the wire.
+// The structures on the wire.
 BOOST_DESCRIBE_STRUCT(Term, (), (number, hub, voters))
 BOOST_DESCRIBE_STRUCT(Ballot, (), (term, before, kept, votes))
 BOOST_DESCRIBE_STRUCT(KnownTerm, (), (last, votes, said, before, voted, said_before))
@@ -65,14 +65,14 @@ BOOST_DESCRIBE_STRUCT(Heard, (), (number))
 
 namespace {
 
-/// Of the messages, in the order of `Message`.
+/// The messages' type names, in the order of `Message`.
 constexpr std::array<std::string_view, std::variant_size_v<Message>> types = {
     "hello", "welcome", "proof", "waiting", "refuse", "go",     "fail",   "stop",
     "done",  "end",     "ping",  "look",    "seen",   "looked", "voters", "heard"};
 
 constexpr std::size_t longest_string = 1024;
 constexpr std::string_view store_client_word = greeting.substr(0, 5);
-constexpr std::size_t most_elements = 60;  // of a list: so the longest one fits into a message
+constexpr std::size_t most_elements = 60;  // of a list, so that the longest one fits into a message
 
 /// Calls `with` for each member that a struct has on the wire.
 template <class Struct>
@@ -80,7 +80,7 @@ void each_member(auto with) {
   boost::mp11::mp_for_each<boost::describe::describe_members<Struct, boost::describe::mod_public>>(with);
 }
 
-/// How much of a value a message has.
+/// How much of a value a message includes.
 struct Bounds {
   std::size_t text = longest_string;
   std::size_t elements = most_elements;
@@ -116,7 +116,7 @@ std::string written(const Struct& from, const Bounds& bounds) {
     const auto& value = from.*member.pointer;
     constexpr bool is_count = std::is_same_v<std::decay_t<decltype(value)>, std::uint64_t>;
     if constexpr (is_count) {
-      if (value != 0) object.raw(member.name, written(value, bounds));  // most workers tell none
+      if (value != 0) object.raw(member.name, written(value, bounds));  // most workers report none
     } else if constexpr (requires { value.value(); }) {
       if (value) object.raw(member.name, written(*value, bounds));
     } else {
@@ -126,15 +126,16 @@ std::string written(const Struct& from, const Bounds& bounds) {
   return object.str();
 }
 
-// Makes the numbers of a message such as a node can mean, where nothing depends on them; false if that cannot
-// be. A worker's own variables may hold any rank, and the node that passes it on is not to lose its link.
+// Corrects impossible numbers in a message, if nothing depends on them; false if that cannot be done. A
+// worker's own variables may contain any rank, and the node that passes it on must not lose its link because
+// of that.
 
 constexpr bool settle(auto& /*has no such numbers*/) { return true; }
 void settle_code(int& code) { code = std::clamp(code, 0, 255); }
 bool is_port(unsigned port) { return port <= std::numeric_limits<std::uint16_t>::max(); }
 bool settle(Welcome& welcome) { return is_port(welcome.port) && welcome.rank < most_nodes; }
 bool settle(Door& door) { return is_port(door.port) && door.index < most_nodes; }
-/// Its other numbers are the roster's to check. A door is passed on to all nodes.
+/// A door is passed on to all nodes. The roster checks the other numbers.
 bool settle(Hello& hello) {
   if (!is_port(hello.door)) hello.door = 0;
   return true;
@@ -173,7 +174,7 @@ bool settle(Done& done) {
   return true;
 }
 
-// A value from JSON: false if it is of another kind.
+// Take a value from JSON; false if it has another type.
 
 bool take(yyjson_val* value, std::string& text) {
   if (yyjson_is_str(value))
@@ -185,7 +186,7 @@ bool take(yyjson_val* value, char& letter) {
   if (good) letter = *yyjson_get_str(value);
   return good;
 }
-/// Of a newer rankshim's cause only that there is one is known.
+/// Of a newer rankshim's cause, only that there is one is known.
 bool take(yyjson_val* value, Cause& cause) {
   if (yyjson_is_str(value))
     cause = outcome::cause_named({yyjson_get_str(value), yyjson_get_len(value)}).value_or(Cause::exited);
@@ -240,7 +241,7 @@ std::string to_text(const Message& message) {
   };
   Bounds bounds;
   std::string text = text_within(bounds);
-  while (text.size() > longest_text) {  // shorter texts first, then shorter lists
+  while (text.size() > longest_text) {  // shorten texts first, then lists
     bounds = bounds.text > longest_string / 16 ? Bounds{bounds.text / 2, bounds.elements}
                                                : Bounds{bounds.text / 2, bounds.elements / 2};
     text = text_within(bounds);
@@ -268,7 +269,7 @@ void Decoder::read_greeting() {
     greeted_ = true;
     bytes_.erase(0, right);
   } else if (right == bytes_.size()) {
-    return;  // the rest is to come
+    return;  // the rest is still to come
   } else if (right + 1 == greeting.size()) {
     broken_ = StreamError::version;
   } else if (right == store_client_word.size()) {
@@ -287,7 +288,7 @@ std::optional<Line> Decoder::next() {
   if (!greeted_ || end == std::string::npos || broken_ != StreamError::no) return std::nullopt;
   Line line{bytes_.substr(0, tag), bytes_.substr(tag, end - tag)};
   bytes_.erase(0, end + 1);
-  if (bytes_.empty()) std::string().swap(bytes_);  // most connections say one thing and are silent then
+  if (bytes_.empty()) std::string().swap(bytes_);  // most connections say one thing and are then silent
   return line;
 }
 

@@ -8,67 +8,71 @@
 
 #include "outcome/outcome.h"
 
-/// Who may go on when the hub is out of reach, so that of a job that a network has cut in two only one part
-/// trains. Pure.
+/// Decides who may go on when the hub is out of reach, so that if a network partition cuts a job in two, only
+/// one part trains. Pure.
 namespace rankshim::link {
 
-/// A count of the voters on what follows, whether they have heard of it or not: before each `go` but the
-/// first, with that one, and when members have come or gone. Each knows of itself that it votes (KnownTerm).
-/// Members that come later vote from the next one on, and one that was started anew is another member, which
-/// has never voted.
+/// A count of the voters who decide what follows, whether or not they have heard of it. Voters are counted
+/// before each `go` but the first, with the first one, and when members have come or gone. Each member knows
+/// whether it votes (KnownTerm). Members that come later vote from the next term on, and one that was started
+/// anew is a new member, which has never voted.
 struct Term {
-  unsigned number = 0;  ///< of two, the later one has the higher
-  std::string hub;      ///< the instance that began it, and votes too
-  unsigned voters = 0;  ///< how many
+  unsigned number = 0;  ///< a later term has a higher number
+  std::string hub;      ///< the instance that began it, which also votes
+  unsigned voters = 0;  ///< how many voters there are
 
   friend bool operator==(const Term& one, const Term& other) {
     return one.number == other.number && one.hub == other.hub;
   }
 };
 
-/// What a hub tells of a term.
+/// What a hub tells a member about a term.
 struct Ballot {
   Term term;
-  /// The one before, as long as it is not known that quorums of both have heard the term: until then neither
-  /// the hub nor who takes over from it launches.
+  /// The previous term, until it is known that quorums of both terms have heard this one. Until then neither
+  /// the hub nor a successor launches.
   std::optional<Term> before;
-  /// The indices of its voters that voted in that one, too: of a member that knows only that one, a hub that
-  /// takes over knows so whether it votes in this one. Of many ranges some are left out: those do not vote.
+  /// The indices of its voters that also voted in the previous term. From these, a successor knows whether a
+  /// member that knows only the previous term votes in this one. If there are too many ranges, some are left
+  /// out, and those members do not vote.
   std::vector<outcome::RankRange> kept;
   bool votes = false;  ///< the recipient is one of the voters
 };
 
-/// What a member knows of the last term.
+/// What a member knows about the last term.
 struct KnownTerm {
   Term last;
   bool votes = false;                    ///< this member is one of its voters
   bool said = false;                     ///< this member is its hub
   std::optional<Term> before;            ///< as in Ballot
-  bool voted = false;                    ///< this member is one of that one's voters …
+  bool voted = false;                    ///< this member was one of the previous term's voters …
   bool said_before = false;              ///< … and its hub
-  std::vector<outcome::RankRange> kept;  ///< as in Ballot; other nodes are not told
+  std::vector<outcome::RankRange> kept;  ///< as in Ballot; not told to other nodes
 };
 
-/// What a member knows that has heard this.
+/// What a member knows after hearing this.
 KnownTerm heard(const std::optional<KnownTerm>& own, const Ballot& told);
 
-/// Whether a member of this index, which has not heard the term that `hub` knows, is one of its voters.
+/// Whether the member with this index, which has not heard the term that `hub` knows, is one of that term's
+/// voters.
 bool is_kept(const std::optional<KnownTerm>& member, unsigned index, const KnownTerm& hub);
 
-/// Whether the member may count for a hub that knows this term: it knows the same, or nothing later. Never
-/// for another one of the same number: one of the two may have its quorum.
+/// Whether the member may count for a hub that knows this term: it must know the same term or an earlier one.
+/// A different term with the same number is never accepted, because either of the two may have its quorum.
 bool accepts(const std::optional<KnownTerm>& own, const Term& of_hub);
 
-/// Counts who is with a hub: whether they are a majority of the voters, for the last term that it knows and,
-/// where that is needed, for the one before. Exactly half is one only with the hub that began the term.
+/// Counts the members that side with a hub, and tells whether they are a majority of the voters of the last
+/// term that the hub knows and, if necessary, of the previous one. Exactly half is a majority only if it
+/// includes the hub that began the term.
 class Votes {
  public:
-  /// `of_hub` must outlive this. Its own vote is counted like any other.
+  /// `of_hub` must outlive this. The hub's own vote is counted like any other.
   explicit Votes(const KnownTerm& of_hub) : known_(of_hub) {}
 
-  /// A member that has not heard the last term does not count.
+  /// Counts a member. One that has not heard the last term does not count.
   void count(const KnownTerm& member);
-  /// A new container in the place of the hub that began this term shows that this one has ended.
+  /// Counts the hub that began this term as being on this side, because a new container in its place shows
+  /// that it has ended.
   void count_hub_of(const Term& term);
   [[nodiscard]] bool suffice() const;
 

@@ -27,7 +27,7 @@ std::vector<std::string> not_empty(std::vector<std::string> texts) {
   return texts;
 }
 
-/// The names of the nodes for which it holds.
+/// The names of the nodes for which the condition holds.
 template <class Condition>
 std::vector<std::string> names_of(const std::vector<Node>& nodes, Condition condition) {
   std::vector<std::string> names;
@@ -71,11 +71,11 @@ Roster::Roster(Hello own, Rules rules, Time now)
 
 // ---- meeting ----
 
-/// Why the node cannot be a part of the job; empty: it can.
+/// Why the node cannot take part in the job; empty if it can.
 std::string Roster::fault_of(const Hello& hello) const {
   const Hello& own = this->own().hello;
   const std::string name = node_name(hello);
-  const bool is_foreign = hello.run != own.run;  // it learns neither the run id nor a name
+  const bool is_foreign = hello.run != own.run;  // it must learn neither the run id nor a name
   const auto same = [](std::string_view option) {
     return fmt::format("set {} to the same on all nodes", option);
   };
@@ -100,8 +100,8 @@ std::string Roster::fault_of(const Hello& hello) const {
   if (hello.workers > most_workers)
     return fmt::format("{} has {} workers, and a node has at most {}; {}", name, hello.workers, most_workers,
                        same("RANKSHIM_NPROC_PER_NODE"));
-  // A new container knows of no restart, but none can know of more than there may be.
-  // What follows a drained node that a spare replaces is not counted.
+  // A new container knows of no restart, but none can know of more than are allowed. Restarts after a spare
+  // replaced a drained node are not counted.
   const unsigned counted =
       own.job_restarts.empty() ? 0 : parse_number<unsigned>(own.job_restarts).value_or(most_restarts);
   const unsigned allowed = members_.has_spares() ? most_restarts : counted;
@@ -113,7 +113,7 @@ std::string Roster::fault_of(const Hello& hello) const {
                        own.nnodes, own.nnodes - 1);
   const Node& node = nodes_[hello.rank];
   if (!node.connection || hello.instance == node.hello.instance) return "";
-  // A node that lives comes back when its place is taken.
+  // A node that is alive comes back when its place is taken.
   const bool is_back = contains(node.displaced, hello.instance);
   if (hello.rank != own_ && !is_back && node.displaced.size() < most_strangers) return "";
   return fmt::format("two nodes have the rank {}: {} and {}; set a different RANKSHIM_NODE_RANK on each",
@@ -121,13 +121,13 @@ std::string Roster::fault_of(const Hello& hello) const {
 }
 
 void Roster::arrived(ConnectionId id, const Hello& hello, Time now) {
-  if (hello.instance == own().hello.instance) return close(id);  // it has found itself
+  if (hello.instance == own().hello.instance) return close(id);  // it has connected to itself
   const Hello& own = this->own().hello;
   const bool is_ours_by_name = hello.attempt == own.attempt && hello.run == own.run;
   if (hello.leads && is_ours_by_name && members_.has_spares()) return other_hub_came(id, hello);
   const bool knows_more = hello.term && (!term_ || !accepts(hello.term, term_->last));
   if (launched() && !knows_more) return come_back(id, hello, now);
-  if (hello.running) return close(id);  // it has seen that this hub is a new one, and comes when it has ended
+  if (hello.running) return close(id);  // it saw that this hub is new, and comes when its command has ended
   const std::string fault = fault_of(hello);
   if (!is_ours_by_name) return foreign_came(id, hello, fault);
   if (knows_more)
@@ -141,7 +141,8 @@ void Roster::arrived(ConnectionId id, const Hello& hello, Time now) {
     return send(id, std::get<Refuse>(*met_));
   }
   last_arrival_ = std::max(last_arrival_, now);
-  // The rest need not fit to what it leaves. But a stranger may have the same run id, as the default one.
+  // A node that leaves need not agree with the rest. But a stranger may have the same run id, such as the
+  // default.
   const bool is_ours = hello.nnodes == own.nnodes && hello.port == own.port;
   if (hello.failure && is_ours && hello.rank != own_ && hello.rank < nodes_.size()) {
     connect(nodes_[hello.rank], id);
@@ -167,8 +168,8 @@ void Roster::arrived(ConnectionId id, const Hello& hello, Time now) {
   if (!hindrance_.empty()) send(id, waiting());
 }
 
-/// It is not counted: one of the two yields. Who knows of a later go leads, and so do the nodes that it
-/// knows.
+/// Handles another hub, which is not counted, because one of the two must yield: the one that knows of a
+/// later go leads, together with the nodes that it knows.
 void Roster::other_hub_came(ConnectionId id, const Hello& hello) {
   const bool is_later = hello.term && hello.term->last.number > term();
   if (met_ || !is_later) return close(id);
@@ -178,7 +179,7 @@ void Roster::other_hub_came(ConnectionId id, const Hello& hello) {
   send(id, std::get<Refuse>(*met_));
 }
 
-/// Until the meeting ends, if no more come than the newest that are kept.
+/// Keeps a rejected node until the meeting ends; if there are too many, the newest are kept.
 void Roster::keep(RejectedNode wrong) {
   if (rejected_.size() >= nodes_.size() + most_strangers) {
     close(rejected_.front().id);
@@ -188,19 +189,19 @@ void Roster::keep(RejectedNode wrong) {
   has_news_ = true;
 }
 
-/// It is sent away at once, and alone: nobody can know whether one of this job's nodes is meant, or a name
-/// leads here that will lead elsewhere in a moment.
+/// Sends a node of another job away, at once and alone. It may be meant for this job, or a name may lead here
+/// only for a moment; there is no way to know.
 void Roster::foreign_came(ConnectionId id, const Hello& hello, const std::string& fault) {
   const auto theirs = parse_number<std::uint64_t>(hello.attempt);
   const auto ours = parse_number<std::uint64_t>(own().hello.attempt);
   const bool is_old = theirs && ours && *theirs < *ours;  // it is about to be removed
-  if (hello.rank == 0 && !is_old)  // its job's name leads here for a while: no fault of either
+  if (hello.rank == 0 && !is_old)  // its job's name leads here for a while, which is neither's fault
     return send(id, no_link(fault));
   send(id, Refuse{.code = exit_code::configuration, .sentence = fault, .stranger = !is_old});
   if (!is_old) note_stranger(hello, fault);
 }
 
-/// The newest are kept. One comes again and again.
+/// Keeps only the newest strangers, each once, because a stranger comes again and again.
 void Roster::note_stranger(const Hello& hello, const std::string& sentence) {
   const auto known = std::views::values(strangers_);
   if (met_ || std::ranges::find(known, sentence) != known.end()) return;
@@ -209,7 +210,7 @@ void Roster::note_stranger(const Hello& hello, const std::string& sentence) {
   has_news_ = true;
 }
 
-/// In place of an older connection.
+/// Connects the node, replacing an older connection.
 void Roster::connect(Node& node, ConnectionId id) {
   if (node.connection) close(*node.connection);
   node.connection = id;
@@ -252,7 +253,7 @@ void Roster::store_client(const std::string& address, Time now) {
   last_arrival_ = std::max(last_arrival_, now);
 }
 
-/// Whether its command has failed by itself and has ended: such a node does not wait for node 0's word.
+/// Whether the node's own command has failed and ended, so that it does not wait for node 0's verdict.
 bool Roster::has_left(const Node& node) const {
   const bool is_waiting = rules_.gathers || rules_.decide || (node.failure && is_victim(node.failure->cause));
   return node.done && node.done->code != 0 && !is_waiting;
@@ -263,14 +264,14 @@ void Roster::slept(std::chrono::milliseconds time) {
   if (time != std::chrono::milliseconds(0) || all_back) slept_ = time;
 }
 
-/// Who gets which rank, if all may be launched with that.
+/// The assignment of ranks with which all may be launched; nullopt if there is none.
 std::optional<Assignment> Roster::assignment(Time now) const {
   if (met_ || !rejected_.empty() || here_ < members_.ranks()) return std::nullopt;
   if (!has_votes() || awaits_voters(now)) return std::nullopt;
   return members_.assign(is_here_, now < enough_at_ + rules_.spares);
 }
 
-/// The node has come or gone before the launch.
+/// Counts a node that has come or gone before the launch.
 void Roster::count(const Node& node, Time now) {
   const bool is_here = node.connection && !members_.all()[index_of(node)].is_gone();
   if (is_here != is_here_[index_of(node)]) is_here ? ++here_ : --here_;
@@ -278,9 +279,9 @@ void Roster::count(const Node& node, Time now) {
   enough_at_ = here_ >= members_.ranks() ? std::min(enough_at_, now) : Time::max();
 }
 
-/// When what is wrong ends the meeting: at once if nobody else can come, else if nobody has come for a while.
-/// Clients of torch's store may be strangers, too, or several nodes at one address: alone they end it only
-/// when nobody has come for a while, and for long where there are too few of them.
+/// When rejected nodes end the meeting: at once if nobody else can come, otherwise when nobody has come for a
+/// while. Clients of torch's store may also be strangers, or several nodes at one address: they alone end it
+/// only when nobody has come for a while, which is longer if there are too few of them.
 Time Roster::refused_at() const {
   std::size_t most = nodes_.size(), least = nodes_.size();
   for (const RejectedNode& wrong : rejected_) {
@@ -310,7 +311,7 @@ Waiting Roster::waiting() const {
   return {missing(), !faults().empty()};
 }
 
-/// "waiting for 1 of 3 nodes: rank 2", the nodes that were here and went away, and what is wrong.
+/// "waiting for 1 of 3 nodes: rank 2", followed by the nodes that were here and went away, and what is wrong.
 std::string Roster::missing() const {
   std::vector<std::string> absent;
   for (const Node& node : nodes_)
@@ -322,7 +323,7 @@ std::string Roster::missing() const {
                 "; ");
 }
 
-/// The same when the time is over. A node that gave up a moment before is none that did not come.
+/// The same, when the time is up. A node that gave up a moment earlier is not one that never came.
 std::string Roster::never_came() const {
   std::vector<std::string> ranks;
   for (const Node& node : nodes_)
@@ -362,7 +363,7 @@ std::string Roster::faults() const {
   std::vector<std::string> sentences;
   sentences.reserve(rejected_.size() + strangers_.size());
   for (const RejectedNode& wrong : rejected_) sentences.push_back(wrong.sentence);
-  for (const auto& [rank, sentence] : strangers_)  // nobody who is here is meant
+  for (const auto& [rank, sentence] : strangers_)  // not those that are here by now
     if (rank >= nodes_.size() || !nodes_[rank].connection) sentences.push_back(sentence);
   return few(sentences, 3, "; ");
 }
@@ -386,7 +387,7 @@ void Roster::launch(Time now) {
   met_ = go;
   next_report_ = Time::max();
   for (Node& node : nodes_) {
-    node.go = go;  // of a spare
+    node.go = go;  // for a spare
     const Member::State member = members_.all()[index_of(node)].state;
     const bool is_to_come =
         !node.connection && (member == Member::State::spare || member == Member::State::aside);
@@ -412,8 +413,9 @@ void Roster::launch(Time now) {
     if (node.connection) send(*node.connection, node.go);
 }
 
-/// A new instance of a node that trains has no place in this attempt, but it shows that one without a
-/// connection is lost. It comes again for the next attempt. One without a rank becomes a spare.
+/// Handles a node that joins while the job runs. A new instance of a node that trains has no place in this
+/// attempt, but shows that the old one, if it has no connection, is lost; it will come again for the next
+/// attempt. A node without a rank becomes a spare.
 void Roster::join_late(Node& node, ConnectionId id, const Hello& hello, Time now) {
   const bool is_replaced = node.trains() && stop_;
   if (node.trains()) {
@@ -449,7 +451,7 @@ void Roster::come_back(ConnectionId id, const Hello& hello, Time now) {
   }
   send(id, node->go);  // the first one may have been lost with the connection
   if (term_) send(id, Voters{ballot(*node), doors()});
-  if (stop_) send(id, *stop_);  // also for a node that was lost, as the others know
+  if (stop_) send(id, *stop_);  // even to a node that was lost, as the others know
   if (released_ || all_done()) send(id, End{});
 }
 
@@ -459,10 +461,10 @@ void Roster::received(ConnectionId id, const Message& message, Time now) {
   if (const auto* failure = std::get_if<Culprit>(&message)) {
     fail(*node, *failure, now);
   } else if (const auto* done = std::get_if<Done>(&message); done != nullptr && launched()) {
-    if (!node->done) node->done_at = now;  // it says it again on a new connection
+    if (!node->done) node->done_at = now;  // it is repeated on a new connection
     node->done = *done;
     next_report_ = std::min(next_report_, now + rules_.report);
-    if (node->state == Node::State::running) {  // nothing was told of its end before
+    if (node->state == Node::State::running) {  // its end had not been reported before
       if (done->code == 0 || stop_)
         node->state = done->code == 0 ? Node::State::done : Node::State::stopped;
       else
@@ -497,7 +499,7 @@ void Roster::looked(Node& node, const Looked& looked) const {
   worker.rank = node.go.offset + looked.local_rank;
   const auto known = std::ranges::find(node.looks, worker.rank, &outcome::WorkerLook::rank);
   if (known == node.looks.end()) return node.looks.push_back(std::move(worker));
-  for (outcome::GroupProgress& group : worker.groups)  // a further part
+  for (outcome::GroupProgress& group : worker.groups)  // another part
     if (known->groups.size() < most_groups) known->groups.push_back(std::move(group));
 }
 
@@ -513,7 +515,7 @@ void Roster::fail(Node& node, Culprit failure, Time now) {
     const auto is_gone = [](const Member& member) { return member.is_gone(); };
     const auto left = std::ranges::count_if(members_.all(), std::not_fn(is_gone));
     const bool is_replaced = index_of(node) != own_ || (term_ && stop.drained());
-    if (is_replaced && left >= members_.ranks())  // the others do without it
+    if (is_replaced && left >= members_.ranks())  // the others can do without it
       return note_stranger(node.hello, in_words(failure));
     return end_meeting({.code = exit_code::peer, .sentence = in_words(failure), .culprit = failure});
   }
@@ -550,7 +552,8 @@ void Roster::stop_node(Node& node, const Stop& stop) {
   reconsider(in_words(stop.culprit));
 }
 
-/// A node takes no further part, and why: whether there are spares enough for all that are gone.
+/// Reconsiders a restart when a node takes no further part, for the reason `why`: cancels it if there are not
+/// enough spares for all that are gone.
 void Roster::reconsider(const std::string& why) {
   if (!stop_ || !stop_->again || can_replace()) return;
   stop_->again = false;
@@ -558,8 +561,8 @@ void Roster::reconsider(const std::string& why) {
   send_all(*stop_);
 }
 
-/// Whether the nodes that were stopped are no more than the spares that are here or about to come, and the
-/// others may go on without them.
+/// Whether there are enough spares, here or about to come, for the nodes that were stopped, and the others
+/// may go on without them.
 bool Roster::can_replace() const {
   std::size_t holes = 0, spares = 0;
   for (const Node& node : nodes_) {
@@ -570,8 +573,8 @@ bool Roster::can_replace() const {
   return members_.has_spares() && holes <= spares && will_have_votes();
 }
 
-/// Whether spares that were lost in silence may train without this node. Those that train are not lost, or
-/// that would be decided otherwise.
+/// Whether spares that were lost in silence may be training without this node. Nodes with a rank are not
+/// lost, or other rules would have decided.
 bool Roster::is_outvoted() const {
   const auto may_live = [](const Node& node) {
     return !node.trains() && !node.connection && node.state == Node::State::lost && !node.ended_by_other;
@@ -580,7 +583,7 @@ bool Roster::is_outvoted() const {
   return std::ranges::any_of(nodes_, may_live) && std::ranges::none_of(nodes_, is_away) && !will_have_votes();
 }
 
-/// A spare was stopped, or is lost: that ends nobody.
+/// Handles a spare that was stopped or lost, which ends nobody.
 void Roster::lose_spare(Node& node, Node::State how) {
   const bool is_drained = how == Node::State::drained;
   node.state = how;
@@ -592,8 +595,8 @@ void Roster::lose_spare(Node& node, Node::State how) {
                            is_drained ? "was stopped" : "was lost"));
 }
 
-/// Tells of all failures, once each node has ended. One without a connection has not: it may come back, or is
-/// lost.
+/// Tells all nodes of all failures, once each node has ended. A node without a connection has not ended: it
+/// may come back, or will be lost.
 void Roster::tell_gathered() {
   const auto has_ended = [](const Node& node) {
     return node.done || (!node.connection && node.state != Node::State::running);
@@ -610,7 +613,7 @@ std::vector<const Node*> Roster::failed() const {
   return failed;
 }
 
-/// The node that is lost, or else the first failure, and a few of the others.
+/// The lost node, or else the first failure, and a few of the others.
 Stop Roster::all_failures(const std::optional<Culprit>& lost) const {
   constexpr std::size_t most = 4;
   const auto all = failed();
@@ -634,7 +637,7 @@ void Roster::stop_all(Stop stop) {
 
 namespace {
 
-/// What is due now, and when something is next.
+/// Tells what is due now, and collects when something is due next.
 struct Due {
   Time now;
   Time next = Time::max();
@@ -700,8 +703,8 @@ Time Roster::tick_running(Time now) {
     send_all(Waiting{running()}, true);
   }
   const bool holds = held_until_ != Time::max();
-  // While somebody has lost its peer, one without a connection is that peer. After this process did not run,
-  // the others may have gone on without it.
+  // While somebody has lost its peer, a node without a connection is that peer. If this process did not run
+  // for a while, the others may have gone on without it.
   const bool is_late = members_.has_spares() && slept_ != std::chrono::milliseconds(0);
   const bool is_lost = std::ranges::any_of(nodes_, [&](const Node& node) {
     return node.trains() && node.lost_at != Time::max() && (holds || is_late || is_due(node.lost_at));
@@ -755,7 +758,7 @@ Culprit Roster::located(Culprit culprit) const {
   return culprit;
 }
 
-/// What is known of the nodes, to find out who is to blame.
+/// What is known about the nodes, to find out who is to blame.
 outcome::Evidence Roster::evidence(Time now) const {
   outcome::Evidence evidence{.nodes = {}, .launched = launched_, .slept = slept_, .hub = own_};
   const bool all_lost = std::ranges::all_of(nodes_, [this](const Node& node) {
@@ -765,7 +768,7 @@ outcome::Evidence Roster::evidence(Time now) const {
     outcome::NodeEvidence& known = evidence.nodes.emplace_back();
     known.host = node.hello.host;
     known.address = node.hello.seen;
-    if (!node.trains()) {  // it is nobody's peer, but it shows whether this node has a network
+    if (!node.trains()) {  // it is nobody's peer, but shows whether this node has a network
       if (all_lost && !node.connection) known.lost = "its connection ended";
       if (!known.lost.empty()) known.lost_since = now;
       continue;
@@ -800,7 +803,7 @@ outcome::Evidence Roster::evidence(Time now) const {
     };
     std::ranges::for_each(workers, add);
     if (!node.done || node.done->code != 0) continue;
-    // Of a launcher that succeeded so did all workers, whether the kernel showed their ends or not.
+    // If a launcher succeeded, so did all its workers, whether or not the kernel showed their ends.
     for (unsigned local_rank = 0; local_rank < node.hello.workers; ++local_rank)
       if (std::ranges::find(workers, local_rank, &WorkerReport::local_rank) == workers.end())
         add({.local_rank = local_rank, .code = 0});
@@ -808,8 +811,8 @@ outcome::Evidence Roster::evidence(Time now) const {
   return evidence;
 }
 
-/// Stops all, because of whom the evidence is against. Where failures are gathered they are told after the
-/// node that is lost.
+/// Stops all nodes because of whomever the evidence blames. If failures are gathered, they are told together
+/// with the lost node.
 void Roster::decide(Time now) {
   outcome::Evidence evidence = this->evidence(now);
   if (rules_.gathers)
@@ -826,8 +829,8 @@ void Roster::decide(Time now) {
   stop_all(rules_.gathers ? all_failures(culprit) : Stop{.culprit = std::move(culprit)});
 }
 
-/// To all nodes that are connected, or whose command has ended as well; also to those that cannot be a part
-/// of the job.
+/// Sends a message to all connected nodes, or only to those whose command has ended, and to those that cannot
+/// take part in the job.
 void Roster::send_all(Message message, bool only_ended) {
   Outgoing outgoing{{}, std::move(message)};
   for (const Node& node : nodes_)

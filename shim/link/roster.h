@@ -20,11 +20,11 @@ namespace rankshim::link {
 
 using Time = std::chrono::steady_clock::time_point;
 
-/// A connection of the hub. Node 0 itself is treated as one.
+/// Identifies a connection of the hub. Node 0 itself is treated as one.
 using ConnectionId = std::uint64_t;
 inline constexpr ConnectionId myself = 0;
 
-/// What node 0 knows of a node.
+/// What node 0 knows about a node.
 struct Node {
   enum class State : std::uint8_t {
     missing,
@@ -33,49 +33,49 @@ struct Node {
     failed,   ///< a worker, or the command, failed
     drained,  ///< it was stopped from outside
     lost,     ///< its connection ended and it did not come back
-    stopped,  ///< its command has ended because of another node
-    done,     ///< its command has succeeded
-    spare,    ///< it waits beside the job
+    stopped,  ///< its command ended because of another node
+    done,     ///< its command succeeded
+    spare,    ///< it waits, without a rank in this attempt
   };
 
   State state = State::missing;
   Hello hello;
-  std::optional<ConnectionId> connection;   ///< nullopt: it is not connected
+  std::optional<ConnectionId> connection;   ///< nullopt if it is not connected
   std::vector<std::string> displaced;       ///< instances whose place it took while they were connected
-  Go go;                                    ///< once all were told to launch
-  std::optional<KnownTerm> term;            ///< what it knows of the last term, as far as the hub knows
+  Go go;                                    ///< set once all were told to launch
+  std::optional<KnownTerm> term;            ///< what it knows about the last term, as far as the hub knows
   bool votes = false;                       ///< it is one of the voters of the hub's last term
-  std::optional<Culprit> failure;           ///< the first that it told, but rather a timeout than a lost peer
+  std::optional<Culprit> failure;           ///< the first that it reported; a timeout outranks a lost peer
   std::map<unsigned, outcome::Hang> waits;  ///< where its victims waited, by rank
-  Time failed_at;                           ///< when it told that
-  std::optional<Culprit> further;           ///< after a victim's: the first that no peer caused
-  std::vector<WorkerReport> seen;           ///< how its workers were when it was asked last, …
+  Time failed_at;                           ///< when it reported that
+  std::optional<Culprit> further;           ///< after a victim's failure, the first that no peer caused
+  std::vector<WorkerReport> seen;           ///< how its workers were when it was last asked, …
   Time seen_at;                             ///< … by node 0's clock
-  bool is_answering = false;                ///< further workers follow
-  std::uint32_t answered = 0;               ///< the number of the question that it has answered last
-  std::vector<outcome::WorkerLook> looks;   ///< what its workers did when that was asked last
-  std::optional<Done> done;                 ///< once its command has ended, …
+  bool is_answering = false;                ///< more workers follow
+  std::uint32_t answered = 0;               ///< the number of the last question that it has answered
+  std::vector<outcome::WorkerLook> looks;   ///< what its workers were doing when it was last asked
+  std::optional<Done> done;                 ///< set once its command has ended, …
   Time done_at;                             ///< … by node 0's clock
-  Time lost_at = Time::max();               ///< when it counts as lost, if it does not come back …
-  std::chrono::milliseconds time_to_return{0};  ///< … so long after it went away
+  Time lost_at = Time::max();               ///< when it counts as lost unless it comes back …
+  std::chrono::milliseconds time_to_return{0};  ///< … this long after it went away
   std::string silent;                           ///< as in Roster::Disconnect, when it last went away, …
   bool ended_by_other = false;                  ///< … and this, too
   bool started_anew = false;                    ///< another instance of it has come since
-  Time back_by;                                 ///< it may come back until then, to hear how the job ends
+  Time back_by;                                 ///< until then it may come back to hear how the job ends
 
   /// Whether it has a rank in this attempt.
   [[nodiscard]] bool trains() const { return go.rank.has_value(); }
 };
 
-/// A word for reports and the status: "missing", "here", "running", …
+/// The word in reports and the status: "missing", "here", "running", …
 std::string_view word(Node::State state);
 
-/// The text, in which the nodes' addresses have become their names: gloo, NCCL and torch's store know only
-/// addresses, "Connection closed by peer [10.0.0.9]:4711", and this says "peer node 7 (e, 10.0.0.9)". An
-/// address that several nodes have stays as it is. Pure.
+/// The text with the nodes' addresses replaced by their names. gloo, NCCL and torch's store know only
+/// addresses, "Connection closed by peer [10.0.0.9]:4711", which becomes "peer node 7 (e, 10.0.0.9)". An
+/// address that several nodes have is left alone. Pure.
 std::string with_node_names(std::string_view text, const std::vector<Node>& nodes);
 
-/// A message that the hub must send to some connections. After a Refuse, and without a message, it closes
+/// A message that the hub must send to some connections. After a Refuse, or without a message, it closes
 /// them.
 struct Outgoing {
   std::vector<ConnectionId> to;
@@ -85,72 +85,75 @@ struct Outgoing {
 };
 
 /// Roster is the job as node 0 sees it: who is here, whether they agree, who failed first. Pure: events with
-/// their time go in, messages come out. A hello is passed on only once its sender has proven the token.
+/// their times go in, messages come out. A hello is passed in only once its sender has proven that it has the
+/// token.
 ///
 /// The job goes through these states:
 ///
-/// - Hindered: another process has the master's port. Nobody is called missing, and nodes come by the
+/// - Hindered: another process has the master's port. No node is called missing, and nodes connect to the
 ///   second port.
-/// - Meeting: each hello gives a node its place, or is wrong. It ends by launch() when all are here, none is
-///   wrong, and the pause before another attempt is over; or by a Refuse to all: something is wrong and
-///   nobody else can come, a node takes no part, or the time is over.
-/// - Running: `go` was sent. It ends by one Stop to all, or by End when all are done.
-/// - Held: a victim has told its failure, and all go on. Another failure, or a node without a connection,
+/// - Meeting: each hello either gives a node its place or is rejected. The meeting ends with launch() when
+///   all are here, none was rejected, and the pause before another attempt is over; or with a Refuse to all,
+///   because something is wrong and nobody else can come, a node cannot take part, or the time is up.
+/// - Running: `go` was sent. This ends with a Stop to all, or with End when all are done.
+/// - Held: a victim has reported its failure, but all go on. Another failure, or a node without a connection,
 ///   stops all at once; otherwise all are asked how their workers are, and the judge decides
 ///   (outcome/judge.h).
-/// - Stopping: the Stop was sent. Only a node that is stopped can still change it: nothing starts again.
+/// - Stopping: the Stop was sent. Only a node that is stopped from outside can still change it, so that the
+///   job is not restarted.
 ///
-/// A node goes through these (Node::State):
+/// A node goes through these states (Node::State):
 ///
-/// | state   | becomes                                                                            |
-/// |---------|------------------------------------------------------------------------------------|
-/// | missing | here, by its hello                                                                 |
-/// | here    | missing, when its connection ends; running, by launch(); failed or drained, before |
-/// | running | done, by Done with 0; failed, by its failure or another Done; drained, when it was |
-/// |         | asked to stop; lost, when it stays without a connection; stopped, by Done after a  |
-/// |         | Stop, or when its connection ends then                                             |
-/// | others  | nothing: they are how it ended                                                     |
+/// | state   | becomes                                                                             |
+/// |---------|-------------------------------------------------------------------------------------|
+/// | missing | here, by its hello                                                                  |
+/// | here    | missing, when its connection ends; running, by launch(); failed or drained, before  |
+/// | running | done, by a Done with 0; failed, by its failure or another Done; drained, when it is |
+/// |         | stopped from outside; lost, when it stays without a connection; stopped, by a Done  |
+/// |         | after a Stop, or when its connection ends then                                      |
+/// | others  | nothing: they say how it ended                                                      |
 ///
-/// With spares the hub may be any node: another one takes over when it is lost or stopped (Succession), and
-/// needs the votes of more than half of those that were counted last (roster_votes.cpp). A node that launch()
-/// gives no rank is a spare: its end ends nobody. While the job runs a node without a rank may come, as a
-/// further spare.
+/// With spares, any node may be the hub: another one takes over when the hub is lost or stopped (Succession),
+/// and needs the votes of more than half of those that were last counted (roster_votes.cpp). A node to which
+/// launch() gives no rank is a spare, whose end ends nobody. While the job runs, a node without a rank may
+/// join as another spare.
 class Roster {
  public:
   struct Rules {
     bool equal_workers = false;                ///< the launcher needs the same number of workers on each node
     std::chrono::milliseconds relink{10'000};  ///< a node without a connection is lost after this, …
-    std::chrono::milliseconds ended{2'000};    ///< … or, if its own kernel has ended that, after this
-    std::chrono::milliseconds first_report{5'000};  ///< who is missing …
-    std::chrono::milliseconds report{30'000};       ///< … and again
-    std::chrono::milliseconds answer{500};       ///< for a node whose place was taken to show that it lives
-    std::chrono::milliseconds settle{800};       ///< after the last arrival, before the job is refused
-    std::chrono::milliseconds patience{10'000};  ///< the same while nodes are missing as well
-    std::chrono::milliseconds clients{60'000};   ///< the same where only torch's store's clients have come, …
-                                                 ///< … and that long its store must answer in node 0's place
-    /// For the cause to come, when a worker has lost its peer: what is there may still end, or save.
+    std::chrono::milliseconds ended{2'000};    ///< … or, if its own kernel ended the connection, after this
+    std::chrono::milliseconds first_report{5'000};  ///< before the first report on who is missing …
+    std::chrono::milliseconds report{30'000};       ///< … and between further reports
+    std::chrono::milliseconds answer{500};  ///< for a node whose place was taken, to show that it is alive
+    std::chrono::milliseconds settle{800};  ///< after the last arrival, before the job is refused
+    std::chrono::milliseconds patience{10'000};  ///< the same, while nodes are also missing
+    std::chrono::milliseconds clients{60'000};   ///< the same, if only clients of torch's store have come
+    /// How long to wait for the cause after a worker has lost its peer. Others may still end, or save,
+    /// meanwhile.
     std::chrono::milliseconds hold{5'000};
-    /// So long before that is over, all nodes are asked how their workers are: a look at thousands of workers
-    /// takes its time, and one whose Python does not answer takes half a second.
+    /// How long before the end of `hold` all nodes are asked how their workers are. A look at thousands of
+    /// workers takes time, and at one whose Python does not answer, half a second.
     std::chrono::milliseconds look{2'000};
-    /// A failure ends no other node: all are told of the failures when each node has ended by itself.
+    /// A failure ends no other node: all are told of the failures when each node has ended on its own.
     bool gathers = false;
-    /// Decides what Stop::again says, once for each stop. Null: the job is never started again.
+    /// Decides Stop::again, once for each stop. Null: the job is never restarted.
     std::function<void(Stop&)> decide;
-    /// Who has which rank, of a job with spares; it outlives the roster. Null: there are no spares.
+    /// Which node has which rank, in a job with spares; it outlives the roster. Null: there are no spares.
     std::shared_ptr<Members> members;
-    std::chrono::milliseconds spares{10'000};  ///< for all to come, once as many are here as train
-    /// After another hub: so many voters of its go may still live, with this node, …
+    std::chrono::milliseconds spares{10'000};  ///< for all to come, once there are enough to train
+    /// For the successor of a hub: how many voters of its go may still be alive, including this node, …
     unsigned to_come = 0;
-    Time last_launch;  ///< … when that was …
-    std::optional<unsigned>
-        old_hub;  ///< … and who it was: a new container in its place shows that it has ended
-    /// For the command of a node that was lost in silence to end: it may run beside the next attempt.
+    Time last_launch;                 ///< … when that was …
+    std::optional<unsigned> old_hub;  ///< … and who: a new container in its place shows that it has ended
+    /// How long the command of a node that was lost in silence may take to end: it might run beside the next
+    /// attempt.
     std::chrono::milliseconds silent_end{0};
-    Time earliest;  ///< all launch no sooner than that: the pause before another attempt
+    Time earliest;  ///< no launch before this: the pause before another attempt
 
-    /// How long a node may be without a connection before the other side takes it for lost. `direct`: nothing
-    /// was between the two that could have ended it in their place. All `nodes` may come back at one moment.
+    /// How long a node may be without a connection before the other side treats it as lost. `direct`: nothing
+    /// was between the two that could have ended the connection in their place. All `nodes` may come back at
+    /// the same moment.
     [[nodiscard]] std::chrono::milliseconds time_to_return(bool ended_by_other, bool direct,
                                                            std::size_t nodes) const {
       if (!ended_by_other || !direct) return relink;
@@ -158,20 +161,20 @@ class Roster {
     }
   };
 
-  /// `own` is node 0's hello, for an agreement with which the others are checked.
+  /// `own` is node 0's hello, with which the others must agree.
   Roster(Hello own, Rules rules, Time now);
 
-  /// Node 0's own address, as the others know it.
+  /// Sets node 0's own address, as the others know it.
   void set_address(const std::string& address) {
     if (own().hello.seen.empty()) own().hello.seen = address;
   }
-  /// Nodes can come from now on: who is missing is no fault of theirs before.
+  /// Call this when nodes can connect; until then it is not their fault if they are missing.
   void listens(Time now) {
     hindrance_.clear();
     next_report_ = now + rules_.first_report;
   }
-  /// Node 0 cannot begin, whoever is here: "waiting for the master's port 29500, which python (pid 7) holds".
-  /// That is over when it listens.
+  /// Says why node 0 cannot begin, whoever is here: "waiting for the master's port 29500, which python (pid
+  /// 7) holds". listens() ends that.
   void hinder(std::string why, Time now) {
     if (hindrance_.empty()) next_report_ = now;
     hindrance_ = std::move(why);
@@ -180,87 +183,91 @@ class Roster {
   void received(ConnectionId id, const Message& message, Time now);
   /// How a connection ended.
   struct Disconnect {
-    bool unheard = false;  ///< not all that it was sent has come to it
-    std::string silent;    ///< "its rankshim has not answered for 30 s"; empty: it was not closed for that
-    bool ended_by_other = false;  ///< the node's own kernel has ended it
+    bool unheard = false;  ///< not everything that was sent to it has reached it
+    std::string silent;  ///< "its rankshim has not answered for 30 s"; empty if it was not closed for silence
+    bool ended_by_other = false;  ///< the node's own kernel ended it
   };
   void disconnected(ConnectionId id, Time now, const Disconnect& how);
-  /// This process did not run for so long (SIGSTOP); 0: it did run, which counts once all are back.
+  /// Takes for how long this process did not run (SIGSTOP); 0, which counts once all are back, means that it
+  /// did.
   void slept(std::chrono::milliseconds time);
-  /// A node that was not let in, for its token or its run: a hint for those who wait for it.
+  /// Notes a node that was rejected because of its token or run id, as a hint for those who wait for it.
   void note_stranger(const Hello& hello, const std::string& sentence);
-  /// A client of torch's store was at the port, from that address: a node without rankshim.
+  /// Notes that a client of torch's store connected from that address, so that a node lacks rankshim.
   void store_client(const std::string& address, Time now);
-  /// Does what is due. Returns when it has something to do next, or when ready() will hold.
+  /// Does what is due. Returns when something is due next, or when ready() will hold.
   Time tick(Time now);
 
-  /// Whether launch() may be called: all are here and agree, and whose place was taken had time to come back.
+  /// Whether launch() may be called: all are here and agree, and nodes whose place was taken have had time to
+  /// come back.
   [[nodiscard]] bool ready(Time now) const { return is_told() && assignment(now) && starts_at() <= now; }
-  /// Whether this node has rank 0 if all are launched now: its port must be free for the job's store.
+  /// Whether this node would have rank 0 if all were launched now, so that its port must be free for the
+  /// job's store.
   [[nodiscard]] bool hosts_master(Time now) const {
     const auto ranks = assignment(now);
     return ranks && ranks->front() == own_;
   }
-  /// Tells everybody to launch.
+  /// Tells all nodes to launch.
   void launch(Time now);
-  /// Tells everybody that the job cannot start, or that it continues without a link.
+  /// Tells all nodes that the job cannot start, or that it continues without a link.
   void end_meeting(const Refuse& verdict);
-  /// Node 0 ends before the others: tells them that the link is over.
+  /// Tells the others that the link is over, because node 0 ends before them.
   void release() {
     released_ = true;
     send_all(End{});
   }
-  /// Tells everybody then that the time for meeting is over.
+  /// Sets when all nodes are told that the time for meeting is up.
   void give_up_at(Time deadline) { deadline_ = deadline; }
 
-  /// A question to all nodes: the answers to those before it no longer count.
+  /// A new question to all nodes. Answers to earlier ones no longer count.
   Look ask(bool full);
-  /// Whether each node that is connected, and whose command runs, has answered the last question.
+  /// Whether every connected node whose command runs has answered the last question.
   [[nodiscard]] bool has_answers() const {
     return std::ranges::all_of(nodes_, [this](const Node& node) {
       return node.done || !node.trains() || !node.connection || node.answered == questions_;
     });
   }
-  /// Whether all nodes were asked to find out who is to blame: until that is decided nobody else asks.
+  /// Whether all nodes were asked in order to find out who is to blame. Until that is decided, nobody else
+  /// may ask.
   [[nodiscard]] bool is_judging() const { return asked_at_ != Time() && !stop_; }
-  /// The looks at all workers, which nodes() no longer has, unless they are still needed to judge.
+  /// Takes the looks at all workers out of nodes(), unless they are still needed to judge.
   std::vector<outcome::WorkerLook> take_looks();
-  /// The culprit with the node of the first rank to blame, or else of the first that waits.
+  /// The culprit, with the node of the first rank to blame, or else of the first rank that waits.
   [[nodiscard]] Culprit located(Culprit culprit) const;
-  /// What ends the job now, by this node's own decision.
+  /// Ends the job now, by this node's own decision.
   void end(Culprit culprit) {
     if (launched()) stop_all({.culprit = std::move(culprit)});
   }
 
-  /// What is to be sent since the last call.
+  /// Takes the messages that must be sent since the last call.
   std::vector<Outgoing> take_outgoing() { return std::exchange(outgoing_, {}); }
 
   [[nodiscard]] Waiting waiting() const;
   [[nodiscard]] const std::vector<Node>& nodes() const { return nodes_; }
-  /// By then no lost node's command runs any more.
+  /// When no lost node's command can still be running.
   [[nodiscard]] Time all_ended_by() const { return all_ended_by_; }
-  /// The number of the last term; 0: there was none.
+  /// The number of the last term; 0 if there was none.
   [[nodiscard]] unsigned term() const { return term_ ? term_->last.number : 0; }
   [[nodiscard]] const Members& members() const { return members_; }
-  /// Whether every node was here at some time.
+  /// Whether every node has been here at some time.
   [[nodiscard]] bool all_came() const {
     return std::ranges::find(nodes_, Node::State::missing, &Node::state) == nodes_.end();
   }
-  /// For those whose command has ended: "waiting for 1 of 3 nodes, which still run: node 2 (e)". Empty:
+  /// For nodes whose command has ended: "waiting for 1 of 3 nodes, which still run: node 2 (e)"; empty if
   /// none does.
   [[nodiscard]] std::string running() const;
-  /// Whether no node has anything left to tell.
+  /// Whether no node has anything left to report.
   [[nodiscard]] bool all_ended() const {
     return std::ranges::all_of(nodes_, [](const Node& node) { return node.done || !node.connection; });
   }
-  /// Whether a node that is not connected may come back, and does not know how the job ends.
+  /// Whether a node that is not connected may come back to learn how the job ends.
   [[nodiscard]] bool awaits_return(Time now) const {
     return std::ranges::any_of(nodes_,
                                [now](const Node& node) { return !node.connection && node.back_by > now; });
   }
 
  private:
-  /// A node of the job that cannot be a part of it as it is.
+  /// A node of the job that cannot take part as it is.
   struct RejectedNode {
     ConnectionId id;
     Hello hello;
@@ -281,7 +288,7 @@ class Roster {
   Time tick_meeting(Time now);
   Time tick_running(Time now);
 
-  // Of a job with spares (roster_votes.cpp).
+  // For jobs with spares (roster_votes.cpp).
   [[nodiscard]] bool has_heard(const Node& node) const;
   [[nodiscard]] bool is_told() const;
   [[nodiscard]] bool has_votes() const;
@@ -329,7 +336,7 @@ class Roster {
   [[nodiscard]] outcome::Evidence evidence(Time now) const;
   void decide(Time now);
   void tell_gathered();
-  /// The nodes that told a failure, the first first.
+  /// The nodes that reported a failure, earliest first.
   [[nodiscard]] std::vector<const Node*> failed() const;
   [[nodiscard]] Stop all_failures(const std::optional<Culprit>& lost) const;
   void send(ConnectionId to, Message message) { outgoing_.push_back({{to}, std::move(message)}); }
@@ -341,11 +348,11 @@ class Roster {
   Members& members_;
   std::vector<Node> nodes_;
   unsigned own_;                    ///< this node's index
-  std::optional<KnownTerm> term_;   ///< what this node knows of the last one; nullopt: there was none
-  std::optional<Term> first_term_;  ///< the last one before this meeting
+  std::optional<KnownTerm> term_;   ///< what this node knows about the last term; nullopt if there was none
+  std::optional<Term> first_term_;  ///< the last term before this meeting
   bool is_counted_ = false;         ///< the voters were counted for the launch
   std::vector<RejectedNode> rejected_;
-  std::vector<std::pair<unsigned, std::string>> strangers_;  ///< the ranks of who were not let in, and why
+  std::vector<std::pair<unsigned, std::string>> strangers_;  ///< the ranks of rejected nodes, and why
   std::vector<std::string> store_clients_;
   std::string hindrance_;
   std::vector<Outgoing> outgoing_;
@@ -353,16 +360,16 @@ class Roster {
   std::optional<Stop> stop_;
   Time deadline_ = Time::max();
   Time launched_;
-  std::uint32_t questions_ = 0;    ///< how many were asked
-  Time look_at_ = Time::max();     ///< all nodes are asked then how their workers are, to judge
-  Time asked_at_;                  ///< when they were
-  Time held_until_ = Time::max();  ///< the first that only lost its peer counts then, if no cause has come
+  std::uint32_t questions_ = 0;    ///< how many questions were asked
+  Time look_at_ = Time::max();     ///< when all nodes are asked how their workers are, to judge
+  Time asked_at_;                  ///< when they were asked
+  Time held_until_ = Time::max();  ///< for a cause to come; then the first that lost its peer counts
   std::chrono::milliseconds slept_{0};
   Time all_ended_by_;
   Time last_arrival_;
   std::vector<bool> is_here_;     ///< before the launch, by index
-  unsigned here_ = 0;             ///< how many are
-  Time enough_at_ = Time::max();  ///< since then as many are here as train
+  unsigned here_ = 0;             ///< how many are here
+  Time enough_at_ = Time::max();  ///< since when there are enough nodes to train
   Time next_report_ = Time::max();
   Time last_report_;
   bool has_news_ = false;  ///< for node 0's own log

@@ -10,10 +10,10 @@
 /// The part of the roster that counts who may go on (link/quorum.h), in a job with spares.
 ///
 /// - Before each attempt but the first, and when members have come or gone, the hub counts the voters again.
-///   It launches only when all that are connected have answered: a node that has moved on to another hub does
+///   It launches only when all connected nodes have answered. A node that has moved on to another hub does
 ///   not answer, so no vote counts for two hubs.
-/// - A count is settled when majorities of its voters and of those before it have heard it. If the hub is
-///   lost before that, its successor tells the count to those that have not heard it.
+/// - A count is settled when majorities of its voters and of the previous count's have heard it. If the hub
+///   is lost before that, its successor tells the count to those that have not heard it.
 
 namespace rankshim::link {
 
@@ -24,7 +24,7 @@ bool Roster::is_told() const {
   return !term_ || (is_counted_ && std::ranges::none_of(nodes_, has_not));
 }
 
-/// Whether the nodes that are connected may go on without the others.
+/// Whether the connected nodes may go on without the others.
 bool Roster::has_votes() const {
   if (!term_) return true;
   Votes votes(*term_);
@@ -36,7 +36,7 @@ bool Roster::has_votes() const {
   return votes.suffice();
 }
 
-/// Whether those that stay will have the votes, once they have heard the last term.
+/// Whether the nodes that stay will have the votes, once they have heard the last term.
 bool Roster::will_have_votes() const {
   if (!term_) return true;
   Votes votes(*term_);
@@ -46,18 +46,18 @@ bool Roster::will_have_votes() const {
   return votes.suffice();
 }
 
-/// The voters of the last term that are connected, and have heard it.
+/// How many voters of the last term are connected and have heard it.
 unsigned Roster::voters_here() const {
   return static_cast<unsigned>(std::ranges::count_if(
       nodes_, [this](const Node& node) { return node.connection && has_heard(node) && node.term->votes; }));
 }
 
-/// Whether holders of a rank may still come, whose ranks this hub does not know.
+/// Whether nodes with a rank that this hub does not know may still come.
 bool Roster::awaits_voters(Time now) const {
   return term_ && now < enough_at_ + rules_.spares && voters_here() < rules_.to_come;
 }
 
-/// All that are connected vote from now on, and those that are about to come back.
+/// Begins a term. All nodes that are connected, or about to come back, vote from now on.
 void Roster::begin_term() {
   Ballot next{.term = {.number = term() + 1, .hub = own().hello.instance}, .votes = true};
   if (term_) next.before = term_->last;
@@ -79,7 +79,8 @@ void Roster::count_voters() {
   settle();
 }
 
-/// Members come and go while the job runs. The next hub must not need the votes of those that are gone.
+/// Counts again while the job runs, because members come and go, and the next hub must not need the votes of
+/// those that are gone.
 void Roster::count_voters_again() {
   const auto is_counted = [](const Node& node) {
     return node.connection ? node.votes : !node.votes || node.lost_at != Time::max();
@@ -101,8 +102,8 @@ void Roster::tell_voters() {
     if (node.connection) send(*node.connection, Voters{ballot(node), all});
 }
 
-/// A node has come while all meet. It votes if it was counted: as the instance that it is, or as a voter of
-/// the term before.
+/// Tells a node that has joined the meeting about the term. It votes if it was counted, as the instance that
+/// it is or as a voter of the previous term.
 void Roster::tell_of_term(Node& node, bool is_same) {
   if (has_heard(node)) {
     node.votes = node.term->votes;
@@ -118,7 +119,7 @@ void Roster::heard_by(Node& node, unsigned number) {
   settle();
 }
 
-/// Enough have heard the term: the one before does not count any longer.
+/// Drops the previous term once enough nodes have heard the current one.
 void Roster::settle() {
   if (!term_ || !term_->before || !has_votes()) return;
   term_->before.reset();
@@ -127,7 +128,7 @@ void Roster::settle() {
   if (launched()) tell_voters();
 }
 
-/// Where to find the hub, and those that take over from it: who trains, by the ranks, and then the spares.
+/// Where to find the hub and its successors: the nodes that train, by rank, and then the spares.
 std::vector<Door> Roster::doors() const {
   std::vector<const Node*> nodes;
   for (const Node& node : nodes_)

@@ -18,13 +18,13 @@
 #include "link/link.h"
 #include "link/test_options.h"
 
-/// Helpers of the link's tests: the nodes of a job on one event loop, and who else may come.
+/// Helpers for the link's tests: the nodes of a job on one event loop, and others who may connect.
 namespace rankshim::link::test {
 
 using namespace std::chrono_literals;
 namespace asio = boost::asio;
 
-/// Keeps a port for a test: bound, and free for a listener with SO_REUSEADDR.
+/// Reserves a port for a test: bound, but available to a listener with SO_REUSEADDR.
 struct KeptPort {
   KeptPort() : acceptor(io) {
     acceptor.open(tcp::v6());
@@ -41,7 +41,7 @@ struct Ended {
   std::optional<Stop> stop;
 };
 
-/// A few nodes on one event loop, each with a link of its own, over loopback.
+/// A few nodes on one event loop, each with its own link, over loopback.
 struct TestJob {
   explicit TestJob(unsigned count = 3) : nnodes(count), met(count), ended(count), stops(count) {
     for (unsigned rank = 0; rank < count; ++rank) {
@@ -82,7 +82,7 @@ struct TestJob {
                      if (!thrown) ended[rank] = Ended{link->stop()};
                    });
   }
-  /// Runs the loop until something holds; false if it does not within 100 s.
+  /// Runs the loop until `holds` returns true; false if it does not within 100 s.
   bool run_until(const std::function<bool()>& holds) {
     bool late = false;
     loop::Timer limit(io.get_executor(), std::chrono::steady_clock::now() + 100'000ms);
@@ -137,7 +137,7 @@ struct TestJob {
   std::vector<std::shared_ptr<Link>> links;
 };
 
-/// Somebody who connects to the hub and is no peer, with blocking calls in between.
+/// Somebody who connects to the hub but is not a peer, with some blocking calls.
 struct Stranger {
   Stranger(TestJob& to, std::uint16_t port) : job(to), socket(to.io) {
     socket.connect({asio::ip::address_v4::loopback(), port});
@@ -145,7 +145,7 @@ struct Stranger {
   }
   explicit Stranger(TestJob& to) : Stranger(to, to.port.number()) {}
   void write(std::string_view bytes) { asio::write(socket, asio::buffer(bytes)); }
-  /// Whether the hub closes the connection; what it sends first is in `received`.
+  /// Whether the hub closes the connection; what it sends before that is in `received`.
   bool is_closed() {
     bool closed = false;
     read(closed);
@@ -165,7 +165,7 @@ struct Stranger {
   std::string received;
 };
 
-/// Passes bytes on between the peers and the hub, until it is told to cut.
+/// Passes bytes between the peers and the hub, until told to cut the connection.
 struct Relay {
   explicit Relay(TestJob& of) : job(of), acceptor(of.io) {
     REQUIRE_FALSE(open_listener(acceptor, 0, 16));
@@ -199,7 +199,7 @@ struct Relay {
                             held.emplace_back(pass_on);
                           });
   }
-  /// From now on nothing comes through, until let_go().
+  /// Lets nothing through until let_go().
   void hold() { holds = true; }
   void let_go() {
     holds = false;

@@ -6,7 +6,7 @@
 
 namespace rankshim::link::test {
 
-/// What a node of a job on loopback says of itself, for the tests and for scripts/scale.cpp.
+/// The options of a node of a job on loopback, for the tests and scripts/scale.cpp.
 inline Options options_of(unsigned rank, unsigned nodes, std::uint16_t port, const std::string& host) {
   Options options;
   options.self = {.run = "job",

@@ -7,7 +7,7 @@
 #include "base/fault.h"
 #include "link/roster.h"
 
-/// What the roster's tests share.
+/// Helpers shared by the roster's tests.
 
 namespace rankshim::link::test {
 
@@ -27,7 +27,7 @@ inline Hello hello_of(unsigned rank, unsigned nnodes = 3) {
 
 inline const Culprit stopped{.cause = Cause::stop_requested, .code = 143, .signal = 15};
 
-/// What the nodes are told, as the last line has it.
+/// What the nodes are told, in the words of the last line.
 inline std::string words(const Stop& stop) {
   std::string text = in_words(stop.culprit);
   for (const Culprit& other : stop.others) text += "; " + in_words(other);
@@ -51,7 +51,7 @@ struct Story {
   void leave(ConnectionId id, const Roster::Disconnect& how = {}) {
     roster.disconnected(id, now, how), collect();
   }
-  /// Lets time pass, as the hub does: each tick at its moment.
+  /// Lets time pass as the hub does, with each tick when it is due.
   void pass(std::chrono::milliseconds time) {
     const Time end = now + time;
     for (Time next = roster.tick(now); next <= end && next > now; next = roster.tick(now)) {
