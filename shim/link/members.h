@@ -67,8 +67,8 @@ class Members {
 
   /// Assigns ranks to the nodes that are present; nullopt if it is too early. Each node keeps its rank. Free
   /// ranks are filled from the lowest, first with healthy spares, then with those that were put aside.
-  /// `is_patient`: better candidates may still come, so wait for the holders of ranks and, before the first
-  /// launch, for all nodes.
+  /// `is_patient`: others may still come, so wait for the holders of ranks and, before the first launch, for
+  /// all nodes; and for healthy nodes, rather than fill a free rank with one that was put aside.
   [[nodiscard]] std::optional<Assignment> assign(const std::vector<bool>& is_here, bool is_patient) const;
 
   /// Records that the nodes that are present were launched with these ranks, or wait. `hosts` are their
