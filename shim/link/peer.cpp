@@ -532,7 +532,7 @@ class Peer final : public Link {
           fmt::format("its rankshim did not run for {}, and node {} could not be reached again: {}",
                       hours_and_minutes(liveness.slept), welcome_->rank, reason_);
     }
-    if (const Culprit* own = first_told(false); own != nullptr && !is_victim(own->cause)) stop.culprit = *own;
+    if (const Culprit* own = first_told(false); own != nullptr && !is_inconclusive(*own)) stop.culprit = *own;
     if (options_.rules.decide) options_.rules.decide(stop);
     handle(stop);
   }
@@ -550,8 +550,8 @@ class Peer final : public Link {
       // ended, or whose peer was lost. If the network has failed too, that is known after the link's own
       // timeouts.
       const Culprit* const own = first_told(false);
-      const bool lost_peer = own != nullptr && is_victim(own->cause);
-      if (well || lost_peer || options_.rules.gathers || options_.rules.decide)
+      const bool asks_why = own != nullptr && is_inconclusive(*own);
+      if (well || asks_why || options_.rules.gathers || options_.rules.decide)
         while (!is_over() && now() < until)
           co_await wait_for_change(until, well ? hub() + " to say that all nodes have ended"
                                                : hub() + " to say what ends the job");

@@ -255,7 +255,7 @@ void Roster::store_client(const std::string& address, Time now) {
 
 /// Whether the node's own command has failed and ended, so that it does not wait for node 0's verdict.
 bool Roster::has_left(const Node& node) const {
-  const bool is_waiting = rules_.gathers || rules_.decide || (node.failure && is_victim(node.failure->cause));
+  const bool is_waiting = rules_.gathers || rules_.decide || (node.failure && is_inconclusive(*node.failure));
   return node.done && node.done->code != 0 && !is_waiting;
 }
 
@@ -524,14 +524,14 @@ void Roster::fail(Node& node, Culprit failure, Time now) {
     return lose_spare(node, stop.drained() ? Node::State::drained : Node::State::lost);
   if (stop.drained()) return stop_node(node, stop);
   if (!launched()) return;
-  const bool is_loss = is_victim(failure.cause);
+  const bool is_loss = is_inconclusive(failure);
   if (is_loss && failure.hang && failure.rank && node.waits.size() < node.hello.workers)
     node.waits.try_emplace(*failure.rank, *failure.hang);
   if (!stop_) failure.text = with_node_names(failure.text, nodes_);
   const bool tells_why =  // the peer was lost
       node.failure && node.failure->cause == Cause::peer_lost && failure.cause == Cause::timed_out;
   if (tells_why) node.failure = failure;
-  const bool is_further = node.failure && is_victim(node.failure->cause) && !is_loss && !node.further;
+  const bool is_further = node.failure && is_inconclusive(*node.failure) && !is_loss && !node.further;
   if (is_further) node.further = failure;
   if (node.failure) return;
   node.failure = failure;

@@ -200,6 +200,29 @@ TEST_CASE("a worker that only lost its peer is not the cause: another failure is
   }
 }
 
+TEST_CASE("a worker whose collective differs from another one's is not the cause before that one is heard",
+          "[link]") {
+  const auto differs = [](unsigned rank, unsigned other) {
+    Culprit failure{.rank = rank, .cause = Cause::exception, .code = 1, .text = "they differ"};
+    failure.ranks = {{other, other}};
+    return failure;
+  };
+  Story story;
+  story.all_launch();
+  story.say(1, differs(2, 0));
+  story.say(1, Done{1});
+  CHECK_FALSE(story.told<Stop>(2));
+  story.say(2, differs(4, 0));
+  story.say(2, Done{1});
+  story.say(0, differs(0, 2));
+  story.say(0, Done{1});
+  story.pass(5s);
+  for (const ConnectionId id : {0U, 1U, 2U}) {
+    REQUIRE(story.told<Stop>(id));
+    CHECK(words(*story.told<Stop>(id)) == "node 0 (host-0) failed: rank 0 exited with code 1: they differ");
+  }
+}
+
 TEST_CASE("a victim that ends before its culprit of the same node does not hide it", "[link]") {
   Story story;
   story.all_launch();

@@ -134,8 +134,26 @@ using Row = std::optional<Culprit> (*)(const Evidence&);
 
 std::optional<Culprit> own_failure(const Evidence& evidence) {
   for (const NodeEvidence* node : failed_nodes(evidence))
-    if (!is_victim(node->failure->cause)) return node->failure;
+    if (!is_inconclusive(*node->failure)) return node->failure;
   return std::nullopt;
+}
+
+/// Each rank compares its collective with the others' and names the first that differs from its own, so most
+/// name the one that differs from most.
+std::optional<Culprit> found_to_differ(const Evidence& evidence) {
+  std::vector<const NodeEvidence*> failed = failed_nodes(evidence);
+  std::erase_if(failed, [](const NodeEvidence* node) {
+    return node->failure->cause != Cause::exception || node->failure->ranks.empty();
+  });
+  if (failed.empty()) return std::nullopt;
+  const auto times_named = [&](const NodeEvidence* one) {
+    return std::ranges::count_if(failed, [&](const NodeEvidence* other) {
+      return one->failure->rank == other->failure->ranks.front().first;
+    });
+  };
+  const NodeEvidence* most = *std::ranges::max_element(failed, {}, times_named);
+  const bool is_only = std::ranges::count(failed, times_named(most), times_named) == 1;
+  return (is_only ? most : failed.front())->failure;
 }
 
 bool is_lost(const NodeEvidence& node) { return !node.lost.empty(); }
@@ -359,10 +377,10 @@ std::optional<Culprit> first_victim(const Evidence& evidence) {
   return (own == failed.end() ? failed.front() : *own)->failure;
 }
 
-constexpr std::array<Row, 10> rows = {own_failure, asleep,        cut_off,
-                                      lost_node,   exited_early,  further_failure,
-                                      silent_node, still_running, in_different_collectives,
-                                      first_victim};
+constexpr std::array<Row, 11> rows = {
+    own_failure,  found_to_differ, asleep,      cut_off,       lost_node,
+    exited_early, further_failure, silent_node, still_running, in_different_collectives,
+    first_victim};
 
 }  // namespace
 

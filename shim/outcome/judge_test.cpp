@@ -45,6 +45,12 @@ struct Story {
     failure.signal = SIGABRT;
     return end(*failure.rank, second, failure.code);
   }
+  /// Torch has found that its collective differs from another rank's.
+  Story& differ(unsigned node, unsigned other, int second) {
+    fail(node, second, Cause::exception, "differs from " + std::to_string(other));
+    evidence.nodes[node].failure->ranks = {{other, other}};
+    return *this;
+  }
   /// A worker of the node fails after that.
   Story& fail_then(unsigned node, unsigned rank, int second, std::string text) {
     evidence.nodes[node].further =
@@ -139,6 +145,15 @@ TEST_CASE("the culprit is named, never a victim") {
            .fail(1, 6, Cause::peer_lost)
            .fail(2, 9, Cause::exception, "late"),
        2, Cause::exception, 2, "late"},
+      {"the one whose collective differs from all others, though it raises last",
+       Story(3).differ(0, 1, 5).differ(2, 1, 6).differ(1, 0, 7), 1, Cause::exception, 1, "differs from 0"},
+      {"of two whose collectives differ the first to raise", Story(2).differ(1, 0, 5).differ(0, 1, 6), 1,
+       Cause::exception, 1, "differs from 0"},
+      {"one that no rank with this number says, because it is a group's, the first to raise",
+       Story(3).differ(2, 1, 5).fail(0, 6, Cause::peer_lost), 2, Cause::exception, 2, "differs from 1"},
+      {"a failure of another kind before ranks that differ",
+       Story(3).differ(0, 1, 5).differ(1, 0, 6).fail(2, 7, Cause::out_of_memory, "a"), 2,
+       Cause::out_of_memory, 2, "a"},
       {"of two failures the first",
        Story(3).fail(2, 5, Cause::exception, "b").fail(1, 4, Cause::out_of_memory, "a"), 1,
        Cause::out_of_memory, 1, "a"},
@@ -239,7 +254,8 @@ TEST_CASE("the culprit is named, never a victim") {
   CHECK(culprit.node == row.node);
   CHECK(culprit.cause == row.cause);
   CHECK(culprit.rank == row.rank);
-  CHECK((culprit.ranks.empty() ? culprit.text : what_happened(culprit)) == row.text);
+  const bool is_told = culprit.ranks.empty() || culprit.cause == Cause::exception;
+  CHECK((is_told ? culprit.text : what_happened(culprit)) == row.text);
 }
 
 TEST_CASE("where the workers were looked at, their lines of code are told") {

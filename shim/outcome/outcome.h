@@ -151,12 +151,19 @@ struct Culprit {
   std::string host;
   std::string frame;  ///< the last of an exception's traceback: "File "/app/train.py", line 7, in main"
   std::string peer;   ///< the address that a victim's exception names; empty if none
-  std::vector<RankRange> ranks;        ///< for hang and exited_early: the workers to blame
+  std::vector<RankRange> ranks;        ///< for hang and exited_early: the workers to blame; for an exception:
+                                       ///< the rank whose collective differs, according to torch
   std::vector<RankRange> victims;      ///< for hang and exited_early: the workers that waited for them
   std::optional<std::uint32_t> after;  ///< how long it had run, in ms; nullopt if unknown
   std::optional<Hang> hang;  ///< for a hang that was looked at; for exited_early and a victim, where the
                              ///< victims waited, if known
 };
+
+/// Whether this failure alone does not show who is to blame: the worker only lost a peer, or timed out, or
+/// torch has compared its collective with the others' and found that they differ.
+inline bool is_inconclusive(const Culprit& failure) {
+  return is_victim(failure.cause) || (failure.cause == Cause::exception && !failure.ranks.empty());
+}
 
 /// Whether all ranks hang, and none of them is to blame.
 inline bool is_of_all(const Culprit& culprit) {

@@ -141,11 +141,20 @@ std::optional<outcome::Hang> wait_of(const RootCause& root) {
   return hang;
 }
 
+/// The rank whose collective differs from this worker's, according to torch. Empty unless the numbers are the
+/// job's, as far as this worker's own shows.
+std::vector<outcome::RankRange> rank_that_differs(const RootCause& root) {
+  const auto ranks = root.error == nullptr ? std::nullopt : launchers::ranks_that_differ(root.error->message);
+  if (!ranks || ranks->first != root.culprit.rank) return {};
+  return {{ranks->second, ranks->second}};
+}
+
 void set_cause(RootCause& root, Cause cause, const Details& details) {
   Culprit& culprit = root.culprit;
   culprit.cause = cause;
   culprit.peer = is_victim(cause) ? peer_address(root) : "";
   culprit.hang = is_victim(cause) ? wait_of(root) : std::nullopt;
+  culprit.ranks = cause == Cause::exception ? rank_that_differs(root) : std::vector<outcome::RankRange>();
   culprit.frame = cause == Cause::exception ? last_frame(root.error->traceback) : "";
   culprit.text = wording::why(root, details);
 }

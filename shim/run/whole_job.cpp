@@ -431,12 +431,12 @@ void WholeJob::begin(const std::shared_ptr<supervise::Workers>& launcher,
 
 bool WholeJob::counts(const supervise::WorkerEnd& worker, const Culprit& failure) const {
   if (restarts_ || told_stop_ || stop_ || !worker.status_known || worker.status == 0) return false;
-  return !told_failure_ || (!told_cause_ && (is_victim(failure.cause) || ended_by_itself(failure)));
+  return !told_failure_ || (!told_cause_ && (is_inconclusive(failure) || ended_by_itself(failure)));
 }
 
 void WholeJob::worker_failed(const Culprit& failure) {
   told_failure_ = true;
-  told_cause_ = !is_victim(failure.cause);
+  told_cause_ = !is_inconclusive(failure);
   link_->report_failure(failure);
 }
 

@@ -116,6 +116,14 @@ PythonError read_error_file(const node::Host& host, const std::string& path) {
   return {std::move(message), json::field(document, "message.extraInfo.py_callstack").value_or("")};
 }
 
+std::optional<std::pair<unsigned, unsigned>> ranks_that_differ(std::string_view exception) {
+  split_next(exception, "Detected mismatch between collectives on ranks. Rank ");
+  const auto own = first_number<unsigned>(exception);
+  split_next(exception, ", but Rank ");
+  const auto other = first_number<unsigned>(exception);
+  return own && other ? std::optional(std::pair(*own, *other)) : std::nullopt;
+}
+
 std::string_view peer_in(std::string_view exception) {
   // gloo/transport/tcp/pair.cc; torch/csrc/distributed/c10d/TCPStore.cpp and socket.cpp
   constexpr std::array<std::pair<std::string_view, std::string_view>, 6> places = {{{"by peer [", "]"},

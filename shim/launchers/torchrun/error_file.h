@@ -58,6 +58,11 @@ bool is_exit(std::string_view exception);
 /// The code that the script passed to sys.exit; nullopt if there is none, or it does not fit.
 std::optional<std::int64_t> code_of_exit(std::string_view exception);
 
+/// Two ranks whose collectives differ, the one that raised the exception first, if torch says so
+/// (torch/csrc/distributed/c10d/ProcessGroupWrapper.cpp, with TORCH_DISTRIBUTED_DEBUG=DETAIL); nullopt for
+/// any other exception. They are ranks in the process group, which may have other numbers than the job.
+std::optional<std::pair<unsigned, unsigned>> ranks_that_differ(std::string_view exception);
+
 /// The peer's address or name in such an error; empty if it names none.
 std::string_view peer_in(std::string_view exception);
 

@@ -126,6 +126,20 @@ TEST_CASE("the peer that was lost is known where the exception names it") {
   }
 }
 
+TEST_CASE("the ranks whose collectives differ are known where torch says so") {
+  const auto ranks = ranks_that_differ(
+      "RuntimeError: Detected mismatch between collectives on ranks. Rank 10 is running collective: "
+      "CollectiveFingerPrint(SequenceNumber=2, OpType=ALLREDUCE, TensorShape=[1]), but Rank 3 is running "
+      "collective: CollectiveFingerPrint(SequenceNumber=2, OpType=ALLREDUCE, TensorShape=[7]).");
+  REQUIRE(ranks);
+  CHECK(*ranks == std::pair(10U, 3U));
+  for (const char* const other : {"", "RuntimeError: Rank 1 is here, but Rank 2 is not",
+                                  "Detected mismatch between collectives on ranks. Rank ",
+                                  "Detected mismatch between collectives on ranks. Rank 1 is running "
+                                  "collective: X, but Rank 99999999999 is"})
+    CHECK_FALSE(ranks_that_differ(other));
+}
+
 TEST_CASE("an exception's line loses the places in torch's sources") {
   CHECK(in_plain_words(
             "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:538] Connection closed by "
