@@ -40,7 +40,7 @@ std::string read_text(Memory& memory, const PythonOffsets& offsets, std::uint64_
   const State state{memory.read<std::uint32_t>(address + offsets.text_state)};
   const unsigned kind = state.kind();
   const bool is_text = state.is_compact() && (kind == 1 || kind == 2 || kind == 4);
-  if (!is_text || length < 0 || length > most_characters) throw Implausible("a name is no text");
+  if (!is_text || length < 0 || length > most_characters) throw Implausible("a name is not a text");
   const std::uint64_t begin = address + (state.is_ascii() ? offsets.ascii_text : offsets.other_text);
   const std::string raw = memory.bytes(begin, static_cast<std::size_t>(length) * kind);
   if (state.is_ascii()) return as_utf8(raw);
