@@ -452,4 +452,93 @@ if rank < 2:
 steps()
 """,
         r"ranks 0-1 waited .*for each other in a cycle"),
+    "validation of rank 0": Report(
+        ("https://github.com/pytorch/pytorch/issues/54059", "https://github.com/pytorch/pytorch/issues/20611"),
+        "rank 0 alone validates by the model in DDP, which broadcasts its buffers; the others are in the barrier after it",
+        """
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.BatchNorm1d(4))
+
+def validate():
+    model.eval()
+    with torch.no_grad():
+        for _ in range(8):
+            model(torch.ones(2, 4))  # of rank 0
+
+for _ in range(25):
+    time.sleep(0.1)
+    model(torch.ones(2, 4)).sum().backward()
+if rank == 0:
+    validate()
+dist.barrier()
+steps()
+""",
+        r"do not match.*rank 0 (is|was) in \w+ \(train.py:\d+\), and ranks 1-2 in barrier \(train.py:\d+\)"),
+    "shards of rank 0": Report(
+        ("https://github.com/pytorch/pytorch/issues/122903",),
+        "rank 0 alone gathers the shards of a tensor to save it",
+        """
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Shard, distribute_tensor
+
+weights = distribute_tensor(torch.ones(6), init_device_mesh("cpu", (3,)), [Shard(0)])
+
+def save():
+    torch.save(weights.full_tensor(), folder + "/weights")
+
+steps()
+if rank == 0:
+    save()
+dist.barrier()
+""",
+        r"do not match.*rank 0 (is|was) in \w+ \(train.py:\d+\), and ranks 1-2 in barrier \(train.py:\d+\)"),
+    "signal to one rank": Report(
+        ("https://github.com/Lightning-AI/pytorch-lightning/pull/20825", "https://github.com/kyutai-labs/pocket-tts/pull/277"),
+        "one rank alone gets the signal of a preemption, whose handler waits for all before it saves",
+        """
+import signal
+
+def save(number, frame):
+    dist.barrier()  # of rank 0
+
+signal.signal(signal.SIGUSR1, save)
+for number in range(50):
+    time.sleep(0.1)
+    if rank == 0 and number == 25:
+        os.kill(os.getpid(), signal.SIGUSR1)
+    dist.all_reduce(x)
+""",
+        r"do not match.*rank 0 (is|was) in barrier \(train.py:\d+\), and ranks 1-2 in all_reduce \(train.py:\d+\)"),
+    "expert without a token": Report(
+        ("https://github.com/deepspeedai/DeepSpeed/pull/5008", "https://github.com/huggingface/transformers/issues/30277"),
+        "no token of a rank's last batch goes to an expert, whose gradients the others reduce in a hook",
+        """
+experts = torch.nn.ModuleList(torch.nn.Linear(1, 1) for _ in range(2))
+
+def reduce(parameter):
+    dist.all_reduce(parameter.grad)
+
+for parameter in experts.parameters():
+    parameter.register_post_accumulate_grad_hook(reduce)
+for number in range(25):
+    time.sleep(0.1)
+    output = experts[0](torch.ones(1, 1))
+    if rank != 1 or number < 24:
+        output = output + experts[1](torch.ones(1, 1))
+    output.backward()
+dist.barrier()
+steps()
+""",
+        r"do not match.*rank 1 (is|was) in barrier \(train.py:\d+\), and ranks 0 and 2 in \w+ \(train.py:\d+\)"),
+    "queue at the exit": Report(
+        ("https://github.com/rwth-i6/returnn/issues/1499",),
+        "one rank's loop is shorter, and its process does not exit before somebody takes what is in a queue",
+        """
+import multiprocessing
+
+if rank == 1:
+    queue = multiprocessing.Queue()
+    queue.put(bytes(10_000_000))  # nobody takes it
+steps(25 if rank == 1 else 26)
+""",
+        r"rank 1 (is|was) in \w+ \(threading.py:\d+\).*; ranks 0 and 2 waited in all_reduce \(train.py:\d+\)"),
 }

@@ -12,14 +12,29 @@ from lib.process import clean_environment, last_line, run
 
 LONG = 120
 
+# What happens, where the rank that hangs is then, and which one it is. Each node has one rank.
 FAULTS = [
-    ("sleeps", r"rank 1 (is|was) in train.py:\d+, in the kernel's \S+; {others}", 1),
-    ("loads", r"rank 1 (is|was) in load_batch \(train.py:\d+\), which called __next__.*above \S+ \(pid \d+\), which is in __iter__ \(train.py:\d+\).*; {others}", 1),
-    ("is stopped", r"rank 1 (is|was) stopped by a signal or a debugger, in train.py:\d+; {others}", 1),
-    ("holds the GIL", r"rank 1 (is|was) in train.py:\d+, in a C call that holds the GIL, in the kernel's \S+; {others}", 1),
-    ("searches", r"rank 1 (is|was) in train.py:\d+, which called match, in a C call that holds the GIL.*; {others}", 1),
-    ("validates", r"rank 0 (is|was) in validate \(train.py:\d+\), in the kernel's \S+; {others}", 0),
+    ("sleeps", r"in train.py:\d+, in the kernel's \S+", 1),
+    ("loads", r"in load_batch \(train.py:\d+\), which called __next__.*above \S+ \(pid \d+\), which is in __iter__ \(train.py:\d+\).*", 1),
+    ("is stopped", r"stopped by a signal or a debugger, in train.py:\d+", 1),
+    ("holds the GIL", r"in train.py:\d+, in a C call that holds the GIL, in the kernel's \S+", 1),
+    ("searches", r"in train.py:\d+, which called match, in a C call that holds the GIL.*", 1),
+    ("validates", r"in validate \(train.py:\d+\), in the kernel's \S+", 0),
 ]
+BY_TIMEOUT = r"until their timeout of 6.0 s"
+BY_HANG_TIMEOUT = r"for \S+ s"
+
+
+def ends_the_job(place, culprit, until):
+    """The sentence of the end, where one rank of three hangs."""
+    return (rf"node {culprit} \(job-node-{culprit}\) hung: rank {culprit} (is|was) {place}; "
+            rf"ranks \d[- and]+2 waited in all_reduce \(train.py:\d+\) {until}")
+
+
+def is_noticed(place, culprit):
+    """The same while the job goes on."""
+    return (rf"ranks \d[- and]+2 wait in all_reduce \(train.py:\d+\) for rank {culprit} on node {culprit} \(job-node-{culprit}\), "
+            rf"which is {place}")
 
 
 def rarely(rows, often):
@@ -38,25 +53,27 @@ def run_script(start, tmp_path, text, words, *options, nodes=3, **variables):
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize(("fault", "says", "culprit", "launcher"), [
+@pytest.mark.parametrize(("fault", "place", "culprit", "launcher"), [
     *rarely([(*row, "native") for row in FAULTS], ["loads"]),
     *rarely([(*row, "torchrun") for row in FAULTS], []),
 ])
-def test_when_torchs_timeout_fires_the_rank_that_hangs_is_named_with_its_line(start, tmp_path, torch, fault, says, culprit, launcher):
+def test_when_torchs_timeout_fires_the_rank_that_hangs_is_named_with_its_line(start, tmp_path, torch, fault, place, culprit, launcher):
     nodes = train(start, tmp_path, fault, 6, RANKSHIM_LAUNCHER=launcher)
     codes = [node.wait(LONG) for node in nodes]
     assert codes == [124 if rank == culprit else 76 for rank in range(3)], [node.transcript() for node in nodes]
-    says = says.replace("{others}", r"ranks \d[- and]+2 waited in all_reduce \(train.py:\d+\) until their timeout of 6.0 s")
     for node in nodes:
-        assert re.search(rf"node {culprit} \(job-node-{culprit}\) hung: {says}", last_line(node)), node.transcript()
+        assert re.search(ends_the_job(place, culprit, BY_TIMEOUT), last_line(node)), node.transcript()
         assert "[R42]" in last_line(node)
         assert node.report()["hang"]["kind"] in ("missing", "stopped")
 
 
+MISMATCH = (r"the ranks' collectives do not match \(number \d+ of default_pg\): rank 1 is in broadcast \(train.py:\d+\), "
+            r"and ranks 0 and 2 in all_reduce \(train.py:\d+\)")
+CYCLE = r"for each other in a cycle, so the order of their collectives differs"
 ENDS = [
-    *((fault, rf"node {culprit} \(job-node-{culprit}\) hung: {says}", "R42") for fault, says, culprit in FAULTS),
-    ("broadcasts", r"the ranks' collectives do not match \(number \d+ of default_pg\): rank 1 is in broadcast \(train.py:\d+\), and ranks 0 and 2 in all_reduce \(train.py:\d+\)", "R43"),
-    ("waits in a circle", r"the job hung: ranks 0-1 waited for \S+ s for each other in a cycle, so the order of their collectives differs", "R43"),
+    *((fault, ends_the_job(place, culprit, BY_HANG_TIMEOUT), "R42") for fault, place, culprit in FAULTS),
+    ("broadcasts", MISMATCH, "R43"),
+    ("waits in a circle", rf"the job hung: ranks 0-1 waited for \S+ s {CYCLE}", "R43"),
 ]
 
 
@@ -69,11 +86,29 @@ def test_hang_timeout_ends_a_job_whose_collectives_no_longer_end(start, tmp_path
     nodes = train(start, tmp_path, fault, 1800, "--hang-timeout=5s", RANKSHIM_LAUNCHER=launcher)
     codes = [node.wait(LONG) for node in nodes]
     assert set(codes) <= {76, 124} and 124 in codes, [node.transcript() for node in nodes]
-    says = says.replace("{others}", r"ranks \d[- and]+2 waited in all_reduce \(train.py:\d+\) for \S+ s")
     for node in nodes:
         assert re.search(says, last_line(node)) and f"[{code}]" in last_line(node), node.transcript()
     assert "rankshim: rank" in nodes[0].stderr  # the stacks
     assert {len(group["stack"]) > 0 for group in nodes[0].report()["hang"]["groups"]} == {True}
+
+
+NOTICES = [
+    *((fault, is_noticed(place, culprit), "R42") for fault, place, culprit in FAULTS),
+    ("broadcasts", MISMATCH, "R43"),
+    ("waits in a circle", rf"ranks 0-1 wait {CYCLE}", "R43"),
+]
+# Looks that wake nobody go with the pings: every two seconds then, and the numbers move for six.
+NOTICE = ["--hang-notice=2s", "--link-timeout=6s"]
+
+
+@pytest.mark.nightly
+@pytest.mark.torch
+@pytest.mark.parametrize(("fault", "says", "code", "launcher"), [(*row, launcher) for launcher in ("native", "torchrun") for row in NOTICES])
+def test_hang_notice_warns_of_who_hangs_and_where(start, tmp_path, torch, fault, says, code, launcher):
+    nodes = train(start, tmp_path, fault, 1800, *NOTICE, RANKSHIM_LAUNCHER=launcher)
+    nodes[0].wait_line(rf"warning: no collective has completed for \S+ s: {says}.*\[{code}\]$", LONG)
+    assert all("no collective" not in node.stderr for node in nodes[1:])
+    assert all(node.popen.poll() is None for node in nodes)  # it is no end
 
 
 # Each rank waits in a group of two for the next one.
@@ -128,6 +163,15 @@ def test_of_groups_of_two_by_two_the_rank_that_nobody_waits_behind_is_named(star
 
 @pytest.mark.nightly
 @pytest.mark.torch
+@pytest.mark.parametrize("launcher", ["native", "torchrun"])
+def test_of_groups_of_two_by_two_the_notice_names_the_same_rank(start, tmp_path, torch, launcher):
+    nodes = run_script(start, tmp_path, GRID, ["1800"], *NOTICE, nodes=2, RANKSHIM_LAUNCHER=launcher, RANKSHIM_NPROC_PER_NODE="2")
+    nodes[0].wait_line(r"no collective has completed for \S+ s: ranks 0-2 wait in all_reduce \(train.py:\d+\) for rank 3 on node 1 "
+                       r"\(job-node-1\), which is in step \(train.py:\d+\), in the kernel's \S+ \[R42\]$", LONG)
+
+
+@pytest.mark.nightly
+@pytest.mark.torch
 @pytest.mark.parametrize("level", [0, 3])
 def test_of_a_torchrun_in_a_shell_the_worker_that_hangs_beside_a_victim_is_named(start, tmp_path, torch, level):
     (tmp_path / "train.py").write_text(GRID)
@@ -146,16 +190,15 @@ RANKS = 'import os\nos.environ.update(RANK=os.environ["NODE_RANK"], WORLD_SIZE=o
 @pytest.mark.nightly
 @pytest.mark.torch
 @pytest.mark.parametrize("level", [0, 3])
-@pytest.mark.parametrize(("fault", "says", "culprit"), [FAULTS[0], FAULTS[1]], ids=["sleeps", "loads"])
-def test_of_a_python_program_that_is_linked_the_one_that_hangs_is_named(start, tmp_path, torch, fault, says, culprit, level):
+@pytest.mark.parametrize(("fault", "place", "culprit"), [FAULTS[0], FAULTS[1]], ids=["sleeps", "loads"])
+def test_of_a_python_program_that_is_linked_the_one_that_hangs_is_named(start, tmp_path, torch, fault, place, culprit, level):
     (tmp_path / "train.py").write_text(RANKS + TRAINS)
     command = ["python3", f"{tmp_path}/train.py", fault, "1800" if level else "6"]
     options = ["--link=on", "--grace=3s", *(["--hang-timeout=5s"] if level else [])]
     nodes = [start(rank, command, *options, RANKSHIM_LAUNCHER="auto") for rank in range(3)]
     assert [node.wait(LONG) for node in nodes] == [124 if rank == culprit else 76 for rank in range(3)], [node.transcript() for node in nodes]
-    says = says.replace("{others}", r"ranks \d[- and]+2 waited in all_reduce \(train.py:\d+\) " + (r"for \S+ s" if level else "until their timeout of 6.0 s"))
     for node in nodes:
-        assert re.search(rf"node {culprit} \(job-node-{culprit}\) hung: {says}", last_line(node)), node.transcript()
+        assert re.search(ends_the_job(place, culprit, BY_HANG_TIMEOUT if level else BY_TIMEOUT), last_line(node)), node.transcript()
 
 
 @pytest.mark.torch
@@ -172,6 +215,68 @@ def test_hangs_of_public_reports_come_out_right(start, tmp_path, torch, name, le
         node.wait(LONG)
     for node in nodes:
         assert re.search(report.says if level or not report.ends else report.ends, last_line(node)), node.transcript()
+
+
+# All ranks wait for torch's store, in new_group: whoever hosts it is stopped. Rank 0 hosts it itself, or torchrun's agent does, or
+# a process that rank 0 has started.
+STORES = """\
+import os, signal, sys, torch.distributed as dist
+
+hosts = {"rank": os.getpid(), "agent": os.getppid()}
+if sys.argv[3] == "server":
+    if os.environ["RANK"] == "0":
+        hosts["server"] = os.fork()
+        if hosts["server"] == 0:
+            store = dist.TCPStore(os.environ["MASTER_ADDR"], 29513, is_master=True, wait_for_workers=False)
+            signal.pause()
+    os.environ.update(MASTER_PORT="29513", TORCHELASTIC_USE_AGENT_STORE="True")
+""" + START + """
+steps()
+def is_stopped(pid):
+    return all(open(f"/proc/{pid}/task/{thread}/stat").read().rpartition(")")[2].split()[0] == "T" for thread in os.listdir(f"/proc/{pid}/task"))
+
+if rank == 0:
+    os.kill(hosts[sys.argv[3]], signal.SIGSTOP)
+    while not is_stopped(hosts[sys.argv[3]]):
+        time.sleep(0.01)
+dist.new_group([0, 1, 2], timeout=datetime.timedelta(seconds=float(sys.argv[1])))
+"""
+IN_NO_COLLECTIVE = r"in new_group \(train.py:\d+\), in no collective: torch's store on node 0 \(job-node-0\) does not answer"
+STORE_IS_WAITED_FOR = rf"ranks 0-2 wait {IN_NO_COLLECTIVE}"
+STORE_HUNG = rf"the job hung: ranks 0-2 waited for \S+ s {IN_NO_COLLECTIVE}"
+STOPPED = r"stopped by a signal or a debugger, in train.py:\d+"
+RANK_0_IS_WAITED_FOR = rf"ranks 1-2 wait in new_group \(train.py:\d+\) for rank 0 on node 0 \(job-node-0\), which is {STOPPED}"
+RANK_0_HUNG = rf"node 0 \(job-node-0\) hung: rank 0 (is|was) {STOPPED}; ranks 1-2 waited in new_group \(train.py:\d+\)"
+
+
+@pytest.mark.nightly
+@pytest.mark.torch
+@pytest.mark.parametrize("level", [1, 2, 3])
+@pytest.mark.parametrize(("host", "launcher"), [("server", "native"), ("agent", "torchrun"), ("rank", "native"), ("rank", "torchrun")])
+def test_where_torchs_store_is_silent_its_host_is_named(start, tmp_path, rankshim, torch, host, launcher, level):
+    """At no level 0: torch waits for the store without a timeout."""
+    options = {1: [], 2: NOTICE, 3: ["--hang-timeout=5s"]}[level]
+    for rank in range(3):
+        (tmp_path / str(rank)).mkdir()
+    script = tmp_path / "train.py"
+    script.write_text(STORES)
+    nodes = [start(rank, [str(script), "1800", str(tmp_path), host], "--grace=3s", f"--run-dir={tmp_path}/{rank}", *options,
+                   RANKSHIM_LAUNCHER=launcher) for rank in range(3)]
+    waits, ends = (RANK_0_IS_WAITED_FOR, RANK_0_HUNG) if host == "rank" else (STORE_IS_WAITED_FOR, STORE_HUNG)
+
+    def status(rank):
+        return run([rankshim, "status", "--stacks", f"--run-dir={tmp_path}/{rank}"], clean_environment()).stdout
+
+    if level == 1:
+        until(lambda: re.search(waits, status(0)), "who is waited for", LONG)
+        assert re.search(r"rank 1 waits in new_group \(train.py:\d+\) for ranks that this node cannot see", status(1)), status(1)
+    elif level == 2:
+        nodes[0].wait_line(rf"warning: no collective has completed for \S+ s: {waits}", LONG)
+    else:
+        codes = [node.wait(LONG) for node in nodes]
+        assert codes == ([124, 76, 76] if host == "rank" else [124, 124, 124]), [node.transcript() for node in nodes]
+        for node in nodes:
+            assert re.search(ends, last_line(node)), node.transcript()
 
 
 SPAWNS = """\
@@ -203,7 +308,7 @@ def test_of_processes_that_torch_multiprocessing_starts_the_one_that_hangs_is_na
     nodes = [start(rank, command, *options, nodes=2, RANKSHIM_LAUNCHER="auto", RANKSHIM_NPROC_PER_NODE="2") for rank in range(2)]
     assert [node.wait(LONG) for node in nodes] == [76, 124], [node.transcript() for node in nodes]
     says = (r"node 1 \(job-node-1\) hung: rank 3 (is|was) in work \(train.py:10\).*; ranks 0-2 waited in all_reduce \(train.py:11\) "
-            + (r"for \S+ s" if level else "until their timeout of 6.0 s"))
+            + (BY_HANG_TIMEOUT if level else BY_TIMEOUT))
     for node in nodes:
         assert re.search(says, last_line(node)), node.transcript()
 

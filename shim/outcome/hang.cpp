@@ -445,6 +445,37 @@ std::optional<Culprit> not_there(const JobLooks& job, const std::vector<Waiters>
   return hang_of(HangKind::missing, job, elsewhere, inside);
 }
 
+/// Whether all members of all groups are known.
+bool all_are_seen(const JobLooks& job) {
+  Ranks known = job.running();
+  known.merge(job.victims());
+  known.insert(job.ended.begin(), job.ended.end());
+  const auto is_seen = [&](const RankRange& range) {
+    Ranks seen;
+    add_in({range}, known, seen);
+    return seen.size() == range.size();
+  };
+  return std::ranges::all_of(job.looks | std::views::values, [&](const WorkerLook* look) {
+    return std::ranges::all_of(look->groups, [&](const GroupProgress& group) {
+      return std::ranges::all_of(group.members, is_seen);
+    });
+  });
+}
+
+/// All are in torch.distributed, in no collective, and they are only one node's.
+std::optional<Culprit> out_of_sight(const JobLooks& job, const std::vector<Waiters>& waits) {
+  if (!nobody_waits(waits) || job.looks.empty() || !are_in_distributed(job) || all_are_seen(job))
+    return std::nullopt;
+  return hang_of(HangKind::elsewhere, job, {}, job.running());
+}
+
+/// All that run are in torch.distributed, in no collective, and others exited 0: they will not come.
+std::optional<Culprit> left_behind(const JobLooks& job, const std::vector<Waiters>& waits) {
+  if (!nobody_waits(waits) || job.looks.empty() || job.ended.empty() || !are_in_distributed(job))
+    return std::nullopt;
+  return hang_of(HangKind::ended, job, job.ended, job.running());
+}
+
 /// All ranks are in torch.distributed but in no collective, and some send or receive: each waits for another.
 std::optional<Culprit> sending(const JobLooks& job, const std::vector<Waiters>& waits) {
   const auto sends = [](const WorkerLook* look) { return is_point_to_point(place_of(*look).call); };
@@ -541,7 +572,8 @@ std::optional<Culprit> find_hang(const Looks& looks, const std::vector<unsigned>
       (victims.contains(look.rank) ? job.before : job.looks).try_emplace(look.rank, &look);
   const auto groups = groups_of(job);
   const std::vector<Waiters> waits = waits_of(groups);
-  for (const HangRow row : {stopped, missing, all_inside, left_running, not_there, sending, store, by_stacks})
+  for (const HangRow row : {stopped, missing, all_inside, left_running, not_there, out_of_sight, sending,
+                            left_behind, store, by_stacks})
     if (auto culprit = row(job, waits)) return culprit;
   return std::nullopt;
 }

@@ -31,7 +31,11 @@ namespace rankshim::outcome {
 ///   outside torch.distributed, if there are no more of them than victims.
 /// - missing: nobody waits in a collective, and some ranks wait in torch.distributed, for example for its
 ///   store. To blame are the others.
+/// - elsewhere: nobody waits in a collective, all ranks are in torch.distributed, and not all members of
+/// their
+///   groups can be seen.
 /// - order: all ranks are in torch.distributed, and some send or receive.
+/// - ended: all ranks that run are in torch.distributed, and others exited 0. To blame are those.
 /// - store: all ranks wait for torch's store or rendezvous.
 /// - outlier: no rank reports its numbers, or none does anything, and at most a quarter of the ranks are at
 ///   another line than the rest.
