@@ -32,6 +32,26 @@ COMMANDS = {
 }
 
 
+MPICH = ["--env=MASTER_ADDR=127.0.0.1", "--env=MASTER_PORT=29513", "--", "mpiexec.mpich", "-n", "3", "sh", "-c",
+         'RANK=$PMI_RANK WORLD_SIZE=$PMI_SIZE exec "$@"', "sh", sys.executable]
+
+
+@pytest.mark.nightly
+@pytest.mark.torch
+def test_where_the_launcher_lets_who_hangs_run_on_that_is_a_warning_and_hang_timeout_ends_it(rankshim, tmp_path, torch):
+    """MPICH's waits for all processes, however the first has ended."""
+    if shutil.which("mpiexec.mpich", path=clean_environment()["PATH"]) is None:
+        cannot("missing: mpiexec.mpich (scripts/setup installs it)")
+    script = tmp_path / "train.py"
+    script.write_text(TRAINS)
+    job = [rankshim, f"--run-dir={tmp_path}", "--grace=3s", "--hang-timeout=20s", *MPICH, str(script), "sleeps", "6"]
+    says = r"rank 1 (is|was) in train\.py:\d+, in the kernel's \S+; ranks 0 and 2 waited .*"
+    with Process(job, clean_environment({"OMP_NUM_THREADS": "1"})) as process:
+        process.wait_line(rf"warning: {says} timeout; it is still running \[R42\]$", LONG)
+        assert process.wait(LONG) == 124, process.transcript()
+        assert re.search(rf"error: {says} \[R42\]$", last_line(process)), process.transcript()
+
+
 @pytest.mark.torch
 @pytest.mark.nightly
 @pytest.mark.parametrize("level", [0, 3])

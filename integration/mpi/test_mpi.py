@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+from lib.hangs import TRAINS
 from lib.mpi import OPEN_MPI, ssh
 from lib.process import clean_environment
 from lib.requirements import cannot
@@ -50,6 +51,16 @@ def test_processes_of_one_node_train_together(mpi, network, rankshim):
     platform = "open-mpi" if mpi == "open-mpi" else "hydra"
     found = trained(process, f"rank 1 of 2 on {platform}, master ")
     assert [found[rank]["local_rank"] for rank in (0, 1)] == ["0", "1"]
+
+
+@pytest.mark.nightly
+def test_of_one_rankshim_for_each_process_none_blames_the_rank_that_only_waited(mpi, network, rankshim, tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(TRAINS)
+    launcher = OPEN_MPI if mpi == "open-mpi" else MPICH
+    process = start(network.node("alone"), [*launcher, "-n", "3", rankshim, "--", script, "sleeps", "6"], {"OMP_NUM_THREADS": "1"})
+    process.wait_line(r"rankshim: error: \S+ exited with code 1 .*Error: Timed out .*; "
+                      r"another rank is to blame: run rankshim once per node to learn which$", JOB)
 
 
 def test_the_one_process_of_each_node_is_its_launcher(mpi, network, rankshim, tmp_path):

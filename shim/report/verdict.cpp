@@ -368,8 +368,11 @@ void judge_failure(Verdict& verdict, const ExitRecord& record, const Details& de
     verdict.culprit->host = root.culprit.host;
     if (!is_sure_without_others(*verdict.culprit, details)) verdict.culprit.reset();
   }
-  if (!verdict.of_several && is_victim(root.culprit.cause))
+  if (!verdict.of_several && is_victim(root.culprit.cause)) {
+    if (details.is_one_of_several)
+      verdict.notes.emplace_back("another rank is to blame: run rankshim once per node to learn which");
     set_cause(root, own_cause(root), details);  // "peer" means another node
+  }
   if (hides && strict) wording::add_strict(verdict);
   if (is_own_worker || (hides && strict)) verdict.code = root.culprit.code;
   if (verdict.code != 0) verdict.cause = root.culprit.cause;

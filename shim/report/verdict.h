@@ -37,6 +37,7 @@ struct Details {
   std::string trained_alone;                      ///< as in the verdict, according to the workers' Python
   std::map<unsigned, outcome::WorkerLook> looks;  ///< by local rank: what workers did when another failed
   std::vector<unsigned> suffered;  ///< the local ranks of those that had failed by then, earliest first
+  bool is_one_of_several = false;  ///< the command is one of several ranks, each with a rankshim of its own
   std::vector<outcome::WorkerLook>
       hang_looks;  ///< the looks at all workers because of which --hang-timeout ended the job
   std::optional<outcome::Culprit> hang;  ///< on a lone node: why --hang-timeout ended its command

@@ -622,6 +622,21 @@ TEST_CASE("on a lone node the worker that the others waited for is named, not it
   for (const Verdict& verdict : {hung, early}) CHECK_FALSE(is_victim(verdict.root->culprit.cause));
 }
 
+TEST_CASE("one rank of several that lost a peer is not to blame", "[verdict]") {
+  ExitRecord record;
+  record.number = 1;
+  record.ran = 10s;
+  Details details;
+  details.agent = {"RuntimeError: [../gloo/transport/tcp/unbound_buffer.cc:1] Timed out waiting 6000ms", ""};
+  LaunchPlan plan;
+  plan.argv = {"python3", "train.py"};
+  const std::string words = "python3 exited with code 1 after 10.0 s: RuntimeError: Timed out waiting 6000ms";
+  CHECK(wording::message(judge(record, {}, plan, details)) == words);
+  details.is_one_of_several = true;
+  CHECK(wording::message(judge(record, {}, plan, details)) ==
+        words + "; another rank is to blame: run rankshim once per node to learn which");
+}
+
 TEST_CASE("a worker that hung is named also where the command has started the torchrun, or is not linked",
           "[verdict]") {
   const auto look = [](unsigned rank, std::uint64_t entered, unsigned line) {

@@ -88,6 +88,7 @@ report::Details Attempt::gather(const supervise::ExitRecord& record) {
   report::Details details = errors_.gather(record, launch_->folder.remove_if_unused());
   details.looks = lookout_->last_seen();
   details.suffered = lookout_->suffered();
+  details.is_one_of_several = job_.topology.is<topology::CreatedProcess>() && !job_.topology.is_alone();
   details.trained_alone = lookout_->trained_alone();
   details.hang = std::move(hang_);
   details.hang_looks = std::move(hang_looks_);
@@ -180,6 +181,7 @@ void Attempt::worker_raised(unsigned local_rank, const look::Raised::Groups& gro
   const bool has_files = job_.choice.launcher->launches();
   if (!has_files || errors_.is_victims(local_rank, launch_->workers->record().error_folder))
     lookout_->worker_suffered(local_rank, groups);
+  if (!has_files && whole_ == nullptr && errors_.has_timed_out()) lookout_->worker_timed_out(local_rank);
 }
 
 void Attempt::end_hang(const outcome::Culprit& culprit, std::vector<outcome::WorkerLook> looks) {

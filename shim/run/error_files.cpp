@@ -49,6 +49,12 @@ bool ErrorFiles::is_victims(unsigned local_rank, const std::string& folder) cons
   return launchers::is_error_of_lost_peer(read(error_file_of(folder, local_rank)).message);
 }
 
+bool ErrorFiles::has_timed_out() const {
+  if (launchers_.empty() || run_.host.file(launchers_).value_or("") == launchers_before_) return false;
+  const std::string message = read(launchers_).message;
+  return launchers::is_error_of_lost_peer(message) && launchers::is_error_of_timeout(message);
+}
+
 report::Details ErrorFiles::gather(const supervise::ExitRecord& record, bool is_unused) const {
   report::Details details;
   details.host = run_.host.host_name();

@@ -32,6 +32,9 @@ class ErrorFiles {
   /// for it in vain.
   [[nodiscard]] bool is_victims(unsigned local_rank, const std::string& folder) const;
 
+  /// Whether the exception of a program, or of a worker of its own, says that it waited in vain.
+  [[nodiscard]] bool has_timed_out() const;
+
  private:
   [[nodiscard]] launchers::PythonError read(const std::string& path) const;
 

@@ -90,22 +90,22 @@ awaitable<void> HangWatch::watch(std::shared_ptr<State> state) {
 /// Finds out who is to blame when nothing has moved for long.
 awaitable<void> HangWatch::examine(std::shared_ptr<State> state) {
   StallClock& clock = state->clock;
-  JobSight sight = co_await state->job.look(true, false);
+  const JobSight sight = co_await state->job.look(true, false);
   if (state->over) co_return;
   const auto now = state->take_in(sight);  // it may have resumed meanwhile
-  std::optional<Culprit> culprit = outcome::find_hang(sight.looks, sight.succeeded);
+  std::optional<Culprit> culprit = sight.find_hang();
   if (!culprit || clock.stalled(now) == milliseconds::zero()) co_return;
   culprit->hang->stalled = static_cast<std::uint32_t>(clock.stalled(now).count());
   culprit = state->job.located(std::move(*culprit));
   if (clock.ends(now, culprit->hang->place.works.value_or(false))) {
-    print_stacks(sight.looks);
+    print_stacks(sight.living());
     state->over = true;
-    state->job.end(*culprit, std::move(sight.looks));
+    state->job.end(*culprit, sight.living());
   } else if (clock.notices(now)) {
     clock.noticed();
     state->set_notice(report::wording::notice(*culprit));
     log::warn("{}", state->notice);
-    print_stacks(sight.looks);
+    print_stacks(sight.living());
   }
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <iterator>
 #include <ranges>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include "loop/loop.h"
 #include "node/process.h"
 #include "outcome/hang.h"
+#include "report/verdict.h"
 #include "supervise/exit_record.h"
 
 namespace rankshim::run {
@@ -32,6 +34,13 @@ void add(JobSight& job, const link::WorkerReport& worker, unsigned rank) {
 }
 
 }  // namespace
+
+std::vector<WorkerLook> JobSight::living() const {
+  std::vector<WorkerLook> living;
+  std::ranges::copy_if(looks, std::back_inserter(living),
+                       [this](const WorkerLook& look) { return !victims.contains(look.rank); });
+  return living;
+}
 
 std::vector<link::WorkerReport> ends_of(const std::vector<supervise::WorkerEnd>& workers) {
   std::vector<link::WorkerReport> ends;
@@ -62,7 +71,10 @@ void Lookout::worker_suffered(unsigned local_rank, std::vector<outcome::GroupPro
   const bool had_seen = std::erase_if(unseen, [this](const supervise::WorkerState& worker) {
                           return seen_.contains(worker.pid);
                         }) != 0;
-  if (!had_seen) suffered_.clear();
+  if (!had_seen) {
+    suffered_.clear();
+    timed_out_.clear();
+  }
   add_once(local_rank, suffered_);
   if (unseen.empty()) return;
   for (const supervise::WorkerState& one : unseen) seen_.insert(one.pid);
@@ -76,6 +88,34 @@ awaitable<void> Lookout::look_before_stop(std::shared_ptr<Lookout> self, Hold /*
     if (told != self->told_.end()) look.groups = told->second;
     self->last_seen_[local_rank] = std::move(look);
   }
+}
+
+void Lookout::worker_timed_out(unsigned local_rank) {
+  timed_out_.insert(local_rank);
+  stays_.expires_after(time_to_exit);
+  stays_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) warn_of_who_stays();
+  });
+}
+
+/// By what all did when the first had failed: nobody waits for them any more.
+void Lookout::warn_of_who_stays() const {
+  if (launcher_.expired()) return;
+  JobSight then;
+  std::vector<unsigned> stay;
+  for (const auto& [local_rank, look] : last_seen_) {
+    then.looks.push_back(look);
+    if (timed_out_.contains(local_rank)) then.victims[look.rank];
+    if (node::is_alive(static_cast<pid_t>(look.pid))) stay.push_back(look.rank);
+  }
+  const auto culprit = then.find_hang();
+  if (!culprit || culprit->ranks.empty()) return;
+  const bool one = outcome::is_one(culprit->ranks);
+  const bool is_there =
+      std::ranges::any_of(stay, [&](unsigned rank) { return culprit->ranks.front().contains(rank); });
+  if (is_there)
+    log::warn("{}; {} still running{}", what_happened(*culprit), one ? "it is" : "they are",
+              reference(report::error_code_of(*culprit)));
 }
 
 void Lookout::worker_raised(unsigned local_rank) {
@@ -173,8 +213,12 @@ awaitable<JobSight> Lookout::look_at_own(bool full) {
   for (const supervise::WorkerEnd& worker : launcher->record().ends)
     ranks[worker.local_rank] = worker.rank.value_or(worker.local_rank);
   for (const link::WorkerReport& worker : sight.workers) add(job, worker, ranks[worker.local_rank]);
-  if (full)
-    for (auto& look : sight.looks | std::views::values) job.looks.push_back(std::move(look));
+  if (!full) co_return job;
+  for (auto& [local_rank, look] : sight.looks) {
+    if (timed_out_.contains(local_rank) && !node::is_alive(static_cast<pid_t>(look.pid)))
+      job.victims[look.rank];
+    job.looks.push_back(std::move(look));
+  }
   co_return job;
 }
 
@@ -192,20 +236,20 @@ awaitable<JobSight> look_at_job(std::shared_ptr<link::Link> link, bool full, boo
 json::Object describe(const JobSight& sight,
                       const std::function<outcome::Culprit(outcome::Culprit)>& located) {
   constexpr std::size_t lines_at_most = 370, waits_at_most = 28, widest = 140;
+  const std::vector<WorkerLook> living = sight.living();
   json::Object object;
-  object.flag("failed", false).number("ranks", static_cast<std::int64_t>(sight.looks.size()));
+  object.flag("failed", false).number("ranks", static_cast<std::int64_t>(living.size()));
   std::vector<std::string> lines;
   const auto add = [&](const std::string& line) { lines.emplace_back(cut(line, widest)); };
-  if (const auto culprit = outcome::find_hang(sight.looks, sight.succeeded)) {
+  if (const auto culprit = sight.find_hang()) {
     lines.push_back(outcome::present_hang_in_words(located(*culprit)));
     object.text("hang", lines.front());
   }
-  const auto waits = outcome::find_waits(sight.looks, sight.succeeded);
+  const auto waits = outcome::find_waits(living, sight.succeeded);
   for (const outcome::Wait& wait : waits | std::views::take(waits_at_most)) add(outcome::in_words(wait));
   if (waits.size() > waits_at_most)
     add(fmt::format("({} more groups of ranks wait)", waits.size() - waits_at_most));
-  for (const std::string& line : outcome::in_lines(outcome::group_stacks(sight.looks), lines_at_most))
-    add(line);
+  for (const std::string& line : outcome::in_lines(outcome::group_stacks(living), lines_at_most)) add(line);
   if (lines.empty()) lines.emplace_back("no worker is running");
   return object.texts("lines", lines);
 }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -16,7 +17,9 @@
 #include "link/link.h"
 #include "look/look.h"
 #include "loop/loop.h"
+#include "outcome/hang.h"
 #include "outcome/look.h"
+#include "outcome/outcome.h"
 #include "run/stall_clock.h"
 #include "supervise/supervise.h"
 
@@ -26,7 +29,15 @@ namespace rankshim::run {
 struct JobSight {
   std::map<unsigned, Collectives> running;  ///< by rank; without those that do not report their numbers
   std::vector<unsigned> succeeded;          ///< the ranks that exited 0
-  std::vector<outcome::WorkerLook> looks;   ///< of the running ones; empty if not wanted
+  std::vector<outcome::WorkerLook> looks;   ///< at the running ones and the victims; empty if not wanted
+  std::map<unsigned, outcome::Place> victims = {};  ///< ranks that waited for others in vain, and exited
+
+  /// The looks at the running ones only.
+  [[nodiscard]] std::vector<outcome::WorkerLook> living() const;
+  /// Who hangs, judging by all this.
+  [[nodiscard]] std::optional<outcome::Culprit> find_hang() const {
+    return outcome::find_hang(looks, succeeded, victims);
+  }
 };
 
 /// Lookout knows what the workers of this node are doing in one attempt, and what they did before their
@@ -37,13 +48,17 @@ class Lookout : public std::enable_shared_from_this<Lookout> {
   /// many nodes the job has, if its workers should be in one process group.
   Lookout(boost::asio::io_context& io, const std::string& folder,
           const std::shared_ptr<supervise::Workers>& launcher, unsigned nodes)
-      : io_(io), looker_(io, folder), launcher_(launcher), nodes_(nodes) {}
+      : io_(io), looker_(io, folder), launcher_(launcher), nodes_(nodes), stays_(io.get_executor()) {}
 
   /// Call this when a worker has lost its peer, or waited for it in vain. Any worker that still runs may be
   /// the reason, and its launcher will kill it in a moment; so they are all looked at now, and rankshim
   /// itself stops none of them until that is done. `groups`: how far the failed worker's collectives were,
   /// according to itself; empty if unknown.
   void worker_suffered(unsigned local_rank, std::vector<outcome::GroupProgress> groups = {});
+
+  /// Call this when a worker of a program has timed out. The program's launcher may let the others run on
+  /// (mpiexec.hydra); then a warning says who hangs, a while later.
+  void worker_timed_out(unsigned local_rank);
 
   /// How the workers are, and how far the running ones have got; `full`: also what they are doing, and what
   /// those did that worker_suffered() found alive.
@@ -88,6 +103,7 @@ class Lookout : public std::enable_shared_from_this<Lookout> {
                                                  supervise::WorkerState worker);
 
   void add_seen(std::vector<link::WorkerReport>& workers) const;
+  void warn_of_who_stays() const;
   void note_who_trains_alone(const std::vector<outcome::WorkerLook>& looks);
   boost::asio::awaitable<std::map<unsigned, outcome::WorkerLook>> look_at(
       std::vector<supervise::WorkerState> workers, bool full);
@@ -100,6 +116,8 @@ class Lookout : public std::enable_shared_from_this<Lookout> {
   std::set<pid_t> seen_;  ///< those that worker_suffered() has looked at
   std::vector<unsigned> suffered_;
   std::map<pid_t, loop::Timer> raised_;  ///< until they should have exited
+  std::set<unsigned> timed_out_;         ///< local ranks of the last set of workers
+  loop::Timer stays_;                    ///< until all others should have exited, too
   std::map<unsigned, outcome::WorkerLook> last_seen_;
   std::map<pid_t, std::vector<outcome::GroupProgress>> told_;  ///< what was passed to worker_suffered()
 };
