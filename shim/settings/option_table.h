@@ -3,14 +3,14 @@
 // the kind, which is one of the rules in option_value.cpp.
 
 OPTION(platform, "The job and this node", "platform", text, "auto|none|NAME", "auto",
-       "platform whose variables are read; set it if a node looks like two; none: map nothing and wait for "
+       "platform whose variables are read; set it if two match; none: map nothing and wait for "
        "nothing")
 OPTION(profile, "", "profile", text, "FILE", "",
-       "read this profile too, besides those in /etc/rankshim.d, for an unknown platform")
+       "read this profile as well as those in /etc/rankshim.d, for an unknown platform")
 OPTION(rank_unit, "", "rank-unit", choice, "auto|node|process", "auto",
-       "what RANK and WORLD_SIZE count, if no other variable tells")
+       "what RANK and WORLD_SIZE count, if no other variable says")
 OPTION(strict, "", "strict", boolean, "", "false",
-       "for unattended jobs: exit with 78 instead of a warning if a node seems to train alone, and with a "
+       "for unattended jobs: exit with 78 instead of warning if a node seems to train alone, and with a "
        "failed worker's code if the script that started it exits 0")
 OPTION(nnodes, "", "nnodes", nodes, "N|MIN:MAX", "",
        "number of nodes, if no platform sets it; 1: this node is the whole job")
@@ -29,7 +29,7 @@ OPTION(launcher, "Launching", "launcher", choice, "auto|torchrun|launch|native|n
 OPTION(python, "", "python", text, "PATH", "",
        "interpreter for scripts; default: the first python3 or python in PATH")
 OPTION(max_restarts, "", "max-restarts", count, "N", "",
-       "how often failed workers are restarted, for training that resumes from checkpoints (torchrun's "
+       "restart failed workers at most N times, for training that resumes from checkpoints (torchrun's "
        "--max_restarts); default: PET_MAX_RESTARTS, else 0")
 OPTION(rdzv_backend, "", "rdzv-backend", text, "static|c10d|etcd-v2|etcd", "",
        "rendezvous of an elastic job; etcd survives the loss of any node; default: c10d if nnodes is MIN:MAX")
@@ -38,10 +38,10 @@ OPTION(rdzv_endpoint, "", "rdzv-endpoint", text, "HOST:PORT", "",
 OPTION(torchrun_args, "", "torchrun-args", words, "'--NAME=VALUE ...'", "",
        "extra options for torchrun; options that the image's torchrun does not know are dropped")
 OPTION(export_pet, "", "export-pet", boolean, "", "true",
-       "set PET_* so that a torchrun inside the program joins the job; with env, if given explicitly: print "
-       "PET_* too")
+       "set PET_* so that a torchrun inside the program joins the job; if given, rankshim env prints "
+       "them too")
 OPTION(record, "", "record", boolean, "", "true",
-       "record exceptions of workers whose script has no @record; no: for an image that needs its own "
+       "record exceptions of workers whose script has no @record; false: for an image that needs its own "
        "sitecustomize.py")
 OPTION(log_dir, "", "log-dir", text, "DIR", "",
        "write each worker's stdout and stderr to a file under DIR, in torchrun's layout")
@@ -62,7 +62,8 @@ OPTION(wait_timeout, "", "wait-timeout", time, "TIME", "10m",
 
 OPTION(link, "The whole job", "link", choice, "auto|on|off", "auto",
        "connect the rankshims of all nodes: they agree before the launch, and one failure stops every node; "
-       "auto: if rankshim starts the launcher on several nodes; on: for programs too")
+       "auto: if rankshim starts the launcher or fills in its flags, on several nodes; on: for "
+       "programs too")
 OPTION(link_timeout, "", "link-timeout", time, "TIME", "30s",
        "how long a node may be silent before it is treated as lost")
 OPTION(job_token_file, "", "job-token-file", text, "FILE", "",
@@ -71,8 +72,8 @@ OPTION(
     job_restarts, "", "job-restarts", restarts, "N[/TIME]", "0",
     "restart the whole job in place after a failure, at most N times; 3/1h: at most three times in an hour")
 OPTION(spares, "", "spares", count, "S", "0",
-       "with --job-restarts: keep S of the platform's nodes waiting, which take the place of nodes that are "
-       "lost or drained")
+       "with --job-restarts: keep S of the platform's nodes waiting, to replace nodes that are lost or "
+       "drained")
 OPTION(permanent, "", "permanent", exits, "CODE[-CODE]|CAUSE,...", "2,64-78,126,127",
        "with --job-restarts: exit codes and causes that are not retried; CAUSE is oom, exception, signal, "
        "lost or hang")
@@ -80,31 +81,32 @@ OPTION(restart_pause, "", "restart-pause", time, "TIME", "1m",
        "longest pause before a restart; it doubles from 2 s while attempts fail within a minute; 0: no pause")
 OPTION(warm, "", "warm", modules, "off|auto|MODULE,...", "auto",
        "start workers early, and import for them what their script imports first, while the nodes meet and, "
-       "for --job-restarts, while they train; MODULE: import this too; off: start them when it is time")
+       "for --job-restarts, while they train; MODULE: import this too; off: start nothing early")
 OPTION(hang_notice, "", "hang-notice", limit, "TIME|off", "5m",
-       "warn when no collective has completed for TIME, with the ranks that the others wait for and their "
-       "line of code; again after two, four and eight times that")
+       "warn when no collective has completed for TIME, naming the ranks that the others wait for and their "
+       "line of code; again after 2, 4 and 8 times that")
 OPTION(
     hang_timeout, "", "hang-timeout", limit, "TIME|off", "off",
     "end the job when no collective has completed for TIME: exit with 124 on the node of the rank that the "
-    "others wait for; a rank that still works or polls has four times that")
+    "others wait for; a rank that still works or polls gets four times as long")
 OPTION(hang_dumps, "", "hang-dumps", text, "DIR", "",
        "keep torch's own dumps of a hang in DIR, for torchfrtrace")
-OPTION(check, "", "check", text, "CMD", "", "for preflight: the command to run on each node, by /bin/sh")
+OPTION(check, "", "check", text, "CMD", "", "for preflight: the command to run on each node, in /bin/sh")
 
 OPTION(signal_scope, "Signals and exit codes", "signal-scope", choice, "auto|child|group|tree", "auto",
        "which processes get a stop signal; auto: the processes that handle it, from the command downwards")
 OPTION(grace, "", "grace", time, "TIME", "",
-       "time from a stop signal until everything is killed; default: no limit")
+       "time from a stop signal until everything is killed; default: no limit, or 30 s if another node "
+       "failed")
 OPTION(leftover_grace, "", "leftover-grace", time, "TIME", "5s",
        "time between SIGTERM and SIGKILL for leftover processes, such as uploads")
 OPTION(rewrite_signal, "", "rewrite-signal", signal_map, "FROM=TO,...", "",
-       "send TO when FROM arrives, for a program that stops on another signal than TERM; TO may be none")
+       "send TO when FROM arrives, for a program that stops on a signal other than TERM; TO may be none")
 OPTION(worker_signals, "", "worker-signals", signals, "SIG,...|none", "USR1,USR2",
-       "signals that only the workers of torchrun and native get, once they handle them")
+       "signals sent only to the workers of torchrun and native, once they handle them")
 OPTION(stacks, "", "stacks", boolean, "", "true",
-       "print the stacks of processes that do not stop before they are killed; no: for a program whose fault "
-       "handler must not run; with status: what all ranks do now, and who waits for whom")
+       "before killing processes that do not stop, print their stacks; false: for a program whose fault "
+       "handler must not run; with status: what each rank does now, and who waits for whom")
 OPTION(warn_on_reap, "", "warn-on-reap", boolean, "", "false",
        "print a line for each reaped orphan (like tini -w)")
 OPTION(parent_death_signal, "", "parent-death-signal", signal, "SIG", "",
@@ -116,30 +118,30 @@ OPTION(exit_map, "", "exit-map", exit_map, "FROM[-TO]=CODE,...", "",
        "change exit codes to fit a platform's retry rules; FROM may be a cause: oom, wait, config, stopped, "
        "peer, hang")
 OPTION(hold_on_failure, "", "hold-on-failure", time, "TIME", "",
-       "keep a failed container for TIME, for kubectl exec; SIGTERM ends it")
+       "keep a failed container up for TIME (kubectl exec); SIGTERM ends it")
 
-OPTION(report, "Reports", "report", file, "FILE", "", "write a JSON report of how the command ended to FILE")
+OPTION(report, "Reports", "report", file, "FILE", "", "write to FILE a JSON report of how the command ended")
 OPTION(termination_log, "", "termination-log", text, "PATH|none", "/dev/termination-log",
-       "write why the command failed to PATH, for kubectl describe; the default file is used if it exists")
+       "write to PATH why the command failed, for kubectl describe; the default file is used if it exists")
 OPTION(metrics_file, "", "metrics-file", file, "FILE", "",
        "keep the run's state in FILE as metrics, for the textfile collector of node_exporter")
 OPTION(run_dir, "", "run-dir", text, "DIR", "",
        "folder for the socket of rankshim status; default: /run, /dev/shm or TMPDIR")
 
 OPTION(pre_start, "Hooks", "pre-start", text, "CMD", "",
-       "run CMD by /bin/sh before anything is read, to supply what the platform lacks; if it fails, rankshim "
+       "run CMD in /bin/sh before anything is read, to supply what the platform lacks; if it fails, rankshim "
        "exits with its code")
 OPTION(pre_start_timeout, "", "pre-start-timeout", time, "TIME", "10m", "kill it after TIME")
 OPTION(post_stop, "", "post-stop", text, "CMD", "",
-       "run CMD by /bin/sh at the end, for uploads; RANKSHIM_REPORT is the report's path")
+       "run CMD in /bin/sh at the end, for uploads; RANKSHIM_REPORT is the report's path")
 OPTION(post_stop_timeout, "", "post-stop-timeout", time, "TIME", "30s", "kill it after TIME")
 
 OPTION(log_level, "Output and configuration", "log-level", choice, "error|warn|info|debug", "info",
-       "least important messages to print; at info, a successful run prints 2 or 3 lines")
+       "least severe messages to print; at info, a successful run prints 2 or 3 lines")
 OPTION(log_format, "", "log-format", choice, "text|json", "text",
        "json: one object per line, for log collectors")
 OPTION(log_time, "", "log-time", boolean, "", "false",
-       "put the time in front of each text line, if no log collector adds it")
+       "begin each text line with the time, if no log collector adds it")
 OPTION(config, "", "config", text, "FILE", "/etc/rankshim.toml",
        "configuration file; the default file need not exist", true, false)
 OPTION(format, "", "format", text, "text|json|sh|dotenv", "",
