@@ -13,7 +13,7 @@ namespace rankshim::link {
 namespace asio = boost::asio;
 
 bool LogLimiter::allows(const std::string& line) {
-  using namespace std::chrono_literals;  // a little less than what lies between node 0's own lines
+  using namespace std::chrono_literals;  // slightly less than the interval of node 0's own lines
   const auto since = now() - when;
   if (since < (line == last ? 29'000ms : 900ms)) return false;
   when = now();
@@ -107,7 +107,7 @@ void Link::report_stop(int signal) {
 
 void Link::handle(const Message& message) {
   const auto* waiting = std::get_if<Waiting>(&message);
-  // What has not begun cannot end: before the launch only somebody in node 0's place says that.
+  // A job that has not begun cannot end. Before the launch, only an impostor in node 0's place would say so.
   const auto* stop = launched() ? std::get_if<Stop>(&message) : nullptr;
   if (const auto* go = std::get_if<Go>(&message); go != nullptr && !met_) {
     met_ = *go;
@@ -132,7 +132,7 @@ void Link::handle(const Message& message) {
     stop_ = *stop;
     stop_->again = stop->again && options_.rules.decide;
     tell_stop();
-  } else if (stop != nullptr && !stop->again) {  // it was, and a node has been asked to stop since
+  } else if (stop != nullptr && !stop->again) {  // it was to start again, but a node was stopped since
     stop_->again = false;
     stop_->note = stop->note;
   } else if (const auto* look = std::get_if<Look>(&message); look != nullptr && launched() && asked_) {
@@ -146,13 +146,13 @@ void Link::handle(const Message& message) {
 void Link::hear(const Ballot& ballot) {
   std::optional<KnownTerm>& known = options_.succession->term;
   if (!accepts(known, ballot.term)) return;
-  // The hub of the last attempt, which has ended, is not the one that began this term.
+  // The hub of the last attempt, which has ended, did not begin this term.
   if (known && known->last != ballot.term) options_.succession->hub_has_ended = false;
   known = heard(known, ballot);
   known->said = known->said || ballot.term.hub == options_.self.instance;
 }
 
-/// What the next attempt needs to know of this one.
+/// Stores what the next attempt needs to know about this one.
 void Link::remember(const Go& go) {
   if (!options_.succession || !go.lead) return;
   Succession& known = *options_.succession;
@@ -186,7 +186,7 @@ unsigned Succession::to_come() const {
   return all - std::min<unsigned>(all, static_cast<unsigned>(away.size()));
 }
 
-/// The groups of a worker follow in parts, of which each fits into a message.
+/// Answers a Look. A worker's groups are sent in parts, each of which fits into a message.
 asio::awaitable<void> Link::answer(std::weak_ptr<Link> weak, Look look) {
   constexpr std::size_t at_once = 6;
   constexpr std::size_t most_ranges = 8;  // of a group's members; without them those that tell of it are
