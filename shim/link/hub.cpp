@@ -23,8 +23,8 @@ namespace {
 constexpr std::size_t most_unknown = 64;  // unproven connections beyond the job's own nodes
 constexpr rlim_t others = 64;             // open files of rankshim, and those that it inherited
 constexpr milliseconds accept_pause{100};
-constexpr int name_rounds = 10;            // looks for another hub become so rare once all run
-constexpr milliseconds between_looks{20};  // whether the others' kernels have what they were told
+constexpr int name_rounds = 10;  // the factor by which looks for another hub become rarer once all run
+constexpr milliseconds between_looks{20};  // for what was sent to reach the others' kernels
 
 /// Raises the soft limit of open files to what all nodes need, and as many strangers as are kept, as far as
 /// the hard one allows. Returns the limit that was; nothing if it stays as it is.
@@ -43,11 +43,11 @@ std::optional<rlimit> raise_descriptors(rlim_t nodes) {
   return limit;
 }
 
-/// The link of the hub, which is node 0 until another one takes over. Node 0 listens on the master's port
-/// until all nodes are here, and then on another port for nodes whose connection was lost. Where the job may
-/// be started again that is the second port, which a node that was started anew knows. With spares every hub
-/// listens on its own listener all the time. What it knows and decides is the roster's; this is its sockets
-/// and its time.
+/// The hub's side of the link; node 0 is the hub until another node takes over. Node 0 listens on the
+/// master's port until all nodes are here, and then on another port, for nodes that lost their connection. If
+/// the job may be restarted, that is the second port, which a node that was started anew knows. With spares,
+/// every hub has its own listener all the time. The roster knows and decides everything; this class handles
+/// sockets and time.
 class Hub final : public Link {
  public:
   Hub(asio::io_context& io, Options options)
@@ -109,9 +109,9 @@ class Hub final : public Link {
  private:
   // ---- connections ----
 
-  /// Throws why there can be no listener. What has the port may end: something of the attempt before, or of
-  /// another job on this machine. If it does not, that ends the meeting. Until then the others, whom that
-  /// job's store may answer, find this node at the second port.
+  /// Listens on the master's port; throws the reason if that is impossible. What holds the port may go away:
+  /// something of the previous attempt, or of another job on this machine. If it does not, the meeting ends.
+  /// Until then the other nodes, which may reach that job's store, find this node at the second port.
   asio::awaitable<void> listen(Time deadline) {
     for (Time look = now(); const auto error = open_listener(port_, options_.master.port, longest_backlog);) {
       if (error != asio::error::address_in_use)
@@ -146,7 +146,7 @@ class Hub final : public Link {
                        holder.empty() ? "is in use" : holder + " holds");
   }
 
-  /// Listens on a port to which nodes come back whose connection was lost, unless it does.
+  /// Listens on the port for nodes that lost their connection, unless it is already listening there.
   void open_way_back(std::uint16_t port) {
     if (has_way_back_) return;
     if (!way_back_.is_open() && open_listener(way_back_, port, longest_backlog)) {
@@ -157,11 +157,11 @@ class Hub final : public Link {
     loop::spawn(io_, accept_from(weak_from_this(), way_back_));
   }
 
-  /// Until the listener is closed. The loop itself must not accept: the command could start, and inherit the
-  /// connection, before this knows of it.
+  /// Accepts connections until the listener is closed. Asio's own accept is not used: the command could
+  /// start, and inherit the connection, before this knows of it.
   asio::awaitable<void> accept_from(std::weak_ptr<Link> weak, tcp::acceptor& acceptor) {
-    const auto listener = options_.succession;           // outlives this link, and so may the wait
-    loop::Timer later(io_.get_executor(), Time::max());  // it gets its descriptor while there are some
+    const auto listener = options_.succession;           // outlives this link, as the wait may
+    loop::Timer later(io_.get_executor(), Time::max());  // gets its descriptor while there are some
     boost::system::error_code error;
     while (true) {
       co_await acceptor.async_wait(tcp::acceptor::wait_read,
@@ -171,7 +171,7 @@ class Hub final : public Link {
       acceptor.accept(socket, error);
       try {
         if (!error) add(std::move(socket));
-      } catch (const std::exception& thrown) {  // this connection is lost, and no other one
+      } catch (const std::exception& thrown) {  // only this connection is lost
         loop::go_on_after(thrown);
       }
       if (!error || error == asio::error::would_block || error == asio::error::connection_aborted) continue;
@@ -198,8 +198,9 @@ class Hub final : public Link {
     if (limited_.size() > options_.self.nnodes + most_unknown) limited_.begin()->second = Time::min();
   }
 
-  /// Hears the connection until it ends. No coroutine: it would be most of the memory that a node costs. One
-  /// for which the system refuses something ends, so that its node can make a new one.
+  /// Reads the connection's messages until it ends. This is not a coroutine, which would take most of the
+  /// memory that a node costs. A connection for which the system refuses something is closed, so that its
+  /// node can connect again.
   void read_messages(ConnectionId id) {
     const auto connection = connections_.at(id);
     try {
@@ -317,7 +318,7 @@ class Hub final : public Link {
     due_.signal();
   }
 
-  /// Does what the roster says, and what is due. Returns when something is due next.
+  /// Does what the roster says and what is due. Returns when something is due next.
   Time process() {
     if (roster_.ready(now())) launch();
     Time next = roster_.tick(now());
@@ -337,9 +338,9 @@ class Hub final : public Link {
     return std::min(next, close_silent());
   }
 
-  /// Closes the connection of a node that has sent nothing for --link-timeout, not even its pings: its kernel
-  /// answers for a rankshim that is stopped. Counts rounds, so that the time that this process was stopped
-  /// itself is not taken for the others' silence. Returns when the next round is due.
+  /// Closes the connections of nodes that have sent nothing for --link-timeout, not even pings: the kernel
+  /// keeps answering for a rankshim that is stopped. Counts rounds, so that a time in which this process
+  /// itself was stopped is not taken for the others' silence. Returns when the next round is due.
   Time close_silent() {
     const bool looks = launched() || options_.succession;
     if (!looks || now() < next_round_) return looks ? next_round_ : Time::max();
@@ -366,8 +367,8 @@ class Hub final : public Link {
     }
   }
 
-  /// The port is free for the job's store from now on; a kernel that does not let it be bound while
-  /// connections of it are open would keep the job from starting.
+  /// Launches all nodes, and frees the port for the job's store. A kernel that does not let it be bound while
+  /// connections on it are open would keep the job from starting.
   void launch() {
     boost::system::error_code ignored;
     port_.close(ignored);
@@ -375,7 +376,7 @@ class Hub final : public Link {
     if (!roster_.hosts_master(now()) || !open_listener(store, options_.master.port, 0)) {
       const Time launched = now();
       roster_.launch(launched);
-      const auto history = roster_.members().history();  // each rank's nodes follow each other
+      const auto history = roster_.members().history();  // each rank's nodes are consecutive
       for (std::size_t at = 1; at < history.size(); ++at) {
         const Members::Tenure &before = history[at - 1], &tenure = history[at];
         if (tenure.since == launched && tenure.rank == before.rank)
@@ -409,9 +410,9 @@ class Hub final : public Link {
     while (!met_) co_await changed_.wait(Time::max());
   }
 
-  /// If the master's name leads to another machine, another node of rank 0 may listen there. It refuses this
-  /// one, and then neither can have the others. If the name leads here after all, as a Service's does, all is
-  /// well.
+  /// If the master's name leads to another machine, asks whether another node with rank 0 listens there. That
+  /// one would refuse this node, and then neither of them can have the others. If the name leads here after
+  /// all, as a Service's does, all is well.
   asio::awaitable<void> ask_other_node_0(Time deadline) {
     const MeetingResult met = co_await make_peer(io_, options_)->meet(deadline);
     const auto* refused = std::get_if<Refuse>(&met);
@@ -423,9 +424,10 @@ class Hub final : public Link {
     }
   }
 
-  /// Until the meeting is over, looks whether one of the nodes before this one on the list leads already, or
-  /// any other one that runs: a network may have been cut, and a node may have been slow. While all run, a
-  /// hub that is not node 0 looks where the master's name leads: new containers look for node 0 there.
+  /// Until the meeting is over, checks whether one of the nodes before this one on the list is already the
+  /// hub, or any other node whose job runs: a network may have been partitioned, or a node slow. While all
+  /// run, a hub that is not node 0 checks where the master's name leads, because new containers look for node
+  /// 0 there.
   static asio::awaitable<void> look_for_another_hub(std::weak_ptr<Link> weak, Options options) {
     const std::shared_ptr<Succession> known = options.succession;
     const bool is_node_0 = options.self.rank == 0;
@@ -444,14 +446,15 @@ class Hub final : public Link {
       for (const Door& door : doors) {
         std::optional<Refuse> found;
         if (door.index != options.self.rank) found = co_await ask(options, door);
-        if (found && found->stranger && found->moved)  // it may know, and the hub there must prove it
+        if (found && found->stranger && found->moved)  // it may know; the hub there must prove it
           found = co_await ask(options, *found->moved);
         if (const auto self = hub(); self && found && found->moved && !found->stranger) self->yield(*found);
       }
     }
   }
 
-  /// What is at this door: a hub to which this one yields, or whoever says where the hub is (a stranger).
+  /// Asks who is at this door: a hub to which this one yields, or somebody who says where the hub is (a
+  /// stranger).
   static asio::awaitable<std::optional<Refuse>> ask(Options options, Door door) {
     options.scout = door;
     const auto executor = co_await asio::this_coro::executor;
@@ -470,7 +473,8 @@ class Hub final : public Link {
     due_.signal();
   }
 
-  /// A new container of node 0 that listens there yields to this hub, and passes its nodes on to it.
+  /// The doors to which the master's name leads. A new container of node 0 that listens there yields to this
+  /// hub, and sends its nodes on to it.
   static asio::awaitable<std::vector<Door>> where_the_name_leads(const Options& options) {
     wait::Limits limits = options.dns;
     limits.timeout = options.timing.other_hub;
@@ -489,16 +493,16 @@ class Hub final : public Link {
     co_return doors;
   }
 
-  /// When the job is over, waits until the others have closed their connections (then no state of the
-  /// connection stays at this port), or, where the job is stopped, have said that they have ended; not for
-  /// long, unless all start again. But each node is told, unless this one was stopped: one whose
-  /// connection is lost may make it again, and the kernel may still send. Otherwise it would take this node
-  /// for the one that was lost.
+  /// When the job is over, waits until the others have closed their connections (so that no connection state
+  /// is left at this port) or, if the job was stopped, have said that they have ended; not for long, unless
+  /// all start again. But every node is told how the job ended, unless this one was stopped: one that lost
+  /// its connection may reconnect, and the kernel may still be sending. Otherwise it would believe that this
+  /// node was lost.
   asio::awaitable<void> wait_for_end(bool /*well*/) override {
     while (launched() && !is_over()) co_await changed_.wait(Time::max());
     const auto* refuse = met_ ? std::get_if<Refuse>(&*met_) : nullptr;
     if (refuse != nullptr && refuse->code == exit_code::peer) co_await tell_those_to_come();
-    process();  // tells what is still to be told
+    process();  // sends what is still to be sent
     boost::system::error_code ignored;
     port_.close(ignored);
     if (refuse != nullptr) own_way_back_.close(ignored);
@@ -518,8 +522,9 @@ class Hub final : public Link {
     }
   }
 
-  /// A node has failed or was stopped while all meet. Those that come a moment later would look for
-  /// this one until their time is over. After the meeting's own deadline nobody would have been let in.
+  /// After a node has failed or was stopped during the meeting, tells those that come a moment later, which
+  /// would otherwise look for this node until their time is up. After the meeting's own deadline nobody would
+  /// have been admitted.
   asio::awaitable<void> tell_those_to_come() {
     const milliseconds patience = is_stopping() ? options_.timing.leave : options_.timing.late;
     const Time until = std::min(deadline_, now() + patience);
@@ -530,13 +535,13 @@ class Hub final : public Link {
   Roster roster_;
   tcp::acceptor port_;
   tcp::acceptor own_way_back_;
-  tcp::acceptor& way_back_;  ///< this one, or with spares the one that is always there
+  tcp::acceptor& way_back_;  ///< this one, or with spares the one that is always open
   bool has_way_back_ = false;
   std::optional<rlimit> inherited_limit_;
   std::unordered_map<ConnectionId, std::shared_ptr<Connection>> connections_;
   std::map<ConnectionId, Time> limited_;  ///< they are to say who they are, or to close, until then
   std::unordered_map<ConnectionId, Hello> unproven_;  ///< they said who they are, and are to prove the token
-  std::map<ConnectionId, Look> gently_;               ///< who is asked with the answer to its next ping
+  std::map<ConnectionId, Look> gently_;               ///< to be asked with the answer to their next ping
   ConnectionId last_id_ = myself;
   Time deadline_ = Time::max();  ///< of the meeting
   loop::Event due_;              ///< for act()
