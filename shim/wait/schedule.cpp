@@ -28,7 +28,7 @@ Duration Schedule::before_first_look(double chance) const { return times(share(1
 /// start at the same moment would otherwise ask in waves.
 Duration Schedule::between_looks(Duration waited, double chance, Duration valid_for) const {
   const Duration usual =
-      std::clamp<Duration>(waited / 20, timing_.shortest_interval, timing_.longest_interval);
+      std::clamp<Duration>(waited / 50, timing_.shortest_interval, timing_.longest_interval);
   const Duration denied = std::min<Duration>(valid_for, timing_.longest_interval);
   return times(std::max({usual, share(1.5 * of_look), denied}), 0.5 + chance);
 }

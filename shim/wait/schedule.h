@@ -11,7 +11,7 @@ using Clock = std::chrono::steady_clock;  // CLOCK_MONOTONIC in libstdc++ and li
 struct Timing {
   using Time = std::chrono::milliseconds;
   Time shortest_interval{100};     ///< between looks, at first …
-  Time longest_interval{2000};     ///< … and in the end; in between it is a 20th of the time waited
+  Time longest_interval{2000};     ///< … and in the end; in between it is a 50th of the time waited
   Time search_interval{5000};      ///< between looks at every name of the search list; more in a large job
   Time query_timeout{1000};        ///< for a name server's first answer; a second try has twice as long
   Time connect_timeout{3000};      ///< so that dropped SYNs do not delay the wait by two minutes
