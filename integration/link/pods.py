@@ -19,17 +19,19 @@ IMPORTS = 300  # torch, on all nodes and twice, on a busy machine
 WAITS = "echo UP $NODE_RANK $NNODES $RANK $WORLD_SIZE $RANKSHIM_ATTEMPT $MASTER_ADDR; until [ -e {go} ]; do sleep 0.02; done"
 # The same, but it does not listen to SIGTERM, and says all the time that it runs, with the machine's time.
 BEATS = WAITS.replace("; until", "; trap '' TERM; until").replace("sleep 0.02", "read now rest </proc/uptime; echo BEAT $now; sleep 0.1")
-# Each attempt ends well once the file `go` is there; until then the ranks add up their numbers.
+# Each attempt ends well once the file `go` is there; until then the ranks add up their numbers. A worker says whether it, or
+# its torchrun, was started early.
 REDUCES = """
 import os, sys, torch, torch.distributed as dist
 dist.init_process_group("gloo")
 attempt = int(os.environ["RANKSHIM_ATTEMPT"])
+early = any("RANKSHIM_GATE" in open(f"/proc/{pid}/environ").read() for pid in ("self", os.getppid()))
 said = False
 while True:
     value = torch.tensor([dist.get_rank() + 1.0, float(os.path.exists(sys.argv[1]))])
     dist.all_reduce(value)
     if not said:
-        print("SUM", attempt, int(value[0]), flush=True)
+        print("SUM", attempt, int(value[0]), "early" if early else "", flush=True)
         said = True
     if value[1] == dist.get_world_size():
         break
@@ -184,19 +186,25 @@ def held_by(process):
     return descriptors, len(listening)
 
 
-def reduce(pods, launcher, how, lost, *options):
-    """Node `lost` of three gets the signal `how`, and the spare takes its place."""
+def reduce(pods, launcher, how, lost, warm=False):
+    """Node `lost` of three gets the signal `how`, and the spare takes its place. `warm`: all go on with what they have
+    prepared."""
     pods.count = 4
     (pods.folder / "train.py").write_text(REDUCES)
     command = [str(pods.folder / "train.py"), str(pods.go)]
+    options = ["--warm=auto"] if warm else []
     all = [pods.start(index, *options, command=command, RANKSHIM_LAUNCHER=launcher, OMP_NUM_THREADS="1") for index in range(4)]
     for process in all[:3]:
         process.wait_line("SUM 0 6", IMPORTS)
+    others = all[:lost] + all[lost + 1:]
+    if warm:
+        for process in others:
+            ready = {"attempt": 1, "processes": 1, "ready": 1}
+            until(lambda: pods.status(process).get("prepared") == ready, "the next attempt is prepared", IMPORTS)
     all[lost].signal(how)
     began = time.monotonic()
-    others = all[:lost] + all[lost + 1:]
     for process in others:
-        process.wait_line("SUM 1 6", IMPORTS)
+        process.wait_line("SUM 1 6 early$" if warm else "SUM 1 6", IMPORTS)
     print(f"{launcher}, {how.name} to node {lost}: the first all_reduce after {time.monotonic() - began:.2f} s")
     if how == signal.SIGTERM:
         assert all[lost].wait(IMPORTS) == 143, all[lost].transcript()

@@ -272,28 +272,48 @@ def test_different_numbers_of_spares_are_refused(pods):
         assert re.search(r"has --spares 1, node 0 \(job-node-0\) has 2", last_line(process).replace('"', ""))
 
 
-# Says with which rank it was started, and with which it runs.
+# Says with which place it was started, and with which it runs.
 TELLS = """
 import json
 import os
 started = dict(entry.split("=", 1) for entry in open("/proc/self/environ").read().split("\\0") if "=" in entry)
 print("UP", *[os.environ[name] for name in ("NODE_RANK", "NNODES", "RANK", "WORLD_SIZE", "RANKSHIM_ATTEMPT")], flush=True)
-print("STARTED", started["RANK"], started["WORLD_SIZE"], "RANKSHIM_GATE" in started, flush=True)
-import sys, time
+import named, sys, time
+print("STARTED", started["RANK"], started["WORLD_SIZE"], "RANKSHIM_GATE" in started, named.RANK, flush=True)
 while not os.path.exists(sys.argv[1]):
+    time.sleep(0.02)
+"""
+# In the place of torchrun, which says the same by its flags.
+AGENT = """
+import os
+import sys
+def told(words):
+    place = dict(word[2:].split("=", 1) for word in words if word.startswith("--"))
+    return [place["node_rank"], place["nnodes"]]
+print("UP", *told(sys.argv) * 2, os.environ["RANKSHIM_ATTEMPT"], flush=True)
+print("STARTED", *told(open("/proc/self/cmdline").read().split("\\0")), "RANKSHIM_GATE" in open("/proc/self/environ").read(), told(sys.argv)[0], flush=True)
+import time
+while not os.path.exists(sys.argv[-1]):
     time.sleep(0.02)
 """
 
 
-def test_a_spare_has_its_worker_ready_which_learns_its_rank_when_it_gets_one(pods, tmp_path):
+@pytest.mark.parametrize("launcher", ["native", "torchrun"])
+def test_a_spare_has_its_worker_or_agent_ready_which_learns_its_rank_when_it_gets_one(pods, tmp_path, launcher):
     pods.count = 4
     (tmp_path / "train.py").write_text(TELLS)
-    all = [pods.start(index, "--warm=json", command=[str(tmp_path / "train.py"), str(pods.go)]) for index in range(4)]
+    (tmp_path / "named.py").write_text("import os\nRANK = os.environ.get('RANK')\n")
+    (tmp_path / "torch" / "distributed").mkdir(parents=True)
+    for name, text in {"__init__": "", "distributed/__init__": "", "distributed/run": AGENT}.items():
+        (tmp_path / "torch" / f"{name}.py").write_text(text)
+    command = [str(tmp_path / "train.py"), str(pods.go)]
+    all = [pods.start(index, "--warm=auto,named", command=command, RANKSHIM_LAUNCHER=launcher, PYTHONPATH=str(tmp_path))
+           for index in range(4)]
     for process in all[:3]:
         process.wait_line("STARTED", 60)
-    until(lambda: pods.status(all[3]).get("prepared") == {"attempt": 1, "processes": 1, "ready": 1}, "the spare's worker is ready")
+    until(lambda: pods.status(all[3]).get("prepared") == {"attempt": 1, "processes": 1, "ready": 1}, "what the spare prepares is ready")
     all[1].signal(signal.SIGKILL)
-    all[3].wait_line("STARTED 3 4 True", 60)
+    all[3].wait_line("STARTED 3 4 True 1", 60)
     assert ranks(all[3]) == [(1, 3, 1, 3, 1)]
     pods.end_well([all[0], all[2], all[3]])
 

@@ -408,4 +408,4 @@ def test_with_a_token_the_new_hub_knows_the_job_by_it_too(pods, tmp_path):
 @pytest.mark.parametrize("launcher", ["native", "torchrun"])
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_workers_that_communicate_continue_without_node_0(pods, torch, launcher, how):
-    reduce(pods, launcher, how, 0, "--warm=auto")
+    reduce(pods, launcher, how, 0, warm=True)

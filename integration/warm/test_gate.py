@@ -153,6 +153,37 @@ def test_go_brings_the_variables_that_were_not_known_before(start):
         assert (process.wait(), process.stdout) == (0, "['10.0.0.7', 'a=\\udcff', '']\n10.0.0.7\n")
 
 
+LATE = ("--node_rank=0", "--master_addr=\u00e9=1")
+
+
+@pytest.mark.parametrize("edited", [False, True])
+@pytest.mark.parametrize("command", [["train.py"], ["-m", "pkg.mod"]])
+def test_go_brings_the_flags_of_the_command_that_were_not_known_before(start, python, command, edited):
+    """The first word of each name is replaced: a later one is the script's."""
+    text = "import sys\nprint(ascii([sys.argv, getattr(sys, 'orig_argv', [])]))\n"
+    start.write(train=text, pkg__mod=text)
+
+    def words(*flags):
+        return [*command, "-v", *flags, "x", "--node_rank=7"]
+
+    with start.plain(*words(*LATE), python=python) as plain:
+        wanted = plain.wait(), plain.stdout, plain.stderr
+    with start.prepared(*words("--node_rank=3", "--master_addr=node-0"), python=python) as process:
+        assert process.is_ready()
+        if edited:
+            start.write(train=text + "\n", pkg__mod=text + "\n")
+        process.end.send(b"g" + "".join(f"{flag}\0" for flag in LATE).encode())
+        assert (process.wait(), process.stdout, process.stderr) == wanted and wanted[0] == 0
+
+
+def test_a_flag_that_the_command_does_not_have_ends_it(start):
+    start.write(train=RAN)
+    with start.prepared("train.py", "--node_rank", "3") as process:
+        assert process.is_ready()
+        process.end.send(b"g--node_rank=0\0")
+        assert process.wait() == 71 and has_not_run(process)
+
+
 # ---- imports that do something ----
 
 FAILS = {

@@ -32,16 +32,21 @@ class Launch : boost::noncopyable {
   /// `number` is the attempt's, `master_address` the master's literal address, if it was looked up.
   Launch(const AttemptInput& input, unsigned number, const std::optional<std::string>& master_address);
 
+  /// What is to be started: the workers, or the command that starts them. Call it once.
+  [[nodiscard]] std::vector<supervise::Command> commands() const;
+
   /// Plans the launch again with what is known now: the master's address and, in a job with spares, the
   /// node's place. Adopts the changes if they can be passed to processes that are already running: variables
-  /// that only torch's communication reads, and those of the place. `commands` are those that the processes
-  /// were started with, and are updated. Returns the variables to send to each process; nullopt if anything
-  /// else differs, or if what was planned is no longer available.
+  /// that only torch's communication reads, those of the place, and torchrun's flags for it. `commands` are
+  /// those that the processes were started with, and are updated. Returns the variables and flags to send to
+  /// each process (run/late.h); nullopt if anything else differs, or if what was planned is no longer
+  /// available.
   std::optional<std::vector<std::vector<std::string>>> update(
       const AttemptInput& input, const std::optional<std::string>& master_address,
       std::vector<supervise::Command>& commands);
 
   const unsigned number;
+  const std::string modules;  ///< to be imported early, if this is prepared (--warm)
 
  private:
   const std::optional<launchers::PythonSite> site_;  // written to the folder

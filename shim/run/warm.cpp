@@ -190,10 +190,9 @@ awaitable<void> Warm::State::prepare(std::shared_ptr<State> self, unsigned numbe
                      : "nothing is prepared: --no-record keeps our part out of Python");
   }
   if (!*self->gate_answers) co_return self->end();
-  self->commands = self->launch->workers->workers_to_start(self->launch->command);
-  if (self->commands.empty()) self->commands.push_back(self->launch->command);
+  self->commands = self->launch->commands();
   for (std::size_t at = 0; at < self->commands.size() && has_room(); ++at) {
-    const auto process = self->start(self->commands[at], self->input.run.settings.text(Option::warm));
+    const auto process = self->start(self->commands[at], self->launch->modules);
     self->commands[at].prepared = process;
     if (!beside_training) continue;
     co_await self->until_imported(process, of_round);

@@ -100,7 +100,7 @@ void Prepared::kill() {
   if (node::read_again(process_)) kernel::send(-process_.pid, SIGKILL);
 }
 
-void Prepared::add(std::string_view entry) { late_variables_.append(entry).push_back('\0'); }
+void Prepared::add(std::string_view entry) { late_.append(entry).push_back('\0'); }
 
 std::optional<pid_t> Prepared::go() {
   take_messages();
@@ -112,7 +112,7 @@ std::optional<pid_t> Prepared::go() {
   } else if (state_ != State::unusable && !runs) {
     give_up("it does not run");
   } else if (state_ != State::unusable) {
-    const std::string message = 'g' + late_variables_;
+    const std::string message = 'g' + late_;
     may_go_ = send(socket_.native_handle(), message.data(), message.size(), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
     if (!may_go_) give_up(std::strerror(errno));
   }

@@ -20,9 +20,9 @@ namespace rankshim::supervise {
 /// not a worker until it may go: no signal is passed on to it, and nobody waits for its end.
 ///
 /// The two talk over a socket, one message per fact. Python sends "h" at the gate, "r" when it is ready, and
-/// "x" with a reason if it cannot be used. rankshim sends "g", with the variables that were not known before.
-/// If that crosses an "x", the process is already the command, and Python executes it afresh. If rankshim
-/// ends, so does Python, without running the script.
+/// "x" with a reason if it cannot be used. rankshim sends "g", with the variables and the flags that were not
+/// known before. If that crosses an "x", the process is already the command, and Python executes it afresh.
+/// If rankshim ends, so does Python, without running the script.
 class Prepared : boost::noncopyable {
  public:
   enum class State : std::uint8_t {
@@ -50,7 +50,8 @@ class Prepared : boost::noncopyable {
   [[nodiscard]] const node::Process& process() const { return process_; }
   [[nodiscard]] bool may_go() const { return may_go_; }
 
-  /// Adds NAME=VALUE to the variables that it was started with.
+  /// Adds NAME=VALUE to the variables that it was started with, or gives it --NAME=VALUE in the place of the
+  /// first word of that name.
   void add(std::string_view entry);
 
   /// Lets it go: from now on it is the command. Returns its pid; or kills it and returns nullopt if it is
@@ -71,7 +72,7 @@ class Prepared : boost::noncopyable {
   bool has_answered_ = false;
   std::string why_;
   node::Process process_;
-  std::string late_variables_;  // NAME=VALUE, each terminated by a NUL
+  std::string late_;  // NAME=VALUE or --NAME=VALUE, each terminated by a NUL
   bool may_go_ = false;
 };
 

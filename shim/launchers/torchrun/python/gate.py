@@ -4,10 +4,11 @@ rankshim starts the command early, with the number of a socket in RANKSHIM_GATE.
 imports what the script imports first, waits for "g" (go) and returns, so that Python itself runs the script. Without go the
 script never runs.
 
-The messages: "h", it is here; "r", its imports are done; "x TEXT", it cannot be used. rankshim answers "g", followed by the
-variables that it did not know before, NAME=VALUE, each terminated by a NUL. It may have done so before it reads "x": then
-this process is the command, and Python starts it afresh. The script must find the interpreter as it would be without
-rankshim, so this file imports nothing for its own use.
+The messages: "h", it is here; "r", its imports are done; "x TEXT", it cannot be used. rankshim answers "g", followed by what
+it did not know before, each terminated by a NUL: variables, NAME=VALUE, and flags of the command, --NAME=VALUE, each of which
+replaces the first word of that name. (ps goes on to show the old word.) It may have done so before it reads "x": then this
+process is the command, and Python starts it afresh. The script must find the interpreter as it would be without rankshim, so
+this file imports nothing for its own use.
 """
 
 import _signal
@@ -32,11 +33,12 @@ class Gate(object):
     def __init__(self, value):
         if sys.version_info < (3, 8) or sys.implementation.name != "cpython":
             end()
-        self.words = parts_of("/proc/self/cmdline")
+        self.words = [os.fsdecode(word) for word in parts_of("/proc/self/cmdline")]
         self.environment = [entry for entry in parts_of("/proc/self/environ") if not entry.startswith(b"RANKSHIM_GATE=")]
         number, _, names = value.partition(" ")
         self.socket = int(number)
         self.names = names.split(",") if names else []
+        self.flags = []  # that came with go
         self.texts = {}  # what was read or run for the command before go: {file: its text_of()}
         os.set_inheritable(self.socket, False)
         os.set_blocking(self.socket, True)
@@ -66,6 +68,9 @@ class Gate(object):
         for entry in late:
             variable, _, value = entry.partition(b"=")
             os.environb[variable] = value
+        replace_flags(sys.argv, self.flags)
+        if hasattr(sys, "orig_argv"):
+            replace_flags(sys.orig_argv, self.flags)
         Gate.here = None
         os.close(self.socket)
         if handles_int and _signal.getsignal(_signal.SIGINT) == _signal.SIG_DFL:
@@ -104,7 +109,7 @@ class Gate(object):
                 self.texts[file] = text_of(file)
 
     def wait_for_go(self):
-        """Returns the variables that come with go. Ends this process if go never comes."""
+        """Returns the variables that come with go, and keeps its flags in self.flags. Ends this process if go never comes."""
         for _ in range(2):  # an error can come before a message that has arrived
             try:
                 go = os.read(self.socket, LONGEST_GO)
@@ -113,7 +118,9 @@ class Gate(object):
                 go = b""
         if go[:1] != b"g":
             os._exit(0)
-        return go[1:].split(b"\0")[:-1]
+        late = go[1:].split(b"\0")[:-1]
+        self.flags = [os.fsdecode(entry) for entry in late if entry.startswith(b"--")]
+        return [entry for entry in late if not entry.startswith(b"--")]
 
     def end(self, why):
         end(why)
@@ -130,6 +137,7 @@ class Gate(object):
     def start_anew(self, late):
         """Executes Python again, as an ordinary start, because this is the command. `late` is the result of wait_for_go()."""
         program = "/proc/self/exe"
+        replace_flags(self.words, self.flags)
         try:
             if os.path.realpath(sys.executable) == os.path.realpath(program):
                 program = sys.executable  # its name is what ps shows
@@ -161,6 +169,17 @@ def text_of(file):
     except OSError:
         return None
     return now and (now.st_mtime_ns, now.st_size, now.st_ino, now.st_dev)
+
+
+def replace_flags(words, flags):
+    """Each flag, --NAME=VALUE, takes the place of the first of these words with its name. One that is missing ends this
+    process, which is the command and would be another one."""
+    for flag in flags:
+        name = flag[:flag.index("=") + 1]
+        place = next((at for at, word in enumerate(words) if word.startswith(name)), None)
+        if place is None:
+            os._exit(71)  # EX_OSERR
+        words[place] = flag
 
 
 def path_finder():
