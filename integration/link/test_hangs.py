@@ -565,7 +565,7 @@ def test_a_slow_rank_is_told_by_status_and_is_no_hang(start, tmp_path, rankshim,
     script.write_text(BUSY)
     for rank in range(3):
         (tmp_path / str(rank)).mkdir()
-    nodes = [start(rank, [str(script), str(tmp_path)], "--hang-notice=2s", RANKSHIM_RUN_DIR=f"{tmp_path}/{rank}") for rank in range(3)]
+    nodes = [start(rank, [str(script), str(tmp_path)], *NOTICE, RANKSHIM_RUN_DIR=f"{tmp_path}/{rank}") for rank in range(3)]
 
     def status():
         done = run([rankshim, "status", f"--run-dir={tmp_path}/0"], clean_environment())

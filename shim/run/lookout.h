@@ -27,10 +27,10 @@ namespace rankshim::run {
 
 /// What can be seen of all workers of a job at one moment.
 struct JobSight {
-  std::map<unsigned, Collectives> running;  ///< by rank; without those that do not report their numbers
-  std::vector<unsigned> succeeded;          ///< the ranks that exited 0
-  std::vector<outcome::WorkerLook> looks;   ///< at the running ones and the victims; empty if not wanted
-  std::map<unsigned, outcome::Place> victims = {};  ///< ranks that waited for others in vain, and exited
+  std::map<unsigned, Collectives> running;     ///< by rank; without those that do not report their numbers
+  std::vector<unsigned> succeeded;             ///< the ranks that exited 0
+  std::map<unsigned, outcome::Place> victims;  ///< ranks that waited for others in vain, and exited
+  std::vector<outcome::WorkerLook> looks;      ///< at the running ones and the victims; empty if not wanted
 
   /// The looks at the running ones only.
   [[nodiscard]] std::vector<outcome::WorkerLook> living() const;

@@ -46,7 +46,7 @@ TEST_CASE("the answer about stacks has who hangs, who waits for whom, and equal 
 
 TEST_CASE("the answer about stacks blames a rank for those that waited for it in vain, and have ended") {
   const std::string told = answer(
-      {.looks = {look_of(0, 21, 37), look_of(1, 20, 26), look_of(2, 21, 37)}, .victims = {{0, {}}, {2, {}}}});
+      {.victims = {{0, {}}, {2, {}}}, .looks = {look_of(0, 21, 37), look_of(1, 20, 26), look_of(2, 21, 37)}});
   CHECK(told.find("for rank 1 on node 0 (a), which is in step (train.py:26)") != told.npos);
   CHECK(told.find("\"ranks\":1,") != told.npos);
   CHECK(told.find("train.py:37") == told.npos);
