@@ -66,6 +66,7 @@ Roster::Roster(Hello own, Rules rules, Time now)
       is_here_(own.nnodes) {
   this->own() = {.state = Node::State::here, .hello = std::move(own), .connection = myself, .term = term_};
   if (term_) first_term_ = term_->last;
+  places_[myself] = own_;
   count(this->own(), now);
 }
 
@@ -212,13 +213,17 @@ void Roster::note_stranger(const Hello& hello, const std::string& sentence) {
 
 /// Connects the node, replacing an older connection.
 void Roster::connect(Node& node, ConnectionId id) {
-  if (node.connection) close(*node.connection);
+  if (node.connection) {
+    close(*node.connection);
+    places_.erase(*node.connection);
+  }
   node.connection = id;
+  places_[id] = index_of(node);
 }
 
 Node* Roster::node_of(ConnectionId id) {
-  const auto found = std::ranges::find(nodes_, std::optional(id), &Node::connection);
-  return found == nodes_.end() ? nullptr : &*found;
+  const auto found = places_.find(id);
+  return found == places_.end() ? nullptr : &nodes_[found->second];
 }
 
 void Roster::disconnected(ConnectionId id, Time now, const Disconnect& how) {
@@ -226,6 +231,7 @@ void Roster::disconnected(ConnectionId id, Time now, const Disconnect& how) {
   Node* const node = node_of(id);
   if (node == nullptr) return;
   node->connection.reset();
+  places_.erase(id);
   node->silent = how.silent;
   node->ended_by_other = how.ended_by_other;
   node->time_to_return =
@@ -283,6 +289,7 @@ void Roster::count(const Node& node, Time now) {
 /// while. Clients of torch's store may also be strangers, or several nodes at one address: they alone end it
 /// only when nobody has come for a while, which is longer if there are too few of them.
 Time Roster::refused_at() const {
+  if (rejected_.empty() && store_clients_.empty()) return Time::max();
   std::size_t most = nodes_.size(), least = nodes_.size();
   for (const RejectedNode& wrong : rejected_) {
     most = std::max<std::size_t>(most, wrong.hello.nnodes);
@@ -291,7 +298,6 @@ Time Roster::refused_at() const {
   const auto to_come = std::ranges::count(nodes_, std::optional<ConnectionId>(), &Node::connection);
   const std::size_t count =
       nodes_.size() - static_cast<std::size_t>(to_come) + rejected_.size() + store_clients_.size();
-  if (rejected_.empty() && store_clients_.empty()) return Time::max();
   if (rejected_.empty()) return last_arrival_ + (count >= most ? rules_.patience : rules_.clients);
   if (count >= most) return last_arrival_;
   return last_arrival_ + (count >= least ? rules_.settle : rules_.patience);
@@ -696,6 +702,7 @@ Time Roster::tick_running(Time now) {
   for (Node& node : nodes_)
     if (node.state == Node::State::spare && node.lost_at != Time::max() && is_due(node.lost_at))
       lose_spare(node, Node::State::lost);
+  settle();
   if (stop_) return is_due.next;
   count_voters_again();
   if (is_due(next_report_)) {

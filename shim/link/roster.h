@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -347,7 +348,8 @@ class Roster {
   Members own_members_;
   Members& members_;
   std::vector<Node> nodes_;
-  unsigned own_;                    ///< this node's index
+  std::unordered_map<ConnectionId, unsigned> places_;  ///< each connection's node, by its index
+  unsigned own_;                                       ///< this node's index
   std::optional<KnownTerm> term_;   ///< what this node knows about the last term; nullopt if there was none
   std::optional<Term> first_term_;  ///< the last term before this meeting
   bool is_counted_ = false;         ///< the voters were counted for the launch

@@ -116,10 +116,10 @@ void Roster::tell_of_term(Node& node, bool is_same) {
 void Roster::heard_by(Node& node, unsigned number) {
   if (number != term() || has_heard(node)) return;
   node.term = heard(node.term, ballot(node));
-  settle();
 }
 
-/// Drops the previous term once enough nodes have heard the current one.
+/// Drops the previous term once enough nodes have heard the current one. tick() checks that, not each answer,
+/// because it looks at every node.
 void Roster::settle() {
   if (!term_ || !term_->before || !has_votes()) return;
   term_->before.reset();

@@ -205,6 +205,7 @@ TEST_CASE("spares that come and go while all run are counted again", "[link]") {
     const unsigned number = voters->ballot.term.number;
     for (const unsigned other : {1U, 2U}) job.now().say(100 + other, Heard{number});
     job.now().say(200 + index, Heard{number});
+    job.now().pass(0s);
     CHECK_FALSE(job.now().told<Voters>(101)->ballot.before.has_value());  // a quorum of both has heard it
   }
   CHECK(job.now().told<Voters>(101)->ballot.term.voters == 5);
