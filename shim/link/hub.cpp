@@ -195,7 +195,26 @@ class Hub final : public Link {
   /// The connection has a while to say who it is, or to close.
   void limit(ConnectionId id) {
     limited_[id] = now() + options_.timing.hello;
-    if (limited_.size() > options_.self.nnodes + most_unknown) limited_.begin()->second = Time::min();
+    next_limit_ = std::min(next_limit_, limited_[id]);
+    if (limited_.size() <= options_.self.nnodes + most_unknown) return;
+    limited_.begin()->second = next_limit_ = Time::min();
+  }
+
+  /// Closes those whose time is over. Returns when that of another one may be.
+  Time close_late() {
+    const Time time = now();
+    if (time < next_limit_) return next_limit_;
+    next_limit_ = Time::max();
+    std::erase_if(limited_, [&](const auto& limited) {
+      const auto& [id, until] = limited;
+      if (until > time) {
+        next_limit_ = std::min(next_limit_, until);
+        return false;
+      }
+      connections_.at(id)->close("it did not say in time who it is, or did not close");
+      return true;
+    });
+    return next_limit_;
   }
 
   /// Reads the connection's messages until it ends. This is not a coroutine, which would take most of the
@@ -321,21 +340,13 @@ class Hub final : public Link {
   /// Does what the roster says and what is due. Returns when something is due next.
   Time process() {
     if (roster_.ready(now())) launch();
-    Time next = roster_.tick(now());
+    const Time next = roster_.tick(now());
     for (const Outgoing& outgoing : roster_.take_outgoing()) deliver(outgoing);
-    std::erase_if(limited_, [&](const auto& limited) {
-      const bool is_late = limited.second <= now();
-      if (is_late)
-        connections_.at(limited.first)->close("it did not say in time who it is, or did not close");
-      else
-        next = std::min(next, limited.second);
-      return is_late;
-    });
     if (options_.succession)
       options_.succession->earliest = std::max(options_.succession->earliest, roster_.all_ended_by());
     changed_.signal();
     if (news_) news_();
-    return std::min(next, close_silent());
+    return std::min({next, close_late(), close_silent()});
   }
 
   /// Closes the connections of nodes that have sent nothing for --link-timeout, not even pings: the kernel
@@ -507,19 +518,28 @@ class Hub final : public Link {
     port_.close(ignored);
     if (refuse != nullptr) own_way_back_.close(ignored);
     for (const Time began = now();;) {
-      for (auto& [id, connection] : connections_)
-        if (!stop_) connection->finish();
-      const auto has_heard = [](const auto& entry) { return !entry.second->unheard(); };
-      const bool told = !launched() || is_stopping() ||
-                        (!roster_.awaits_return(now()) && std::ranges::all_of(connections_, has_heard));
-      if (told && (connections_.empty() || (stop_ && roster_.all_ended()))) break;
+      if (!stop_)
+        for (auto& [id, connection] : connections_) connection->finish();
+      const bool starts_again = stop_ && stop_->again;
+      const bool all_ended = connections_.empty() || (stop_ && roster_.all_ended());
+      // Before all start again, it is time to ask each connection once all have ended.
+      const bool told = (starts_again && !all_ended) || all_are_told();
+      if (told && all_ended) break;
       const milliseconds to_tell = told ? options_.timing.farewell : options_.timeout + options_.rules.relink;
-      const Time until = began + (stop_ && stop_->again ? options_.timing.end : to_tell);
+      const Time until = began + (starts_again ? options_.timing.end : to_tell);
       if (now() >= until) break;
-      const std::string who = roster_.running();
-      co_await wait_for_change(told ? until : std::min(until, now() + between_looks),
-                               who.empty() ? "waiting until all nodes know how the job ends" : who);
+      co_await wait_for_change(told ? until : std::min(until, now() + between_looks), [this] {
+        const std::string who = roster_.running();
+        return who.empty() ? "waiting until all nodes know how the job ends" : who;
+      });
     }
+  }
+
+  /// Whether each node has what it was sent, or nobody waits for that.
+  [[nodiscard]] bool all_are_told() const {
+    if (!launched() || is_stopping()) return true;
+    const auto has_heard = [](const auto& entry) { return !entry.second->unheard(); };
+    return !roster_.awaits_return(now()) && std::ranges::all_of(connections_, has_heard);
   }
 
   /// After a node has failed or was stopped during the meeting, tells those that come a moment later, which
@@ -540,6 +560,7 @@ class Hub final : public Link {
   std::optional<rlimit> inherited_limit_;
   std::unordered_map<ConnectionId, std::shared_ptr<Connection>> connections_;
   std::map<ConnectionId, Time> limited_;  ///< they are to say who they are, or to close, until then
+  Time next_limit_ = Time::max();         ///< none of these moments is before it
   std::unordered_map<ConnectionId, Hello> unproven_;  ///< they said who they are, and are to prove the token
   std::map<ConnectionId, Look> gently_;               ///< to be asked with the answer to their next ping
   ConnectionId last_id_ = myself;

@@ -81,12 +81,12 @@ asio::awaitable<void> Link::leave(Done done) {
   co_await finish(std::move(done));
 }
 
-asio::awaitable<void> Link::wait_for_change(Time until, std::string for_what) {
-  if (waiting_.empty()) waiting_ = for_what;
+asio::awaitable<void> Link::wait_for_change(Time until, std::function<std::string()> for_what) {
+  if (waiting_.empty()) waiting_ = for_what();
   co_await changed_.wait(std::min(until, next_line_));
   if (now() < next_line_) co_return;
   next_line_ = now() + options_.rules.report;
-  waiting_ = std::move(for_what);
+  waiting_ = for_what();
   log::info("{}", waiting_);
 }
 

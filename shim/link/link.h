@@ -172,7 +172,7 @@ class Link : public std::enable_shared_from_this<Link> {
   [[nodiscard]] bool is_stopping() const { return is_stopping_; }
   /// Waits until something changes, or until that time. Logs what it waits for every Rules::report, unless
   /// node 0 does.
-  boost::asio::awaitable<void> wait_for_change(Time until, std::string for_what);
+  boost::asio::awaitable<void> wait_for_change(Time until, std::function<std::string()> for_what);
 
   boost::asio::io_context& io_;
   Options options_;

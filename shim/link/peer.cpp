@@ -553,13 +553,15 @@ class Peer final : public Link {
       const bool asks_why = own != nullptr && is_inconclusive(*own);
       if (well || asks_why || options_.rules.gathers || options_.rules.decide)
         while (!is_over() && now() < until)
-          co_await wait_for_change(until, well ? hub() + " to say that all nodes have ended"
-                                               : hub() + " to say what ends the job");
+          co_await wait_for_change(until, [&] {
+            return hub() + (well ? " to say that all nodes have ended" : " to say what ends the job");
+          });
       is_over_ = true;
       // Node 0 closes the connection when all that it started has ended, too.
       const Time end = std::min(until, now() + options_.timing.end);
       while (connection_ && stop_ && stop_->again && now() < end)
-        co_await wait_for_change(end, hub() + ", which still ends its processes before all start again");
+        co_await wait_for_change(
+            end, [this] { return hub() + ", which still ends its processes before all start again"; });
     } else if (!met_ && !connection_ && !(options_.succession && options_.succession->is_known())) {
       // Else the hub has heard it, or it is gone, too.
       co_await seek(now() + options_.timing.leave);
