@@ -71,6 +71,7 @@ void Timer::cancel() {
 
 boost::asio::awaitable<void> Event::wait(Clock::time_point until) {
   timer_.expires_at(until);
+  is_awaited_ = true;
   boost::system::error_code ignored;
   co_await timer_.async_wait(boost::asio::redirect_error(boost::asio::use_awaitable, ignored));
 }

@@ -84,10 +84,14 @@ class Event {
   explicit Event(const boost::asio::any_io_executor& executor) : timer_(executor) {}
   /// Waits for the next signal(), or until that time.
   boost::asio::awaitable<void> wait(Clock::time_point until);
-  void signal() { timer_.cancel(); }
+  /// Of several at one moment only the first costs a system call.
+  void signal() {
+    if (std::exchange(is_awaited_, false)) timer_.cancel();
+  }
 
  private:
   Timer timer_;
+  bool is_awaited_ = false;  ///< a wait began after the last signal
 };
 
 /// Runs the coroutine alongside the other work of `io`. What it throws leaves a handler, and run_until() logs

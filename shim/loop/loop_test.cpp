@@ -29,6 +29,10 @@ boost::asio::awaitable<int> fails(boost::asio::io_context& io) {
   throw std::bad_alloc();
 }
 
+boost::asio::awaitable<void> wait_twice(Event& event, unsigned& woken) {
+  for (; woken < 2; ++woken) co_await event.wait(Clock::now() + 1h);
+}
+
 TEST_CASE("a run returns what its coroutine does, and runs the loop's other work meanwhile", "[loop]") {
   boost::asio::io_context io(1);
   CHECK(block_on(io, comes_back(io)) == 3);
@@ -115,6 +119,21 @@ TEST_CASE("a timer can be set again after its moment", "[loop]") {
     io.run();
     CHECK(over);
   }
+}
+
+TEST_CASE("several signals at one moment wake once, and the next one wakes the next wait", "[loop]") {
+  boost::asio::io_context io(1);
+  Event event(io.get_executor());
+  unsigned woken = 0;
+  spawn(io, wait_twice(event, woken));
+  io.poll();
+  event.signal();
+  event.signal();
+  io.poll();
+  CHECK(woken == 1);
+  event.signal();
+  io.poll();
+  CHECK(woken == 2);
 }
 
 }  // namespace
