@@ -3,9 +3,9 @@
 ///
 ///     link_scale NODES [LATE]     LATE: milliseconds that the hub starts after the peers
 ///
-/// A node is lost, of a job of so many nodes besides its spares:
+/// A node and then the hub are killed, of a job of so many nodes besides its spares:
 ///
-///     link_scale --spares NODES SPARES
+///     link_scale --losses NODES SPARES
 ///
 /// A look at the workers of all nodes, eight on each, of which one hangs:
 ///
@@ -15,23 +15,29 @@
 ///
 ///     link_scale --questions NODES
 
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/read_until.hpp>
 #include <boost/asio/write.hpp>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
 #include <functional>
+#include <new>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/log.h"
@@ -52,15 +58,13 @@ namespace asio = boost::asio;
 constexpr std::uint16_t port = 29511;
 constexpr std::chrono::minutes longest{2};
 
-/// The memory that only this process has, without the program's own pages.
-long private_memory() {
-  std::ifstream file("/proc/self/statm");
+/// The memory that only that process has, without the program's own pages.
+long private_memory(const std::string& pid = "self") {
+  std::ifstream file("/proc/" + pid + "/statm");
   long all = 0, resident = 0, shared = 0;
   file >> all >> resident >> shared;
   return (resident - shared) * sysconf(_SC_PAGESIZE);
 }
-
-unsigned spares = 0;  // of the nodes
 
 Options options_of(unsigned rank, unsigned nodes, unsigned restarts = 0) {
   Options options = test::options_of(rank, nodes, port, "a-job-with-a-usual-name-worker-");
@@ -69,7 +73,6 @@ Options options_of(unsigned rank, unsigned nodes, unsigned restarts = 0) {
   options.self.platform_node = "ip-10-0-12-" + std::to_string(rank) + ".eu-central-1.compute.internal";
   options.addresses = {"127.0.0.1"};
   options.self.job_restarts = "1";
-  options.self.spares = spares;
   options.rules.decide = [](Stop& stop) { stop.again = true; };
   return options;
 }
@@ -78,13 +81,7 @@ Options options_of(unsigned rank, unsigned nodes, unsigned restarts = 0) {
 int run_hub(unsigned nodes, std::chrono::milliseconds late) {
   std::this_thread::sleep_for(late);
   asio::io_context io(1);
-  const auto members = std::make_shared<Members>(nodes, spares);
-  const auto options = [&](unsigned restarts) {
-    Options of_hub = options_of(0, nodes, restarts);
-    if (spares != 0) of_hub.rules.members = members;
-    return of_hub;
-  };
-  auto hub = Link::make(io, options(0));
+  auto hub = Link::make(io, options_of(0, nodes));
   const long before = private_memory();
   bool over = false;
   asio::co_spawn(io, hub->meet(now() + longest),
@@ -96,7 +93,7 @@ int run_hub(unsigned nodes, std::chrono::milliseconds late) {
                    hub->on_stop([&](const Stop&) {
                      asio::co_spawn(io, hub->finish({.code = 143}), [&](const std::exception_ptr&) {
                        hub.reset();
-                       hub = Link::make(io, options(1));
+                       hub = Link::make(io, options_of(0, nodes, 1));
                        asio::co_spawn(io, hub->meet(now() + longest),
                                       [](const std::exception_ptr&, const MeetingResult&) {});
                      });
@@ -190,10 +187,9 @@ double milliseconds_since(Time begin) {
   return std::chrono::duration<double, std::milli>(now() - begin).count();
 }
 
-/// All peers but the last of those that train; that one is a bare socket, and comes when all others are
-/// there.
+/// All peers but the last; that one is a bare socket, and comes when all others are there.
 int run_peers(unsigned nodes, bool is_late) {
-  const unsigned last_rank = nodes - spares - 1;
+  const unsigned last_rank = nodes - 1;
   asio::io_context io(1);
   std::vector<std::shared_ptr<Link>> peers;
   unsigned launched = 0, told = 0, failed = 0;
@@ -205,10 +201,7 @@ int run_peers(unsigned nodes, bool is_late) {
                    });
   };
   peers.resize(nodes);
-  std::vector<unsigned> others;
-  for (unsigned rank = 1; rank < nodes; ++rank)
-    if (rank != last_rank) others.push_back(rank);
-  for (const unsigned rank : others) meet(rank, 0);
+  for (unsigned rank = 1; rank < last_rank; ++rank) meet(rank, 0);
   bool late = false;
   loop::Timer limit(io.get_executor(), now() + longest);
   limit.async_wait([&](boost::system::error_code error) { late = !error; });
@@ -239,35 +232,203 @@ int run_peers(unsigned nodes, bool is_late) {
   asio::read_until(socket, asio::dynamic_buffer(answer), "\ngo ");
   std::printf("| link of %u nodes: from the last arrival to the last launch | %.1f ms |\n", nodes,
               milliseconds_since(arrival));
-  for (const unsigned rank : others) peers[rank]->on_stop([&](const Stop&) { ++told; });
-  const char* const event = spares != 0 ? "a node's end" : "a failure";
-  const std::string what = spares != 0 ? fmt::format("{} nodes and {} spares", nodes - spares, spares)
-                                       : fmt::format("{} nodes", nodes);
+  for (unsigned rank = 1; rank < last_rank; ++rank) peers[rank]->on_stop([&](const Stop&) { ++told; });
   const std::string fail = to_text(Culprit{.rank = 7,
                                            .cause = rankshim::outcome::Cause::signalled,
                                            .code = 137,
                                            .text = "was killed by SIGKILL"}) +
                            '\n';
   const Time failure = now();
-  spares != 0 ? socket.close() : void(asio::write(socket, asio::buffer(fail)));
+  asio::write(socket, asio::buffer(fail));
   run([&] { return told == nodes - 2; });
-  std::printf("| link of %s: from %s to the last node that knows | %.1f ms |\n", what.c_str(), event,
+  std::printf("| link of %u nodes: from a failure to the last node that knows | %.1f ms |\n", nodes,
               milliseconds_since(failure));
   // The commands end at once, and all meet again, with the one that failed.
   const Time again = now();
   launched = 0;
-  for (const unsigned rank : others)
+  for (unsigned rank = 1; rank < last_rank; ++rank)
     asio::co_spawn(io, peers[rank]->finish({.code = 143}),
                    [&, rank](const std::exception_ptr&) { meet(rank, 1); });
-  if (spares == 0) {
-    asio::write(socket, asio::buffer(to_text(Done{137}) + '\n'));
-    meet(last_rank, 1);
-  }
-  run([&] { return launched == nodes - (spares != 0 ? 2 : 1); });
-  std::printf("| link of %s: from %s that all know to the last launch of the next attempt | %.1f ms |\n",
-              what.c_str(), event, milliseconds_since(again));
+  asio::write(socket, asio::buffer(to_text(Done{137}) + '\n'));
+  meet(last_rank, 1);
+  run([&] { return launched == nodes - 1; });
+  std::printf(
+      "| link of %u nodes: from a failure that all know to the last launch of the next attempt | %.1f ms |\n",
+      nodes, milliseconds_since(again));
   std::fflush(stdout);
   std::_Exit(0);  // without a farewell
+}
+
+// ---- losses ----
+
+/// How many members have launched in an attempt, and how many know that it is over. All processes share it.
+struct Attempt {
+  std::atomic<unsigned> launched, told;
+};
+using Attempts = std::array<Attempt, 3>;
+
+/// A member of a job with spares over all attempts, as run/whole_job.cpp leads it: it may become the hub. Its
+/// command ends at once.
+asio::awaitable<void> live(asio::io_context& io, unsigned index, unsigned nodes, unsigned spares,
+                           Attempts& attempts) {
+  Options options = options_of(index, nodes + spares);
+  options.self.spares = spares;
+  options.succession = std::make_shared<Succession>(io);
+  Succession& known = *options.succession;
+  if (index == 0) options.rules.members = std::make_shared<Members>(nodes + spares, spares);
+  for (Attempt& attempt : attempts) {
+    std::shared_ptr<Link> link;
+    while (true) {
+      link = Link::make(io, options);
+      const MeetingResult met = co_await link->meet(now() + longest);
+      if (std::holds_alternative<Go>(met)) break;
+      known.leader = std::get<Refuse>(met).moved;
+      if (!known.leader) std::_Exit(1);
+      if (known.leader->index != index) continue;
+      options.rules.members = std::make_shared<Members>(Members::taken_over(nodes + spares, spares));
+      options.rules.members->held(*known.hub_rank, known.hub, known.hub_host, known.launched);
+      options.rules.members->held(*known.rank, index, options.self.host, known.launched);
+      for (const auto& [gone, how] : known.gone) options.rules.members->gone(gone, how);
+      options.rules.to_come = known.to_come();
+      options.rules.last_launch = known.launched;
+    }
+    ++attempt.launched;
+    co_await link->stand_by();
+    ++attempt.told;
+    co_await link->finish({.code = 143});
+    ++options.self.restarts;
+  }
+}
+
+double processor_milliseconds(pid_t pid) {
+  clockid_t clock{};
+  timespec time{};
+  clock_getcpuclockid(pid, &clock);
+  clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_nsec) / 1e6;
+}
+
+/// The processes of a job: the hub, the next hub, the node that is lost, and the others, many in each
+/// process.
+class JobProcesses {
+ public:
+  JobProcesses(unsigned nodes, unsigned spares)
+      : nodes_(nodes),
+        spares_(spares),
+        attempts_(*new (mmap(nullptr, sizeof(Attempts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+                             -1, 0)) Attempts),
+        name_(fmt::format("link of {} nodes and {} spares", nodes, spares)) {
+    const unsigned all = nodes + spares, lost = nodes - 1;
+    for (const unsigned index : {0U, 1U, lost}) start({index});
+    std::vector<unsigned> members;
+    for (unsigned index = 2; index < all; ++index) {
+      if (index != lost) members.push_back(index);
+      if (members.size() == most_in_process || index + 1 == all) start(std::exchange(members, {}));
+    }
+  }
+  ~JobProcesses() {
+    while (!processes_.empty()) end(processes_.front());
+  }
+  JobProcesses(const JobProcesses&) = delete;
+  JobProcesses& operator=(const JobProcesses&) = delete;
+
+  [[nodiscard]] pid_t hub() const { return processes_[0]; }
+  [[nodiscard]] pid_t successor() const { return processes_[1]; }
+  [[nodiscard]] pid_t lost() const { return processes_[2]; }
+
+  /// Waits until all have launched for the first time.
+  bool launch() {
+    if (!wait_for(attempts_[0].launched, nodes_ + spares_)) return false;
+    settle();
+    return true;
+  }
+
+  /// Kills a process, and prints how long it takes until all others launch again, and on whose processor
+  /// time: they share this machine.
+  bool lose(pid_t pid, const char* what, pid_t next_hub) {
+    Attempt &before = attempts_[attempt_], &after = attempts_[attempt_ + 1];
+    const Time begin = now();
+    end(pid);
+    if (!wait_for(before.told, 1)) return false;
+    const Time told = now();
+    const double of_hub = processor_milliseconds(next_hub), of_all = processor_of_all();
+    if (!wait_for(after.launched, nodes_ + spares_ - ++attempt_)) return false;
+    const Time launched = now();
+    const double hub = processor_milliseconds(next_hub) - of_hub, all = processor_of_all() - of_all;
+    const auto print = [&](const char* figure, double milliseconds) {
+      std::printf("| %s: %s %s | %.1f ms |\n", name_.c_str(), what, figure, milliseconds);
+    };
+    const auto between = [](Time from, Time to) {
+      return std::chrono::duration<double, std::milli>(to - from).count();
+    };
+    print("ends: until the first node takes it for lost", between(begin, told));
+    print("is lost: until the last launch", between(told, launched));
+    print("is lost: processor time of the hub until then", hub);
+    print("is lost: processor time of all other nodes until then", all - hub);
+    std::fflush(stdout);
+    settle();
+    return true;
+  }
+
+  [[nodiscard]] const std::string& name() const { return name_; }
+
+ private:
+  static constexpr std::size_t most_in_process = 1000;  // each has its own listener and timers
+
+  void start(const std::vector<unsigned>& members) {
+    const pid_t pid = fork();
+    if (pid != 0) return processes_.push_back(pid);
+    asio::io_context io(1);
+    for (const unsigned index : members) loop::spawn(io, live(io, index, nodes_, spares_, attempts_));
+    bool over = false;
+    loop::run_until(io, over);
+    std::_Exit(1);
+  }
+
+  void end(pid_t pid) {
+    kill(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+    std::erase(processes_, pid);
+  }
+
+  /// Until all have said what they still have to say, however slow this machine is.
+  void settle() const { std::this_thread::sleep_for(std::chrono::milliseconds(1000 + nodes_ / 2)); }
+
+  /// False, and says so, if that takes too long.
+  [[nodiscard]] bool wait_for(const std::atomic<unsigned>& count, unsigned least) const {
+    for (const Time begin = now(); count < least;) {
+      if (now() - begin > longest) {
+        std::fprintf(stderr, "%s: %u of %u nodes after attempt %u\n", name_.c_str(), count.load(), least,
+                     attempt_);
+        return false;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return true;
+  }
+
+  [[nodiscard]] double processor_of_all() const {
+    double all = 0;
+    for (const pid_t pid : processes_) all += processor_milliseconds(pid);
+    return all;
+  }
+
+  const unsigned nodes_, spares_;
+  Attempts& attempts_;
+  const std::string name_;
+  std::vector<pid_t> processes_;
+  unsigned attempt_ = 0;
+};
+
+bool measure_losses(unsigned nodes, unsigned spares) {
+  JobProcesses job(nodes, spares);
+  const pid_t hub = job.hub(), successor = job.successor();
+  if (!job.launch() || !job.lose(job.lost(), "a node", hub)) return false;
+  const long before = private_memory(std::to_string(successor));
+  if (!job.lose(hub, "the hub", successor)) return false;
+  std::printf("| %s: memory of the next hub | %ld kB |\n", job.name().c_str(),
+              (private_memory(std::to_string(successor)) - before) / 1024);
+  return true;
 }
 
 /// The nodes start at the same moment, and a name server answers at once. The name is short, the first of the
@@ -300,12 +461,16 @@ int main(int argc, char** argv) {
   };
   const auto number = [&](int at) { return static_cast<unsigned>(argc > at ? std::atoi(argv[at]) : 0); };
   const bool looks = is_asked("--look", 2);
-  if (is_asked("--spares", 3)) spares = number(3);
-  const unsigned nodes = (argc > 1 ? number(looks || spares != 0 ? 2 : 1) : 16) + spares;
-  const std::chrono::milliseconds late(looks || spares != 0 ? 0 : number(2));
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
   log::configure("error");
+  if (is_asked("--losses", 3)) {
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    return measure_losses(number(2), number(3)) ? 0 : 1;
+  }
+  const unsigned nodes = argc > 1 ? number(looks ? 2 : 1) : 16;
+  const std::chrono::milliseconds late(looks ? 0 : number(2));
   const pid_t hub = fork();
   if (hub == 0) std::_Exit(looks ? run_looks(nodes, true) : run_hub(nodes, late));
   limit.rlim_cur = limit.rlim_max;

@@ -97,7 +97,7 @@ def test_scale_measures_the_waiting_of_many_nodes_and_long_lists_and_the_link_of
     done = script("scale", "--nodes", "8", "--seconds", "1", "--hosts", "64", *linked, "--svg", str(tmp_path / "scale.svg"), rankshim)
     assert done.code == 0, done.transcript()
     rows = [line.split("|")[1].strip() for line in done.stdout.splitlines() if line.startswith("| ")]
-    assert len(rows) == 1 + 4 + 4 + 9 + 1 + 4 * 4
+    assert len(rows) == 1 + 4 + 4 + 9 + 1 + 4 * 4 + 3 + 3 * 9  # the last: of a look, and of losses
     assert any("8 nodes, a short name" in row for row in rows) and any("64 hosts" in row for row in rows)
     peaks = [int(peak) for peak in re.findall(r"^\| simulated questions .*at most (\d+)", done.stdout, re.MULTILINE)]
     assert len(peaks) == 6 and max(peaks) < 2500  # of 256, 1,024 and 4,096 nodes
@@ -106,6 +106,10 @@ def test_scale_measures_the_waiting_of_many_nodes_and_long_lists_and_the_link_of
         figures = re.findall(rf"link of ([\d,]+) nodes: {what} \| ([\d.]+)", done.stdout)
         assert [nodes for nodes, _ in figures] == ["16", "256", "1,024", "4,096"]
         assert max(float(figure) for _, figure in figures) < most
+    for what in ("a node", "the hub"):  # ms, beyond the rule for when a loss is believed
+        figures = re.findall(rf"link of (\d+) nodes and 8 spares: {what} is lost: until the last launch \| ([\d.]+)", done.stdout)
+        assert [nodes for nodes, _ in figures] == ["256", "1024", "4096"]
+        assert max(float(figure) for _, figure in figures) < 1000
     assert "4,096 nodes" in (tmp_path / "scale.svg").read_text()
 
 
