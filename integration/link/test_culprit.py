@@ -87,7 +87,7 @@ def freezer():
     # By day test_hangs.py has a hang that torch's timeout ends.
     pytest.param("sleeps", f"node 1 (job-node-1) hung: {WAITED}", [76, 124, 76], marks=pytest.mark.nightly),
     pytest.param("is stopped", f"node 1 (job-node-1) hung: {WAITED}", [76, 124, 76], marks=pytest.mark.nightly),
-    ("exits early", f"node 1 (job-node-1) ended early: {LEFT}", [76, 76, 76]),
+    ("exits early", f"node 1 (job-node-1) exited early: {LEFT}", [76, 76, 76]),
     pytest.param("is frozen", f"node 1 (job-node-1) hung: {WAITED}", [76, 124, 76], marks=pytest.mark.nightly),
     pytest.param("loads", f"node 1 (job-node-1) hung: {WAITED}", [76, 124, 76], marks=pytest.mark.nightly),
     pytest.param("misses a barrier", f"node 1 (job-node-1) hung: {WAITED}", [76, 124, 76], marks=pytest.mark.nightly),

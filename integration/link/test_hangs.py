@@ -342,7 +342,7 @@ steps()
 @pytest.mark.torch
 @pytest.mark.parametrize(("options", "code", "says"), [
     (["--exit-map=hang=42", "--job-restarts=2", "--permanent=hang"], 42,
-     r"; not restarted: hang is permanent \(--permanent\); --exit-map makes the exit code 42 \[R42\]$"),
+     r"; not restarted: hang is permanent \(--permanent\); --exit-map changes the exit code to 42 \[R42\]$"),
     pytest.param(["--job-restarts=2"], 124,
                  r"; not restarted: it has hung twice in a row at the same lines and the same collective \[R42\]$",
                  marks=pytest.mark.nightly),

@@ -163,7 +163,7 @@ def test_a_stop_of_a_node_that_waits_for_node_0_is_its_end_and_the_others_name_i
     stopped = nodes.pop(rank)
     stopped.signal(number)
     assert stopped.wait(30) == code, stopped.transcript()
-    assert f"{number.name} arrived while it waited for the other nodes" in last_line(stopped)
+    assert f"{number.name} arrived while this node waited for the others" in last_line(stopped)
     assert why in last_line(stopped)
     (tmp_path / "go").touch()
     for node in nodes:

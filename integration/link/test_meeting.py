@@ -227,7 +227,7 @@ def test_a_program_that_cannot_be_executed_on_one_node_ends_all_by_its_name(star
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_node_that_cannot_take_part_waits_a_little_for_those_that_come_after_it(start, rank):
     failed = start(rank, ["no-such-program"])
-    failed.wait_line("telling the other nodes that this one cannot take part: at most 10s", LONG)
+    failed.wait_line("notifying the other nodes that this node cannot join, for up to 10s", LONG)
     others = [start(other, UP) for other in range(3) if other != rank]
     for node in others:
         assert node.wait(LONG) == 76, node.transcript()

@@ -138,7 +138,7 @@ def test_a_node_that_ended_well_may_be_stopped_while_it_waits_and_the_others_go_
     until(lambda: len(nodes[stopped].tree()) == 1, "its command has ended")
     nodes[stopped].signal(signal.SIGTERM)
     assert nodes[stopped].wait(20) == 143
-    assert last_line(nodes[stopped]).endswith("; SIGTERM arrived while it waited for the other nodes")
+    assert last_line(nodes[stopped]).endswith("; SIGTERM arrived while this node waited for the others")
     if stopped == 0:
         for node in nodes[1:]:
             node.wait_line("warning: node 0 has succeeded, and was stopped: the nodes are no longer linked", 20)
@@ -287,7 +287,7 @@ def test_a_node_0_whose_rankshim_is_stopped_is_lost_and_nobody_waits_for_its_wor
         assert "node 0 (job-node-0) was lost: its rankshim has not answered for 3 s" in last_line(node)
     nodes[0].signal(signal.SIGCONT)
     assert nodes[0].wait(60) == 76, nodes[0].transcript()
-    assert re.search(r"node 0 \(job-node-0\) was lost: its rankshim did not run for [\d.]+ s", last_line(nodes[0]))
+    assert re.search(r"node 0 \(job-node-0\) was lost: its rankshim was suspended for [\d.]+ s", last_line(nodes[0]))
 
 
 @pytest.mark.parametrize("count", [2, 3])
@@ -301,7 +301,7 @@ def test_another_node_whose_rankshim_is_stopped_is_lost_and_says_itself_that_it_
         assert "node 1 (job-node-1) was lost: its rankshim has not answered for 3 s, and it did not reconnect within 10 s" in last_line(node)
     nodes[1].signal(signal.SIGCONT)
     assert nodes[1].wait(60) == 76, nodes[1].transcript()
-    assert re.search(r"node 1 \(job-node-1\) was lost: its rankshim did not run for [\d.]+ s, ", last_line(nodes[1]))
+    assert re.search(r"node 1 \(job-node-1\) was lost: its rankshim was suspended for [\d.]+ s, ", last_line(nodes[1]))
 
 
 def test_a_node_whose_network_recovers_late_hears_of_the_failure_and_does_not_blame_node_0(start, cluster, tmp_path):

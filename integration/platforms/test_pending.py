@@ -25,7 +25,7 @@ def waiting(rankshim, tmp_path):
         text=True,
     )
     line = process.stderr.readline()
-    assert "waiting at most 10m: the rank table is initializing" in line
+    assert "waiting up to 10m: the rank table is initializing" in line
     yield process, table
     process.kill()
     process.wait()

@@ -34,7 +34,7 @@ def test_the_kubelets_kill_leaves_no_report_where_its_grace_is_the_shorter_one(n
     process = started(rankshim, workload, pod, place, DEAF, RANKSHIM_REPORT=str(report))
     process.wait_line("UP")
     process.signal(signal.SIGTERM)
-    process.wait_line("rankshim kills what still runs after (90|120) s")
+    process.wait_line("processes that still run are killed after (90|120) s")
     process.signal(signal.SIGKILL)  # the kubelet's grace is over, and rankshim's is not
     process.wait()
     assert not report.exists()

@@ -140,7 +140,7 @@ def test_the_last_line_names_a_code_that_was_mapped(start):
     for script, exits, code in [("exit 3", "3=0", 0), ("exit 0", "0=7", 7)]:
         process = start("sh", "-c", script, options=["--exit-map", exits, "--hold-on-failure", "1h" if code == 0 else "0"])
         assert process.wait() == code
-        assert process.stderr.splitlines()[-1].endswith(f"; --exit-map makes the exit code {code}")
+        assert process.stderr.splitlines()[-1].endswith(f"; --exit-map changes the exit code to {code}")
 
 
 def test_a_refusal_and_a_wait_in_vain_have_causes_to_be_mapped(start):

@@ -48,7 +48,7 @@ def test_options_that_the_images_torchrun_does_not_know_are_left_out_without_an_
     assert imported == "torch is imported", "by torchrun alone"
     assert argv.endswith(f"'--max_restarts=0', '--tee=3', '--log_dir=/logs', '--monitor_interval=1', '{tmp_path}/train.py']")
     left_out = [line.split("does not know ")[1] for line in done.stderr.splitlines() if "does not know" in line]
-    assert left_out == [f"{option}: it is left out"
+    assert left_out == [f"{option}, so it is dropped"
                         for option in ("--signals_to_handle=SIGTERM", "--new-in-2.99=x", "--virtual_local_rank")]
 
 
@@ -68,7 +68,7 @@ def test_an_image_with_torch_distributed_launch_alone_chooses_it(image, tmp_path
     assert done.code == 1, "torch.distributed.launch's own, whatever the worker's was"
     assert f"1 {argument}" in done.stdout.splitlines()
     assert f"torch in {start.python} has no torchrun: torch.distributed.launch starts the workers" in done.stderr
-    assert "torch.distributed.launch does not know --tee=3: it is left out" in done.stderr
+    assert "torch.distributed.launch does not know --tee=3, so it is dropped" in done.stderr
     assert "starting torch.distributed.launch" in done.stderr
     assert done.stderr.splitlines()[-1].startswith("rankshim: error: torch.distributed.launch exited with code 1")
 

@@ -60,7 +60,7 @@ def test_every_option_of_torchruns_reaches_it(train, tmp_path, give):
     options, variables = give({name: value for name, (value, _) in OPTIONS.items()} | {"log_dir": str(logs)})
     done = train(*options, **variables)
     assert done.code == 0, done.transcript()
-    assert "it is left out" not in done.stderr
+    assert "so it is dropped" not in done.stderr
     for line in [line for _, line in OPTIONS.values() if line] + [
             "max_restarts             : 2", "run_id                   : job7", f"log_dir                  : {logs}", "'timeout': '77'"]:
         assert line in done.stderr, line

@@ -529,7 +529,7 @@ class Peer final : public Link {
       stop.culprit.node = options_.self.rank;
       stop.culprit.host = options_.self.host;
       stop.culprit.text =
-          fmt::format("its rankshim did not run for {}, and node {} could not be reached again: {}",
+          fmt::format("its rankshim was suspended for {}, and node {} could not be reached again: {}",
                       hours_and_minutes(liveness.slept), welcome_->rank, reason_);
     }
     if (const Culprit* own = first_told(false); own != nullptr && !is_inconclusive(*own)) stop.culprit = *own;

@@ -86,7 +86,7 @@ TEST_CASE("no number of a node's workers is believed beyond what node 0 knows", 
   story.pass(1s);
   REQUIRE(story.told<Stop>(0));  // not before the launch, which is 5 s before the victim's end
   CHECK(words(*story.told<Stop>(0)) ==
-        "node 2 (host-2) ended early: rank 5 exited 0 after 0.0 s while rank 2 still waited for it: it ran "
+        "node 2 (host-2) exited early: rank 5 exited 0 after 0.0 s while rank 2 still waited for it: it ran "
         "fewer iterations");
 }
 
@@ -267,7 +267,7 @@ TEST_CASE("a node that ended well before a worker lost its peer is to blame, and
   for (const ConnectionId id : {0U, 1U, 2U}) {
     REQUIRE(story.told<Stop>(id));
     CHECK(words(*story.told<Stop>(id)) ==
-          "node 2 (host-2) ended early: ranks 4-5 exited 0 after 5 min 12 s while rank 2 still waited for "
+          "node 2 (host-2) exited early: ranks 4-5 exited 0 after 5 min 12 s while rank 2 still waited for "
           "them: they ran fewer iterations");
   }
 }
@@ -400,7 +400,7 @@ TEST_CASE("a node 0 that lost others while its own process did not run names its
   story.leave(1);
   story.pass(10s);
   REQUIRE(story.told<Stop>(2));
-  CHECK(words(*story.told<Stop>(2)) == "node 0 (host-0) was lost: its rankshim did not run for 1 min 2 s");
+  CHECK(words(*story.told<Stop>(2)) == "node 0 (host-0) was lost: its rankshim was suspended for 1 min 2 s");
 }
 
 TEST_CASE("a node 0 that loses all others at once is the one that is cut off", "[link]") {

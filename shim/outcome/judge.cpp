@@ -161,7 +161,7 @@ bool is_lost(const NodeEvidence& node) { return !node.lost.empty(); }
 std::optional<Culprit> asleep(const Evidence& evidence) {
   if (evidence.slept == milliseconds(0) || std::ranges::none_of(evidence.nodes, is_lost)) return std::nullopt;
   return Culprit{.cause = Cause::node_lost,
-                 .text = fmt::format("its rankshim did not run for {}", hours_and_minutes(evidence.slept)),
+                 .text = fmt::format("its rankshim was suspended for {}", hours_and_minutes(evidence.slept)),
                  .node = evidence.hub,
                  .host = evidence.nodes[evidence.hub].host};
 }

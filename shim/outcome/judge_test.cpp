@@ -206,7 +206,7 @@ TEST_CASE("the culprit is named, never a victim") {
       {"of two lost nodes the first", Story(4).lose(1, 6).lose(2, 5), 2, Cause::node_lost, std::nullopt,
        "its connection ended"},
       {"node 0 did not run while the others went away", Story(2).lose(1).sleep(62), 0, Cause::node_lost,
-       std::nullopt, "its rankshim did not run for 1 min 2 s"},
+       std::nullopt, "its rankshim was suspended for 1 min 2 s"},
       {"a node that does not answer, while another still waits",
        Story(3).fail(0, 60, Cause::timed_out).silence(1), 1, Cause::node_lost, std::nullopt,
        "its rankshim does not answer, and rank 0 lost its peer"},
@@ -338,7 +338,7 @@ TEST_CASE("where the workers were looked at, their lines of code are told") {
            .fail(0, 313, Cause::peer_lost)
            .fail(2, 314, Cause::peer_lost)
            .wait_in(0, "all_reduce", 38),
-       "node 1 (host-1) ended early: rank 1 exited 0 after 5 min 12 s while ranks 0 and 2 still waited for "
+       "node 1 (host-1) exited early: rank 1 exited 0 after 5 min 12 s while ranks 0 and 2 still waited for "
        "it "
        "in all_reduce (train.py:38): it ran fewer iterations"},
       {"all have failed in two collectives",

@@ -161,7 +161,7 @@ std::string verb(const Culprit& culprit) {
     case Cause::hang:
       return "hung: ";
     case Cause::exited_early:
-      return "ended early: ";
+      return "exited early: ";
     case Cause::node_lost:
       return "was lost: ";
     case Cause::stop_requested:

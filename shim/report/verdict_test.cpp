@@ -402,9 +402,11 @@ TEST_CASE("the code with which a shell tells of a signal is explained", "[verdic
     return wording::message(judge(record, chosen<Launcher>(), train, details));
   };
   CHECK(told(137, {}) ==
-        "train exited with code 137 after 0.0 s: 128 + 9: SIGKILL killed a process in it; check its memory "
+        "train exited with code 137 after 0.0 s: 128 + 9: SIGKILL killed one of its processes; check its "
+        "memory "
         "limit");
-  CHECK(told(139, {}) == "train exited with code 139 after 0.0 s: 128 + 11: SIGSEGV killed a process in it");
+  CHECK(told(139, {}) ==
+        "train exited with code 139 after 0.0 s: 128 + 11: SIGSEGV killed one of its processes");
   for (const int code : {3, 128, 129, 143, 255})
     CHECK(told(code, {}) == fmt::format("train exited with code {} after 0.0 s", code));
   CHECK_THAT(told(137, with_kills(1)), Catch::Contains(": out of memory") && !Catch::Contains("128 +"));

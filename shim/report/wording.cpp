@@ -68,7 +68,7 @@ std::string in_words(const CommandEnd& command) {
   const bool several = command.name.empty();
   std::string text = several ? "the workers" : command.name;
   if (command.remains)
-    text += " did not end even after SIGKILL,";
+    text += " survived SIGKILL,";
   else if (command.signal)
     text += fmt::format(" {} killed by {}", several ? "were" : "was", signal_name(*command.signal));
   else
@@ -155,7 +155,7 @@ std::string why(const RootCause& root, const Details& details) {
     reasons.emplace_back("it aborted itself, or NCCL's watchdog did because another node failed");
   if (const int told = root.culprit.code - exit_code::signal_base;
       reasons.empty() && !signal && is_fatal(told))
-    reasons.push_back(fmt::format("128 + {}: {} killed a process in it{}", told, signal_name(told),
+    reasons.push_back(fmt::format("128 + {}: {} killed one of its processes{}", told, signal_name(told),
                                   told == SIGKILL ? "; check its memory limit" : ""));
   return joined(reasons, "; ");
 }
@@ -174,14 +174,14 @@ std::string unseen_end(const ExitRecord& record, const std::string& program) {
   const int code = exit_code_of(record);
   const char* reason = std::strerror(record.number);
   if (record.kind == ExitRecord::Kind::withheld)
-    return fmt::format("{} has ended, and the system does not report how: wait4: {}", program, reason);
+    return fmt::format("{} exited, but its exit status is unknown: wait4: {}", program, reason);
   if (code == exit_code::system)
     return fmt::format("the system refused to start {}: {}: {}", program, record.failure.call, reason);
   if (record.failure.interpreter) return without_interpreter(record);
   if (code == exit_code::not_found) return settings::not_found(program);
   if (record.number == ENOEXEC)
     return fmt::format(
-        "{} cannot be executed: this machine does not know its format; check the architecture it was built "
+        "{} cannot be executed: unknown executable format; check the architecture it was built "
         "for",
         record.failure.path);
   return fmt::format("{} cannot be executed: {}", program, reason);
@@ -213,17 +213,18 @@ void add_not_restarted(Verdict& verdict, std::string_view why) {
 }
 
 void add_last_attempt(Verdict& verdict, std::string_view progress, std::string_view last) {
-  verdict.notes.push_back(fmt::format("this was {}; before it: {}", progress, last));
+  verdict.notes.push_back(fmt::format("this was {}; the attempt before: {}", progress, last));
 }
 
 void add_signal_while_waiting(Verdict& verdict, int signal) {
-  verdict.notes.push_back(fmt::format("{} arrived while it waited for the other nodes", signal_name(signal)));
+  verdict.notes.push_back(
+      fmt::format("{} arrived while this node waited for the others", signal_name(signal)));
 }
 
 void add_exit_map(Verdict& verdict, int code) {
-  verdict.notes.push_back(fmt::format("--exit-map makes the exit code {}", code));
+  verdict.notes.push_back(fmt::format("--exit-map changes the exit code to {}", code));
 }
 
-void add_strict(Verdict& verdict) { verdict.notes.emplace_back("--strict makes that the exit code"); }
+void add_strict(Verdict& verdict) { verdict.notes.emplace_back("with --strict that is the exit code"); }
 
 }  // namespace rankshim::report::wording

@@ -152,7 +152,7 @@ awaitable<launchers::Job> resolve_when_ready(const Run& run, const std::vector<s
     const Fault& first = faults.front();
     if (!first.transient) throw refused(faults);
     if (!std::exchange(waits, true)) {
-      log::info("waiting at most {}: {}", format_time(limit), first.what);
+      log::info("waiting up to {}: {}", format_time(limit), first.what);
       run.monitor.enter("wait", first.what);
     }
     const auto now = std::chrono::steady_clock::now();
@@ -179,7 +179,7 @@ awaitable<launchers::FoundTorch> check_python(const Run& run, const launchers::J
     const auto unknown = static_cast<std::size_t>(code - first_unknown);
     if (code >= first_unknown && unknown < wanted.size()) {
       const auto option = wanted.begin() + static_cast<std::ptrdiff_t>(unknown);
-      log::warn("the torchrun of {} does not know {}: it is left out", python, *option);
+      log::warn("the torchrun of {} does not know {}, so it is dropped", python, *option);
       found.rejected.push_back(std::move(*option));
       wanted.erase(option);
       continue;
@@ -193,7 +193,7 @@ awaitable<launchers::FoundTorch> check_python(const Run& run, const launchers::J
       found.has_only_launch = true;
       log::info("torch in {} has no torchrun: torch.distributed.launch starts the workers", python);
       for (std::string& option : wanted) {
-        log::warn("torch.distributed.launch does not know {}: it is left out", option);
+        log::warn("torch.distributed.launch does not know {}, so it is dropped", option);
         found.rejected.push_back(std::move(option));
       }
       if (job.topology.is<topology::ElasticNode>() || job.topology.max_restarts() != 0)

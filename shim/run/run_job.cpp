@@ -101,7 +101,7 @@ awaitable<void> write_last_output(const Run& run, const supervise::Workers& laun
     if ((co_await run.signals.next_terminating(steady_clock::now() + between_looks)).number != 0) break;
   }
   if (launcher.has_output())
-    log::warn("the workers' last lines are lost: nothing has read stdout or stderr in time");
+    log::warn("the workers' last lines are lost, because nothing read stdout or stderr in time");
 }
 
 /// Creates the folder for torch's dumps, which torch itself does not create.
@@ -144,8 +144,7 @@ awaitable<void> wait_for_accelerators(const Run& run) {
   auto left = node::holders_of_accelerators(true);
   if (left.empty()) co_return;
   run.monitor.enter("restart", "the accelerators to be free");
-  log::info("waiting at most {} s for the accelerators, which are in use ({})", patience.count(),
-            joined(left));
+  log::info("waiting up to {} s for the accelerators, which are in use ({})", patience.count(), joined(left));
   const auto end = steady_clock::now() + patience;
   for (; !left.empty() && steady_clock::now() < end; left = node::holders_of_accelerators(true))
     if ((co_await next_end(run, steady_clock::now() + between_looks)).number != 0) co_return;
@@ -361,7 +360,7 @@ void tell_rejection(const settings::Rejected& rejected, const node::Host& host) 
                                                    to_line(rejected.faults.front()))
                                              .verdict));
   } catch (const boost::system::system_error& error) {
-    log::warn("the other nodes are not told: {}", loop::reason(error));
+    log::warn("cannot notify the other nodes: {}", loop::reason(error));
   }
 }
 

@@ -186,7 +186,7 @@ void Socket::open(const std::vector<std::string>& folders) {
     if (first_error == 0) first_error = error;
   }
   log::warn(
-      "rankshim status will not work: a socket cannot be created in {} ({}); set --run-dir "
+      "rankshim status will not work: cannot create a socket in {} ({}); set --run-dir "
       "(RANKSHIM_RUN_DIR)",
       folders.size() == 1 ? in_quotes(folders.front()) : "/run, /dev/shm or TMPDIR",
       std::strerror(first_error));

@@ -315,12 +315,12 @@ Outcome<link::Key> read_token(const std::string& path) {
   std::error_code unknown;
   const auto permissions = std::filesystem::status(path, unknown).permissions();
   if (!unknown && (permissions & std::filesystem::perms::others_write) != std::filesystem::perms::none)
-    return fault("every user may write it (chmod o-w)");
+    return fault("it is world-writable (chmod o-w)");
   const std::string_view token = trimmed(std::get<std::string>(read));
   if (token.size() < shortest) return fault(fmt::format("it has {} bytes", token.size()));
   if (std::set<char>(token.begin(), token.end()).size() < fewest_different)
     return fault(
-        fmt::format("it has {} bytes, and fewer than {} different ones", token.size(), fewest_different));
+        fmt::format("it has {} bytes, but fewer than {} different bytes", token.size(), fewest_different));
   return link::Key(token);
 }
 
@@ -337,7 +337,7 @@ awaitable<bool> tell_early_end(const Run& run, const Job& job, const report::Ver
   link::Options plan = plan_link(run, job, *node, *known, attempts, {});
   plan.timing.leave = patience;
   run.monitor.enter("meet", "the other nodes, to tell them of the end");
-  log::info("telling the other nodes that this one cannot take part: at most {}", format_time(patience));
+  log::info("notifying the other nodes that this node cannot join, for up to {}", format_time(patience));
   try {
     const auto link = link::Link::make(run.io, std::move(plan));
     link->report_failure(report::culprit_of(verdict));
@@ -347,7 +347,7 @@ awaitable<bool> tell_early_end(const Run& run, const Job& job, const report::Ver
       co_return supervise::is_stop_signal(signal->number);
     }
   } catch (const boost::system::system_error& error) {
-    log::warn("the other nodes are not told: {}", loop::reason(error));
+    log::warn("cannot notify the other nodes: {}", loop::reason(error));
   }
   co_return false;
 }

@@ -35,14 +35,14 @@ TEST_CASE("a token that is none, or that others can choose, is refused", "[link]
     const std::string& what = faults->front().what;
     return what.substr(what.find(": ") + 2);
   };
-  CHECK(why(std::string(16, '\0')) == "it has 16 bytes, and fewer than 4 different ones");
-  CHECK(why("abcabcabcabcabcabc") == "it has 18 bytes, and fewer than 4 different ones");
+  CHECK(why(std::string(16, '\0')) == "it has 16 bytes, but fewer than 4 different bytes");
+  CHECK(why("abcabcabcabcabcabc") == "it has 18 bytes, but fewer than 4 different bytes");
   CHECK(why("abcdabcdabcdabcd").empty());
   CHECK(why(std::string("\0\x01\xFF\x02 a token of bytes", 21)).empty());
   CHECK(why("a token of a job" + std::string(largest_file - 16, 'x')).empty());
   CHECK(why("a token of a job" + std::string(largest_file - 15, 'x')) == "it is larger than 1 MiB");
-  CHECK(why("a token of a job", 0666) == "every user may write it (chmod o-w)");
-  CHECK(why("a token of a job", 0602) == "every user may write it (chmod o-w)");
+  CHECK(why("a token of a job", 0666) == "it is world-writable (chmod o-w)");
+  CHECK(why("a token of a job", 0602) == "it is world-writable (chmod o-w)");
   CHECK(why("a token of a job", 0664).empty());  // a volume of Kubernetes with fsGroup
 }
 

@@ -316,7 +316,7 @@ void Supervisor::on_first_stop(const Rewritten& one) {
   secondary([&] {
     std::string what = signal_name(one.arrived) + " received and passed on";
     if (one.signal.number != one.arrived) what += " as " + signal_name(one.signal.number);
-    if (policy_.grace) what += "; rankshim kills what still runs after " + seconds(*policy_.grace);
+    if (policy_.grace) what += "; processes that still run are killed after " + seconds(*policy_.grace);
     log::info("{}", what);
   });
   begin_stop({StopRequest::By::signal, one.arrived, Clock::now()}, policy_.grace);
@@ -534,7 +534,7 @@ std::string_view Supervisor::why_kill_is_due() const {
   if (command_ended()) return "leftover processes did not stop in time";
   if (record_.stop) return "the grace period is over";
   if (failed_at_) return "the other workers did not stop in time";
-  return "its time is up";
+  return "the time limit is over";
 }
 
 /// Names the processes that have not stopped, and makes those with a handler for ABRT print their stacks:
