@@ -246,7 +246,7 @@ def test_a_stop_while_the_others_are_told_spares_the_post_stop_hook_and_ends_the
     # What was sent before the USR1 has come before it.
     hook = "trap 'echo HOOK; exit' USR1; kill -USR1 $PPID; while :; do sleep 0.02; done"
     failed = start(1, ["no-such-program"], f"--post-stop={hook}", "--hold-on-failure=30m")
-    failed.wait_line("telling the other nodes", LONG)
+    failed.wait_line("notifying the other nodes", LONG)
     failed.signal(15)
     assert failed.wait(5) == 127, failed.transcript()
     assert failed.stdout == "HOOK\n"
@@ -254,6 +254,6 @@ def test_a_stop_while_the_others_are_told_spares_the_post_stop_hook_and_ends_the
 
 def test_a_node_that_cannot_take_part_and_is_stopped_ends_at_once(start):
     failed = start(1, ["no-such-program"])
-    failed.wait_line("telling the other nodes", LONG)
+    failed.wait_line("notifying the other nodes", LONG)
     failed.signal(15)
     assert failed.wait(5) == 127, failed.transcript()

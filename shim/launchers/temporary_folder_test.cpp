@@ -55,7 +55,7 @@ TEST_CASE("a command's temporary folder holds our part in Python's start, and go
     CHECK(content(path + "/sitecustomize.py")
               .ends_with("\n\nserve(True, None, \"10.0.0.1\", True, " + std::to_string(getpid()) +
                          ", (), 0)\n"));
-    CHECK(content(path + "/gate.py").starts_with("\"\"\"The gate, "));
+    CHECK(content(path + "/gate.py").starts_with("\"\"\"The gate where "));
     CHECK((fs::status(path).permissions() & fs::perms::all) == fs::perms::owner_all);
     fs::create_directories(path + "/attempt_0/0");
   }
