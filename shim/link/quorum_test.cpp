@@ -40,7 +40,7 @@ TEST_CASE("more than half of the voters are a quorum, and exactly half only with
   CHECK(replaced.suffice());
 }
 
-TEST_CASE("who has not heard the last term does not count", "[link]") {
+TEST_CASE("a member that has not heard of the last term does not count", "[link]") {
   const Term first{.number = 1, .hub = "a", .voters = 3}, second{.number = 2, .hub = "a", .voters = 3};
   const KnownTerm hub = heard(voter_of(first), {.term = second, .votes = true});
   CHECK(may_go_on(hub, {hub, hub}));
@@ -57,6 +57,31 @@ TEST_CASE("as long as a term may not be known to a quorum, that of the one befor
   KnownTerm settled = late;
   settled.before.reset();
   CHECK(may_go_on(settled, {settled, late, late}));
+}
+
+TEST_CASE("what a member knows of its vote in the term before stays as it is when it is told again",
+          "[link]") {
+  const Term first{.number = 1, .hub = "a", .voters = 3}, second{.number = 2, .hub = "a", .voters = 5};
+  const Ballot told{.term = second, .before = first, .votes = true};
+  const KnownTerm again = heard(heard(voter_of(first, true), told), told);
+  CHECK((again.voted && again.said_before));
+  CHECK_FALSE(heard(voter_of(first), told).said_before);
+  CHECK_FALSE(heard(KnownTerm{.last = first}, told).voted);
+}
+
+TEST_CASE("a hub that has ended stands for its own term alone, the last or the one before", "[link]") {
+  const Term first{.number = 1, .hub = "a", .voters = 2}, second{.number = 2, .hub = "b", .voters = 2};
+  const Term other{.number = 1, .hub = "c", .voters = 2};
+  const KnownTerm next = heard(voter_of(first), {.term = second, .before = first, .votes = true});
+  const auto suffices = [&next](const std::vector<Term>& stands_for) {
+    Votes votes(next);
+    votes.count(next);
+    for (const Term& term : stands_for) votes.count_hub_of(term);
+    return votes.suffice();
+  };
+  CHECK(suffices({first, second}));
+  CHECK_FALSE(suffices({first, other}));
+  CHECK_FALSE(suffices({second, other}));
 }
 
 TEST_CASE("of a member that knows only the term before, a hub knows whether it was counted", "[link]") {
