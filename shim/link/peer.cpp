@@ -22,11 +22,11 @@ using std::chrono::milliseconds;
 
 namespace {
 
-/// What is known of both sides of a connection: whether node 0 is awake, and whether this node was.
+/// Whether the two sides of a connection are alive: whether node 0 is awake, and whether this node was.
 struct Liveness {
   bool answers = false;  ///< node 0 answers pings
   unsigned unanswered = 0;
-  milliseconds slept{0};  ///< that this process did not run (SIGSTOP); 0: it did
+  milliseconds slept{0};  ///< for how long this process did not run (SIGSTOP); 0 if it did
 
   [[nodiscard]] bool is_silent() const { return unanswered == most_unanswered; }
 };
@@ -38,7 +38,7 @@ std::optional<tcp::endpoint> endpoint_of(const Door& door) {
   return tcp::endpoint(address, static_cast<std::uint16_t>(door.port));
 }
 
-/// A node but the hub: it connects to the hub, and connects again if the connection is lost.
+/// The side of any node but the hub: it connects to the hub, and reconnects if the connection is lost.
 class Peer final : public Link {
  public:
   Peer(asio::io_context& io, Options options)
@@ -63,9 +63,9 @@ class Peer final : public Link {
                                                   : options_.self.rank == 0);
   }
 
-  /// What answers. `none`: nobody, or somebody who may be node 0 on a bad day: paused, throttled, behind a
-  /// proxy or a network that loses large packets. `closed`: its kernel, that nobody listens. `store`:
-  /// torch's. `settled`: the hub, and this node is welcome or refused.
+  /// Who answers. `none`: nobody, or possibly node 0 in trouble: paused, throttled, behind a proxy or a
+  /// network that loses large packets. `closed`: the kernel, because nobody listens. `store`: torch's store.
+  /// `settled`: the hub, which has welcomed or refused this node.
   enum class Answer : std::uint8_t { none, closed, store, settled };
 
   asio::awaitable<Answer> connect(tcp::endpoint endpoint, Time deadline) {
@@ -133,7 +133,7 @@ class Peer final : public Link {
     co_return Answer::settled;
   }
 
-  /// Proves the token to a hub that has proven it; else says why that has not.
+  /// Proves the token to a hub that has proven it; otherwise returns why the hub has not.
   std::string prove(Connection& connection, const ReceivedMessage& heard, const std::string& hello) {
     if (const auto* refuse = std::get_if<Refuse>(&heard.message))
       return "it answers without the job's token: " + refuse->sentence;
@@ -149,7 +149,7 @@ class Peer final : public Link {
     return "";
   }
 
-  /// Why the hub that welcomes is not this node's; empty: it is.
+  /// Why the hub that welcomed this node is not this node's hub; empty if it is.
   std::string fault_of(const Connection& connection, const Welcome& welcome) {
     if (welcome.instance == options_.self.instance) return "it is this node itself";
     if (welcome.rank >= options_.self.nnodes)
@@ -169,7 +169,8 @@ class Peer final : public Link {
     loop::spawn(io_, listen(weak_from_this(), connection, milliseconds(welcome.pings)));
   }
 
-  /// A hub yields to one that runs, and to one that comes before it on the list.
+  /// Handles the answer of another hub. A hub yields to one whose job runs, and to one that comes before it
+  /// on the list.
   void scouted(const Welcome& welcome) {
     const Succession& known = *options_.succession;
     const unsigned term = known.term ? known.term->last.number : 0;
@@ -191,14 +192,14 @@ class Peer final : public Link {
       is_stranger_ = refuse.stranger;
       return follow(refuse.moved);
     }
-    // For another node 0, a hub that does not welcome this one is another job's.
+    // When asking about another node 0, a hub that does not welcome this one belongs to another job.
     if (is_scout() && (!connection_ || refuse.stranger)) refuse.code = 0;
     if (refuse.stranger && !is_scout() && !launched()) return avoid(hub.remote_address());
     if (launched()) lose({});
     handle(refuse);
   }
 
-  /// Who answered is not the hub, and may have said where that is.
+  /// Follows somebody who is not the hub, but may have said where the hub is.
   void follow(const std::optional<Door>& hub) {
     Succession& known = *options_.succession;
     const bool is_new = hub && hub->index != options_.self.rank && !known.gone.contains(hub->index) &&
@@ -208,8 +209,8 @@ class Peer final : public Link {
     was_led_on_ = is_new;
   }
 
-  /// That hub is another job's, of which an address may be left in a name server: this node's is elsewhere,
-  /// or will be there in a moment. Until then torch's store, too, is the other job's there.
+  /// Avoids a hub of another job, whose address may be left over in a name server: this node's hub is
+  /// elsewhere, or will be there in a moment. Until then, a torch store there belongs to the other job too.
   void avoid(const std::string& address) {
     stranger_at_ = address;
     not_it_ = reason_;
@@ -218,13 +219,14 @@ class Peer final : public Link {
     if (reports_.allows(reason_)) log::warn("waiting for node 0 at {}: {}", master_, reason_);
   }
 
-  /// Hears the hub until the connection ends, and looks for it again while the command runs.
+  /// Handles the hub's messages until the connection ends, and then looks for the hub again while the command
+  /// runs.
   asio::awaitable<void> listen(std::weak_ptr<Link> weak, std::shared_ptr<Connection> connection,
                                milliseconds pings) {
     const auto liveness = std::make_shared<Liveness>(Liveness{.answers = pings != milliseconds(0)});
     milliseconds interval = ping_interval(options_.timeout);
     if (pings != milliseconds(0)) interval = std::min(interval, std::max(pings, shortest_ping_interval));
-    // Votes are counted while all meet: a node that cannot be reached must not have one.
+    // Votes are counted during the meeting, and a node that cannot be reached must not have one.
     if (options_.succession) loop::spawn(io_, ask(connection, interval, liveness));
     while (const auto heard = co_await connection->next()) {
       liveness->unanswered = 0;
@@ -266,16 +268,16 @@ class Peer final : public Link {
     if (!connection_ && !is_over()) lose(patience, *liveness);
   }
 
-  /// That is a vote, unless this node has heard of a later term.
+  /// Answers a ballot, which is a vote, unless this node has heard of a later term.
   void answer(const Ballot& ballot, Connection& hub) const {
     const bool has_heard =
         options_.succession && options_.succession->term && options_.succession->term->last == ballot.term;
     if (has_heard) hub.send(Heard{ballot.term.number});
   }
 
-  /// Asks node 0 now and then whether it is awake, which shows node 0 that this node is. Closes the
-  /// connection when nothing has come back several times; the time that this process was stopped itself is
-  /// not taken for node 0's silence. A proxy does not close the connection meanwhile.
+  /// Asks node 0 now and then whether it is awake, which also shows node 0 that this node is, and keeps a
+  /// proxy from closing the connection. Closes the connection after several pings without an answer. A time
+  /// in which this process itself was stopped is not taken for node 0's silence.
   static asio::awaitable<void> ask(std::shared_ptr<Connection> connection, milliseconds interval,
                                    std::shared_ptr<Liveness> liveness) {
     loop::Timer timer(co_await asio::this_coro::executor);
@@ -295,7 +297,7 @@ class Peer final : public Link {
   // ---- meeting ----
 
   asio::awaitable<void> hold_meeting(Time deadline) override {
-    if (options_.self.restarts == 0)  // else all would come at the same moment
+    if (options_.self.restarts == 0)  // otherwise all would come at the same moment
       co_await pause(milliseconds(options_.self.nnodes / 4), deadline);
     if (options_.scout) {
       if (const auto endpoint = endpoint_of(*options_.scout)) co_await connect(*endpoint, deadline);
@@ -308,12 +310,12 @@ class Peer final : public Link {
         co_await seek_successor(deadline);
       else
         co_await seek(deadline);
-      // Node 0 may have begun a little later, and then its word is the one that counts.
+      // Node 0 may have started a little later, and its verdict is the one that counts.
       const Time last = deadline + options_.timing.verdict;
       while (connection_ && !met_ && now() < last) co_await changed_.wait(last);
       const auto between = stranger_at_.empty() ? options_.timing.retry : between_strangers();
       if (!met_ && !std::exchange(was_led_on_, false))
-        co_await pause(between, deadline);  // what welcomes it may always close
+        co_await pause(between, deadline);  // whatever welcomes this node may close every time
     }
     if (!met_) {
       const std::string missing = waiting().empty() ? "not all nodes came in time" : waiting();
@@ -355,21 +357,21 @@ class Peer final : public Link {
         known.passed.insert(tried.index);
         continue;
       }
-      // It may have ended while this node waited for it: then it refuses the next connection.
+      // It may have ended while this node waited for it; it then refuses the next connection.
       if (answer == Answer::none && std::exchange(tried_again, tried.index) != tried.index) continue;
       known.passed.insert(tried.index);
       if (answer == Answer::closed || is_stranger_) known.refused.insert(tried.index);
     }
   }
 
-  /// This node becomes the hub, with another link.
+  /// Makes this node the hub, with another link.
   void lead(const Door& own) {
     met_ = Refuse{
         .code = exit_code::unreachable, .sentence = "this node keeps the roster of the job", .moved = own};
   }
 
-  /// Answers those that take this node for the hub: that is elsewhere. While it is out of reach they wait,
-  /// because this node may be the next one.
+  /// Tells those that take this node for the hub where the hub is. While the hub is out of reach they wait,
+  /// because this node may become the next one.
   asio::awaitable<void> answer_at_door(std::weak_ptr<Link> weak) {
     const std::shared_ptr<Succession> known = options_.succession;
     const auto asking = std::make_shared<unsigned>(0);
@@ -386,7 +388,8 @@ class Peer final : public Link {
     }
   }
 
-  /// False if the next one at the door must wait. `asking` counts those that are being answered.
+  /// Answers one of those at the door; false if the next one must wait. `asking` counts those that are being
+  /// answered.
   bool answer_one(tcp::acceptor& door, const std::shared_ptr<unsigned>& asking) {
     constexpr unsigned most_asking = 16;
     const Succession& known = *options_.succession;
@@ -408,7 +411,7 @@ class Peer final : public Link {
     return true;
   }
 
-  /// It has a moment to hear what it was sent.
+  /// Closes the connection, after a moment in which the other side can read what it was sent.
   static asio::awaitable<void> let_go(std::shared_ptr<Connection> connection, milliseconds patience,
                                       std::shared_ptr<unsigned> asking) {
     connection->finish();
@@ -422,11 +425,11 @@ class Peer final : public Link {
     }
   }
 
-  /// Looks for the hub until the meeting has ended or there is a connection: where the master's name leads
-  /// until the launch, and on the way back.
+  /// Looks for the hub until the meeting has ended or there is a connection: until the launch, where the
+  /// master's name leads; also at the way back.
   asio::awaitable<void> seek(Time deadline) {
     const milliseconds longest = options_.timing.retry + milliseconds(options_.self.nnodes / 4);
-    // Node 0 listens a moment after the others' start, or after it has closed the connections.
+    // Node 0 begins to listen a moment after the others have started, or after it has closed the connections.
     milliseconds next(10 + options_.self.nnodes / 16);
     const auto between_look_ups = schedule_.between_checks(options_.dns.timing.search_interval);
     std::vector<std::string> addresses = std::exchange(options_.addresses, {});
@@ -442,18 +445,18 @@ class Peer final : public Link {
                      .error_code = unreachable->error_code});
         addresses = std::get<wait::Reached>(found).addresses;
         if (const auto at = std::ranges::find(addresses, stranger_at_); at != addresses.end())
-          std::rotate(at, at + 1, addresses.end());  // the last that is tried
+          std::rotate(at, at + 1, addresses.end());  // to be tried last
         looked_up = now();
       }
       bool is_store = false;
-      bool may_run = false;  // then node 0 listens at the second port, if the job may be started again
+      bool may_run = false;  // node 0 then listens on the second port, if the job may be restarted
       for (const std::string& address : addresses) {
         const Answer answer = co_await connect({ip::make_address(address), options_.master.port}, deadline);
         if (answer == Answer::settled) co_return;
         is_store = is_store || (answer == Answer::store && address != stranger_at_);
         may_run = may_run || (answer == Answer::closed && options_.rules.decide);
       }
-      // If the store is another job's, node 0 waits for the port.
+      // If the store belongs to another job, node 0 is waiting for the port.
       if ((is_store || may_run) && options_.second_port != 0) {
         const std::string reason = reason_;
         for (const std::string& address : addresses)
@@ -462,8 +465,8 @@ class Peer final : public Link {
             co_return;
         reason_ = reason;
       }
-      // Something of the previous attempt may still listen there. Or another job has the port, for which node
-      // 0 waits: nothing that a store says tells whose it is.
+      // Something of the previous attempt may still listen there, or another job has the port, for which node
+      // 0 waits. A store says nothing about whose it is.
       const bool is_node_0s = is_store && !welcome_ && !options_.rules.decide;
       store_since_ = is_node_0s ? std::min(store_since_, now()) : Time::max();
       if (is_node_0s && now() - store_since_ >= options_.timing.store)
@@ -472,17 +475,17 @@ class Peer final : public Link {
             "another job's, set another RANKSHIM_MASTER_PORT on all nodes, if this node was started again, "
             "start the whole job again, and if its rank exists twice, end one of the two",
             master_, seconds(options_.timing.store))));
-      // It may have said go while the connection was lost; then it listens elsewhere.
+      // Node 0 may have said go while the connection was lost; it then listens elsewhere.
       if (way_back_.port() != 0 && co_await connect(way_back_, deadline) == Answer::settled) co_return;
       next = is_node_0s ? between_strangers() : std::min(longest, next);
-      co_await pause(next, deadline);  // a cancelled try is no reason
+      co_await pause(next, deadline);  // do not keep a cancelled attempt's reason
       next *= 2;
       if (!launched() && options_.self.rank != 0 && reports_.allows(reason_))
         log::info("waiting for node 0 at {}: {}", master_, reason_);
     }
   }
 
-  /// Between two tries where somebody answers who is not this job's node 0.
+  /// The pause between attempts while whoever answers is not this job's node 0.
   [[nodiscard]] milliseconds between_strangers() const {
     return std::chrono::ceil<milliseconds>(schedule_.between_checks(options_.timing.stranger));
   }
@@ -509,7 +512,7 @@ class Peer final : public Link {
     return nullptr;
   }
 
-  /// Node 0 is out of reach, and was sought for so long: this node decides by what it knows.
+  /// Decides by what this node knows, because node 0 is out of reach and was sought for that long.
   void lose(std::optional<milliseconds> sought, const Liveness& liveness = {}) {
     const bool was_silent = liveness.is_silent();
     const std::string end =
@@ -546,9 +549,8 @@ class Peer final : public Link {
   asio::awaitable<void> wait_for_end(bool well) override {
     if (launched()) {
       const Time until = first_told(true) != nullptr ? now() + options_.timing.farewell : Time::max();
-      // A node that failed waits for node 0's word: whether the job is started again, how the others' check
-      // ended, or whose peer was lost. If the network has failed too, that is known after the link's own
-      // timeouts.
+      // A node that failed waits for node 0's verdict: whether the job is restarted, how the others' check
+      // ended, or whose peer was lost. If the network has failed too, the link's own timeouts show that.
       const Culprit* const own = first_told(false);
       const bool asks_why = own != nullptr && is_inconclusive(*own);
       if (well || asks_why || options_.rules.gathers || options_.rules.decide)
@@ -557,13 +559,13 @@ class Peer final : public Link {
             return hub() + (well ? " to say that all nodes have ended" : " to say what ends the job");
           });
       is_over_ = true;
-      // Node 0 closes the connection when all that it started has ended, too.
+      // Node 0 also closes the connection when everything that it started has ended.
       const Time end = std::min(until, now() + options_.timing.end);
       while (connection_ && stop_ && stop_->again && now() < end)
         co_await wait_for_change(
             end, [this] { return hub() + ", which still ends its processes before all start again"; });
     } else if (!met_ && !connection_ && !(options_.succession && options_.succession->is_known())) {
-      // Else the hub has heard it, or it is gone, too.
+      // Otherwise the hub has heard it, or is gone too.
       co_await seek(now() + options_.timing.leave);
     }
     const Time until = now() + options_.timing.farewell;
@@ -574,18 +576,18 @@ class Peer final : public Link {
   const std::string master_;
   const wait::Schedule schedule_;
   std::minstd_rand random_;
-  std::shared_ptr<Connection> connection_;  ///< to the hub that was welcoming
+  std::shared_ptr<Connection> connection_;  ///< to the hub that welcomed this node
   std::optional<Welcome> welcome_;          ///< the last one
-  tcp::endpoint way_back_;                  ///< to that hub; port 0: there is none
-  bool follows_ = false;                    ///< who is tried now may be the next hub, …
+  tcp::endpoint way_back_;                  ///< to that hub; port 0 if there is none
+  bool follows_ = false;                    ///< the node that is tried now may be the next hub, …
   bool is_stranger_ = false;                ///< … it is a new container …
-  bool was_led_on_ = false;                 ///< … or it has said who is the hub
+  bool was_led_on_ = false;                 ///< … or it has said who the hub is
   std::string reason_;                      ///< why there is no connection
   std::string not_it_;                      ///< why somebody who answered is not the hub
   std::string stranger_at_;                 ///< the address of the last that was another job's
-  Time store_since_ = Time::max();          ///< torch's store has answered every try since then
+  Time store_since_ = Time::max();          ///< since when a torch store has answered every attempt
   LogLimiter reports_;
-  std::vector<Message> said_;  ///< a new connection begins with it
+  std::vector<Message> said_;  ///< sent at the start of each new connection
 };
 
 }  // namespace

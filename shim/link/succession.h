@@ -14,16 +14,16 @@
 
 namespace rankshim::link {
 
-/// Succession is what a node of a job with spares keeps over all attempts, to find the hub again or to become
-/// it: the hub is on the first node of the last go's list that can be reached. Every node listens all the
-/// time, so a node that refuses a connection has ended, and one that does not answer yet still ends its
+/// Succession is what a node of a job with spares keeps over all attempts, in order to find the hub again or
+/// become it: the hub is on the first reachable node of the last go's list. Every node listens all the time,
+/// so a node that refuses a connection has ended, and one that does not answer yet is still ending its
 /// command.
 struct Succession {
   explicit Succession(boost::asio::io_context& io) : listener(io) {}
 
   boost::asio::ip::tcp::acceptor listener;  ///< this node's
-  std::vector<Door> doors;                  ///< as in Go; empty: node 0 is the hub
-  std::optional<Door> leader;               ///< who became the hub since, as far as this node has heard
+  std::vector<Door> doors;                  ///< as in Go; if empty, node 0 is the hub
+  std::optional<Door> leader;               ///< who has become the hub since, as far as this node has heard
   std::optional<KnownTerm> term;
   std::map<unsigned, Member::State> gone;  ///< the nodes that were lost or drained since
   std::set<unsigned> passed;         ///< those that could not be reached, since this was last begun anew
@@ -42,11 +42,11 @@ struct Succession {
     if (leader) return leader->index == index;
     return doors.empty() ? index == 0 : doors.front().index == index;
   }
-  /// Whether the hub may be another one than node 0.
+  /// Whether the hub may be a node other than node 0.
   [[nodiscard]] bool is_known() const { return leader || !doors.empty(); }
-  /// Where to look next for the hub; null: everywhere was looked.
+  /// Where to look for the hub next; null if all were tried.
   [[nodiscard]] const Door* next() const;
-  /// How many voters of the last go are still to come, when nobody has come yet.
+  /// How many voters of the last go are still to come when nobody has come yet.
   [[nodiscard]] unsigned to_come() const;
 };
 
