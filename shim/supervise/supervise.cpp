@@ -342,11 +342,11 @@ void Supervisor::hurry(int signal) {
               seconds(*policy_.grace));
 }
 
-/// Called when the first stop has been passed on.
+/// Called when the first stop has been passed on. Everything is killed after `grace`.
 void Supervisor::begin_stop(const StopRequest& stop, std::optional<milliseconds> grace) {
   record_.stop = stop;
   if (grace) kill_in(*grace);
-  tell([&](Observer& one) { one.stop_passed_on(stop, policy_.grace); });
+  tell([&](Observer& one) { one.stop_passed_on(stop, grace); });
 }
 
 void Supervisor::take_orders() {

@@ -573,3 +573,47 @@ TEST_CASE("an order from outside stops the command as a TERM would, and its reas
     CHECK(record.stop->by == rankshim::outcome::StopRequest::By::order);
   }
 }
+
+TEST_CASE("the observer of a stop knows when everything is killed", "[supervise]") {
+  /// Prints the grace on the command's stdout, and then ends the command.
+  struct Printer : Observer {
+    explicit Printer(Workers& of) : launcher(of) {}
+    void started(const std::vector<pid_t>& /*processes*/, Clock::time_point /*when*/,
+                 const std::vector<std::string>& /*environment*/) override {
+      if (orders) launcher.give({.kind = Order::Kind::stop, .why = {}});
+    }
+    void stop_passed_on(const rankshim::outcome::StopRequest& /*stop*/,
+                        std::optional<std::chrono::milliseconds> grace) override {
+      const std::string line = (grace ? std::to_string(grace->count()) : "no limit") + "\n";
+      [[maybe_unused]] const auto written = write(STDOUT_FILENO, line.data(), line.size());
+      launcher.give({.kind = Order::Kind::kill, .why = "the test is over"});
+    }
+    Workers& launcher;
+    bool orders = false;
+  };
+  struct Row {
+    bool orders;
+    std::optional<std::chrono::milliseconds> grace;
+    const char* told;
+  };
+  for (const Row& row : {Row{true, std::nullopt, "30000"}, Row{true, 90s, "90000"},
+                         Row{false, std::nullopt, "no limit"}, Row{false, 90s, "90000"}}) {
+    INFO(row.orders << " " << row.told);
+    Workers launcher;
+    Printer printer(launcher);
+    printer.orders = row.orders;
+    Policy policy;
+    policy.grace = row.grace;
+    policy.launcher = &launcher;
+    policy.observer = &printer;
+    Supervised command(modes().back(), "trap '' TERM; " + wait_ready, policy);
+    if (!row.orders) {
+      REQUIRE(command.line() == "ready");
+      command.signal(SIGTERM);
+    }
+    std::string line = command.line();
+    if (line == "ready") line = command.line();  // the order may come before it
+    CHECK(line == row.told);
+    CHECK(command.record().number == SIGKILL);
+  }
+}
