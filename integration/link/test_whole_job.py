@@ -69,6 +69,17 @@ def test_the_failure_of_one_worker_ends_all_nodes_with_its_name(start, culprit, 
     assert time.monotonic() - before < 20, "long before any time-out"
 
 
+@pytest.mark.nightly
+def test_a_node_that_strict_stops_because_it_trains_alone_tells_the_others_why(start):
+    alone = ["sh", "-c", "env LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 WORLD_SIZE=1 sleep 1000; exit 3"]
+    nodes = [start(rank, alone if rank == 1 else WAITS, "--strict", RANKSHIM_LAUNCHER="none", RANKSHIM_LINK="on")
+             for rank in range(3)]
+    assert nodes[1].wait(LONG) == 78, nodes[1].transcript()
+    for node in (nodes[0], nodes[2]):
+        assert node.wait(20) == 76, node.transcript()
+        assert "stopped: node 1 (job-node-1) failed: this node trains alone: worker " in last_line(node)
+
+
 def test_a_node_that_never_comes_is_named_on_every_node(start):
     nodes = [start(rank, WAITS, RANKSHIM_WAIT_TIMEOUT=PATIENCE[rank]) for rank in (0, 1)]
     for node in nodes:

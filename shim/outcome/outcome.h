@@ -51,6 +51,9 @@ struct StopRequest {
   By by = By::signal;
   int signal = 0;  ///< the one that came, or that was sent for the order
   std::chrono::steady_clock::time_point when;
+
+  /// Whether whoever runs this node stopped it, rather than rankshim itself.
+  [[nodiscard]] bool from_outside() const { return by == By::signal; }
 };
 
 /// Ranks `first`, `first` + `step` and so on, up to `last`. A data-parallel group has every eighth rank.

@@ -449,7 +449,9 @@ Verdict judge(const ExitRecord& record, const launchers::LaunchChoice& choice,
               const launchers::LaunchPlan& plan, const Details& details,
               const std::optional<supervise::NodeNumbers>& numbers, bool strict) {
   const std::string& program = plan.argv.front();
-  Verdict verdict{.code = exit_code_of(record), .of_several = numbers && numbers->nodes > 1};
+  Verdict verdict{.code = exit_code_of(record),
+                  .of_several = numbers && numbers->nodes > 1,
+                  .stopped_by = record.stopped_from_outside(ExitRecord::During::anytime)};
   if (record.kind == ExitRecord::Kind::not_started || record.kind == ExitRecord::Kind::withheld) {
     const ErrorCode error_code = verdict.code == exit_code::system ? ErrorCode::system : ErrorCode::none;
     give_reason(verdict, verdict.code, Cause::system, error_code, wording::unseen_end(record, program));

@@ -89,7 +89,10 @@ struct Verdict {
   bool stopped_for_culprit = false;      ///< this node did nothing wrong: it was stopped because of another
   std::string trained_alone;             ///< "trained alone (world 8 of 16)", if it should not have
   std::vector<std::string> notes;        ///< what else a reader must know, one clause each
-  Faults faults;                         ///< printed to stderr instead of the sentence
+  /// The signal by which this node was stopped from outside, whatever else ended it, and even if that was
+  /// after the command's end; nullopt if it was not.
+  std::optional<int> stopped_by;
+  Faults faults;  ///< printed to stderr instead of the sentence
 
   /// Whether the run failed; one that was stopped did not.
   [[nodiscard]] bool failed() const { return code != 0 && cause != outcome::Cause::stop_requested; }

@@ -761,3 +761,31 @@ TEST_CASE("what NCCL's watchdog says of a collective is in the report, by each v
     CHECK(field("hang.place.line") == "5");
   }
 }
+
+TEST_CASE("only a stop from outside counts as one, at any time", "[verdict]") {
+  ExitRecord signalled = torchrun({});
+  signalled.stop = stop_at(start + 5s);
+  ExitRecord ordered = signalled;
+  ordered.stop->by = outcome::StopRequest::By::order;
+  ExitRecord both = ordered;
+  both.signal_after_order = SIGINT;
+  ExitRecord late = torchrun({});
+  late.late_signal = SIGHUP;
+  ExitRecord noticed = torchrun({});
+  noticed.late_signal = SIGUSR1;
+  struct Row {
+    const char* name;
+    ExitRecord record;
+    std::optional<int> command, anytime;
+  };
+  for (const Row& row :
+       {Row{"a signal", signalled, SIGTERM, SIGTERM}, Row{"an order", ordered, {}, {}},
+        Row{"a signal after an order", both, SIGINT, SIGINT}, Row{"a signal after the end", late, {}, SIGHUP},
+        Row{"a notice after the end", noticed, {}, {}}}) {
+    INFO(row.name);
+    CHECK(row.record.stopped_from_outside(ExitRecord::During::command) == row.command);
+    CHECK(row.record.stopped_from_outside(ExitRecord::During::anytime) == row.anytime);
+    const Details details;
+    CHECK(judge(row.record, chosen<TorchrunLauncher>(), train, details).stopped_by == row.anytime);
+  }
+}

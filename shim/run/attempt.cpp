@@ -122,8 +122,8 @@ void Attempt::worker_ended(const supervise::WorkerEnd& worker) {
 }
 
 void Attempt::stop_passed_on(const outcome::StopRequest& stop, std::optional<milliseconds> /*grace*/) {
-  if (stop.by == outcome::StopRequest::By::signal) state_.warm.drop();
-  if (whole_ != nullptr) whole_->stopping(stop.signal);
+  if (stop.from_outside()) state_.warm.drop();
+  if (whole_ != nullptr) whole_->stopping(stop);
   run_.monitor.stopping(stop.signal);
 }
 

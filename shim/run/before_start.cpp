@@ -113,8 +113,10 @@ EarlyEnd early_end(int code, Cause cause, ErrorCode error_code, std::string reas
 }
 
 EarlyEnd stopped_early(int signal, std::string_view meanwhile) {
-  return early_end(exit_code::signal_base + signal, Cause::stop_requested, ErrorCode::none,
-                   fmt::format("{} {}; nothing was started", signal_name(signal), meanwhile));
+  EarlyEnd end = early_end(exit_code::signal_base + signal, Cause::stop_requested, ErrorCode::none,
+                           fmt::format("{} {}; nothing was started", signal_name(signal), meanwhile));
+  end.verdict.stopped_by = signal;
+  return end;
 }
 
 awaitable<supervise::Signal> next_end(const Run& run, supervise::SignalQueue::Deadline deadline,

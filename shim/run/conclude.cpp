@@ -53,7 +53,7 @@ awaitable<bool> run_post_stop(const Run& run, const std::string& report, const s
   if (exit_code_of_hook(record) != 0)
     log::warn("the post-stop hook {}", report::wording::hook_end(record, limit));
   if (path.empty() && !file.empty()) unlink(file.c_str());
-  co_return record.stopped_from_outside().has_value();
+  co_return stop_signal_of(record).has_value();
 }
 
 /// Keeps a failed container for a while. No process of the job is left by then. Programs that a user starts
@@ -68,7 +68,7 @@ awaitable<void> hold(const Run& run, std::chrono::milliseconds time) {
 }  // namespace
 
 awaitable<int> conclude(const Run& run, report::Verdict verdict, const launchers::Job* job,
-                        const supervise::ExitRecord* record, const report::Details& details, bool stopped) {
+                        const supervise::ExitRecord* record, const report::Details& details) {
   const settings::Settings& settings = run.settings;
   const int code = report::exit_code_of(verdict, settings);
   if (code != verdict.code) report::wording::add_exit_map(verdict, code);
@@ -97,7 +97,7 @@ awaitable<int> conclude(const Run& run, report::Verdict verdict, const launchers
   const bool written = !path.empty() && report::replace_file(path, json);
   say_verdict(verdict);  // warnings about what could not be written come before it
   // Whoever stops a node, at whatever time, does not want to inspect it, and a victim has nothing to show.
-  stopped |= verdict.stopped_for_culprit || (record != nullptr && record->stopped_from_outside());
+  bool stopped = verdict.stopped_for_culprit || verdict.stopped_by;
   if (hook) {
     const std::string there = written ? path : std::string();
     stopped |= co_await run_post_stop(run, json, there);

@@ -23,7 +23,8 @@ boost::asio::awaitable<supervise::ExitRecord> run_hook(const Run& run, const std
                                                        const node::Environment& environment,
                                                        std::chrono::milliseconds limit);
 
-/// The signal that stopped the hook, or that rankshim got after the hook had exited.
+/// The signal that stopped the hook, or another one that would have killed rankshim and came until nothing of
+/// the hook was left. Either ends the run, or the hold after a post-stop hook, as it does between the hooks.
 std::optional<int> stop_signal_of(const supervise::ExitRecord& hook);
 
 /// The hook's exit code; 71 whenever the hook could not be started.

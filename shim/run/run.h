@@ -34,10 +34,10 @@ SignalScope signal_scope(const settings::Settings& settings);
 
 /// Publishes a verdict: the last line on stderr, the report, the termination log, the post-stop hook, and the
 /// hold of a failed container. `job` is null if there was none yet, and `record` if nothing was started.
-/// `stopped`: this node was stopped, which `record` does not show. Returns the exit code.
+/// Returns the exit code.
 boost::asio::awaitable<int> conclude(const Run& run, report::Verdict verdict, const launchers::Job* job,
                                      const supervise::ExitRecord* record = nullptr,
-                                     const report::Details& details = {}, bool stopped = false);
+                                     const report::Details& details = {});
 
 /// Tells the other nodes of the job that this one cannot take part because of its settings, if the part of
 /// them that was understood identifies the job. Takes a few seconds at most.

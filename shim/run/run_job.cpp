@@ -128,12 +128,11 @@ bool is_tried_again(Attempts& attempts, const WholeJob* whole, report::Verdict& 
   if (stop && attempts.of_the_job() && !stop->note.empty())
     report::wording::add_not_restarted(verdict, stop->note);
   if (!stop || !stop->again) return false;
-  const bool stopped = record.stopped_from_outside() || verdict.cause == Cause::stop_requested;
-  if (stopped)
+  if (verdict.stopped_by)
     report::wording::add_not_restarted(verdict, "this node was stopped");
   else if (!record.left_behind.empty())
     report::wording::add_not_restarted(verdict, "SIGKILL did not end all of its processes");
-  return !stopped && record.left_behind.empty();
+  return !verdict.stopped_by && record.left_behind.empty();
 }
 
 /// Waits until no process of this container holds an accelerator any more, because only then is its memory
@@ -196,7 +195,7 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, RunSta
     const report::Details details = attempt.gather(record);
     report::Verdict verdict = attempt.judge(record, details);
     // The others may take their time to end, and then all meet.
-    if (verdict.code != 0 && state.attempts.may_go_on() && !record.stopped_from_outside())
+    if (verdict.code != 0 && state.attempts.may_go_on() && !verdict.stopped_by)
       state.warm.before_meeting(state.attempts.number() + 1, false);
     if (whole != nullptr) co_await whole->finish(run, verdict, record, attempt.ends(record, verdict));
     if (!is_tried_again(state.attempts, whole, verdict, record)) {
@@ -321,12 +320,11 @@ awaitable<int> run_whole(const Run& run, const std::vector<std::string>& argumen
                     fmt::format("the system refused a resource that supervising a process needs: {}",
                                 loop::reason(error)));
   }
-  bool stopped = false;
   if (!meets && !run.only_wait && is_own_fault(end.verdict)) {
     if (const auto known = job ? job : resolve_for_others(run, arguments))
-      stopped = co_await tell_early_end(run, *known, end.verdict);
+      co_await tell_early_end(run, *known, end.verdict);
   }
-  const int code = co_await conclude(run, end.verdict, job ? &*job : nullptr, nullptr, {}, stopped);
+  const int code = co_await conclude(run, end.verdict, job ? &*job : nullptr, nullptr, {});
   run.monitor.finish();
   co_return code;
 }

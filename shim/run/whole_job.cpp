@@ -324,7 +324,7 @@ Outcome<link::Key> read_token(const std::string& path) {
   return link::Key(token);
 }
 
-awaitable<bool> tell_early_end(const Run& run, const Job& job, const report::Verdict& verdict) {
+awaitable<void> tell_early_end(const Run& run, const Job& job, report::Verdict& verdict) {
   using namespace boost::asio::experimental::awaitable_operators;
   // Time for the other nodes' containers to start.
   const auto patience =
@@ -332,7 +332,7 @@ awaitable<bool> tell_early_end(const Run& run, const Job& job, const report::Ver
   const auto token = job_token(run);
   const auto* known = std::get_if<std::optional<link::Key>>(&token);
   const auto* node = job.topology.as<topology::StaticNode>();
-  if (!job.choice.links || node == nullptr || known == nullptr) co_return false;
+  if (!job.choice.links || node == nullptr || known == nullptr) co_return;
   Attempts attempts(run.settings, job);
   link::Options plan = plan_link(run, job, *node, *known, attempts, {});
   plan.timing.leave = patience;
@@ -344,12 +344,11 @@ awaitable<bool> tell_early_end(const Run& run, const Job& job, const report::Ver
     const auto met = co_await (link->meet(steady_clock::now() + patience) || next_end(run));
     if (const auto* signal = std::get_if<supervise::Signal>(&met)) {
       run.signals.drop();  // otherwise the post-stop hook would get it
-      co_return supervise::is_stop_signal(signal->number);
+      if (supervise::is_stop_signal(signal->number)) verdict.stopped_by = signal->number;
     }
   } catch (const boost::system::system_error& error) {
     log::warn("cannot notify the other nodes: {}", loop::reason(error));
   }
-  co_return false;
 }
 
 awaitable<std::optional<report::Verdict>> wait_as_spare(const Run& run, Attempts& attempts, WholeJob& whole) {
@@ -430,7 +429,7 @@ void WholeJob::begin(const std::shared_ptr<supervise::Workers>& launcher,
 }
 
 bool WholeJob::counts(const supervise::WorkerEnd& worker, const Culprit& failure) const {
-  if (restarts_ || told_stop_ || stop_ || !worker.status_known || worker.status == 0) return false;
+  if (restarts_ || is_stopping_ || stop_ || !worker.status_known || worker.status == 0) return false;
   return !told_failure_ || (!told_cause_ && (is_inconclusive(failure) || ended_by_itself(failure)));
 }
 
@@ -445,9 +444,10 @@ awaitable<void> WholeJob::give_up(std::string why) {
   co_await link_->finish({.code = exit_code::system});
 }
 
-void WholeJob::stopping(int signal) {
-  if (stop_ || told_failure_ || std::exchange(told_stop_, true)) return;
-  link_->report_stop(signal);
+void WholeJob::stopping(const outcome::StopRequest& stop) {
+  if (stop_ || told_failure_) return;
+  is_stopping_ = true;
+  if (stop.from_outside() && !std::exchange(told_stop_, true)) link_->report_stop(stop.signal);
 }
 
 awaitable<std::optional<int>> WholeJob::wait_for_others(const Run& run, const link::Done& done) {
@@ -473,8 +473,9 @@ awaitable<std::optional<int>> WholeJob::wait_for_others(const Run& run, const li
 awaitable<void> WholeJob::finish(const Run& run, report::Verdict& verdict,
                                  const supervise::ExitRecord& record,
                                  std::vector<link::WorkerReport> workers) {
-  tell_end(verdict, record.stopped_from_outside());
-  const bool own_stop = record.command_stopped_from_outside().has_value();
+  tell_end(verdict);
+  using During = supervise::ExitRecord::During;
+  const bool own_stop = record.stopped_from_outside(During::command).has_value();
   verdict.is_linked = true;
   if (verdict.root)
     verdict.root->culprit.text = link::with_node_names(verdict.root->culprit.text, link_->nodes());
@@ -516,6 +517,7 @@ void WholeJob::add_stop(report::Verdict& verdict) {
 void WholeJob::add_signal(const Run& run, report::Verdict& verdict, int signal) {
   const bool starts_again = verdict.stopped_for_culprit && stop_->again;
   if (!starts_again && (stop_ || verdict.cause == Cause::stop_requested)) return;
+  verdict.stopped_by = signal;
   report::wording::add_signal_while_waiting(verdict, signal);
   if (!starts_again && verdict.code != 0) return;
   run.signals.drop();
@@ -526,13 +528,11 @@ void WholeJob::add_signal(const Run& run, report::Verdict& verdict, int signal) 
 }
 
 /// A stop is reported even after a failure, because it matters if everything would be restarted.
-void WholeJob::tell_end(const report::Verdict& verdict, std::optional<int> stop_signal) {
+void WholeJob::tell_end(const report::Verdict& verdict) {
   if (verdict.code == 0 && !stop_) return;
-  const bool stopped = verdict.cause == Cause::stop_requested;
-  if (!stop_ && !told_stop_ && !stopped && !std::exchange(told_failure_, true))
+  if (!stop_ && !told_stop_ && verdict.failed() && !std::exchange(told_failure_, true))
     link_->report_failure(report::culprit_of(verdict));
-  if ((stop_signal || (stopped && !stop_)) && !std::exchange(told_stop_, true))
-    link_->report_stop(stop_signal.value_or(SIGTERM));
+  if (verdict.stopped_by && !std::exchange(told_stop_, true)) link_->report_stop(*verdict.stopped_by);
 }
 
 }  // namespace rankshim::run

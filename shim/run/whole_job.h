@@ -43,11 +43,12 @@ class WholeJob {
   [[nodiscard]] bool counts(const supervise::WorkerEnd& worker, const outcome::Culprit& failure) const;
   /// Reports that a worker of this node has failed. Call it if counts().
   void worker_failed(const outcome::Culprit& failure);
-  /// Reports that this node's command was stopped.
-  void stopping(int signal);
+  /// Call this when this node's command is stopped: reports a stop from outside, and from now on no worker's
+  /// end counts. Why rankshim itself stops the command, tell_end() tells.
+  void stopping(const outcome::StopRequest& stop);
   /// Tells the others that this node's command has ended, if it failed or was stopped and they do not know
-  /// yet. `stop_signal` came from outside.
-  void tell_end(const report::Verdict& verdict, std::optional<int> stop_signal = {});
+  /// yet.
+  void tell_end(const report::Verdict& verdict);
 
   /// Whether this node waits as a spare, without a rank in this attempt.
   [[nodiscard]] bool is_spare() const { return link_->is_spare(); }
@@ -84,6 +85,7 @@ class WholeJob {
   bool told_failure_ = false;
   bool told_cause_ = false;  ///< a failure that no peer caused
   bool told_stop_ = false;
+  bool is_stopping_ = false;
 };
 
 /// Reads the key of the job's token from a file, trimmed: at least 16 bytes, with at least four different
@@ -92,9 +94,9 @@ Outcome<link::Key> read_token(const std::string& path);
 
 /// Tells the other nodes, which wait for this one, that it cannot take part, so that they end and name it.
 /// Uses a link made just for that. Takes a few seconds at most, because node 0 may not be there yet. Does
-/// nothing if the nodes are not linked. Returns whether a stop signal ended it.
-boost::asio::awaitable<bool> tell_early_end(const Run& run, const launchers::Job& job,
-                                            const report::Verdict& verdict);
+/// nothing if the nodes are not linked. If a stop signal ends it, adds that to the verdict.
+boost::asio::awaitable<void> tell_early_end(const Run& run, const launchers::Job& job,
+                                            report::Verdict& verdict);
 
 /// Waits, as a spare, until it may get a rank or the job is over. Returns how this node ends; nullopt if all
 /// nodes start again. Throws an EarlyEnd if it was stopped.

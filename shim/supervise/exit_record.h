@@ -120,16 +120,16 @@ struct ExitRecord {
   std::optional<std::chrono::steady_clock::time_point> ended_at;  ///< when the command had ended
   WorkerRecord workers;
 
-  /// The signal by which this node was stopped from outside, at any time; nullopt if it was not.
-  [[nodiscard]] std::optional<int> stopped_from_outside() const {
-    return late_signal && is_stop_signal(*late_signal) ? late_signal : command_stopped_from_outside();
-  }
+  /// Which stops count as one from outside.
+  enum class During : std::uint8_t {
+    command,  ///< those that came while the command ran
+    anytime,  ///< also those that came after its end
+  };
 
-  /// The same, but only while the command ran.
-  [[nodiscard]] std::optional<int> command_stopped_from_outside() const {
-    const bool by_order = stop && stop->by == outcome::StopRequest::By::order;
-    if (by_order || !stop) return signal_after_order;
-    return stop->signal;
+  /// The signal by which this node was stopped from outside; nullopt if it was not.
+  [[nodiscard]] std::optional<int> stopped_from_outside(During during) const {
+    if (during == During::anytime && late_signal && is_stop_signal(*late_signal)) return late_signal;
+    return stop && stop->from_outside() ? std::optional(stop->signal) : signal_after_order;
   }
 };
 

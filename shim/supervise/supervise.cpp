@@ -289,7 +289,7 @@ void Supervisor::note_late(int signal) {
 void Supervisor::on_running_signal(const Rewritten& one) {
   if (one.signal.number == SIGCONT && terminal_.continue_command(command_pid())) return;
   if (!one.stop) return on_ignored_or_other(one);
-  const bool ordered = record_.stop && record_.stop->by == StopRequest::By::order;
+  const bool ordered = record_.stop && !record_.stop->from_outside();
   if (ordered && !record_.signal_after_order) record_.signal_after_order = one.arrived;
   const bool interrupted = std::exchange(interrupted_, interrupted_ || one.arrived == SIGINT);
   if (!record_.stop) return on_first_stop(one);
