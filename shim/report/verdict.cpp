@@ -488,6 +488,48 @@ Verdict judge(const ExitRecord& record, const launchers::LaunchChoice& choice,
   return verdict;
 }
 
+void set_stopped_for(Verdict& verdict, const link::Stop& stop) {
+  verdict.code = exit_code::peer;
+  verdict.cause = Cause::peer_lost;
+  verdict.error_code = error_code_of(stop.culprit);
+  verdict.culprit = stop.culprit;
+  verdict.others = stop.others;
+  verdict.of_several = verdict.is_linked = verdict.stopped_for_culprit = true;
+  verdict.root.reset();
+}
+
+void set_job_end(Verdict& verdict, const link::Stop& stop, unsigned node_rank, bool is_check) {
+  const Culprit& culprit = stop.culprit;
+  const bool is_here = culprit.node == node_rank || is_of_all(culprit);
+  if (!is_here && !(is_check && verdict.code != 0)) {
+    set_stopped_for(verdict, stop);
+    verdict.stopped_for_culprit = !is_check;
+    return;
+  }
+  verdict.culprit = culprit;
+  verdict.others = stop.others;
+  verdict.of_several = true;
+  if (verdict.error_code == ErrorCode::none || is_found(culprit.cause))
+    verdict.error_code = error_code_of(culprit);
+  if (!is_here || !is_found(culprit.cause)) return;
+  verdict.cause = culprit.cause;
+  verdict.code = culprit.cause == Cause::hang ? exit_code::hang : exit_code::peer;
+  verdict.root.reset();
+}
+
+bool set_signal_while_waiting(Verdict& verdict, int signal, const std::optional<link::Stop>& stop) {
+  const bool starts_again = verdict.stopped_for_culprit && stop->again;
+  if (!starts_again && (stop || verdict.cause == Cause::stop_requested)) return false;
+  verdict.stopped_by = signal;
+  wording::add_signal_while_waiting(verdict, signal);
+  if (!starts_again && verdict.code != 0) return false;
+  verdict.code = exit_code::signal_base + signal;
+  verdict.cause = Cause::stop_requested;
+  verdict.error_code = ErrorCode::none;
+  verdict.root.reset();
+  return true;
+}
+
 ErrorCode error_code_of(const Culprit& culprit) {
   if (culprit.cause == Cause::stop_requested) return ErrorCode::node_stopped;
   if (culprit.cause == Cause::node_lost) return ErrorCode::node_lost;

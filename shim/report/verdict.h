@@ -12,6 +12,7 @@
 #include "base/fault.h"
 #include "launchers/launcher.h"
 #include "launchers/torchrun/error_file.h"
+#include "link/message.h"
 #include "node/cgroup.h"
 #include "node/oom_kills.h"
 #include "outcome/look.h"
@@ -110,6 +111,19 @@ struct Verdict {
 Verdict judge(const supervise::ExitRecord& record, const launchers::LaunchChoice& choice,
               const launchers::LaunchPlan& plan, const Details& details,
               const std::optional<supervise::NodeNumbers>& numbers = std::nullopt, bool strict = false);
+
+/// Makes the verdict that of a node that did nothing wrong, and was stopped because of another one.
+void set_stopped_for(Verdict& verdict, const link::Stop& stop);
+
+/// Makes what ended the whole job the verdict, unless that is a failure of this node, `node_rank`, or this is
+/// a check (`is_check`), which has its own result on each node. If another node only found out what happened
+/// here, what it found replaces what this node knew.
+void set_job_end(Verdict& verdict, const link::Stop& stop, unsigned node_rank, bool is_check);
+
+/// Applies a signal that arrived while this node waited for the others to end: it stops the node if its part
+/// of the job was done. `stop` is what ended the job, as far as this node knows. Returns whether the signal
+/// now is how this node ended.
+bool set_signal_while_waiting(Verdict& verdict, int signal, const std::optional<link::Stop>& stop);
 
 /// The error code for what ended a job on several nodes, or for a hang.
 ErrorCode error_code_of(const outcome::Culprit& culprit);

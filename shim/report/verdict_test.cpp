@@ -789,3 +789,83 @@ TEST_CASE("only a stop from outside counts as one, at any time", "[verdict]") {
     CHECK(judge(row.record, chosen<TorchrunLauncher>(), train, details).stopped_by == row.anytime);
   }
 }
+
+namespace {
+
+link::Stop stopped_for(unsigned node, Cause cause) {
+  return {.culprit = {.rank = 8 * node, .cause = cause, .code = 3, .node = node, .host = "trainer"}};
+}
+
+/// Of node 1, whose worker failed.
+Verdict own_failure() {
+  return {.code = 7, .cause = Cause::exited, .root = RootCause{.culprit = {.rank = 8, .code = 7}}};
+}
+
+}  // namespace
+
+TEST_CASE("what ended the job replaces a victim's verdict, and never a failure of this node", "[verdict]") {
+  Verdict victim = own_failure();
+  set_job_end(victim, stopped_for(0, Cause::exited), 1, false);
+  CHECK(victim.stopped_for_culprit);
+  CHECK(victim.code == exit_code::peer);
+  CHECK(victim.cause == Cause::peer_lost);
+  CHECK(victim.error_code == ErrorCode::node_failed);
+  CHECK_FALSE(victim.root);
+  CHECK(wording::sentence(victim) == "stopped: node 0 (trainer) failed: rank 0 exited with code 3");
+
+  Verdict here = own_failure();
+  set_job_end(here, stopped_for(1, Cause::exited), 1, false);
+  CHECK_FALSE(here.stopped_for_culprit);
+  CHECK(here.code == 7);
+  CHECK(here.root);
+  CHECK(wording::sentence(here) == "node 1 (trainer) failed: rank 8 exited with code 3");
+
+  // The other nodes saw more of this than this node.
+  Verdict hung = own_failure();
+  set_job_end(hung, stopped_for(1, Cause::hang), 1, false);
+  CHECK(hung.code == exit_code::hang);
+  CHECK(hung.cause == Cause::hang);
+  CHECK_FALSE(hung.root);
+  Verdict early = own_failure();
+  set_job_end(early, stopped_for(1, Cause::exited_early), 1, false);
+  CHECK(early.code == exit_code::peer);
+  CHECK(early.cause == Cause::exited_early);
+}
+
+TEST_CASE("a check keeps its own result on each node", "[verdict]") {
+  Verdict failed = own_failure(), passed;
+  set_job_end(failed, stopped_for(0, Cause::exited), 1, true);
+  CHECK(failed.code == 7);
+  CHECK(failed.root);
+  set_job_end(passed, stopped_for(0, Cause::exited), 1, true);
+  CHECK(passed.code == exit_code::peer);
+  CHECK_FALSE(passed.stopped_for_culprit);
+}
+
+TEST_CASE("a signal during the wait for the others stops a node whose part was done", "[verdict]") {
+  Verdict done{.reason = "done"};
+  CHECK(set_signal_while_waiting(done, SIGTERM, std::nullopt));
+  CHECK(done.code == 143);
+  CHECK(done.cause == Cause::stop_requested);
+  CHECK(done.stopped_by == SIGTERM);
+  CHECK(wording::sentence(done) == "done; SIGTERM arrived while this node waited for the others");
+
+  Verdict failed = own_failure();
+  CHECK_FALSE(set_signal_while_waiting(failed, SIGTERM, std::nullopt));
+  CHECK(failed.code == 7);
+  CHECK(failed.stopped_by == SIGTERM);
+
+  const link::Stop over = stopped_for(0, Cause::exited);
+  Verdict stopped = own_failure();
+  set_stopped_for(stopped, over);
+  CHECK_FALSE(set_signal_while_waiting(stopped, SIGTERM, over));
+  CHECK(stopped.code == exit_code::peer);
+  CHECK(stopped.notes.empty());
+
+  // It would have started again with the others.
+  link::Stop again = over;
+  again.again = true;
+  CHECK(set_signal_while_waiting(stopped, SIGTERM, again));
+  CHECK(stopped.code == 143);
+  CHECK(stopped.cause == Cause::stop_requested);
+}

@@ -44,17 +44,6 @@ std::chrono::milliseconds time_to_come(const Run& run) {
   return *run.settings.time(Option::wait_timeout) + grace_of(run);
 }
 
-/// Sets the verdict for a node that was stopped because of another one.
-void set_stopped_for(report::Verdict& verdict, const link::Stop& stop) {
-  verdict.code = exit_code::peer;
-  verdict.cause = Cause::peer_lost;
-  verdict.error_code = report::error_code_of(stop.culprit);
-  verdict.culprit = stop.culprit;
-  verdict.others = stop.others;
-  verdict.of_several = verdict.is_linked = verdict.stopped_for_culprit = true;
-  verdict.root.reset();
-}
-
 /// The key from --job-token-file; nullopt if the option is not set.
 Outcome<std::optional<link::Key>> job_token(const Run& run) {
   const std::string file(run.settings.text(Option::job_token_file));
@@ -162,7 +151,7 @@ EarlyEnd end_of(const link::Refuse& refuse, const topology::Topology& topology,
                 std::chrono::milliseconds time) {
   if (refuse.code == exit_code::peer) {
     EarlyEnd end = early_end(refuse.code, Cause::peer_lost, ErrorCode::node_stopped, refuse.sentence);
-    if (refuse.culprit) set_stopped_for(end.verdict, {.culprit = *refuse.culprit});
+    if (refuse.culprit) report::set_stopped_for(end.verdict, {.culprit = *refuse.culprit});
     return end;
   }
   const bool late = refuse.code == exit_code::unreachable;
@@ -373,7 +362,7 @@ awaitable<std::optional<report::Verdict>> wait_as_spare(const Run& run, Attempts
   co_await (link->finish({}) || next_end(run));  // a signal is left for the next step
   const std::optional<link::Stop>& stop = link->stop();
   report::Verdict verdict{.reason = "the job has succeeded while this node waited as a spare"};
-  if (stop) set_stopped_for(verdict, *stop);
+  if (stop) report::set_stopped_for(verdict, *stop);
   if (!stop || !stop->again) {
     if (stop && !stop->note.empty()) report::wording::add_not_restarted(verdict, stop->note);
     co_return verdict;
@@ -484,47 +473,10 @@ awaitable<void> WholeJob::finish(const Run& run, report::Verdict& verdict,
     if (verdict.root) log::warn("{}; this node waits for the others", report::wording::sentence(verdict));
   }
   const std::optional<int> signal = co_await wait_for_others(run, {verdict.code, std::move(workers)});
-  if (stop_ && !own_stop) add_stop(verdict);
+  if (stop_ && !own_stop) set_job_end(verdict, *stop_, node_rank_, gathers_);
   // Node 0's verdict may not have arrived. This node's own failure then gets the same code.
   if (verdict.failed() && verdict.error_code == ErrorCode::none) verdict.error_code = ErrorCode::node_failed;
-  if (signal) add_signal(run, verdict, *signal);
-}
-
-/// Makes what ended the whole job the verdict, unless that is this node's own failure, or this is a check,
-/// which reports its own result on every node.
-void WholeJob::add_stop(report::Verdict& verdict) {
-  const Culprit& culprit = stop_->culprit;
-  const bool is_here = culprit.node == node_rank_ || is_of_all(culprit);
-  if (!is_here && !(gathers_ && verdict.code != 0)) {
-    set_stopped_for(verdict, *stop_);
-    verdict.stopped_for_culprit = !gathers_;
-    return;
-  }
-  verdict.culprit = culprit;
-  verdict.others = stop_->others;
-  verdict.of_several = true;
-  if (verdict.error_code == ErrorCode::none || is_found(culprit.cause))
-    verdict.error_code = report::error_code_of(culprit);
-  if (!is_here || !is_found(culprit.cause)) return;
-  // What this node's workers did is known from the other nodes.
-  verdict.cause = culprit.cause;
-  verdict.code = culprit.cause == Cause::hang ? exit_code::hang : exit_code::peer;
-  verdict.root.reset();
-}
-
-/// Applies a signal that arrived while this node waited for the others to end: it stops the node, if its part
-/// of the job was done.
-void WholeJob::add_signal(const Run& run, report::Verdict& verdict, int signal) {
-  const bool starts_again = verdict.stopped_for_culprit && stop_->again;
-  if (!starts_again && (stop_ || verdict.cause == Cause::stop_requested)) return;
-  verdict.stopped_by = signal;
-  report::wording::add_signal_while_waiting(verdict, signal);
-  if (!starts_again && verdict.code != 0) return;
-  run.signals.drop();
-  verdict.code = exit_code::signal_base + signal;
-  verdict.cause = Cause::stop_requested;
-  verdict.error_code = ErrorCode::none;
-  verdict.root.reset();
+  if (signal && set_signal_while_waiting(verdict, *signal, stop_)) run.signals.drop();
 }
 
 /// A stop is reported even after a failure, because it matters if everything would be restarted.

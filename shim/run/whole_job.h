@@ -73,9 +73,6 @@ class WholeJob {
   /// Returns the signal that ended the wait, if one did. Afterwards stop_ says what ended the job.
   boost::asio::awaitable<std::optional<int>> wait_for_others(const Run& run, const link::Done& done);
 
-  void add_stop(report::Verdict& verdict);
-  void add_signal(const Run& run, report::Verdict& verdict, int signal);
-
   std::shared_ptr<link::Link> link_;
   const unsigned node_rank_;
   const bool restarts_;
