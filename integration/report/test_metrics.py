@@ -170,7 +170,7 @@ def test_node_0_counts_the_nodes_by_state(rankshim, tmp_path):
             until(lambda: nodes("running") == 2, "both run")
             second.signal(signal.SIGTERM)
             assert (second.wait(), first.wait()) == (143, 76)
-    assert (nodes("running"), nodes("asked to stop"), nodes("stopped")) == (0, 1, 1)
+    assert (nodes("running"), nodes("stopping"), nodes("stopped")) == (0, 1, 1)
     assert "rankshim_nodes" not in read((tmp_path / "1.prom").read_text())
 
 

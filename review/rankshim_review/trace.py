@@ -196,7 +196,7 @@ def _mark(lanes: Sequence[Lane], first: Report) -> Mark:
     source, rows = lanes[number].source, lanes[number].rows
     row = next((row for row, each in enumerate(rows) if each.is_cause), 0)
     state = source.outcome if isinstance(source, Report) else source.state
-    stopped = "stopped" if state == "asked to stop" else state
+    stopped = "stopped" if state == "stopping" else state
     hung = isinstance(source, Report) and source.hang is not None and not row
     word = f"was {stopped}" if stopped in ("stopped", "not started", "lost") else "failed"
     word = "hung" if hung else word

@@ -51,7 +51,7 @@ std::string with_node_names(std::string_view text, const std::vector<Node>& node
 
 std::string_view word(Node::State state) {
   static constexpr std::array<std::string_view, 9> words = {
-      "missing", "here", "running", "failed", "asked to stop", "lost", "stopped", "done", "spare"};
+      "missing", "here", "running", "failed", "stopping", "lost", "stopped", "done", "spare"};
   return words[static_cast<std::size_t>(state)];
 }
 
