@@ -176,6 +176,14 @@ json::Object hang_json(const outcome::Culprit& culprit, const std::vector<outcom
   return object.objects("groups", groups).objects("waits", waits);
 }
 
+/// How the command itself ended, whatever its workers did.
+json::Object command_json(const CommandEnd& command) {
+  json::Object object;
+  if (!command.name.empty()) object.text("program", command.name);
+  add_end(object, command.signal, command.code);
+  return object.seconds("seconds", command.ran);
+}
+
 /// Who is to blame, if that says more than what failed on this node.
 json::Object culprit_json(const outcome::Culprit& culprit) {
   json::Object object;
@@ -335,6 +343,7 @@ std::string as_json(const ExitReport& report) {
   object.object("phases", phases_json(report.phases, report.end,
                                       record != nullptr ? record->workers.first_at : std::nullopt));
   if (record != nullptr) {
+    if (verdict.command) object.object("command_exit", command_json(*verdict.command));
     if (record->stop) object.text("stop_signal", signal_name(record->stop->signal));
     if (!record->workers.trains_alone.empty()) object.text("trains_alone", record->workers.trains_alone);
     object.flag("killed_by_rankshim", record->killed_by_us);

@@ -60,6 +60,7 @@ TEST_CASE("the report has a worker's end, its exception and the phases", "[repor
   root.error = &error;
   root.source = "kernel";
   verdict.root = root;
+  verdict.command = CommandEnd{.name = "torchrun", .code = 1, .ran = 5500ms};
   ExitReport report;
   report.verdict = &verdict;
   report.exit_code = 1;
@@ -77,6 +78,9 @@ TEST_CASE("the report has a worker's end, its exception and the phases", "[repor
   CHECK(field("root_cause.exception") == "ValueError: \"boom\"");
   CHECK(field("root_cause.traceback.2") == "ValueError: \"boom\"");
   CHECK(field("root_cause.host") == "pod-0");
+  CHECK(field("command_exit.program") == "torchrun");
+  CHECK(field("command_exit.exit_code") == "1");
+  CHECK(field("command_exit.seconds") == "5.500");
   CHECK(field("workers.0.exit_code") == "1");
   CHECK(field("workers.0.seconds") == "4.000");
   CHECK(field("restarts") == "2");
