@@ -83,7 +83,7 @@ json::Object node_json(const ExitReport& report) {
 
 json::Object root_json(const ExitReport& report, const RootCause& root) {
   json::Object object;
-  object.text("who", root.who).text("host", report.host);
+  object.text("who", name(root.who)).text("host", report.host);
   const topology::Topology* const topology = report.topology;
   const auto* process = topology != nullptr ? topology->as<topology::CreatedProcess>() : nullptr;
   if (topology != nullptr && topology->node_rank()) object.number("node_rank", *topology->node_rank());

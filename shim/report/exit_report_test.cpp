@@ -53,7 +53,7 @@ TEST_CASE("the report has a worker's end, its exception and the phases", "[repor
   Verdict verdict;
   verdict.code = 1;
   RootCause root;
-  root.who = "worker";
+  root.who = RootCause::Who::worker;
   root.local_rank = 1;
   root.culprit = {.rank = 9, .code = 1};
   root.pid = 17;
@@ -74,6 +74,7 @@ TEST_CASE("the report has a worker's end, its exception and the phases", "[repor
   const auto field = [&](std::string_view path) { return json::field(json, path).value_or(""); };
   CHECK(field("version") == "1");
   CHECK(field("outcome") == "failed");
+  CHECK(field("root_cause.who") == "worker");
   CHECK(field("root_cause.rank") == "9");
   CHECK(field("root_cause.exception") == "ValueError: \"boom\"");
   CHECK(field("root_cause.traceback.2") == "ValueError: \"boom\"");
@@ -142,7 +143,7 @@ TEST_CASE("the termination message keeps to its 4096 bytes and is empty on succe
 TEST_CASE("the termination message is empty where nothing is known but the exit code", "[report]") {
   Verdict verdict;
   verdict.code = 3;
-  verdict.root = RootCause{.culprit = {.program = "run.sh", .code = 3}, .who = "program"};
+  verdict.root = RootCause{.culprit = {.program = "run.sh", .code = 3}, .who = RootCause::Who::program};
   Details details;
   supervise::ExitRecord record;
   record.number = 3;

@@ -239,7 +239,7 @@ std::optional<RootCause> failed_command(const ExitRecord& record, const Details&
   RootCause root{.culprit = {.program = name.empty() ? "the workers" : name,
                              .code = code,
                              .after = static_cast<std::uint32_t>(record.ran.count())},
-                 .who = launches ? "launcher" : "program",
+                 .who = launches ? RootCause::Who::launcher : RootCause::Who::program,
                  .pid = record.pid,
                  .source = "kernel",
                  .when = record.ended_at};
@@ -361,7 +361,7 @@ void judge_failure(Verdict& verdict, const ExitRecord& record, const Details& de
     verdict.notes.emplace_back("the node that hosts the rendezvous is gone");
   }
   const bool hides = root.is_inner && verdict.code == 0;
-  if (is_victim(root.culprit.cause) && root.who != "launcher" && !hides && !links)
+  if (is_victim(root.culprit.cause) && root.who != RootCause::Who::launcher && !hides && !links)
     verdict.culprit = judge_workers(record, root, details);
   if (verdict.culprit && verdict.of_several) {
     verdict.culprit->node = root.culprit.node;
@@ -381,7 +381,8 @@ void judge_failure(Verdict& verdict, const ExitRecord& record, const Details& de
     verdict.cause = Cause::hang;
     verdict.error_code = error_code_of(*verdict.culprit);
   }
-  if (root.who == "launcher" && !record.workers.ends.empty() && launcher_failed(record, details))
+  if (root.who == RootCause::Who::launcher && !record.workers.ends.empty() &&
+      launcher_failed(record, details))
     verdict.notes.emplace_back("it stopped its workers itself");
 }
 
@@ -431,11 +432,16 @@ void add_notes(Verdict& verdict, const ExitRecord& record) {
 
 }  // namespace
 
+std::string_view name(RootCause::Who who) {
+  static constexpr std::array<std::string_view, 3> names = {"worker", "launcher", "program"};
+  return names.at(static_cast<std::size_t>(who));
+}
+
 RootCause cause_of(const supervise::WorkerEnd& worker, std::string_view source, const Details& details) {
   RootCause root{.culprit = {.rank = worker.rank,
                              .program = worker.rank ? "" : fmt::format("worker {}", worker.local_rank),
                              .code = supervise::exit_code_of_status(worker.status)},
-                 .who = "worker",
+                 .who = RootCause::Who::worker,
                  .local_rank = worker.local_rank,
                  .pid = worker.pid,
                  .source = source};

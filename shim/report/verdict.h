@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -47,7 +48,8 @@ struct Details {
 /// What failed first on this node.
 struct RootCause {
   outcome::Culprit culprit;  ///< how and why, as reported to the other nodes
-  std::string_view who;      ///< "worker", "launcher", "program"
+  enum class Who : std::uint8_t { worker, launcher, program };
+  Who who = Who::program;
   std::optional<unsigned> local_rank;
   pid_t pid = 0;
   bool is_inner = false;                          ///< a worker of a torchrun that the command itself started
@@ -55,6 +57,9 @@ struct RootCause {
   std::string_view source;                        ///< of this information: "kernel", "error file", "torchrun"
   std::optional<std::chrono::steady_clock::time_point> when;
 };
+
+/// "worker", "launcher", "program".
+std::string_view name(RootCause::Who who);
 
 /// Makes a worker's end the root cause, with what the worker and the kernel left about it in the details.
 /// `source` is where the end is known from.

@@ -105,7 +105,7 @@ TEST_CASE("the first worker that failed by itself is the cause, with its own cod
   CHECK(verdict.code == 42);
   CHECK(verdict.failed());
   REQUIRE(verdict.root);
-  CHECK(verdict.root->who == "worker");
+  CHECK(verdict.root->who == RootCause::Who::worker);
   CHECK(verdict.root->local_rank == 1U);
   CHECK(verdict.root->culprit.rank == 9U);
   CHECK(wording::message(verdict) == "rank 9 exited with code 42");
@@ -183,7 +183,7 @@ TEST_CASE("what ends after the agent or after a stop is no cause", "[verdict]") 
   const Verdict verdict = judge(killed, chosen<TorchrunLauncher>(), train, details);
   CHECK(verdict.code == 137);
   REQUIRE(verdict.root);
-  CHECK(verdict.root->who == "launcher");
+  CHECK(verdict.root->who == RootCause::Who::launcher);
   CHECK(verdict.root->culprit.signal == SIGKILL);
   CHECK(wording::message(verdict).find("; 2 leftover processes were stopped") != std::string::npos);
 
@@ -247,7 +247,7 @@ TEST_CASE("a launcher that failed itself and ended its workers is the cause", "[
   const Verdict verdict = judge(ended, chosen<TorchrunLauncher>(), train, store, numbers);
   CHECK(verdict.code == 1);
   REQUIRE(verdict.root);
-  CHECK(verdict.root->who == "launcher");
+  CHECK(verdict.root->who == RootCause::Who::launcher);
   CHECK(verdict.root->error == &store.agent);
   CHECK(wording::message(verdict) ==
         "node 1 lost a peer: torchrun exited with code 1 after 10.0 s: RendezvousConnectionError: The "
@@ -264,7 +264,7 @@ TEST_CASE("a launcher that failed itself and ended its workers is the cause", "[
   copied.agent.message = "SystemExit: 143";
   CHECK(judge(torchrun({worker(0, exited(143), 2s)}), chosen<TorchrunLauncher>(), train, copied)
             .root.value()
-            .who == "worker");
+            .who == RootCause::Who::worker);
 
   // If torchrun would have written an error and did not, another process sent the TERM.
   const ExitRecord terminated = torchrun({worker(0, SIGTERM, 9s), worker(1, SIGTERM, 9s)});
