@@ -78,12 +78,13 @@ Candidate look_at(const Process& process) {
   // A process that has ended meanwhile is not a worker: a launcher first starts short-lived helpers.
   if (!environment) return {errno == ENOENT || errno == ESRCH ? Presence::none : Presence::hidden, {}};
   if (environment->empty()) return {Presence::perhaps, {}};
-  const bool is_worker = !node::value_in(*environment, "LOCAL_RANK").empty();
+  const bool is_worker = !node::value_in(*environment, variable_of(Fact::local_rank)).empty();
   return {is_worker ? Presence::some : Presence::none, std::move(*environment)};
 }
 
 bool has_local_rank(const std::vector<std::string>& environment) {
-  return std::ranges::any_of(environment, [](const auto& entry) { return entry.starts_with("LOCAL_RANK="); });
+  const std::string start = variable_of(Fact::local_rank) + "=";
+  return std::ranges::any_of(environment, [&](const auto& entry) { return entry.starts_with(start); });
 }
 
 Presence find_worker(pid_t launcher, const std::vector<std::string>& environment) {
@@ -169,9 +170,9 @@ std::vector<SeenProcess> see_processes(pid_t command, const std::vector<std::str
     one.parent = process.parent;
     const bool is_worker = candidate.presence == Presence::some;
     if (is_worker && marked) continue;
-    one.world_size = candidate.number("WORLD_SIZE").value_or(0);
-    one.local_world_size = candidate.number("LOCAL_WORLD_SIZE").value_or(0);
-    if (is_worker) one.local_rank = candidate.number("LOCAL_RANK").value_or(0);
+    one.world_size = candidate.world_size().value_or(0);
+    one.local_world_size = candidate.local_world_size().value_or(0);
+    if (is_worker) one.local_rank = candidate.local_rank().value_or(0);
   }
   return seen;
 }

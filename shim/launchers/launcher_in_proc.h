@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/fact.h"
 #include "base/text.h"
 #include "node/process.h"
 
@@ -30,8 +31,14 @@ struct Candidate {
   std::string environment;  ///< as in /proc; empty if unknown
 
   /// The number in a variable that the launcher set for it.
-  [[nodiscard]] std::optional<unsigned> number(std::string_view name) const {
-    return first_number<unsigned>(node::value_in(environment, name));
+  [[nodiscard]] std::optional<unsigned> number(std::string_view variable) const {
+    return first_number<unsigned>(node::value_in(environment, variable));
+  }
+  [[nodiscard]] std::optional<unsigned> rank() const { return number(variable_of(Fact::rank)); }
+  [[nodiscard]] std::optional<unsigned> local_rank() const { return number(variable_of(Fact::local_rank)); }
+  [[nodiscard]] std::optional<unsigned> world_size() const { return number(variable_of(Fact::world_size)); }
+  [[nodiscard]] std::optional<unsigned> local_world_size() const {
+    return number(variable_of(Fact::local_world_size));
   }
 };
 Candidate look_at(const node::Process& process);

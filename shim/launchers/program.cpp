@@ -75,8 +75,8 @@ std::vector<supervise::WorkerState> Program::running_workers() const {
     const Candidate candidate = look_at(process);
     const auto local_rank = static_cast<unsigned>(workers.size());
     workers.push_back({.pid = process.pid,
-                       .local_rank = candidate.number("LOCAL_RANK").value_or(local_rank),
-                       .rank = candidate.number("RANK")});
+                       .local_rank = candidate.local_rank().value_or(local_rank),
+                       .rank = candidate.rank()});
   }
   had_workers_ = had_workers_ || !workers.empty();
   if (had_workers_) return workers;
@@ -84,7 +84,7 @@ std::vector<supervise::WorkerState> Program::running_workers() const {
   if (ever.size() > 1) return answering(ever);
   workers = answering(ever);
   if (ever.empty()) workers.push_back({.pid = innermost(command_)});
-  for (supervise::WorkerState& worker : workers) worker.rank = look_at({.pid = worker.pid}).number("RANK");
+  for (supervise::WorkerState& worker : workers) worker.rank = look_at({.pid = worker.pid}).rank();
   return workers;
 }
 

@@ -251,7 +251,7 @@ void WorkerWatch::look_for_workers() {
 void WorkerWatch::add_worker(const Process& process) {
   const pid_t pid = process.pid;
   const Candidate candidate = look_at(process);
-  const std::optional<unsigned> told = candidate.number("LOCAL_RANK");
+  const std::optional<unsigned> told = candidate.local_rank();
   if (!told) {
     // Between fork and exec it still has the agent's environment; a zombie no longer has any.
     const std::optional<Process> now = node::read_process(pid);
@@ -264,7 +264,7 @@ void WorkerWatch::add_worker(const Process& process) {
   if (record_.states.empty()) take_numbers(candidate);
   if (!record_.first_at) record_.first_at = steady_clock::now();
   known_.insert(pid);
-  record_.states.push_back({pid, local_rank, candidate.number("RANK"), false});
+  record_.states.push_back({pid, local_rank, candidate.rank(), false});
   const int descriptor = kernel::pidfd_open(pid);
   auto& pidfd = pidfds_.try_emplace(pid, io_).first->second;
   if (const int error = descriptor < 0 ? -descriptor : loop::assign_fd(pidfd, descriptor)) {
