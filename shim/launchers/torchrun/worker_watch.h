@@ -17,7 +17,14 @@
 #include "supervise/supervise.h"
 
 /// Finds the launcher's workers and how each ended, because torchrun exits with 1 however they ended, and
-/// they are torchrun's children, not rankshim's.
+/// they are torchrun's children, not rankshim's. No source shows everything:
+///
+/// - inotify on the log folder shows when a set of workers starts, but not their pids.
+/// - /proc shows their pids, and their ranks once they have called exec. No event announces either, so it is
+///   searched, in growing gaps, until the set is complete; at any other time, this would be polling.
+/// - A pidfd shows at once that a worker has ended, but how, only since Linux 6.15 (PIDFD_GET_INFO).
+/// - Before Linux 6.15, a zombie's /proc entry shows how, but only until torchrun reaps it.
+/// - If torchrun itself has ended, rankshim reaps its workers, and wait4() gives their wait status.
 namespace rankshim::launchers {
 
 /// Follows the agent's workers from their start, without polling while they run: inotify on the launcher's
