@@ -291,7 +291,7 @@ def test_before_the_next_attempt_rankshim_waits_for_an_accelerator_that_is_in_us
         assert node.wait(30) == 143, node.transcript()
         assert node.stdout == "UP 0\n"
         assert last_line(node).endswith("SIGTERM before the next attempt; nothing was started; this was restart 1 of 1; "
-                                        "before it: sh exited with code 3 after 0.0 s")
+                                        "the attempt before: sh exited with code 3 after 0.0 s")
 
 
 @pytest.mark.parametrize("stopped", [0, 2])

@@ -385,7 +385,7 @@ def test_what_is_held_has_a_status_however_early_it_failed(shim, start, tmp_path
 def test_a_run_dir_is_the_only_place(shim, start, tmp_path):
     missing = tmp_path / "missing"
     program = start(f"--run-dir={missing}", "--", "sleep", "1000", env={"TMPDIR": str(tmp_path)})
-    program.wait_line(f"a socket cannot be created in {missing} ")
+    program.wait_line(f"cannot create a socket in {missing} ")
     assert os.listdir(tmp_path) == []
     start("--", "sleep", "1000", env={"TMPDIR": str(tmp_path)})
     assert shim("status", f"--run-dir={missing}").code == 1
