@@ -21,7 +21,7 @@ using std::chrono::milliseconds;
 namespace {
 
 constexpr std::size_t most_unknown = 64;  // unproven connections beyond the job's own nodes
-constexpr rlim_t others = 64;             // open files of rankshim, and those that it inherited
+constexpr rlim_t own_files = 64;          // of rankshim, and those that it inherited
 constexpr milliseconds accept_pause{100};
 constexpr int name_rounds = 10;  // the factor by which looks for another hub become rarer once all run
 constexpr milliseconds between_looks{20};  // for what was sent to reach the others' kernels
@@ -29,7 +29,7 @@ constexpr milliseconds between_looks{20};  // for what was sent to reach the oth
 /// Raises the soft limit of open files to what all nodes need, and as many strangers as are kept, as far as
 /// the hard one allows. Returns the limit that was; nothing if it stays as it is.
 std::optional<rlimit> raise_descriptors(rlim_t nodes) {
-  const rlim_t needed = nodes + most_unknown + others;
+  const rlim_t needed = nodes + most_unknown + own_files;
   const rlim_t wanted = needed + 3 * (nodes + most_unknown);  // who is unknown, wrong, or of another job
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return std::nullopt;
@@ -78,17 +78,17 @@ class Hub final : public Link {
   }
   [[nodiscard]] std::optional<rlimit> inherited_limit() const override { return inherited_limit_; }
 
-  asio::awaitable<void> look(bool full, bool gently) override {
+  asio::awaitable<void> look(LookMode mode) override {
     const auto self = shared_from_this();
     if (!launched() || is_over() || roster_.is_judging()) co_return;
-    const Look question = roster_.ask(full);
+    const Look question = roster_.ask(mode.full);
     gently_.clear();
     for (const Node& node : roster_.nodes())
       if (node.connection && node.connection != myself) gently_[*node.connection] = question;
     const milliseconds patience =
-        options_.timing.look + (gently ? ping_interval(options_.timeout) : milliseconds(0));
+        options_.timing.look + (mode.gently ? ping_interval(options_.timeout) : milliseconds(0));
     const Time until = now() + patience;
-    if (!gently) ask_at_once();
+    if (!mode.gently) ask_at_once();
     handle(question);
     while (!is_over() && !roster_.has_answers() && now() < until) co_await changed_.wait(until);
     gently_.clear();
@@ -187,34 +187,34 @@ class Hub final : public Link {
     const ConnectionId id = ++last_id_;
     connections_[id] =
         std::make_shared<Connection>(std::move(socket), Connection::Side::hub, options_.timeout);
-    limit(id);
+    let_expire(id);
     read_messages(id);
     due_.signal();
   }
 
   /// The connection has a while to say who it is, or to close.
-  void limit(ConnectionId id) {
-    limited_[id] = now() + options_.timing.hello;
-    next_limit_ = std::min(next_limit_, limited_[id]);
-    if (limited_.size() <= options_.self.nnodes + most_unknown) return;
-    limited_.begin()->second = next_limit_ = Time::min();
+  void let_expire(ConnectionId id) {
+    expires_[id] = now() + options_.timing.hello;
+    next_expiry_ = std::min(next_expiry_, expires_[id]);
+    if (expires_.size() <= options_.self.nnodes + most_unknown) return;
+    expires_.begin()->second = next_expiry_ = Time::min();
   }
 
   /// Closes those whose time is over. Returns when that of another one may be.
   Time close_late() {
     const Time time = now();
-    if (time < next_limit_) return next_limit_;
-    next_limit_ = Time::max();
-    std::erase_if(limited_, [&](const auto& limited) {
-      const auto& [id, until] = limited;
+    if (time < next_expiry_) return next_expiry_;
+    next_expiry_ = Time::max();
+    std::erase_if(expires_, [&](const auto& one) {
+      const auto& [id, until] = one;
       if (until > time) {
-        next_limit_ = std::min(next_limit_, until);
+        next_expiry_ = std::min(next_expiry_, until);
         return false;
       }
       connections_.at(id)->close("it did not say in time who it is, or did not close");
       return true;
     });
-    return next_limit_;
+    return next_expiry_;
   }
 
   /// Reads the connection's messages until it ends. This is not a coroutine, which would take most of the
@@ -224,7 +224,7 @@ class Hub final : public Link {
     const auto connection = connections_.at(id);
     try {
       while (const auto heard = connection->take()) {
-        const bool asks = std::holds_alternative<Ping>(heard->message) && !limited_.contains(id);
+        const bool asks = std::holds_alternative<Ping>(heard->message) && !expires_.contains(id);
         if (asks && !connection->is_finishing()) {  // nothing else changes by it
           connection->send(Ping{});
           if (const auto question = gently_.extract(id)) connection->send(question.mapped());
@@ -232,7 +232,7 @@ class Hub final : public Link {
         }
         if (connection->is_finishing())
           connection->close("it was refused, and kept sending");
-        else if (limited_.contains(id))
+        else if (expires_.contains(id))
           greet(id, *connection, *heard);
         else
           roster_.received(id, heard->message, now());
@@ -251,7 +251,7 @@ class Hub final : public Link {
 
   void ended(ConnectionId id, const Connection& connection) {
     connections_.erase(id);
-    limited_.erase(id);
+    expires_.erase(id);
     roster_.disconnected(id, now(),
                          {.unheard = connection.unheard(),
                           .silent = connection.why() == silent_ ? silent_ : "",
@@ -283,27 +283,9 @@ class Hub final : public Link {
     if (!std::holds_alternative<Hello>(heard.message)) return connection.close("it did not say who it is");
     Hello hello = std::get<Hello>(heard.message);
     hello.seen = connection.remote_address();
-    if (options_.token.has_value() == hello.nonce.empty()) {
-      const std::string sentence =
-          node_name(hello) +
-          (options_.token ? " has no token, and the job has one" : " has a token, and node 0 has none") +
-          "; set --job-token-file on all nodes";
-      roster_.note_stranger(hello, sentence);
-      return deliver({{id},
-                      Refuse{.code = exit_code::configuration,
-                             .sentence = sentence,
-                             .stranger = hello.run != options_.self.run}});
-    }
-    boost::system::error_code ignored;
-    const Welcome welcome{.instance = options_.self.instance,
-                          .rank = options_.self.rank,
-                          .host = hello.run == options_.self.run ? options_.self.host : "",
-                          .port = way_back_.local_endpoint(ignored).port(),
-                          .pings = static_cast<std::uint32_t>(ping_interval(options_.timeout).count()),
-                          .seen = connection.remote_address(),
-                          .term = roster_.term(),
-                          .running = launched(),
-                          .nonce = options_.token ? random_number() : ""};
+    const bool has_token = !hello.nonce.empty();
+    if (has_token != options_.token.has_value()) return refuse_without_token(id, hello);
+    const Welcome welcome = this->welcome(connection, hello);
     if (options_.token) connection.use(options_.token->for_connection(heard.line.text, to_text(welcome)));
     connection.send(welcome);
     if (options_.token)
@@ -312,8 +294,35 @@ class Hub final : public Link {
       arrived(id, connection, hello);
   }
 
+  /// It has no token and the job has one, or the other way round.
+  void refuse_without_token(ConnectionId id, const Hello& hello) {
+    const std::string sentence =
+        node_name(hello) +
+        (options_.token ? " has no token, and the job has one" : " has a token, and node 0 has none") +
+        "; set --job-token-file on all nodes";
+    roster_.note_stranger(hello, sentence);
+    deliver({{id},
+             Refuse{.code = exit_code::configuration,
+                    .sentence = sentence,
+                    .stranger = hello.run != options_.self.run}});
+  }
+
+  /// Another job's node does not learn this host's name.
+  [[nodiscard]] Welcome welcome(const Connection& connection, const Hello& hello) const {
+    boost::system::error_code ignored;
+    return {.instance = options_.self.instance,
+            .rank = options_.self.rank,
+            .host = hello.run == options_.self.run ? options_.self.host : "",
+            .port = way_back_.local_endpoint(ignored).port(),
+            .pings = static_cast<std::uint32_t>(ping_interval(options_.timeout).count()),
+            .seen = connection.remote_address(),
+            .term = roster_.term(),
+            .running = launched(),
+            .nonce = options_.token ? random_number() : ""};
+  }
+
   void arrived(ConnectionId id, const Connection& connection, const Hello& hello) {
-    limited_.erase(id);
+    expires_.erase(id);
     roster_.set_address(connection.local_address());
     roster_.arrived(id, hello, now());
   }
@@ -343,7 +352,7 @@ class Hub final : public Link {
     const Time next = roster_.tick(now());
     for (const Outgoing& outgoing : roster_.take_outgoing()) deliver(outgoing);
     if (options_.succession)
-      options_.succession->earliest = std::max(options_.succession->earliest, roster_.all_ended_by());
+      options_.succession->all_ended_by = std::max(options_.succession->all_ended_by, roster_.all_ended_by());
     changed_.signal();
     if (news_) news_();
     return std::min({next, close_late(), close_silent()});
@@ -361,7 +370,7 @@ class Hub final : public Link {
     if (slept) due_.signal();
     next_round_ = now() + ping_interval(options_.timeout);
     for (const auto& [id, connection] : connections_)
-      if (!limited_.contains(id) && connection->silent_rounds() > most_unanswered) connection->close(silent_);
+      if (!expires_.contains(id) && connection->silent_rounds() > most_unanswered) connection->close(silent_);
     return next_round_;
   }
 
@@ -374,7 +383,7 @@ class Hub final : public Link {
       if (outgoing.message) found->second->send(text);
       if (!outgoing.closes()) continue;
       found->second->finish();
-      limit(id);
+      let_expire(id);
     }
   }
 
@@ -559,8 +568,8 @@ class Hub final : public Link {
   bool has_way_back_ = false;
   std::optional<rlimit> inherited_limit_;
   std::unordered_map<ConnectionId, std::shared_ptr<Connection>> connections_;
-  std::map<ConnectionId, Time> limited_;  ///< they are to say who they are, or to close, until then
-  Time next_limit_ = Time::max();         ///< none of these moments is before it
+  std::map<ConnectionId, Time> expires_;  ///< they are to say who they are, or to close, until then
+  Time next_expiry_ = Time::max();        ///< none of these moments is before it
   std::unordered_map<ConnectionId, Hello> unproven_;  ///< they said who they are, and are to prove the token
   std::map<ConnectionId, Look> gently_;               ///< to be asked with the answer to their next ping
   ConnectionId last_id_ = myself;

@@ -160,18 +160,18 @@ void Link::remember(const Go& go) {
   known.doors = go.lead->doors;
   known.leader.reset();
   known.gone.clear();
-  known.passed.clear();
+  known.unreachable.clear();
   known.refused.clear();
   known.hub_has_ended = false;
   known.rank = go.rank;
   known.hub_rank = go.lead->hub_rank;
   known.launched = launched_at_;
-  known.earliest = {};
+  known.all_ended_by = {};
 }
 
 const Door* Succession::next() const {
   const auto is_left = [this](const Door& door) {
-    return !gone.contains(door.index) && !passed.contains(door.index);
+    return !gone.contains(door.index) && !unreachable.contains(door.index);
   };
   if (leader && is_left(*leader)) return &*leader;
   const auto found = std::ranges::find_if(doors, is_left);

@@ -80,6 +80,12 @@ struct LogLimiter {
   Time when;
 };
 
+/// How all nodes are asked for their workers.
+struct LookMode {
+  bool full = false;    ///< also what the workers do
+  bool gently = false;  ///< no node is woken for it: each is asked with the answer to its next ping
+};
+
 /// What a node sees of its workers.
 struct Sight {
   std::vector<WorkerReport> workers;
@@ -109,8 +115,8 @@ class Link : public std::enable_shared_from_this<Link> {
   /// It runs on the event loop, and must not throw.
   void on_look(std::function<boost::asio::awaitable<Sight>(bool full)> asked) { asked_ = std::move(asked); }
   /// Node 0: asks all nodes, and waits at most Timing::look for their answers, which nodes() has then.
-  /// `gently`: no node is woken for it; each is asked with the answer to its next ping. Others: does nothing.
-  virtual boost::asio::awaitable<void> look(bool /*full*/, bool /*gently*/) { co_return; }
+  /// Others: does nothing.
+  virtual boost::asio::awaitable<void> look(LookMode /*mode*/) { co_return; }
   /// Node 0: the looks at the workers of all nodes, which nodes() no longer has: they are large.
   virtual std::vector<outcome::WorkerLook> take_looks() { return {}; }
   /// On node 0, ends the job on all nodes because of `culprit`.

@@ -81,17 +81,8 @@ class Peer final : public Link {
   }
 
   asio::awaitable<Answer> greet(std::shared_ptr<Connection> connection, Time deadline) {
-    Hello hello = options_.self;
-    if (options_.succession) hello.term = options_.succession->term;  // it may have heard one since
-    hello.running = launched();
-    hello.leads = options_.scout.has_value();
-    hello.address = connection->local_address();
-    if (options_.token) hello.nonce = random_number();
-    const Culprit* told = first_told(false);
-    if (told == nullptr) told = first_told(true);
-    if (told != nullptr && !launched()) hello.failure = *told;
-    const std::string said = to_text(hello);
-    connection->send(said);
+    const std::string hello = to_text(hello_for(*connection));
+    connection->send(hello);
     const Time until = follows_ ? now() + options_.timing.successor : now() + options_.timing.welcome;
     loop::Timer timer(io_.get_executor(), std::min(deadline, until));
     const auto answer = co_await (connection->next() || timer.async_wait(asio::use_awaitable));
@@ -100,37 +91,66 @@ class Peer final : public Link {
       co_return Answer::none;
     }
     const auto& heard = std::get<0>(answer);
-    const auto* welcome = heard ? std::get_if<Welcome>(&heard->message) : nullptr;
-    const auto* hint = heard ? std::get_if<Refuse>(&heard->message) : nullptr;
-    const bool is_hint = options_.succession && !launched() && hint != nullptr &&
-                         (hint->moved || (follows_ && hint->stranger));
-    if (is_hint) {
-      refused(*hint, *connection);  // without a proof, too: where it leads to the hub must prove itself
-      co_return Answer::settled;
+    co_return heard ? answered(connection, *heard, hello) : ended_unanswered(*connection);
+  }
+
+  /// What this node says of itself.
+  [[nodiscard]] Hello hello_for(const Connection& connection) const {
+    Hello hello = options_.self;
+    if (options_.succession) hello.term = options_.succession->term;  // it may have heard one since
+    hello.running = launched();
+    hello.leads = options_.scout.has_value();
+    hello.address = connection.local_address();
+    if (options_.token) hello.nonce = random_number();
+    const Culprit* told = told_failure();
+    if (told == nullptr) told = told_stop();
+    if (told != nullptr && !launched()) hello.failure = *told;
+    return hello;
+  }
+
+  /// The first message has come.
+  Answer answered(const std::shared_ptr<Connection>& connection, const ReceivedMessage& heard,
+                  const std::string& hello) {
+    const auto* welcome = std::get_if<Welcome>(&heard.message);
+    const auto* refuse = std::get_if<Refuse>(&heard.message);
+    if (refuse != nullptr && leads_on(*refuse)) {
+      refused(*refuse, *connection);  // without a proof, too: where it leads to the hub must prove itself
+      return Answer::settled;
     }
-    std::string fault = options_.token && heard ? prove(*connection, *heard, said) : "";
+    std::string fault = options_.token ? prove(*connection, heard, hello) : "";
     if (!fault.empty() && !is_scout()) {
-      reason_ = not_it_ = fault;
-      co_return Answer::none;  // anybody can say that
+      reason_ = why_not_hub_ = fault;
+      return Answer::none;  // anybody can say that
     }
     if (fault.empty() && welcome != nullptr) fault = fault_of(*connection, *welcome);
-    if (!fault.empty()) {
+    if (!fault.empty())
       refused({exit_code::configuration, fault}, *connection);
-    } else if (welcome != nullptr) {
+    else if (welcome != nullptr)
       welcomed(connection, *welcome);
-    } else if (const auto* refuse = heard ? std::get_if<Refuse>(&heard->message) : nullptr) {
+    else if (refuse != nullptr)
       refused(*refuse, *connection);
-    } else if (connection->broken() == StreamError::version) {
+    else
+      return ended_unanswered(*connection);
+    return Answer::settled;
+  }
+
+  /// Neither a welcome nor a refusal has come.
+  Answer ended_unanswered(const Connection& connection) {
+    const StreamError broken = connection.broken();
+    if (broken == StreamError::version) {
       handle(no_link(
           "the rankshim of node 0 speaks another version of the link: use the same release on all nodes"));
-    } else {
-      const StreamError broken = connection->broken();
-      reason_ = "the port accepts and closes the connection";
-      if (broken == StreamError::store) reason_ = "torch's store answers there";
-      if (broken == StreamError::other) reason_ = "what answers there is neither rankshim nor torch's store";
-      co_return broken == StreamError::store ? Answer::store : Answer::none;
+      return Answer::settled;
     }
-    co_return Answer::settled;
+    reason_ = "the port accepts and closes the connection";
+    if (broken == StreamError::store) reason_ = "torch's store answers there";
+    if (broken == StreamError::other) reason_ = "what answers there is neither rankshim nor torch's store";
+    return broken == StreamError::store ? Answer::store : Answer::none;
+  }
+
+  /// Whether this is no end of the search: the hub is elsewhere, or who answered is not to be asked again.
+  [[nodiscard]] bool leads_on(const Refuse& refuse) const {
+    return options_.succession && !launched() && (refuse.moved || (follows_ && refuse.stranger));
   }
 
   /// Proves the token to a hub that has proven it; otherwise returns why the hub has not.
@@ -186,7 +206,7 @@ class Peer final : public Link {
 
   void refused(Refuse refuse, const Connection& hub) {
     reason_ = refuse.sentence;
-    if (options_.succession && !launched() && (refuse.moved || (follows_ && refuse.stranger))) {
+    if (leads_on(refuse)) {
       refuse.stranger = refuse.stranger || is_scout();
       if (is_scout()) return handle(refuse);  // nobody has proven that
       is_stranger_ = refuse.stranger;
@@ -203,7 +223,7 @@ class Peer final : public Link {
   void follow(const std::optional<Door>& hub) {
     Succession& known = *options_.succession;
     const bool is_new = hub && hub->index != options_.self.rank && !known.gone.contains(hub->index) &&
-                        !known.passed.contains(hub->index);
+                        !known.unreachable.contains(hub->index);
     if (is_new && !known.is_led_by(hub->index)) log::info("node {} keeps the roster of the job", hub->index);
     if (is_new) known.leader = *hub;
     was_led_on_ = is_new;
@@ -213,7 +233,7 @@ class Peer final : public Link {
   /// elsewhere, or will be there in a moment. Until then, a torch store there belongs to the other job too.
   void avoid(const std::string& address) {
     stranger_at_ = address;
-    not_it_ = reason_;
+    why_not_hub_ = reason_;
     welcome_.reset();
     way_back_ = {};
     if (reports_.allows(reason_)) log::warn("waiting for node 0 at {}: {}", master_, reason_);
@@ -317,18 +337,19 @@ class Peer final : public Link {
       if (!met_ && !std::exchange(was_led_on_, false))
         co_await pause(between, deadline);  // whatever welcomes this node may close every time
     }
-    if (!met_) {
-      const std::string missing = waiting().empty() ? "not all nodes came in time" : waiting();
-      const std::string& why = not_it_.empty() ? reason_ : not_it_;
-      const bool moves = options_.succession && options_.succession->is_known();
-      met_ =
-          Refuse{exit_code::unreachable, (moves ? "the node that keeps the roster" : "node 0 at " + master_) +
-                                             (connection_       ? " was reached, but " + missing
-                                              : welcome_        ? " was here, and went away: " + reason_
-                                              : reason_.empty() ? " was not looked for: no time was left"
-                                                                : " was not reached in time: " + why)};
-    }
+    if (!met_) met_ = Refuse{exit_code::unreachable, why_not_met()};
     if (connection_ && !launched()) connection_->close("the meeting is over");
+  }
+
+  /// When the time for meeting is over.
+  [[nodiscard]] std::string why_not_met() const {
+    const bool may_move = options_.succession && options_.succession->is_known();
+    const std::string hub = may_move ? "the node that keeps the roster" : "node 0 at " + master_;
+    if (connection_)
+      return hub + " was reached, but " + (waiting().empty() ? "not all nodes came in time" : waiting());
+    if (welcome_) return hub + " was here, and went away: " + reason_;
+    if (reason_.empty()) return hub + " was not looked for: no time was left";
+    return hub + " was not reached in time: " + (why_not_hub_.empty() ? reason_ : why_not_hub_);
   }
 
   /// The hub is the first node of the list that can be reached, which may be this one. A node that refuses
@@ -340,7 +361,7 @@ class Peer final : public Link {
     while (now() < deadline && !is_over() && !met_) {
       const Door* const door = known.next();
       if (door == nullptr) {
-        known.passed.clear();
+        known.unreachable.clear();
         co_await pause(next, deadline);
         next = std::min(2 * next, options_.timing.retry + milliseconds(options_.self.nnodes / 4));
         continue;
@@ -354,12 +375,12 @@ class Peer final : public Link {
       follows_ = false;
       if (connection_ || met_) co_return;
       if (was_led_on_) {
-        known.passed.insert(tried.index);
+        known.unreachable.insert(tried.index);
         continue;
       }
       // It may have ended while this node waited for it; it then refuses the next connection.
       if (answer == Answer::none && std::exchange(tried_again, tried.index) != tried.index) continue;
-      known.passed.insert(tried.index);
+      known.unreachable.insert(tried.index);
       if (answer == Answer::closed || is_stranger_) known.refused.insert(tried.index);
     }
   }
@@ -439,10 +460,10 @@ class Peer final : public Link {
         options_.dns.timeout = std::chrono::ceil<milliseconds>(deadline - now());
         const wait::Result found = co_await wait::wait_for(options_.master, options_.dns);
         if (const auto* unreachable = std::get_if<wait::Unreachable>(&found))
-          co_return handle(
-              Refuse{.code = exit_code::unreachable,
-                     .sentence = unreachable->what + (not_it_.empty() ? "" : "; before: " + not_it_),
-                     .error_code = unreachable->error_code});
+          co_return handle(Refuse{
+              .code = exit_code::unreachable,
+              .sentence = unreachable->what + (why_not_hub_.empty() ? "" : "; before: " + why_not_hub_),
+              .error_code = unreachable->error_code});
         addresses = std::get<wait::Reached>(found).addresses;
         if (const auto at = std::ranges::find(addresses, stranger_at_); at != addresses.end())
           std::rotate(at, at + 1, addresses.end());  // to be tried last
@@ -499,15 +520,18 @@ class Peer final : public Link {
   // ---- running ----
 
   /// "waiting for node 0".
-  [[nodiscard]] std::string hub() const {
+  [[nodiscard]] std::string waiting_for_hub() const {
     return fmt::format("waiting for node {}", welcome_ ? welcome_->rank : 0);
   }
 
-  /// The first failure that this node has told of; `stopped`: that it was stopped instead. Null: none.
-  [[nodiscard]] const Culprit* first_told(bool stopped) const {
+  /// The first failure that this node has told of; null: none.
+  [[nodiscard]] const Culprit* told_failure() const { return first_told(false); }
+  /// That it was stopped, if it has told that; else null.
+  [[nodiscard]] const Culprit* told_stop() const { return first_told(true); }
+  [[nodiscard]] const Culprit* first_told(bool is_stop) const {
     for (const Message& message : said_)
       if (const auto* failure = std::get_if<Culprit>(&message);
-          failure && (failure->cause == Cause::stop_requested) == stopped)
+          failure && (failure->cause == Cause::stop_requested) == is_stop)
         return failure;
     return nullptr;
   }
@@ -526,7 +550,7 @@ class Peer final : public Link {
                .host = welcome_->host}};
     if (options_.succession) {
       options_.succession->gone[welcome_->rank] = Member::State::lost;
-      if (was_silent) options_.succession->earliest = now() + options_.timing.old_hub;
+      if (was_silent) options_.succession->all_ended_by = now() + options_.timing.old_hub;
     }
     if (liveness.slept != milliseconds(0)) {  // the others have lost this node
       stop.culprit.node = options_.self.rank;
@@ -535,7 +559,7 @@ class Peer final : public Link {
           fmt::format("its rankshim was suspended for {}, and node {} could not be reached again: {}",
                       hours_and_minutes(liveness.slept), welcome_->rank, reason_);
     }
-    if (const Culprit* own = first_told(false); own != nullptr && !is_inconclusive(*own)) stop.culprit = *own;
+    if (const Culprit* own = told_failure(); own != nullptr && !is_inconclusive(*own)) stop.culprit = *own;
     if (options_.rules.decide) options_.rules.decide(stop);
     handle(stop);
   }
@@ -548,22 +572,24 @@ class Peer final : public Link {
 
   asio::awaitable<void> wait_for_end(bool well) override {
     if (launched()) {
-      const Time until = first_told(true) != nullptr ? now() + options_.timing.farewell : Time::max();
+      const Time until = told_stop() != nullptr ? now() + options_.timing.farewell : Time::max();
       // A node that failed waits for node 0's verdict: whether the job is restarted, how the others' check
       // ended, or whose peer was lost. If the network has failed too, the link's own timeouts show that.
-      const Culprit* const own = first_told(false);
+      const Culprit* const own = told_failure();
       const bool asks_why = own != nullptr && is_inconclusive(*own);
       if (well || asks_why || options_.rules.gathers || options_.rules.decide)
         while (!is_over() && now() < until)
           co_await wait_for_change(until, [&] {
-            return hub() + (well ? " to say that all nodes have ended" : " to say what ends the job");
+            return waiting_for_hub() +
+                   (well ? " to say that all nodes have ended" : " to say what ends the job");
           });
       is_over_ = true;
       // Node 0 also closes the connection when everything that it started has ended.
       const Time end = std::min(until, now() + options_.timing.end);
       while (connection_ && stop_ && stop_->again && now() < end)
-        co_await wait_for_change(
-            end, [this] { return hub() + ", which still ends its processes before all start again"; });
+        co_await wait_for_change(end, [this] {
+          return waiting_for_hub() + ", which is stopping its processes before the restart";
+        });
     } else if (!met_ && !connection_ && !(options_.succession && options_.succession->is_known())) {
       // Otherwise the hub has heard it, or is gone too.
       co_await seek(now() + options_.timing.leave);
@@ -583,7 +609,7 @@ class Peer final : public Link {
   bool is_stranger_ = false;                ///< … it is a new container …
   bool was_led_on_ = false;                 ///< … or it has said who the hub is
   std::string reason_;                      ///< why there is no connection
-  std::string not_it_;                      ///< why somebody who answered is not the hub
+  std::string why_not_hub_;                 ///< why somebody who answered is not the hub
   std::string stranger_at_;                 ///< the address of the last that was another job's
   Time store_since_ = Time::max();          ///< since when a torch store has answered every attempt
   LogLimiter reports_;

@@ -405,7 +405,8 @@ TEST_CASE("node 0 gets what the workers do only where that is wanted, and else t
     });
   const auto look = [&](bool full) {
     bool over = false;
-    asio::co_spawn(job.io, job.links[0]->look(full, false), [&](const std::exception_ptr&) { over = true; });
+    asio::co_spawn(job.io, job.links[0]->look({.full = full}),
+                   [&](const std::exception_ptr&) { over = true; });
     REQUIRE(job.run_until([&] { return over; }));
   };
   look(false);

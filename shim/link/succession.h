@@ -26,16 +26,17 @@ struct Succession {
   std::optional<Door> leader;               ///< who has become the hub since, as far as this node has heard
   std::optional<KnownTerm> term;
   std::map<unsigned, Member::State> gone;  ///< the nodes that were lost or drained since
-  std::set<unsigned> passed;         ///< those that could not be reached, since this was last begun anew
-  std::set<unsigned> refused;        ///< of these, those that have ended
+  std::set<unsigned> unreachable;    ///< those of the list that could not be reached, since its beginning
+  std::set<unsigned> refused;        ///< of these, those that have ended: their kernels refuse the connection
   unsigned hub = 0;                  ///< the node that was the hub in the last attempt, …
   std::string hub_host;              ///< … its host name, …
   std::optional<unsigned> hub_rank;  ///< … and its rank in the job
   bool hub_has_ended = false;        ///< its own kernel has ended the connection to it
   std::optional<unsigned> rank;      ///< this node's in the last attempt
   std::chrono::steady_clock::time_point launched;
-  /// After a hub that was only silent: by then it has noticed that it is alone, and its workers have ended.
-  std::chrono::steady_clock::time_point earliest;
+  /// By then no command of a hub or a node runs any more that was lost in silence: it has noticed that it is
+  /// alone.
+  std::chrono::steady_clock::time_point all_ended_by;
 
   /// Whether that node is the hub, as far as this one knows.
   [[nodiscard]] bool is_led_by(unsigned index) const {

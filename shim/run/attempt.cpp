@@ -145,7 +145,7 @@ HangWatch::Job Attempt::job_to_watch() {
     culprit.host = host;
     return culprit;
   };
-  const auto look = [lookout = lookout_](bool full, bool) { return lookout->look_at_own(full); };
+  const auto look = [lookout = lookout_](link::LookMode mode) { return lookout->look_at_own(mode.full); };
   return {.look = look, .located = located, .end = end};
 }
 

@@ -80,7 +80,7 @@ awaitable<void> HangWatch::watch(std::shared_ptr<State> state) {
   while (!state->over) {
     co_await state->woken.wait(state->clock.next());
     if (state->over) co_return;
-    const JobSight sight = co_await state->job.look(false, state->gently);
+    const JobSight sight = co_await state->job.look({.gently = state->gently});
     if (state->over) co_return;
     const auto now = state->take_in(sight);
     if (state->clock.notices(now) || state->clock.ends(now, false)) co_await examine(state);
@@ -90,7 +90,7 @@ awaitable<void> HangWatch::watch(std::shared_ptr<State> state) {
 /// Finds out who is to blame when nothing has moved for long.
 awaitable<void> HangWatch::examine(std::shared_ptr<State> state) {
   StallClock& clock = state->clock;
-  const JobSight sight = co_await state->job.look(true, false);
+  const JobSight sight = co_await state->job.look({.full = true});
   if (state->over) co_return;
   const auto now = state->take_in(sight);  // it may have resumed meanwhile
   std::optional<Culprit> culprit = sight.find_hang();

@@ -21,8 +21,8 @@ class HangWatch {
  public:
   /// How it sees the job, and ends it.
   struct Job {
-    /// Looks at the job. `full`: with looks at the workers. `gently`: without waking anybody.
-    std::function<boost::asio::awaitable<JobSight>(bool full, bool gently)> look;
+    /// Looks at the job.
+    std::function<boost::asio::awaitable<JobSight>(link::LookMode mode)> look;
     /// Adds the culprit's node.
     std::function<outcome::Culprit(outcome::Culprit)> located;
     /// Ends the job because of this culprit, whom these looks have shown.

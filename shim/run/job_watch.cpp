@@ -18,7 +18,7 @@ StallClock::Rules hang_rules(const settings::Settings& settings) {
 }
 
 awaitable<void> answer_stacks(HangWatch::Job job, status::Socket::Reply reply) {
-  const JobSight sight = co_await job.look(true, false);
+  const JobSight sight = co_await job.look({.full = true});
   reply(describe(sight, job.located).str());
 }
 

@@ -222,14 +222,14 @@ awaitable<JobSight> Lookout::look_at_own(bool full) {
   co_return job;
 }
 
-awaitable<JobSight> look_at_job(std::shared_ptr<link::Link> link, bool full, bool gently) {
-  co_await link->look(full, gently);
+awaitable<JobSight> look_at_job(std::shared_ptr<link::Link> link, link::LookMode mode) {
+  co_await link->look(mode);
   JobSight job;
   for (const link::Node& node : link->nodes()) {
     for (const link::WorkerReport& worker : node.done ? node.done->workers : node.seen)
       if (worker.local_rank < node.hello.workers) add(job, worker, node.go.offset + worker.local_rank);
   }
-  if (full) job.looks = link->take_looks();
+  if (mode.full) job.looks = link->take_looks();
   co_return job;
 }
 

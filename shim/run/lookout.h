@@ -123,7 +123,7 @@ class Lookout : public std::enable_shared_from_this<Lookout> {
 };
 
 /// What node 0 sees of the whole job.
-boost::asio::awaitable<JobSight> look_at_job(std::shared_ptr<link::Link> link, bool full, bool gently);
+boost::asio::awaitable<JobSight> look_at_job(std::shared_ptr<link::Link> link, link::LookMode mode);
 
 /// The answer to `rankshim status --stacks`: lines for a reader, at most 400, and, if somebody waits, `hang`,
 /// the sentence about who hangs. `located` adds the culprit's node.

@@ -93,7 +93,7 @@ void plan_succession(const Run& run, Attempts& attempts, link::Options& options)
   options.timing.successor = grace + std::chrono::seconds(5);
   options.timing.old_hub = options.timeout + grace;
   options.rules.silent_end = link::ping_interval(options.timeout) + grace;
-  options.rules.earliest = std::max(attempts.earliest(), known.earliest);
+  options.rules.earliest = std::max(attempts.earliest(), known.all_ended_by);
   if (!known.is_led_by(options.self.rank)) {
     attempts.members.reset();
     return;
@@ -173,7 +173,7 @@ EarlyEnd end_of(const link::Refuse& refuse, const topology::Topology& topology,
 void follow(link::Succession& known, const link::Door& hub, const topology::StaticNode::Member& self) {
   known.leader = hub;
   known.gone.erase(hub.index);  // it has answered
-  known.passed.erase(hub.index);
+  known.unreachable.erase(hub.index);
   if (hub.index != self.index)
     return log::info("node {} keeps the roster of the job; this node joins it", hub.index);
   const auto gone = known.gone.find(known.hub);
@@ -399,7 +399,7 @@ awaitable<std::unique_ptr<WholeJob>> join_job(const Run& run, Job& job, Attempts
 }
 
 HangWatch::Job WholeJob::job_to_watch(decltype(HangWatch::Job::end) end) const {
-  return {.look = [link = link_](bool full, bool gently) { return look_at_job(link, full, gently); },
+  return {.look = [link = link_](link::LookMode mode) { return look_at_job(link, mode); },
           .located = [link = link_](Culprit culprit) { return link->located(std::move(culprit)); },
           .end = std::move(end)};
 }
