@@ -28,6 +28,14 @@ TEST_CASE("a list is taken apart, and put together again") {
   CHECK(joined(std::vector<std::string>{}).empty());
 }
 
+TEST_CASE("of many texts only the first are shown, and how many more there are") {
+  CHECK(few({}, 2, ", ").empty());
+  CHECK(few({"a"}, 2, ", ") == "a");
+  CHECK(few({"a", "b"}, 2, ", ") == "a, b");
+  CHECK(few({"a", "b", "c"}, 2, ", ") == "a, b, and 1 more");
+  CHECK(few({"a", "b", "c", "d"}, 1, "; ") == "a; and 3 more");
+}
+
 TEST_CASE("only ASCII letters have a case") {
   CHECK(upper_case("nproc_per_node é") == "NPROC_PER_NODE é");
   CHECK(lower_case("Job-0 É") == "job-0 É");

@@ -284,7 +284,9 @@ class Peer final : public Link {
     } catch (const std::exception& error) {
       reason_ = error.what();
     }
-    if (options_.succession) options_.succession->hub_has_ended = connection->ended_by_other();
+    // A proxy may have ended the connection, or the hub because this node did not run: then the hub may live.
+    const bool has_ended = is_direct && connection->ended_by_other() && liveness->slept == milliseconds(0);
+    if (options_.succession) options_.succession->hub_has_ended = has_ended;
     if (!connection_ && !is_over()) lose(patience, *liveness);
   }
 

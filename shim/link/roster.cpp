@@ -232,6 +232,7 @@ void Roster::disconnected(ConnectionId id, Time now, const Disconnect& how) {
   if (node == nullptr) return;
   node->connection.reset();
   places_.erase(id);
+  unanswered_.erase(index_of(*node));
   node->silent = how.silent;
   node->ended_by_other = how.ended_by_other;
   node->time_to_return =
@@ -310,7 +311,7 @@ void Roster::end_meeting(const Refuse& verdict) {
 
 Waiting Roster::waiting() const {
   if (!hindrance_.empty()) return {hindrance_};
-  if (assignment(Time::min()))
+  if (!awaits_answers() && assignment(Time::min()))
     return {
         "all nodes are here; they start after a pause, because the last attempts ended soon after their "
         "start"};
@@ -324,9 +325,12 @@ std::string Roster::missing() const {
     if (!node.connection) absent.push_back(std::to_string(&node - nodes_.data()));
   const bool is_enough = members_.has_spares() && enough_at_ != Time::max();
   const std::string who = absent.empty() ? "" : "waiting for " + of_all(absent);
-  return joined(not_empty({who, is_enough && has_votes() ? "as many are here as train, and start soon" : "",
-                           lacking_votes(), went_away(), faults()}),
-                "; ");
+  return joined(
+      not_empty(
+          {who,
+           is_enough && !awaits_answers() && has_votes() ? "as many are here as train, and start soon" : "",
+           why_no_launch(), went_away(), faults()}),
+      "; ");
 }
 
 /// The same, when the time is up. A node that gave up a moment earlier is not one that never came.
@@ -337,7 +341,7 @@ std::string Roster::never_came() const {
       ranks.push_back(std::to_string(&node - nodes_.data()));
   std::string left = went_away();
   if (ranks.empty() && !left.empty()) left = "not all nodes came at the same time: " + left;
-  return joined(not_empty({ranks.empty() ? "" : of_all(ranks, " did not join in time"), lacking_votes(), left,
+  return joined(not_empty({ranks.empty() ? "" : of_all(ranks, " did not join in time"), why_no_launch(), left,
                            faults()}),
                 "; ");
 }
@@ -666,7 +670,7 @@ Time Roster::tick_meeting(Time now) {
   const auto report_again = [&] { is_due(next_report_ = now + rules_.report); };
   if (members_.has_spares() && enough_at_ != Time::max()) is_due(enough_at_ + rules_.spares);
   settle();
-  const bool is_complete = assignment(now).has_value();
+  const bool is_complete = !awaits_answers() && assignment(now).has_value();
   if (is_complete && starts_at() > now) {
     if (is_due(next_report_)) {
       report_again();

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -292,9 +293,10 @@ class Roster {
   // For jobs with spares (roster_votes.cpp).
   [[nodiscard]] bool has_heard(const Node& node) const;
   [[nodiscard]] bool is_told() const;
+  [[nodiscard]] bool awaits_answers() const { return is_counted_ && !unanswered_.empty(); }
   [[nodiscard]] bool has_votes() const;
   [[nodiscard]] bool will_have_votes() const;
-  [[nodiscard]] unsigned voters_here() const;
+  [[nodiscard]] unsigned voters_here(bool KnownTerm::* is_voter) const;
   [[nodiscard]] bool awaits_voters(Time now) const;
   void begin_term();
   void count_voters();
@@ -305,7 +307,9 @@ class Roster {
   void heard_by(Node& node, unsigned number);
   void settle();
   [[nodiscard]] std::vector<Door> doors() const;
+  [[nodiscard]] std::string unanswered() const;
   [[nodiscard]] std::string lacking_votes() const;
+  [[nodiscard]] std::string why_no_launch() const;
   void count(const Node& node, Time now);
   void join_late(Node& node, ConnectionId id, const Hello& hello, Time now);
   [[nodiscard]] bool can_replace() const;
@@ -353,6 +357,7 @@ class Roster {
   std::optional<KnownTerm> term_;   ///< what this node knows about the last term; nullopt if there was none
   std::optional<Term> first_term_;  ///< the last term before this meeting
   bool is_counted_ = false;         ///< the voters were counted for the launch
+  std::set<unsigned> unanswered_;   ///< the nodes that are connected and have not heard the last term
   std::vector<RejectedNode> rejected_;
   std::vector<std::pair<unsigned, std::string>> strangers_;  ///< the ranks of rejected nodes, and why
   std::vector<std::string> store_clients_;

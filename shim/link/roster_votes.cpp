@@ -19,10 +19,7 @@ namespace rankshim::link {
 
 bool Roster::has_heard(const Node& node) const { return node.term && node.term->last == term_->last; }
 
-bool Roster::is_told() const {
-  const auto has_not = [this](const Node& node) { return node.connection && !has_heard(node); };
-  return !term_ || (is_counted_ && std::ranges::none_of(nodes_, has_not));
-}
+bool Roster::is_told() const { return !term_ || (is_counted_ && !awaits_answers()); }
 
 /// Whether the connected nodes may go on without the others.
 bool Roster::has_votes() const {
@@ -46,15 +43,16 @@ bool Roster::will_have_votes() const {
   return votes.suffice();
 }
 
-/// How many voters of the last term are connected and have heard it.
-unsigned Roster::voters_here() const {
-  return static_cast<unsigned>(std::ranges::count_if(
-      nodes_, [this](const Node& node) { return node.connection && has_heard(node) && node.term->votes; }));
+/// The voters that are connected, and have heard the last term: those of that one, or of the one before.
+unsigned Roster::voters_here(bool KnownTerm::* is_voter) const {
+  return static_cast<unsigned>(std::ranges::count_if(nodes_, [&](const Node& node) {
+    return node.connection && has_heard(node) && (*node.term).*is_voter;
+  }));
 }
 
 /// Whether nodes with a rank that this hub does not know may still come.
 bool Roster::awaits_voters(Time now) const {
-  return term_ && now < enough_at_ + rules_.spares && voters_here() < rules_.to_come;
+  return term_ && now < enough_at_ + rules_.spares && voters_here(&KnownTerm::votes) < rules_.to_come;
 }
 
 /// Begins a term. All nodes that are connected, or about to come back, vote from now on.
@@ -62,7 +60,9 @@ void Roster::begin_term() {
   Ballot next{.term = {.number = term() + 1, .hub = own().hello.instance}, .votes = true};
   if (term_) next.before = term_->last;
   std::vector<unsigned> kept;
+  unanswered_.clear();
   for (Node& node : nodes_) {
+    if (node.connection && index_of(node) != own_) unanswered_.insert(index_of(node));
     node.votes = node.connection || (node.votes && node.lost_at != Time::max());
     next.term.voters += node.votes ? 1 : 0;
     if (node.votes && term_ && has_heard(node) && node.term->votes) kept.push_back(index_of(node));
@@ -106,9 +106,11 @@ void Roster::tell_voters() {
 /// it is or as a voter of the previous term.
 void Roster::tell_of_term(Node& node, bool is_same) {
   if (has_heard(node)) {
+    unanswered_.erase(index_of(node));
     node.votes = node.term->votes;
     return;
   }
+  unanswered_.insert(index_of(node));
   node.votes = (is_same && node.votes) || is_kept(node.term, index_of(node), *term_);
   if (is_counted_ || term_->before) send(*node.connection, Voters{ballot(node), {}});
 }
@@ -116,6 +118,7 @@ void Roster::tell_of_term(Node& node, bool is_same) {
 void Roster::heard_by(Node& node, unsigned number) {
   if (number != term() || has_heard(node)) return;
   node.term = heard(node.term, ballot(node));
+  unanswered_.erase(index_of(node));
 }
 
 /// Drops the previous term once enough nodes have heard the current one. tick() checks that, not each answer,
@@ -142,17 +145,32 @@ std::vector<Door> Roster::doors() const {
   return doors;
 }
 
+/// "no answer yet from node 4 (e)"; empty: nobody has to answer a count.
+std::string Roster::unanswered() const {
+  if (!awaits_answers()) return "";
+  std::vector<std::string> silent;
+  for (const unsigned index : unanswered_) silent.push_back(node_name(nodes_[index].hello));
+  return "no answer yet from " + few(silent, 3, ", ");
+}
+
+/// "1 of the 3 nodes of the last attempt is here, and more than half must be"; empty: enough are.
 std::string Roster::lacking_votes() const {
-  if (is_counted_) {
-    std::vector<std::string> silent;
-    for (const Node& node : nodes_)
-      if (node.connection && !has_heard(node)) silent.push_back(node_name(node.hello));
-    return silent.empty() ? "" : "no answer yet from " + few(silent, 3, ", ");
-  }
   if (has_votes()) return "";
-  const unsigned here = voters_here();
-  return fmt::format("{} of the {} nodes of the last attempt {} here, and more than half must be", here,
-                     term_->last.voters, here == 1 ? "is" : "are");
+  unsigned here = voters_here(&KnownTerm::votes), all = term_->last.voters;
+  const bool is_before = term_->before && 2 * here > all;
+  if (is_before) {
+    here = voters_here(&KnownTerm::voted);
+    all = term_->before->voters;
+  }
+  return fmt::format("{} of the {} nodes {} {} here, and more than half must be", here, all,
+                     is_counted_ && !is_before ? "that were counted" : "of the last attempt",
+                     here == 1 ? "is" : "are");
+}
+
+/// Why those that are here do not launch yet, or never; empty: not because of votes.
+std::string Roster::why_no_launch() const {
+  const std::string silent = unanswered();  // until they have answered, who has the votes is open
+  return silent.empty() ? lacking_votes() : silent;
 }
 
 }  // namespace rankshim::link

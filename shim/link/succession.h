@@ -31,8 +31,8 @@ struct Succession {
   unsigned hub = 0;                  ///< the node that was the hub in the last attempt, …
   std::string hub_host;              ///< … its host name, …
   std::optional<unsigned> hub_rank;  ///< … and its rank in the job
-  bool hub_has_ended = false;        ///< its own kernel has ended the connection to it
-  std::optional<unsigned> rank;      ///< this node's in the last attempt
+  bool hub_has_ended = false;    ///< its own kernel has ended the connection to it, and nothing else can have
+  std::optional<unsigned> rank;  ///< this node's in the last attempt
   std::chrono::steady_clock::time_point launched;
   /// By then no command of a hub or a node runs any more that was lost in silence: it has noticed that it is
   /// alone.

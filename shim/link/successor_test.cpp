@@ -266,7 +266,15 @@ TEST_CASE("all that are here must have heard the count before they launch", "[li
   CHECK(job.now().ready());
 }
 
-TEST_CASE("who does not answer a count has no vote in it", "[link]") {
+TEST_CASE("while a node has not answered a count, nobody is told of a pause", "[link]") {
+  SuccessionStory job;
+  job.begin();
+  job.meet(0), job.come({1, 2, 3, 4});
+  job.count({4});
+  CHECK(job.now().roster.waiting().line == "no answer yet from node 4 (host-4, 10.0.0.104)");
+}
+
+TEST_CASE("a node that does not answer a count has no vote in it", "[link]") {
   SuccessionStory job;
   job.begin();
   job.meet(1, 4), job.come({2, 3});
@@ -275,6 +283,8 @@ TEST_CASE("who does not answer a count has no vote in it", "[link]") {
   job.now().leave(103);
   job.now().pass(60s);
   CHECK_FALSE(job.now().ready());
+  const std::string line = job.now().roster.waiting().line;
+  CHECK(line.find("2 of the 5 nodes of the last attempt are here") != std::string::npos);
 }
 
 TEST_CASE("the next hub completes the count of one that is lost meanwhile", "[link]") {
@@ -297,6 +307,33 @@ TEST_CASE("the next hub completes the count of one that is lost meanwhile", "[li
   }
   job.count();
   CHECK(job.can_launch() != is_new);
+}
+
+/// A member by itself, which is told what the test says.
+struct ToldMember : Link {
+  ToldMember(asio::io_context& io, Options options) : Link(io, std::move(options)) {}
+  using Link::handle;
+  void send(const Message& /*message*/) override {}
+  asio::awaitable<void> hold_meeting(Time /*deadline*/) override { co_return; }
+  asio::awaitable<void> wait_for_end(bool /*well*/) override { co_return; }
+};
+
+TEST_CASE("a hub that has ended stands only for the term that it began", "[link]") {
+  const Ballot first{.term = {.number = 1, .hub = "old", .voters = 3}, .votes = true};
+  const Ballot next{.term = {.number = 2, .hub = "new", .voters = 3}, .before = first.term, .votes = true};
+  asio::io_context io{1};
+  const auto known = std::make_shared<Succession>(io);
+  const auto told = std::make_shared<ToldMember>(io, Options{.self = member(1), .succession = known});
+  told->handle(Voters{first, {}});
+  known->hub_has_ended = true;
+  SECTION("it is told of that term again") {
+    told->handle(Voters{first, {}});
+    CHECK(known->hub_has_ended);
+  }
+  SECTION("another hub has begun the next one") {
+    told->handle(Voters{next, {}});
+    CHECK_FALSE(known->hub_has_ended);
+  }
 }
 
 /// Five nodes on one event loop.
