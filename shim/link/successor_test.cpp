@@ -272,6 +272,85 @@ TEST_CASE("while a node has not answered a count, nobody is told of a pause", "[
   job.meet(0), job.come({1, 2, 3, 4});
   job.count({4});
   CHECK(job.now().roster.waiting().line == "no answer yet from node 4 (host-4, 10.0.0.104)");
+  CHECK_FALSE(job.now().ready());
+  job.now().say(104, Heard{1});  // to an older one
+  CHECK_FALSE(job.now().ready());
+  job.now().say(104, Heard{2});
+  CHECK(job.now().ready());
+  job.now().leave(104), job.come({4});  // it may not have heard it
+  CHECK_FALSE(job.now().ready());
+}
+
+TEST_CASE("a node that has answered a count and is gone has no vote, nor has a new container of it",
+          "[link]") {
+  SuccessionStory job;
+  job.begin();
+  job.meet(1, 4), job.come({2, 3});
+  job.now().pass(10s);
+  job.count();
+  REQUIRE(job.now().ready());
+  job.now().leave(102), job.now().leave(103);
+  job.come_anew(0), job.come_anew(4);
+  job.now().pass(10s);
+  CHECK_FALSE(job.can_launch());
+  job.come_anew(3);
+  CHECK_FALSE(job.now().told<Voters>(203)->ballot.votes);
+}
+
+TEST_CASE("while all run, who is about to come back still votes, and who is lost does not", "[link]") {
+  SuccessionStory job;
+  job.begin();
+  job.now().leave(101);
+  job.now().leave(103), job.come_anew(3);
+  job.now().pass(0s);
+  REQUIRE(job.now().told<Voters>(203));
+  CHECK(job.now().told<Voters>(203)->ballot.term.voters == 5);
+}
+
+TEST_CASE("a lost spare no longer counts", "[link]") {
+  SuccessionStory job;
+  job.begin();
+  job.now().leave(103);
+  job.now().pass(11s);
+  REQUIRE(job.now().told<Voters>(101));
+  CHECK(job.now().told<Voters>(101)->ballot.term.voters == 4);
+}
+
+TEST_CASE("only a voter of the term before that has heard that one is kept", "[link]") {
+  SuccessionStory job;
+  job.meet(0), job.come({1, 2, 3, 4}), job.launch({1, 2, 3});
+  job.now().leave(103), job.come_anew(3);
+  job.now().say(203, Heard{1});
+  job.now().pass(0s);
+  REQUIRE(job.now().told<Voters>(203));
+  CHECK(job.now().told<Voters>(203)->ballot.kept == std::vector<outcome::RankRange>{{0, 2}});
+}
+
+TEST_CASE("one count is settled before the next begins, and none begins while the job ends", "[link]") {
+  SuccessionStory job;
+  job.begin();
+  const bool is_ending = GENERATE(false, true);
+  if (is_ending) job.now().say(101, Done{.code = 0});
+  job.now().leave(103), job.come_anew(3), job.now().pass(0s);
+  if (is_ending) {
+    CHECK_FALSE(job.now().told<Voters>(203));
+  } else {
+    job.now().leave(104), job.come_anew(4), job.now().pass(0s);
+    CHECK(job.now().told<Voters>(101)->ballot.term.number == 2);
+    for (const ConnectionId other : {101U, 102U, 203U}) job.now().say(other, Heard{2});
+    job.now().pass(0s);
+    CHECK(job.now().told<Voters>(101)->ballot.term.number == 3);
+  }
+}
+
+TEST_CASE("drained nodes do not vote on what follows", "[link]") {
+  SuccessionStory two;
+  two.train = 2;
+  two.begin();
+  two.now().say(myself, stopped), two.now().say(101, stopped);
+  CHECK(two.now().told<Stop>(103)->again);
+  two.now().say(102, stopped);  // two spares are left for two ranks, and two of five voters
+  CHECK_FALSE(two.now().told<Stop>(103)->again);
 }
 
 TEST_CASE("a node that does not answer a count has no vote in it", "[link]") {
@@ -333,6 +412,13 @@ TEST_CASE("a hub that has ended stands only for the term that it began", "[link]
   SECTION("another hub has begun the next one") {
     told->handle(Voters{next, {}});
     CHECK_FALSE(known->hub_has_ended);
+    told->handle(Voters{first, {}});
+    CHECK(known->term->last.number == 2);  // the older one comes too late
+    CHECK_FALSE(known->term->said);
+  }
+  SECTION("this node has begun it") {
+    told->handle(Voters{{.term = {.number = 2, .hub = member(1).instance, .voters = 3}, .votes = true}, {}});
+    CHECK(known->term->said);
   }
 }
 
