@@ -148,8 +148,9 @@ std::vector<Door> Roster::doors() const {
 /// "no answer yet from node 4 (e)"; empty: nobody has to answer a count.
 std::string Roster::unanswered() const {
   if (!awaits_answers()) return "";
-  std::vector<std::string> silent;
-  for (const unsigned index : unanswered_) silent.push_back(node_name(nodes_[index].hello));
+  std::vector<std::string> silent(unanswered_.size());
+  std::ranges::transform(unanswered_, silent.begin(),
+                         [this](unsigned index) { return node_name(nodes_[index].hello); });
   return "no answer yet from " + few(silent, 3, ", ");
 }
 
