@@ -149,7 +149,7 @@ asio::awaitable<void> look_at_all(std::shared_ptr<Link> hub, unsigned nodes) {
   if (!std::holds_alternative<Go>(met)) std::_Exit(1);
   const long before = private_memory();
   const Time begin = now();
-  co_await hub->look(true, false);
+  co_await hub->look({.full = true});
   const double looked = milliseconds_since(begin);
   const std::vector<outcome::WorkerLook> looks = hub->take_looks();
   const long memory = private_memory() - before;
