@@ -275,7 +275,7 @@ asio::awaitable<void> live(asio::io_context& io, unsigned index, unsigned nodes,
   options.self.spares = spares;
   options.succession = std::make_shared<Succession>(io);
   Succession& known = *options.succession;
-  if (index == 0) options.rules.members = std::make_shared<Members>(nodes + spares, spares);
+  if (index == 0) options.rules.members = std::make_shared<Members>(known.members_for(options.self));
   for (Attempt& attempt : attempts) {
     std::shared_ptr<Link> link;
     while (true) {
@@ -285,10 +285,7 @@ asio::awaitable<void> live(asio::io_context& io, unsigned index, unsigned nodes,
       known.leader = std::get<Refuse>(met).moved;
       if (!known.leader) std::_Exit(1);
       if (known.leader->index != index) continue;
-      options.rules.members = std::make_shared<Members>(Members::taken_over(nodes + spares, spares));
-      options.rules.members->held(*known.hub_rank, known.hub, known.hub_host, known.launched);
-      options.rules.members->held(*known.rank, index, options.self.host, known.launched);
-      for (const auto& [gone, how] : known.gone) options.rules.members->gone(gone, how);
+      options.rules.members = std::make_shared<Members>(known.members_for(options.self));
       options.rules.to_come = known.to_come();
       options.rules.last_launch = known.launched;
     }
@@ -394,7 +391,7 @@ class JobProcesses {
   /// Until all have said what they still have to say, however slow this machine is.
   void settle() const { std::this_thread::sleep_for(std::chrono::milliseconds(1000 + nodes_ / 2)); }
 
-  /// False, and says so, if that takes too long.
+  /// Returns false, after a message, if that takes too long.
   [[nodiscard]] bool wait_for(const std::atomic<unsigned>& count, unsigned least) const {
     for (const Time begin = now(); count < least;) {
       if (now() - begin > longest) {

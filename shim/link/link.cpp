@@ -186,6 +186,15 @@ unsigned Succession::to_come() const {
   return all - std::min<unsigned>(all, static_cast<unsigned>(away.size()));
 }
 
+Members Succession::members_for(const Hello& self) const {
+  if (!term) return {self.nnodes, self.spares};
+  Members members = Members::taken_over(self.nnodes, self.spares);
+  if (hub_rank) members.held(*hub_rank, hub, hub_host, launched);
+  if (rank) members.held(*rank, self.rank, self.host, launched);
+  for (const auto& [index, how] : gone) members.gone(index, how);
+  return members;
+}
+
 /// Answers a Look. A worker's groups are sent in parts, each of which fits into a message.
 asio::awaitable<void> Link::answer(std::weak_ptr<Link> weak, Look look) {
   constexpr std::size_t at_once = 6;

@@ -49,6 +49,8 @@ struct Succession {
   [[nodiscard]] const Door* next() const;
   /// How many voters of the last go are still to come when nobody has come yet.
   [[nodiscard]] unsigned to_come() const;
+  /// The members for this node as the hub, which may have taken over from another one.
+  [[nodiscard]] Members members_for(const Hello& self) const;
 };
 
 }  // namespace rankshim::link

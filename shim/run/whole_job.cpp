@@ -73,16 +73,6 @@ void take_rank(topology::Topology& topology, topology::StaticNode& node, const l
   if (!moved.empty()) reached = {.addresses = {moved}, .mine = go.rank == 0U};
 }
 
-/// The members of a hub, which may have taken over from another one.
-link::Members members_of(const link::Hello& self, const link::Succession& known) {
-  if (!known.term) return {self.nnodes, self.spares};
-  link::Members members = link::Members::taken_over(self.nnodes, self.spares);
-  if (known.hub_rank) members.held(*known.hub_rank, known.hub, known.hub_host, known.launched);
-  if (known.rank) members.held(*known.rank, self.rank, self.host, known.launched);
-  for (const auto& [index, how] : known.gone) members.gone(index, how);
-  return members;
-}
-
 /// For a job with spares: plans who keeps the roster if the hub is lost, and passes on what a hub knows from
 /// earlier attempts.
 void plan_succession(const Run& run, Attempts& attempts, link::Options& options) {
@@ -100,7 +90,7 @@ void plan_succession(const Run& run, Attempts& attempts, link::Options& options)
   }
   if (!attempts.members) {
     if (known.term) options.rules.to_come = known.to_come();
-    attempts.members = std::make_shared<link::Members>(members_of(options.self, known));
+    attempts.members = std::make_shared<link::Members>(known.members_for(options.self));
   }
   options.rules.last_launch = known.launched;
   options.rules.members = attempts.members;
