@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "launchers/torchrun/torchrun_command.h"
+#include "node/environment.h"
 #include "plan/launch.h"
 #include "topology/topology.h"
 
@@ -83,8 +84,9 @@ Candidate look_at(const Process& process) {
 }
 
 bool has_local_rank(const std::vector<std::string>& environment) {
-  const std::string start = variable_of(Fact::local_rank) + "=";
-  return std::ranges::any_of(environment, [&](const auto& entry) { return entry.starts_with(start); });
+  const std::string name = variable_of(Fact::local_rank);
+  return std::ranges::any_of(environment,
+                             [&](const std::string& entry) { return node::is_named(entry, name); });
 }
 
 Presence find_worker(pid_t launcher, const std::vector<std::string>& environment) {

@@ -406,6 +406,11 @@ bool are_in_distributed(const JobLooks& job) {
   return std::ranges::all_of(looks, [](const WorkerLook* look) { return is_in_distributed(*look); });
 }
 
+/// Whether all that run are in torch.distributed, and nobody waits in a collective.
+bool are_between_collectives(const JobLooks& job, const std::vector<Waiters>& waits) {
+  return nobody_waits(waits) && !job.looks.empty() && are_in_distributed(job);
+}
+
 /// The running ranks, by whether they are in torch.distributed.
 struct Split {
   Ranks inside, elsewhere;
@@ -464,15 +469,13 @@ bool all_are_seen(const JobLooks& job) {
 
 /// All are in torch.distributed, in no collective, and they are only one node's.
 std::optional<Culprit> out_of_sight(const JobLooks& job, const std::vector<Waiters>& waits) {
-  if (!nobody_waits(waits) || job.looks.empty() || !are_in_distributed(job) || all_are_seen(job))
-    return std::nullopt;
+  if (!are_between_collectives(job, waits) || all_are_seen(job)) return std::nullopt;
   return hang_of(HangKind::elsewhere, job, {}, job.running());
 }
 
 /// All that run are in torch.distributed, in no collective, and others exited 0: they will not come.
 std::optional<Culprit> left_behind(const JobLooks& job, const std::vector<Waiters>& waits) {
-  if (!nobody_waits(waits) || job.looks.empty() || job.ended.empty() || !are_in_distributed(job))
-    return std::nullopt;
+  if (!are_between_collectives(job, waits) || job.ended.empty()) return std::nullopt;
   return hang_of(HangKind::ended, job, job.ended, job.running());
 }
 
@@ -480,7 +483,7 @@ std::optional<Culprit> left_behind(const JobLooks& job, const std::vector<Waiter
 std::optional<Culprit> sending(const JobLooks& job, const std::vector<Waiters>& waits) {
   const auto sends = [](const WorkerLook* look) { return is_point_to_point(place_of(*look).call); };
   const auto sender = std::ranges::find_if(job.looks | std::views::values, sends).base();
-  if (!nobody_waits(waits) || sender == job.looks.end() || !are_in_distributed(job)) return std::nullopt;
+  if (!are_between_collectives(job, waits) || sender == job.looks.end()) return std::nullopt;
   Ranks all = job.running();
   all.merge(job.victims());
   Culprit culprit = hang_of(HangKind::order, job, {}, all);

@@ -32,8 +32,7 @@ namespace rankshim::outcome {
 /// - missing: nobody waits in a collective, and some ranks wait in torch.distributed, for example for its
 ///   store. To blame are the others.
 /// - elsewhere: nobody waits in a collective, all ranks are in torch.distributed, and not all members of
-/// their
-///   groups can be seen.
+///   their groups can be seen.
 /// - order: all ranks are in torch.distributed, and some send or receive.
 /// - ended: all ranks that run are in torch.distributed, and others exited 0. To blame are those.
 /// - store: all ranks wait for torch's store or rendezvous.
