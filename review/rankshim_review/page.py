@@ -154,7 +154,7 @@ def _mark(svg: ElementTree.Element, text: str, x: float, y: float, tall: float, 
     _add(group, "line", x1=f"{x:.1f}", x2=f"{x:.1f}", y1="24", y2=f"{height}")
     _add(group, "circle", cx=f"{x:.1f}", cy=f"{y + tall / 2 - 1:g}", r="5")
     to_left = x > LEFT + PLOT / 2
-    _text(group, text, x - 5 if to_left else x + 5, "34", "failed", x if to_left else WIDTH - x, anchor="end" if to_left else "start")
+    _text(group, text, x - 5 if to_left else x + 5, "34", "failed", (x if to_left else WIDTH - x) - 5, anchor="end" if to_left else "start")
 
 
 def _axis(svg: ElementTree.Element, place: Any, begin: int, end: int, zero: int, height: int) -> None:
@@ -181,6 +181,7 @@ def _text(parent: ElementTree.Element, text: str, x: float, y: str, style: str, 
     element = _add(parent, "text", {"class": style, "text-anchor": anchor}, x=f"{x:.1f}", y=y,
                    text=text if len(text) <= letters else text[:letters - 1] + "…")
     if len(text) > letters:
+        element.set("textLength", f"{room - 1:g}")  # just within its room, however wide its letters are
         _add(element, "title", text=text)
 
 
