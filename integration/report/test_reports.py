@@ -259,6 +259,23 @@ def test_within_two_instances_the_nearest_answers(rankshim, tmp_path):
     assert json.loads(answer)["pid"] == int(parent)
 
 
+# It becomes a shell whose pid is that of an instance that was killed, of which the socket is left.
+TAKES_A_PID = """\
+import os, socket, sys
+left = socket.socket(socket.AF_UNIX)
+left.bind(f"{sys.argv[1]}/rankshim-{os.stat('/proc/self/ns/pid').st_ino}-{os.getpid()}.sock")
+left.listen()
+left.close()
+os.execvp("sh", ["sh", "-c", 'until "$0" status "--run-dir=$1"; do :; done', *sys.argv[2:0:-1]])
+"""
+
+
+def test_the_socket_of_a_killed_instance_hides_no_status_from_a_process_that_has_its_pid(start, rankshim, tmp_path):
+    process = start(f"--run-dir={tmp_path}", "--", sys.executable, "-c", TAKES_A_PID, str(tmp_path), rankshim)
+    assert process.wait() == 0, process.transcript()
+    assert json.loads(process.stdout)["pid"] == process.pid
+
+
 def test_a_status_command_that_waits_for_a_stopped_instance_can_be_ended(start, shim, tmp_path):
     program = start(f"--run-dir={tmp_path}", "--", "sleep", "1000", env=JOB)
     answers(shim, tmp_path)

@@ -146,6 +146,13 @@ bool is_rankshim(pid_t pid) {
   return !own.empty() && own == std::filesystem::read_symlink(fmt::format("/proc/{}/exe", pid), unknown);
 }
 
+/// Whether nobody listens at the socket: an instance that was killed left it, and its pid may be another
+/// process's by now.
+bool is_left_over(const std::string& path) {
+  const UniqueFd connection(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  return call(::connect, connection.number(), path) != 0 && errno == ECONNREFUSED;
+}
+
 /// The instances that may answer this process: its nearest ancestor; or if there is none, all of them, but on
 /// a shared machine only those of this process's session or job.
 std::vector<Instance> instances_for_us(const std::vector<std::string>& folders, Question question) {
@@ -156,7 +163,7 @@ std::vector<Instance> instances_for_us(const std::vector<std::string>& folders, 
   const bool shared = folders.size() > 1 && pid_namespace() == of_the_machine;
   for (pid_t pid = getppid(); pid > 0;) {
     const auto one = std::ranges::find(found, pid, &Instance::pid);
-    if (one != found.end()) return {*one};
+    if (one != found.end() && !is_left_over(one->path)) return {*one};
     if (shared && is_rankshim(pid)) return {};  // it has no socket yet
     const auto process = node::read_process(pid);
     pid = process ? process->parent : 0;
