@@ -13,7 +13,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
 #include <string>
 
 #include "base/log.h"
@@ -39,11 +38,8 @@ int fill(int file, std::string_view text) {
   return ftruncate(file, static_cast<off_t>(done)) != 0 && error == 0 ? errno : error;
 }
 
-/// Fills an open file, and closes it; −1 means that it could not be opened.
-int fill_and_close(int file, std::string_view text) {
-  const int error = file < 0 ? errno : fill(file, text);
-  return file >= 0 && close(file) != 0 && error == 0 ? errno : error;
-}
+/// Closes the file after writing to it, which may have failed with `error`; 0 or the first errno.
+int closed(int file, int error) { return close(file) != 0 && error == 0 ? errno : error; }
 
 /// Replaces the file atomically, so that no reader sees an incomplete one; 0 or errno. The new file gets the
 /// mode and, as far as permitted, the owner of the old one. A symbolic link is replaced, not followed.
@@ -60,7 +56,7 @@ int replace(const std::string& path, std::string_view text) {
     log::debug("{} has a different owner now", path);
   if (fchmod(file, is_there ? before.st_mode & permissions : everybody & ~mask) != 0)
     log::debug("{} has a different mode now", path);
-  int error = fill_and_close(file, text);
+  int error = closed(file, fill(file, text));
   if (error == 0 && rename(temporary.c_str(), path.c_str()) != 0) error = errno;
   if (error != 0) unlink(temporary.c_str());
   return error;
@@ -72,65 +68,60 @@ bool stays_in_place(int error) {
   return error == EBUSY || error == EXDEV || error == EACCES || error == EPERM || error == EROFS;
 }
 
-/// The flags to open an existing file of any kind for writing, without ever waiting for the reader of a pipe.
-constexpr int to_write = O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
-
-/// Writes in place, and creates a new file only if `make` is set; 0 or errno. Follows neither symbolic nor
-/// hard links.
-int rewrite(const std::string& path, std::string_view text, bool make) {
-  const int file = open(path.c_str(), to_write | O_NOFOLLOW | (make ? O_CREAT : 0), everybody);
-  if (file < 0) return errno;
-  struct stat status{};
-  const bool has_other_name = fstat(file, &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink > 1;
-  const int error = has_other_name ? EMLINK : fill(file, text);
-  return close(file) != 0 && error == 0 ? errno : error;
-}
-
-/// The descriptor that the path names; −1 if it names none.
-int descriptor_named(std::string_view path) {
+/// The descriptor that the path names, or whose file it is another name of if that is stdout or stderr:
+/// replacing that file would lose what was written to it. −1 if there is none.
+int descriptor_of(std::string_view path) {
   if (path == "/dev/stdout") return STDOUT_FILENO;
   if (path == "/dev/stderr") return STDERR_FILENO;
   const std::string_view number = base_name(path), folder = path.substr(0, path.size() - number.size());
-  const bool has_descriptors =
-      folder == "/dev/fd/" || folder == "/proc/self/fd/" || folder == fmt::format("/proc/{}/fd/", getpid());
-  return has_descriptors ? parse_number<int>(number).value_or(-1) : -1;
+  if (folder == "/dev/fd/" || folder == "/proc/self/fd/" || folder == fmt::format("/proc/{}/fd/", getpid()))
+    return parse_number<int>(number).value_or(-1);
+  struct stat named{}, own{};
+  if (lstat(std::string(path).c_str(), &named) != 0) return -1;
+  for (const int output : {STDOUT_FILENO, STDERR_FILENO})
+    if (fstat(output, &own) == 0 && own.st_dev == named.st_dev && own.st_ino == named.st_ino) return output;
+  return -1;
 }
 
-/// For a target that must not be replaced (a pipe, a terminal, a device, a socket, or a file that rankshim
-/// inherited open): its descriptor, or −1 if it must be opened. nullopt for any other target.
-std::optional<int> kept_file_at(const std::string& path) {
+/// Whether the path may get a new file: not if it names an open descriptor, a pipe, a terminal, a device or a
+/// socket.
+bool is_replaceable(const std::string& path) {
+  if (descriptor_of(path) >= 0) return false;
   struct stat status{};
-  int descriptor = descriptor_named(path);
-  if ((descriptor >= 0 ? fstat(descriptor, &status) : lstat(path.c_str(), &status)) != 0) return std::nullopt;
-  // The path may be another name of stdout's or stderr's file. Replacing it would lose what was written
-  // there.
-  for (const int own : {STDOUT_FILENO, STDERR_FILENO}) {
-    struct stat open_file{};
-    if (fstat(own, &open_file) == 0 && open_file.st_dev == status.st_dev && open_file.st_ino == status.st_ino)
-      descriptor = own;
-  }
+  if (lstat(path.c_str(), &status) != 0) return true;
   const mode_t type = status.st_mode & S_IFMT;
-  const bool replaceable = type == S_IFREG || type == S_IFDIR || type == S_IFLNK;
-  return descriptor < 0 && replaceable ? std::nullopt : std::optional(descriptor);
+  return type == S_IFREG || type == S_IFDIR || type == S_IFLNK;
 }
 
-/// Appends to such a file; 0 or errno. Waits a moment for a reader that is not reading.
-int write_to(int kept, const std::string& path, std::string_view text) {
+/// Appends the text; 0 or errno. Waits a moment for a reader that is not reading.
+int append(int file, std::string_view text) {
   constexpr int patience = 2000;  // ms, for every few bytes
-  const int file = kept >= 0 ? kept : open(path.c_str(), to_write | O_NOFOLLOW);
-  int error = file < 0 ? errno : 0;
-  while (!text.empty() && error == 0) {
+  while (!text.empty()) {
     const ssize_t written = log::write_what_fits(file, text);
     pollfd ready{file, POLLOUT, 0};
     if (written >= 0)
       text.remove_prefix(static_cast<std::size_t>(written));
     else if (errno != EAGAIN && errno != EINTR)
-      error = errno;
+      return errno;
     else if (errno == EAGAIN && poll(&ready, 1, patience) <= 0)
-      error = ETIMEDOUT;
+      return ETIMEDOUT;
   }
-  if (kept < 0 && file >= 0) close(file);
-  return error;
+  return 0;
+}
+
+/// Writes to what is there, and creates a file only if `make` is set; 0 or errno. A file's content is
+/// replaced; to anything that is not replaceable the text is appended. Follows neither symbolic nor hard
+/// links, and never waits for somebody to open a pipe.
+int write_in_place(const std::string& path, std::string_view text, bool make) {
+  constexpr int flags = O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_NOFOLLOW;
+  const int own = descriptor_of(path);
+  const int file =
+      own >= 0 ? fcntl(own, F_DUPFD_CLOEXEC, 0) : open(path.c_str(), flags | (make ? O_CREAT : 0), everybody);
+  struct stat status{};
+  if (file < 0) return errno;
+  if (own >= 0 || fstat(file, &status) != 0 || !S_ISREG(status.st_mode))
+    return closed(file, append(file, text));
+  return closed(file, status.st_nlink > 1 ? EMLINK : fill(file, text));
 }
 
 /// Whether writing there may block on a dead server (statfs(2)).
@@ -168,21 +159,21 @@ std::string why(int error) {
 }  // namespace
 
 bool replace_file(const std::string& path, std::string_view text) {
-  const std::optional<int> kept = kept_file_at(path);
-  int error = kept ? write_to(*kept, path, text) : replace(path, text);
-  if (!kept && stays_in_place(error)) {
-    const int in_place = rewrite(path, text, false);
+  const bool replaceable = is_replaceable(path);
+  int error = replaceable ? replace(path, text) : write_in_place(path, text, false);
+  if (replaceable && stays_in_place(error)) {
+    const int in_place = write_in_place(path, text, false);
     if (in_place != ENOENT) error = in_place;  // otherwise report why none can be created
   }
   if (error != 0)
     log::warn("the report cannot be written to {} ({}); set --report (RANKSHIM_REPORT)", path, why(error));
-  return !kept && error == 0;
+  return replaceable && error == 0;
 }
 
 std::string new_file(const std::string& folder, std::string_view text) {
   std::string path = folder + "/rankshim-report-XXXXXX";
   const int file = mkostemp(path.data(), O_CLOEXEC);
-  const int error = fill_and_close(file, text);
+  const int error = file < 0 ? errno : closed(file, fill(file, text));
   if (error == 0) return path;
   log::warn("the report for the hook cannot be written to {} ({}); set TMPDIR", folder, std::strerror(error));
   if (file >= 0) unlink(path.c_str());
@@ -210,7 +201,7 @@ TerminationLog::TerminationLog(std::string path) : path_(std::move(path)), make_
 bool TerminationLog::exists() const { return !path_.empty() && (make_ || access(path_.c_str(), W_OK) == 0); }
 
 void TerminationLog::provisional(std::string_view line) {
-  if (kept_file_at(path_)) return;  // what was written to it cannot be removed
+  if (!is_replaceable(path_)) return;  // what was appended to it cannot be removed
   written_ += line;
   written_ += '\n';
   write(written_);
@@ -224,9 +215,7 @@ void TerminationLog::finish(std::string_view text) {
 
 void TerminationLog::write(std::string_view text) {
   if (path_.empty()) return;
-  const std::optional<int> kept = kept_file_at(path_);
-  const std::string_view message = cut(text, longest);
-  const int error = kept ? write_to(*kept, path_, message) : rewrite(path_, message, make_);
+  const int error = write_in_place(path_, cut(text, longest), make_);
   if (error != 0 && (make_ || access(path_.c_str(), F_OK) == 0))
     log::warn(
         "the termination log {} cannot be written ({}); set --termination-log (RANKSHIM_TERMINATION_LOG)",
