@@ -97,9 +97,9 @@ std::string Launcher::error_file(const node::Environment& environment, const Own
   return folder.has_site ? agent_error_file(environment, folder) : std::string();
 }
 
-std::shared_ptr<supervise::Workers> Launcher::workers(const Attempt& attempt) const {
-  return std::make_shared<Program>(size_of(attempt.topology, attempt.host),
-                                   attempt.settings.flag(Option::strict), attempt.answers);
+std::shared_ptr<supervise::Workers> Launcher::workers(const WorkersInput& input) const {
+  return std::make_shared<Program>(size_of(input.topology, input.host), input.settings.flag(Option::strict),
+                                   input.answers);
 }
 
 }  // namespace rankshim::launchers

@@ -95,8 +95,8 @@ struct KnownAtStart {
   unsigned attempt = 0;               ///< how often the job was restarted (--job-restarts)
 };
 
-/// The arguments for the object that follows one attempt's workers.
-struct Attempt {
+/// What the object that follows one attempt's workers is made from.
+struct WorkersInput {
   boost::asio::io_context& io;
   const topology::Topology& topology;
   const settings::Settings& settings;
@@ -186,7 +186,7 @@ class Launcher {
     return temporary;
   }
   /// Creates the object that answers the supervisor's questions about the workers in one attempt.
-  [[nodiscard]] virtual std::shared_ptr<supervise::Workers> workers(const Attempt& attempt) const;
+  [[nodiscard]] virtual std::shared_ptr<supervise::Workers> workers(const WorkersInput& input) const;
 };
 
 /// A fault for an option that this launcher cannot honour.

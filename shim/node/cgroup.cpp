@@ -106,28 +106,27 @@ std::optional<std::uint64_t> cgroup_cpus(const Host& host) {
   return std::nullopt;
 }
 
-MemoryReading read_memory(const Host& host) {
+MemoryUsage read_memory(const Host& host) {
   constexpr const char* of_v2 = "/memory.events";
   constexpr const char* of_v1 = "/memory.oom_control";
-  MemoryReading reading;
+  MemoryUsage usage;
   const auto group = find_memory_group(host, of_v2, of_v1);
-  if (!group) return reading;
+  if (!group) return usage;
   const auto& [v2, root, folder] = *group;
   const char* const counters = v2 ? of_v2 : of_v1;
   const std::string events = folder + counters;
   const auto kills = number_in(host, events, "oom_kill ");
-  reading.known = kills.has_value();
-  reading.oom_kills = kills.value_or(0);
-  reading.limit =
-      smallest_limit(root, folder, [&](const std::string& one) { return group->limit(host, one); });
-  reading.peak = number_in(host, folder + (v2 ? "/memory.peak" : "/memory.max_usage_in_bytes"));
-  if (!kills) return reading;
-  reading.events = events;
-  if (!v2) reading.control = folder + "/cgroup.event_control";
-  if (!v2) return reading;
-  reading.pressed = number_in(host, events, "max ").value_or(0) + number_in(host, events, "oom ").value_or(0);
-  reading.kills_all = number_in(host, folder + "/memory.oom.group") == 1U;
-  return reading;
+  usage.known = kills.has_value();
+  usage.oom_kills = kills.value_or(0);
+  usage.limit = smallest_limit(root, folder, [&](const std::string& one) { return group->limit(host, one); });
+  usage.peak = number_in(host, folder + (v2 ? "/memory.peak" : "/memory.max_usage_in_bytes"));
+  if (!kills) return usage;
+  usage.events = events;
+  if (!v2) usage.control = folder + "/cgroup.event_control";
+  if (!v2) return usage;
+  usage.pressed = number_in(host, events, "max ").value_or(0) + number_in(host, events, "oom ").value_or(0);
+  usage.kills_all = number_in(host, folder + "/memory.oom.group") == 1U;
+  return usage;
 }
 
 MemoryRoom memory_room(const Host& host) {

@@ -14,8 +14,8 @@ namespace rankshim::node {
 /// group and of each group above it; v1: cpu.cfs_quota_us likewise.
 std::optional<std::uint64_t> cgroup_cpus(const Host& host);
 
-/// One reading of the counters of this process's memory cgroup.
-struct MemoryReading {
+/// The counters of this process's memory cgroup at one moment.
+struct MemoryUsage {
   bool known = false;           ///< the kill counter could be read
   std::uint64_t oom_kills = 0;  ///< how many processes of this cgroup were ever killed because memory ran out
   std::uint64_t pressed = 0;    ///< v2: how often the limit was reached (`max` and `oom`); v1: 0
@@ -34,7 +34,7 @@ struct MemoryReading {
 /// Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst). The cgroup is the one in
 /// /proc/self/cgroup. If that does not exist, the root's files are read: without a cgroup namespace (v1) the
 /// path is the host's, and the container's own group is mounted as the root.
-MemoryReading read_memory(const Host& host);
+MemoryUsage read_memory(const Host& host);
 
 /// Memory in bytes: what this container may have, and how much of that is free. Cached files that nobody has
 /// read lately count as free.

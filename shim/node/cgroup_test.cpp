@@ -82,10 +82,10 @@ TEST_CASE("the memory cgroup is found under v2, v1, and where the container's ow
     FakeHost host({});
     host.files["/proc/self/cgroup"] = row.groups;
     host.files[row.file] = "oom_kill 0\n";
-    const MemoryReading reading = read_memory(host);
-    CHECK(reading.known == !row.folder.empty());
-    CHECK(reading.events == (reading.known ? row.file : ""));
-    CHECK(reading.control == (reading.known && !row.v2 ? row.folder + "/cgroup.event_control" : ""));
+    const MemoryUsage usage = read_memory(host);
+    CHECK(usage.known == !row.folder.empty());
+    CHECK(usage.events == (usage.known ? row.file : ""));
+    CHECK(usage.control == (usage.known && !row.v2 ? row.folder + "/cgroup.event_control" : ""));
   }
 }
 
@@ -97,13 +97,13 @@ TEST_CASE("the smallest limit on the way up is the one that holds", "[memory]") 
   host.files["/sys/fs/cgroup/pod/memory.max"] = "536870912\n";
   host.files["/sys/fs/cgroup/pod/c/memory.peak"] = "536600000\n";
   host.files["/sys/fs/cgroup/pod/c/memory.oom.group"] = "1\n";
-  const MemoryReading reading = read_memory(host);
-  CHECK(reading.known);
-  CHECK(reading.oom_kills == 1);
-  CHECK(reading.pressed == 9);
-  CHECK(reading.limit == 536870912U);
-  CHECK(reading.peak == 536600000U);
-  CHECK(reading.kills_all);
+  const MemoryUsage usage = read_memory(host);
+  CHECK(usage.known);
+  CHECK(usage.oom_kills == 1);
+  CHECK(usage.pressed == 9);
+  CHECK(usage.limit == 536870912U);
+  CHECK(usage.peak == 536600000U);
+  CHECK(usage.kills_all);
 }
 
 TEST_CASE("the memory that is left is the machine's, or that of the limit which leaves the least",
@@ -153,10 +153,10 @@ TEST_CASE("v1's largest number is no limit", "[memory]") {
   host.files["/sys/fs/cgroup/memory/memory.oom_control"] = "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n";
   host.files["/sys/fs/cgroup/memory/memory.limit_in_bytes"] = "9223372036854771712\n";
   host.files["/sys/fs/cgroup/memory/memory.max_usage_in_bytes"] = "1048576\n";
-  const MemoryReading reading = read_memory(host);
-  CHECK(reading.oom_kills == 3);
-  CHECK_FALSE(reading.limit);
-  CHECK(reading.peak == 1048576U);
+  const MemoryUsage usage = read_memory(host);
+  CHECK(usage.oom_kills == 3);
+  CHECK_FALSE(usage.limit);
+  CHECK(usage.peak == 1048576U);
   CHECK_FALSE(read_memory(FakeHost({})).known);
 }
 

@@ -53,12 +53,12 @@ struct Match {
   auto operator<=>(const Match&) const = default;
 };
 
-bool fits_any(std::string_view text, Globs globs) {
+bool matches_any(std::string_view text, Globs globs) {
   return std::ranges::any_of(globs, [&](std::string_view glob) { return glob_match(text, glob); });
 }
 
 bool supersedes(const Profile& profile, const Profile& other) {
-  return &profile != &other && fits_any(other.name, profile.supersedes);
+  return &profile != &other && matches_any(other.name, profile.supersedes);
 }
 
 /// How many signs hold, or how many positive conditions the most specific [[match]] that is met has; nullopt
@@ -331,7 +331,7 @@ const Profile* find(std::span<const Profile> profiles, std::string_view name) {
 }
 
 bool is_agent(const Profile& profile, std::string_view program) {
-  return fits_any(base_name(program), profile.agents);
+  return matches_any(base_name(program), profile.agents);
 }
 
 Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view wanted, const Host& host,

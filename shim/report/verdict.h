@@ -31,7 +31,7 @@ struct Details {
   bool agent_writes_error = false;  ///< the launcher would have written one if it had failed itself
   /// The worker that failed first, according to the last torchrun of the command that failed.
   std::optional<supervise::WorkerEnd> told_by_torchrun;
-  node::MemoryReading memory;    ///< at the end; oom_kills counts from the start
+  node::MemoryUsage memory;      ///< at the end; oom_kills counts from the start
   std::string port_holder;       ///< if the port is the reason: "port 29500 is held by python3 (pid 17)"
   std::string shm;               ///< the free space in /dev/shm: "/dev/shm has 0 MiB of 64 MiB left"
   bool has_accelerators = true;  ///< if so, NCCL's watchdog may have aborted a worker

@@ -48,7 +48,7 @@ bool is_fatal(int signal) {
 }
 
 /// "out of memory: the limit is 512 MiB, the peak was 512 MiB"; empty if no process was killed at the limit.
-std::string memory_in_words(const RootCause& root, const node::MemoryReading& memory) {
+std::string memory_in_words(const RootCause& root, const node::MemoryUsage& memory) {
   const bool is_why = root.culprit.cause == Cause::out_of_memory;
   if (!is_why && memory.oom_kills == 0) return {};
   std::string text = "out of memory";

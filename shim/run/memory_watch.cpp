@@ -17,14 +17,14 @@
 namespace rankshim::run {
 namespace {
 
-using node::MemoryReading;
+using node::MemoryUsage;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds between_memory_looks{100};
 constexpr milliseconds longest_between_memory_looks{10'000};
 
-std::string the_limit(const MemoryReading& limit) {
+std::string the_limit(const MemoryUsage& limit) {
   return "the memory limit" + (limit.limit ? " of " + node::mebibytes(*limit.limit) : std::string());
 }
 
@@ -93,12 +93,12 @@ void MemoryWatch::on_event() {
 /// While none is killed (the page cache is at the limit), the looks become rare, because ended() does its
 /// own.
 void MemoryWatch::look() {
-  const MemoryReading reading = now();
-  if (!has_reached_limit_ && reading.pressed > before_->pressed) {
+  const MemoryUsage usage = now();
+  if (!has_reached_limit_ && usage.pressed > before_->pressed) {
     has_reached_limit_ = true;
-    on_limit_(the_limit(reading));
+    on_limit_(the_limit(usage));
   }
-  const bool rose = kills_.count(reading.oom_kills, steady_clock::now());
+  const bool rose = kills_.count(usage.oom_kills, steady_clock::now());
   pause_ = rose ? between_memory_looks : std::min(2 * pause_, longest_between_memory_looks);
   try {
     timer_.expires_after(pause_);
@@ -106,7 +106,7 @@ void MemoryWatch::look() {
     listen();  // the kernel reports a change every 10 ms at most (linux:kernel/cgroup/cgroup.c)
     throw;
   }
-  timer_.async_wait([this, rose, kills = reading.oom_kills](const boost::system::error_code& error) {
+  timer_.async_wait([this, rose, kills = usage.oom_kills](const boost::system::error_code& error) {
     if (error) return;
     if (now().oom_kills > kills) return look();
     if (rose) note_who_runs(kills);
@@ -125,11 +125,11 @@ void MemoryWatch::ended(pid_t process, std::optional<Time> started) {
   oom_.try_emplace(process, kills_.evidence(process, started, when));
 }
 
-MemoryReading MemoryWatch::now() const {
+MemoryUsage MemoryWatch::now() const {
   if (!before_ || !before_->known) return {};
-  MemoryReading reading = node::read_memory(host_);
-  reading.oom_kills -= std::min(before_->oom_kills, reading.oom_kills);
-  return reading;
+  MemoryUsage usage = node::read_memory(host_);
+  usage.oom_kills -= std::min(before_->oom_kills, usage.oom_kills);
+  return usage;
 }
 
 std::optional<std::string> MemoryWatch::limit_that_kills_all() const {

@@ -42,7 +42,7 @@ class MemoryWatch {
   [[nodiscard]] const std::map<pid_t, node::OomEvidence>& oom() const { return oom_; }
 
   /// The counters now, with the kills since begin(); not `known` if begin() was not called or failed.
-  [[nodiscard]] node::MemoryReading now() const;
+  [[nodiscard]] node::MemoryUsage now() const;
   /// The limit in words, if a process that reaches it ends the whole container (memory.oom.group).
   [[nodiscard]] std::optional<std::string> limit_that_kills_all() const;
 
@@ -54,7 +54,7 @@ class MemoryWatch {
 
   const node::Host& host_;
   const std::function<void(const std::string& limit)> on_limit_;
-  std::optional<node::MemoryReading> before_;
+  std::optional<node::MemoryUsage> before_;
   boost::asio::posix::stream_descriptor events_;
   loop::Timer timer_;
   std::chrono::milliseconds pause_{50};  // doubled before it is first used

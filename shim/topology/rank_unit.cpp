@@ -185,9 +185,9 @@ Faults faults_beside_flags(const Resolution& r) {
   }
   const bool by_process = r.unit == RankUnit::process;
   const Number by_unit = by_process ? Number(r.number(Fact::nproc_per_node)) : std::nullopt;
-  const RankMeaning meaning = clash_with_flags(r.ranks, node, by_unit);
-  if (meaning == RankMeaning::nothing) return {};
-  const bool size = meaning == RankMeaning::wrong_nnodes;
+  const RankUse use = clash_with_flags(r.ranks, node, by_unit);
+  if (use == RankUse::nothing) return {};
+  const bool size = use == RankUse::wrong_nnodes;
   const Fact fact = size ? Fact::nnodes : Fact::node_rank;
   return {flag_contradicts(fact, *flags[fact], r.set(size ? Fact::world_size : Fact::rank))};
 }
@@ -233,35 +233,35 @@ Added become_launcher(const Resolution& r) {
 
 }  // namespace
 
-Added meaning_adds(const Resolution& r, RankMeaning meaning) {
-  switch (meaning) {
-    case RankMeaning::nothing:
+Added added_by(const Resolution& r, RankUse use) {
+  switch (use) {
+    case RankUse::nothing:
       break;
-    case RankMeaning::nodes:
+    case RankUse::nodes:
       return read_nodes(r);
-    case RankMeaning::this_process:
+    case RankUse::this_process:
       return read_existing_process(r);
-    case RankMeaning::first_worker:
+    case RankUse::first_worker:
       return read_first_worker(r);
-    case RankMeaning::left_over:
+    case RankUse::left_over:
       return drop_left_over(r);
-    case RankMeaning::unclear:
+    case RankUse::unclear:
       return refuse_unclear(r);
-    case RankMeaning::wrong_nnodes:
+    case RankUse::wrong_nnodes:
       return contradicts(r, Fact::nnodes, Fact::world_size);
-    case RankMeaning::wrong_node_rank:
+    case RankUse::wrong_node_rank:
       return contradicts(r, Fact::node_rank, Fact::rank);
-    case RankMeaning::wrong_process:
+    case RankUse::wrong_process:
       return no_process_of_this_node(r);
   }
   return {};
 }
 
-RankMeaning recognise_started_process(const Resolution& r) {
+RankUse recognise_started_process(const Resolution& r) {
   if (!r.reads_variables() || r.idle || r.granularity != Granularity::node || r.unit != RankUnit::any ||
       r.settings[Option::node_rank] || r.platform_is_elastic() ||
       (r.settings.text(Option::platform) != "auto" && r.has_own_words()))
-    return RankMeaning::nothing;
+    return RankUse::nothing;
   Facts said = r.platform.facts;
   for (const Fact fact : {Fact::nnodes, Fact::node_rank, Fact::nproc_per_node})
     if (!said.has(fact)) said[fact] = r.platform.names[fact];
@@ -277,7 +277,7 @@ Added read_ranks(const Resolution& r, RankUnit unit) {
   KnownNode node = known_node(r.topology.facts);
   if (node.node_rank == 0U && r.ranks.rank == 0U && !node.has_nnodes && !node.workers)
     if (const auto visible = r.host.accelerators()) node.accelerators = visible->count;
-  Added added = meaning_adds(r, meaning_of(r.ranks, node, unit));
+  Added added = added_by(r, use_of(r.ranks, node, unit));
   Faults faults = faults_of_numbers(r.ranks, r);
   added.faults.insert(added.faults.begin(), faults.begin(), faults.end());
   return added;
@@ -296,13 +296,13 @@ Faults check_ranks(const Resolution& r) {
     if (node.nnodes == 1U) node.node_rank = 0;
     // WORLD_SIZE comes from the platform, even if the user sets the number of workers.
     if (r.is_users(Fact::nproc_per_node)) node.workers.reset();
-    const RankMeaning clash = clash_of(r.ranks, node);
-    add(meaning_adds(r, clash));
-    if (clash != RankMeaning::wrong_nnodes) return faults;
+    const RankUse clash = clash_of(r.ranks, node);
+    add(added_by(r, clash));
+    if (clash != RankUse::wrong_nnodes) return faults;
     // RANK is probably left over from the same job: one run should report both.
     RankVariables ranks = r.ranks;
     ranks.world_size.reset();
-    add(meaning_adds(r, clash_of(ranks, node)));
+    add(added_by(r, clash_of(ranks, node)));
   }
   return faults;
 }

@@ -15,14 +15,14 @@ unsigned per_node(const RankVariables& ranks, const KnownNode& node) {
 }
 
 /// Whether WORLD_SIZE can be the number of nodes, or of their processes.
-bool fits_nnodes(const RankVariables& ranks, const KnownNode& node) {
+bool agrees_with_nnodes(const RankVariables& ranks, const KnownNode& node) {
   return !ranks.world_size || ranks.world_size == node.nnodes ||
          *ranks.world_size == *node.nnodes * per_node(ranks, node);
 }
 
 /// Whether RANK can be that of the node or of its first process. If it is that of another process, a first
 /// one exists already, or the rank belongs to another node.
-bool fits_node_rank(const RankVariables& ranks, const KnownNode& node) {
+bool agrees_with_node_rank(const RankVariables& ranks, const KnownNode& node) {
   if (!ranks.rank || ranks.rank == node.node_rank) return true;
   const unsigned each = per_node(ranks, node);
   return each != 0 && *ranks.rank == *node.node_rank * each;
@@ -62,17 +62,17 @@ struct Question {
 /// A row of a table. The first one whose condition holds counts.
 struct Row {
   bool (*when)(const Question&);
-  RankMeaning meaning;
+  RankUse use;
 };
 
 template <std::size_t rows>
-RankMeaning first_of(const std::array<Row, rows>& table, const Question& question) {
-  return std::ranges::find_if(table, [&](const Row& row) { return row.when(question); })->meaning;
+RankUse first_of(const std::array<Row, rows>& table, const Question& question) {
+  return std::ranges::find_if(table, [&](const Row& row) { return row.when(question); })->use;
 }
 
 bool always(const Question&) { return true; }
 
-// Conditions of meaning_of().
+// Conditions of use_of().
 
 bool says_nothing(const Question& q) { return !q.ranks.rank && !q.ranks.world_size; }
 
@@ -122,13 +122,13 @@ bool has_rank_above_only_node(const Question& q) {
          !q.ranks.local_world_size;
 }
 
-bool does_not_fit_nnodes(const Question& q) {
-  return q.nodes() != 0 && !q.node.nnodes_is_certain && !fits_nnodes(q.ranks, q.node);
+bool disagrees_with_nnodes(const Question& q) {
+  return q.nodes() != 0 && !q.node.nnodes_is_certain && !agrees_with_nnodes(q.ranks, q.node);
 }
 
-bool does_not_fit_node_rank(const Question& q) {
+bool disagrees_with_node_rank(const Question& q) {
   return q.nodes() != 0 && q.node.node_rank && !q.ranks.local_rank && !q.node.node_rank_is_certain &&
-         !fits_node_rank(q.ranks, q.node);
+         !agrees_with_node_rank(q.ranks, q.node);
 }
 
 bool node_is_known(const Question& q) { return q.node.nnodes && q.node.node_rank; }
@@ -142,30 +142,30 @@ bool is_single_process(const Question& q) { return q.ranks.world_size == 1U && q
 bool is_single_process_of_another(const Question& q) { return is_single_process(q) && is_another_nodes(q); }
 
 constexpr auto meaning_rows = std::to_array<Row>({
-    {says_nothing, RankMeaning::nothing},
+    {says_nothing, RankUse::nothing},
     // WORLD_SIZE counts processes even if PET_NNODES is missing, so the number of nodes is unknown.
-    {operator_says_no_nnodes, RankMeaning::nothing},
-    {has_world_without_rank, RankMeaning::unclear},  // MosaicML, Lightning
+    {operator_says_no_nnodes, RankUse::nothing},
+    {has_world_without_rank, RankUse::unclear},  // MosaicML, Lightning
     // On node 0, two nodes of eight processes look like sixteen nodes.
-    {may_be_processes_on_accelerators, RankMeaning::unclear},
-    {is_rank_of_first_worker_of_node_0, RankMeaning::unclear},
-    {is_rank_of_first_worker, RankMeaning::first_worker},
-    {unit_is_process_of_node, RankMeaning::this_process},
-    {unit_is_process, RankMeaning::first_worker},
-    {count_nodes_and_is_another, RankMeaning::wrong_node_rank},
-    {count_nodes, RankMeaning::nodes},
+    {may_be_processes_on_accelerators, RankUse::unclear},
+    {is_rank_of_first_worker_of_node_0, RankUse::unclear},
+    {is_rank_of_first_worker, RankUse::first_worker},
+    {unit_is_process_of_node, RankUse::this_process},
+    {unit_is_process, RankUse::first_worker},
+    {count_nodes_and_is_another, RankUse::wrong_node_rank},
+    {count_nodes, RankUse::nodes},
     // From here on RANK and WORLD_SIZE count processes.
-    {has_rank_above_only_node, RankMeaning::wrong_nnodes},
-    {does_not_fit_nnodes, RankMeaning::wrong_nnodes},
-    {does_not_fit_node_rank, RankMeaning::wrong_node_rank},
-    {node_is_known, RankMeaning::nothing},
-    {is_first_process, RankMeaning::nodes},  // on the first node
+    {has_rank_above_only_node, RankUse::wrong_nnodes},
+    {disagrees_with_nnodes, RankUse::wrong_nnodes},
+    {disagrees_with_node_rank, RankUse::wrong_node_rank},
+    {node_is_known, RankUse::nothing},
+    {is_first_process, RankUse::nodes},  // on the first node
     // The rank of the only node needs no variable; alone.cpp weighs what its WORLD_SIZE means.
-    {is_world_of_only_node, RankMeaning::nothing},
+    {is_world_of_only_node, RankUse::nothing},
     // A single process is the same in both units.
-    {is_single_process_of_another, RankMeaning::wrong_node_rank},
-    {is_single_process, RankMeaning::nodes},
-    {always, RankMeaning::unclear},
+    {is_single_process_of_another, RankUse::wrong_node_rank},
+    {is_single_process, RankUse::nodes},
+    {always, RankUse::unclear},
 });
 
 // Conditions of started_process(). From its second row on, RANK, WORLD_SIZE and LOCAL_RANK are known.
@@ -235,33 +235,33 @@ bool is_nodes_beside_processes(const Question& q) {
 }
 
 constexpr auto process_rows = std::to_array<Row>({
-    {is_incomplete, RankMeaning::nothing},
+    {is_incomplete, RankUse::nothing},
     // With a platform, the leftovers of a lone process do not show a process among several nodes.
-    {is_lone_process_of_image, RankMeaning::nothing},
-    {is_the_only_one_of_several, RankMeaning::unclear},
-    {has_nodes_numbers_from_rank, RankMeaning::left_over},
-    {has_platforms_numbers, RankMeaning::nothing},
-    {is_shown_here, RankMeaning::this_process},
-    {is_shown, RankMeaning::nothing},
-    {is_process_of_one_worker, RankMeaning::this_process},
-    {may_be_first_worker, RankMeaning::unclear},
-    {has_no_node_rank, RankMeaning::left_over},
+    {is_lone_process_of_image, RankUse::nothing},
+    {is_the_only_one_of_several, RankUse::unclear},
+    {has_nodes_numbers_from_rank, RankUse::left_over},
+    {has_platforms_numbers, RankUse::nothing},
+    {is_shown_here, RankUse::this_process},
+    {is_shown, RankUse::nothing},
+    {is_process_of_one_worker, RankUse::this_process},
+    {may_be_first_worker, RankUse::unclear},
+    {has_no_node_rank, RankUse::left_over},
     // From here on RANK is the node's.
-    {world_is_nnodes_of_workers, RankMeaning::left_over},
-    {world_is_nnodes, RankMeaning::this_process},
-    {is_uneven_here, RankMeaning::this_process},
-    {is_uneven, RankMeaning::nothing},
-    {is_operators_rank_0, RankMeaning::left_over},
-    {is_platforms_rank_0, RankMeaning::unclear},
-    {is_rank_0, RankMeaning::this_process},
-    {is_nodes_beside_processes, RankMeaning::left_over},
-    {always, RankMeaning::this_process},
+    {world_is_nnodes_of_workers, RankUse::left_over},
+    {world_is_nnodes, RankUse::this_process},
+    {is_uneven_here, RankUse::this_process},
+    {is_uneven, RankUse::nothing},
+    {is_operators_rank_0, RankUse::left_over},
+    {is_platforms_rank_0, RankUse::unclear},
+    {is_rank_0, RankUse::this_process},
+    {is_nodes_beside_processes, RankUse::left_over},
+    {always, RankUse::this_process},
 });
 
 // Conditions of clash_of(). From its second row on, the number of nodes and the node's rank are known.
 
 bool is_node_unknown(const Question& q) { return q.nodes() == 0 || !q.node.node_rank; }
-bool contradicts_nnodes(const Question& q) { return !fits_nnodes(q.ranks, q.node); }
+bool contradicts_nnodes(const Question& q) { return !agrees_with_nnodes(q.ranks, q.node); }
 bool counts_these_nodes(const Question& q) { return q.ranks.world_size == q.node.nnodes; }
 
 bool is_of_another_node(const Question& q) {
@@ -272,15 +272,15 @@ bool is_one_of_several_processes(const Question& q) {
   return !is_incomplete(q) && (!counts_these_nodes(q) || *q.ranks.local_rank != 0);
 }
 
-bool is_not_first_process(const Question& q) { return !fits_node_rank(q.ranks, q.node); }
+bool is_not_first_process(const Question& q) { return !agrees_with_node_rank(q.ranks, q.node); }
 
 constexpr auto clash_rows = std::to_array<Row>({
-    {is_node_unknown, RankMeaning::nothing},
-    {contradicts_nnodes, RankMeaning::wrong_nnodes},
-    {is_of_another_node, RankMeaning::wrong_node_rank},
-    {is_one_of_several_processes, RankMeaning::wrong_process},  // of this node or another
-    {is_not_first_process, RankMeaning::wrong_node_rank},
-    {always, RankMeaning::nothing},
+    {is_node_unknown, RankUse::nothing},
+    {contradicts_nnodes, RankUse::wrong_nnodes},
+    {is_of_another_node, RankUse::wrong_node_rank},
+    {is_one_of_several_processes, RankUse::wrong_process},  // of this node or another
+    {is_not_first_process, RankUse::wrong_node_rank},
+    {always, RankUse::nothing},
 });
 
 // Conditions of clash_with_flags().
@@ -318,14 +318,14 @@ bool is_of_a_process_of_this_node(const Question& q) {
 }
 
 constexpr auto flag_rows = std::to_array<Row>({
-    {has_no_valid_nnodes, RankMeaning::nothing},
-    {contradicts_flags, RankMeaning::wrong_nnodes},
-    {is_of_unknown_process, RankMeaning::nothing},
-    {lacks_workers_of_unit, RankMeaning::nothing},
-    {has_no_ranks_to_compare, RankMeaning::nothing},
-    {has_nodes_rank, RankMeaning::nothing},
-    {is_of_a_process_of_this_node, RankMeaning::nothing},
-    {always, RankMeaning::wrong_node_rank},
+    {has_no_valid_nnodes, RankUse::nothing},
+    {contradicts_flags, RankUse::wrong_nnodes},
+    {is_of_unknown_process, RankUse::nothing},
+    {lacks_workers_of_unit, RankUse::nothing},
+    {has_no_ranks_to_compare, RankUse::nothing},
+    {has_nodes_rank, RankUse::nothing},
+    {is_of_a_process_of_this_node, RankUse::nothing},
+    {always, RankUse::wrong_node_rank},
 });
 
 }  // namespace
@@ -352,20 +352,20 @@ RankUnit rank_unit(std::string_view option) {
   return option == "process" ? RankUnit::process : RankUnit::any;
 }
 
-RankMeaning meaning_of(const RankVariables& ranks, const KnownNode& node, RankUnit unit) {
+RankUse use_of(const RankVariables& ranks, const KnownNode& node, RankUnit unit) {
   return first_of(meaning_rows, {ranks, node, unit});
 }
 
-RankMeaning started_process(const RankVariables& ranks, const KnownNode& node) {
+RankUse started_process(const RankVariables& ranks, const KnownNode& node) {
   return first_of(process_rows, {ranks, node});
 }
 
-RankMeaning clash_of(const RankVariables& ranks, const KnownNode& node) {
+RankUse clash_of(const RankVariables& ranks, const KnownNode& node) {
   return first_of(clash_rows, {ranks, node});
 }
 
-RankMeaning clash_with_flags(const RankVariables& ranks, const KnownNode& node,
-                             std::optional<unsigned> workers_by_unit) {
+RankUse clash_with_flags(const RankVariables& ranks, const KnownNode& node,
+                         std::optional<unsigned> workers_by_unit) {
   return first_of(flag_rows, {ranks, node, RankUnit::any, workers_by_unit});
 }
 

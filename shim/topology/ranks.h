@@ -47,8 +47,8 @@ struct KnownNode {
   bool is_read_from_rank = false;                      ///< the platform's RANK is its node_rank
 };
 
-/// What the variables say, or what is wrong with them.
-enum class RankMeaning : std::uint8_t {
+/// What the platform uses the variables for, or what is wrong with them.
+enum class RankUse : std::uint8_t {
   nothing,          ///< they are not set, do not concern this node, or add nothing to what is known
   nodes,            ///< they count nodes
   this_process,     ///< they number this process, which something (DeepSpeed, Ray Train) started
@@ -60,24 +60,24 @@ enum class RankMeaning : std::uint8_t {
   wrong_process,    ///< LOCAL_RANK shows one of several processes, but not one of this node
 };
 
-/// How the variables are read if the platform has none of its own, by a table in ranks.cpp.
-RankMeaning meaning_of(const RankVariables& ranks, const KnownNode& node, RankUnit unit);
+/// What the variables are used for if the platform has none of its own, by a table in ranks.cpp.
+RankUse use_of(const RankVariables& ranks, const KnownNode& node, RankUnit unit);
 
 /// How the variables contradict a platform's own, by a table in ranks.cpp: RANK and WORLD_SIZE must be the
 /// node's, or those of its first process. `nothing` unless nnodes and node_rank are known.
-RankMeaning clash_of(const RankVariables& ranks, const KnownNode& node);
+RankUse clash_of(const RankVariables& ranks, const KnownNode& node);
 
 /// How the variables contradict torchrun's flags, by a table in ranks.cpp: they must be the node's, or those
 /// of any of its processes. The number of nodes is certain if a flag sets it. `workers_by_unit`: the workers
 /// per node, with --rank-unit=process.
-RankMeaning clash_with_flags(const RankVariables& ranks, const KnownNode& node,
-                             std::optional<unsigned> workers_by_unit);
+RankUse clash_with_flags(const RankVariables& ranks, const KnownNode& node,
+                         std::optional<unsigned> workers_by_unit);
 
 /// Whether something started this process, by a table in ranks.cpp: RANK, WORLD_SIZE and LOCAL_RANK together
 /// number it, with ranks in blocks or round-robin over the nodes. But images and scripts also leave
 /// LOCAL_RANK=0 behind, so that alone proves nothing if RANK is the node's and the node has several workers;
 /// nor does LOCAL_WORLD_SIZE=1 beside it.
-RankMeaning started_process(const RankVariables& ranks, const KnownNode& node);
+RankUse started_process(const RankVariables& ranks, const KnownNode& node);
 
 /// Whether RANK counts nodes but WORLD_SIZE counts their processes, so that env:// would wait for ranks that
 /// nobody has.

@@ -24,71 +24,71 @@ TEST_CASE("RANK, WORLD_SIZE and LOCAL_RANK get their meaning beside what is know
     const char* what;
     RankVariables ranks;
     KnownNode node;
-    RankMeaning meaning;
+    RankUse use;
   };
   const std::vector<Case> cases = {
-      {"nothing is set", variables(none, none), known(2, 1), RankMeaning::nothing},
-      {"LOCAL_RANK alone", variables(none, none, 1), known(none, none), RankMeaning::nothing},
-      {"nothing says processes", variables(1, 2), known(none, none), RankMeaning::nodes},
-      {"the same numbers as the node's", variables(1, 2), known(2, 1), RankMeaning::nodes},
-      {"another node than the known one", variables(0, 2), known(2, 1), RankMeaning::wrong_node_rank},
-      {"another node, of WORLD_SIZE nodes", variables(0, 2), known(none, 1), RankMeaning::wrong_node_rank},
-      {"two nodes of 8", variables(8, 16), known(2, 1, 8), RankMeaning::nothing},
-      {"two nodes of any number", variables(8, 16), known(2, 1), RankMeaning::nothing},
-      {"the second node's second process", variables(9, 16), known(2, 1, 8), RankMeaning::wrong_node_rank},
-      {"16 are not 2 times 4", variables(8, 16), known(2, 1, 4), RankMeaning::wrong_nnodes},
-      {"3 are not spread over 2", variables(1, 3), known(2, 1), RankMeaning::wrong_nnodes},
-      {"the first process is on the first node", variables(0, 16), known(2, none), RankMeaning::nodes},
-      {"a process of unknown nodes", variables(8, 16), known(2, none), RankMeaning::unclear},
-      {"LOCAL_RANK says processes", variables(9, 16, 1), known(none, none), RankMeaning::unclear},
-      {"LOCAL_WORLD_SIZE says processes", variables(1, 16, none, 8), known(none, none), RankMeaning::unclear},
-      {"one process is one node", variables(0, 1, 0), known(none, none), RankMeaning::nodes},
-      {"the rank of the first process", variables(8, 16), known(none, 1, 8), RankMeaning::first_worker},
-      {"node 0, or process 0", variables(0, 16), known(none, 0, 8), RankMeaning::unclear},
-      {"the node's rank", variables(1, 16), known(none, 1, 8), RankMeaning::nodes},
-      {"2 is not a number of processes", variables(0, 2), known(none, 0, 8), RankMeaning::nodes},
-      {"WORLD_SIZE of the only node", variables(none, 8), known(1, none, 8), RankMeaning::nothing},
+      {"nothing is set", variables(none, none), known(2, 1), RankUse::nothing},
+      {"LOCAL_RANK alone", variables(none, none, 1), known(none, none), RankUse::nothing},
+      {"nothing says processes", variables(1, 2), known(none, none), RankUse::nodes},
+      {"the same numbers as the node's", variables(1, 2), known(2, 1), RankUse::nodes},
+      {"another node than the known one", variables(0, 2), known(2, 1), RankUse::wrong_node_rank},
+      {"another node, of WORLD_SIZE nodes", variables(0, 2), known(none, 1), RankUse::wrong_node_rank},
+      {"two nodes of 8", variables(8, 16), known(2, 1, 8), RankUse::nothing},
+      {"two nodes of any number", variables(8, 16), known(2, 1), RankUse::nothing},
+      {"the second node's second process", variables(9, 16), known(2, 1, 8), RankUse::wrong_node_rank},
+      {"16 are not 2 times 4", variables(8, 16), known(2, 1, 4), RankUse::wrong_nnodes},
+      {"3 are not spread over 2", variables(1, 3), known(2, 1), RankUse::wrong_nnodes},
+      {"the first process is on the first node", variables(0, 16), known(2, none), RankUse::nodes},
+      {"a process of unknown nodes", variables(8, 16), known(2, none), RankUse::unclear},
+      {"LOCAL_RANK says processes", variables(9, 16, 1), known(none, none), RankUse::unclear},
+      {"LOCAL_WORLD_SIZE says processes", variables(1, 16, none, 8), known(none, none), RankUse::unclear},
+      {"one process is one node", variables(0, 1, 0), known(none, none), RankUse::nodes},
+      {"the rank of the first process", variables(8, 16), known(none, 1, 8), RankUse::first_worker},
+      {"node 0, or process 0", variables(0, 16), known(none, 0, 8), RankUse::unclear},
+      {"the node's rank", variables(1, 16), known(none, 1, 8), RankUse::nodes},
+      {"2 is not a number of processes", variables(0, 2), known(none, 0, 8), RankUse::nodes},
+      {"WORLD_SIZE of the only node", variables(none, 8), known(1, none, 8), RankUse::nothing},
       {"one of several processes of the only node", variables(none, 8, 1), known(1, none, 8),
-       RankMeaning::unclear},
-      {"LOCAL_RANK beside a known node", variables(9, 16, 1), known(2, 1, 8), RankMeaning::nothing},
+       RankUse::unclear},
+      {"LOCAL_RANK beside a known node", variables(9, 16, 1), known(2, 1, 8), RankUse::nothing},
   };
   for (const Case& one : cases) {
     INFO(one.what);
-    CHECK(meaning_of(one.ranks, one.node, RankUnit::any) == one.meaning);
+    CHECK(use_of(one.ranks, one.node, RankUnit::any) == one.use);
   }
 }
 
 TEST_CASE("RANK=0 on node 0 is that of the node, unless WORLD_SIZE can be the processes of several nodes") {
   KnownNode node = known(none, 0);
   node.accelerators = 8;
-  CHECK(meaning_of(variables(0, 16), node, RankUnit::any) == RankMeaning::unclear);
-  CHECK(meaning_of(variables(0, 2), node, RankUnit::any) == RankMeaning::nodes);
-  CHECK(meaning_of(variables(0, 8), node, RankUnit::any) == RankMeaning::nodes);
+  CHECK(use_of(variables(0, 16), node, RankUnit::any) == RankUse::unclear);
+  CHECK(use_of(variables(0, 2), node, RankUnit::any) == RankUse::nodes);
+  CHECK(use_of(variables(0, 8), node, RankUnit::any) == RankUse::nodes);
   node.accelerators = 1;
-  CHECK(meaning_of(variables(0, 16), node, RankUnit::any) == RankMeaning::nodes);
+  CHECK(use_of(variables(0, 16), node, RankUnit::any) == RankUse::nodes);
 }
 
 TEST_CASE("--rank-unit decides what is unclear") {
-  CHECK(meaning_of(variables(9, 16, 1), known(none, none), RankUnit::node) == RankMeaning::nodes);
-  CHECK(meaning_of(variables(9, 16, 1), known(none, none), RankUnit::process) == RankMeaning::this_process);
-  CHECK(meaning_of(variables(8, 16), known(none, none, 8), RankUnit::process) == RankMeaning::first_worker);
+  CHECK(use_of(variables(9, 16, 1), known(none, none), RankUnit::node) == RankUse::nodes);
+  CHECK(use_of(variables(9, 16, 1), known(none, none), RankUnit::process) == RankUse::this_process);
+  CHECK(use_of(variables(8, 16), known(none, none, 8), RankUnit::process) == RankUse::first_worker);
 }
 
 TEST_CASE("what the user has set is not contradicted") {
   KnownNode node = known(2, 1);
   node.nnodes_is_certain = node.node_rank_is_certain = true;
-  CHECK(meaning_of(variables(0, 3), node, RankUnit::any) == RankMeaning::nothing);
-  CHECK(meaning_of(variables(0, 2), node, RankUnit::any) == RankMeaning::nodes);
+  CHECK(use_of(variables(0, 3), node, RankUnit::any) == RankUse::nothing);
+  CHECK(use_of(variables(0, 2), node, RankUnit::any) == RankUse::nodes);
 }
 
 TEST_CASE("WORLD_SIZE alone is not read where it may count processes") {
   KnownNode node = known(none, 1);
-  CHECK(meaning_of(variables(none, 16), node, RankUnit::any) == RankMeaning::unclear);
+  CHECK(use_of(variables(none, 16), node, RankUnit::any) == RankUse::unclear);
   node.workers = 1;
-  CHECK(meaning_of(variables(none, 16), node, RankUnit::any) == RankMeaning::nodes);
+  CHECK(use_of(variables(none, 16), node, RankUnit::any) == RankUse::nodes);
   RankVariables by_operator = variables(1, 16);
   by_operator.has_pet_node_rank = true;
-  CHECK(meaning_of(by_operator, known(none, 1), RankUnit::any) == RankMeaning::nothing);
+  CHECK(use_of(by_operator, known(none, 1), RankUnit::any) == RankUse::nothing);
 }
 
 TEST_CASE("RANK, WORLD_SIZE and LOCAL_RANK are checked beside a platform's own words") {
@@ -96,19 +96,19 @@ TEST_CASE("RANK, WORLD_SIZE and LOCAL_RANK are checked beside a platform's own w
     const char* what;
     RankVariables ranks;
     KnownNode node;
-    RankMeaning clash;
+    RankUse clash;
   };
   const std::vector<Case> cases = {
-      {"the node's own numbers", variables(1, 2), known(2, 1), RankMeaning::nothing},
-      {"the node's first process", variables(8, 16), known(2, 1, 8), RankMeaning::nothing},
-      {"the node's one process", variables(1, 2, 0), known(2, 1, 8), RankMeaning::nothing},
-      {"RANK alone, of the node", variables(1, none), known(2, 1), RankMeaning::nothing},
-      {"RANK alone, of no node", variables(5, none), known(2, 1), RankMeaning::wrong_node_rank},
-      {"another number of nodes", variables(0, 3), known(2, 0), RankMeaning::wrong_nnodes},
-      {"another node", variables(0, 2), known(2, 1), RankMeaning::wrong_node_rank},
+      {"the node's own numbers", variables(1, 2), known(2, 1), RankUse::nothing},
+      {"the node's first process", variables(8, 16), known(2, 1, 8), RankUse::nothing},
+      {"the node's one process", variables(1, 2, 0), known(2, 1, 8), RankUse::nothing},
+      {"RANK alone, of the node", variables(1, none), known(2, 1), RankUse::nothing},
+      {"RANK alone, of no node", variables(5, none), known(2, 1), RankUse::wrong_node_rank},
+      {"another number of nodes", variables(0, 3), known(2, 0), RankUse::wrong_nnodes},
+      {"another node", variables(0, 2), known(2, 1), RankUse::wrong_node_rank},
       {"one of the node's processes, which exists", variables(9, 16, 1), known(2, 1, 8),
-       RankMeaning::wrong_process},
-      {"too little is known", variables(9, 16), known(2, none), RankMeaning::nothing},
+       RankUse::wrong_process},
+      {"too little is known", variables(9, 16), known(2, none), RankUse::nothing},
   };
   for (const Case& one : cases) {
     INFO(one.what);
@@ -119,23 +119,23 @@ TEST_CASE("RANK, WORLD_SIZE and LOCAL_RANK are checked beside a platform's own w
 TEST_CASE("beside torchrun's flags RANK may be that of any process of the node") {
   KnownNode flags = known(2, 1, 8);
   flags.nnodes_is_certain = true;
-  CHECK(clash_with_flags(variables(9, 16), flags, none) == RankMeaning::nothing);
-  CHECK(clash_with_flags(variables(7, 16), flags, none) == RankMeaning::wrong_node_rank);
-  CHECK(clash_with_flags(variables(1, 3), flags, none) == RankMeaning::wrong_nnodes);
-  CHECK(clash_with_flags(variables(9, none), known(none, 1), 8) == RankMeaning::nothing);
-  CHECK(clash_with_flags(variables(9, none), known(none, 1), none) == RankMeaning::wrong_node_rank);
-  CHECK(clash_with_flags(variables(9, none, 1), known(none, 0), none) == RankMeaning::nothing);
+  CHECK(clash_with_flags(variables(9, 16), flags, none) == RankUse::nothing);
+  CHECK(clash_with_flags(variables(7, 16), flags, none) == RankUse::wrong_node_rank);
+  CHECK(clash_with_flags(variables(1, 3), flags, none) == RankUse::wrong_nnodes);
+  CHECK(clash_with_flags(variables(9, none), known(none, 1), 8) == RankUse::nothing);
+  CHECK(clash_with_flags(variables(9, none), known(none, 1), none) == RankUse::wrong_node_rank);
+  CHECK(clash_with_flags(variables(9, none, 1), known(none, 0), none) == RankUse::nothing);
 }
 
 TEST_CASE("RANK, WORLD_SIZE and LOCAL_RANK are a started process's, or LOCAL_RANK=0 is left over") {
-  using enum RankMeaning;
-  constexpr RankMeaning no = nothing, yes = this_process;
+  using enum RankUse;
+  constexpr RankUse no = nothing, yes = this_process;
   struct Case {
     const char* what;
     RankVariables ranks;
     KnownNode node;
     bool by_platform;
-    RankMeaning answer;
+    RankUse answer;
   };
   const std::vector<Case> cases = {
       {"nothing else is known", variables(9, 16, 1), known(none, none), false, yes},

@@ -106,12 +106,11 @@ Added read_ranks(const Resolution& r, RankUnit unit);
 Faults check_ranks(const Resolution& r);
 
 /// Whether something (DeepSpeed, Ray Train) started this process, so that it is not a node's launcher:
-/// `this_process`, or another meaning for meaning_adds() (a fault if that is unclear, or a leftover
-/// LOCAL_RANK).
-RankMeaning recognise_started_process(const Resolution& r);
+/// `this_process`, or another use for added_by() (a fault if that is unclear, or a leftover LOCAL_RANK).
+RankUse recognise_started_process(const Resolution& r);
 
-/// What the meaning of the variables adds to what is known.
-Added meaning_adds(const Resolution& r, RankMeaning meaning);
+/// What the variables, used so, add to what is known.
+Added added_by(const Resolution& r, RankUse use);
 
 /// Takes RANK and WORLD_SIZE where they apply, and compares them otherwise. `by_user`: the user has set the
 /// node's numbers.

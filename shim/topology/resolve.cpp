@@ -321,12 +321,12 @@ Outcome<Topology> resolve_topology(const settings::Settings& settings, const pla
   r.topology.warnings = platform.warnings;
   // Later faults would only repeat these.
   if (Faults faults = faults_of_platform(r); !faults.empty()) return faults;
-  const RankMeaning started = recognise_started_process(r);
-  r.is_started_process = started == RankMeaning::this_process;
+  const RankUse started = recognise_started_process(r);
+  r.is_started_process = started == RankUse::this_process;
   if (r.is_started_process)
     r.torchrun = nullptr;
   else
-    r.add(meaning_adds(r, started));
+    r.add(added_by(r, started));
   if (!r.faults.empty()) return std::move(r.faults);
   Winners winners = decide_facts(r);
   r.claims = std::move(winners.claims);

@@ -72,9 +72,9 @@ std::string NativeLauncher::make_log_folder(const Job& job, const std::string& t
   return make_folder_for_logs(named, log_folder_template("", job.topology.facts.text(Fact::run_id)));
 }
 
-std::shared_ptr<supervise::Workers> NativeLauncher::workers(const Attempt& attempt) const {
-  return std::make_shared<NativeWorkers>(attempt.io, attempt.topology, attempt.settings, attempt.log_folder,
-                                         attempt.host, attempt.number);
+std::shared_ptr<supervise::Workers> NativeLauncher::workers(const WorkersInput& input) const {
+  return std::make_shared<NativeWorkers>(input.io, input.topology, input.settings, input.log_folder,
+                                         input.host, input.number);
 }
 
 }  // namespace rankshim::launchers

@@ -40,7 +40,7 @@ class NativeLauncher final : public Launcher {
                                            const plan::LaunchInput& input) const override;
 
   [[nodiscard]] std::string make_log_folder(const Job& job, const std::string& temporary) const override;
-  [[nodiscard]] std::shared_ptr<supervise::Workers> workers(const Attempt& attempt) const override;
+  [[nodiscard]] std::shared_ptr<supervise::Workers> workers(const WorkersInput& input) const override;
 
  private:
   const bool of_torchrun_;

@@ -327,18 +327,18 @@ std::string TorchrunLauncher::make_log_folder(const Job& job, const std::string&
   return is_wrapped() && !temporary.empty() ? make_folder_for_logs(temporary + "/logs") : temporary;
 }
 
-std::shared_ptr<supervise::Workers> TorchrunLauncher::workers(const Attempt& attempt) const {
-  const topology::Topology& topology = attempt.topology;
+std::shared_ptr<supervise::Workers> TorchrunLauncher::workers(const WorkersInput& input) const {
+  const topology::Topology& topology = input.topology;
   AgentPlan plan;
-  plan.log_folder = attempt.log_folder;
+  plan.log_folder = input.log_folder;
   plan.workers = topology.workers();
   if (topology.has_other_nodes()) {
     const topology::Master* master = topology.master();
     plan.meets_at = master != nullptr ? *master : topology::Master{};
-    if (topology.is<topology::StaticNode>()) plan.limit = attempt.settings.time(Option::wait_timeout);
+    if (topology.is<topology::StaticNode>()) plan.limit = input.settings.time(Option::wait_timeout);
   }
-  return std::make_shared<Agent>(std::move(plan), size_of(topology, attempt.host),
-                                 attempt.settings.flag(Option::strict));
+  return std::make_shared<Agent>(std::move(plan), size_of(topology, input.host),
+                                 input.settings.flag(Option::strict));
 }
 
 }  // namespace rankshim::launchers

@@ -49,7 +49,7 @@ class TorchrunLauncher final : public Launcher {
                                            const plan::LaunchInput& input) const override;
 
   [[nodiscard]] std::string make_log_folder(const Job& job, const std::string& temporary) const override;
-  [[nodiscard]] std::shared_ptr<supervise::Workers> workers(const Attempt& attempt) const override;
+  [[nodiscard]] std::shared_ptr<supervise::Workers> workers(const WorkersInput& input) const override;
 
  private:
   /// Whether it comes after a wrapper, which may change the user, the folder and the interpreter (gosu, uv
