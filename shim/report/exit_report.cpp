@@ -216,18 +216,18 @@ std::vector<json::Object> workers_json(const ExitReport& report) {
 /// start lasts until its first worker.
 json::Object phases_json(std::vector<Phase> phases, steady_clock::time_point end,
                          const std::optional<steady_clock::time_point>& first_worker_at) {
-  phases.push_back({"", end});
-  const auto launch = std::ranges::find(phases, "launch", &Phase::name);
+  phases.push_back({PhaseName::ended, end});
+  const auto launch = std::ranges::find(phases, PhaseName::launch, &Phase::name);
   if (first_worker_at && launch != phases.end() && *first_worker_at < (launch + 1)->begin)
-    phases.insert(launch + 1, {"run", *first_worker_at});
-  std::vector<std::pair<std::string_view, milliseconds>> times;
+    phases.insert(launch + 1, {PhaseName::run, *first_worker_at});
+  std::vector<std::pair<PhaseName, milliseconds>> times;
   for (std::size_t at = 0; at + 1 < phases.size(); ++at) {
     auto same = std::ranges::find(times, phases[at].name, &decltype(times)::value_type::first);
     if (same == times.end()) same = times.insert(same, {phases[at].name, milliseconds(0)});
     same->second += between(phases[at].begin, phases[at + 1].begin);
   }
   json::Object object;
-  for (const auto& [name, time] : times) object.seconds(name, time);
+  for (const auto& [phase, time] : times) object.seconds(name(phase), time);
   return object;
 }
 
@@ -258,7 +258,7 @@ json::Object resources_json() {
   return object;
 }
 
-json::Object memory_json(const node::MemoryReading& memory) {
+json::Object memory_json(const node::MemoryUsage& memory) {
   json::Object object;
   object.number("oom_kills", static_cast<std::int64_t>(memory.oom_kills));
   if (memory.limit) object.number("limit_bytes", static_cast<std::int64_t>(*memory.limit));
@@ -359,7 +359,7 @@ std::string as_json(const ExitReport& report) {
   if (!report.nodes.empty()) object.objects("nodes", nodes_json(report.nodes));
   if (!report.history.empty()) object.objects("history", history_json(report.history));
   object.object("resources", resources_json());
-  const node::MemoryReading& memory = report.details->memory;
+  const node::MemoryUsage& memory = report.details->memory;
   object.raw("memory", memory.known ? memory_json(memory).str() : "null");
   return object.str() + "\n";
 }
@@ -400,7 +400,7 @@ int conclude_rejected(const settings::Rejected& rejected, const node::Host& host
   if (rejected.invocation.subcommand == settings::Subcommand::run)
     MetricsFile(std::string(settings.text(Option::metrics_file)))
         .write(
-            as_metrics({.phase = "ended",
+            as_metrics({.phase = PhaseName::ended,
                         .since = report.end,
                         .host = report.host,
                         .last_exit = LastExit{code, verdict.cause},

@@ -10,18 +10,12 @@
 #include "launchers/launcher.h"
 #include "link/roster.h"
 #include "node/host.h"
+#include "report/phase.h"
 #include "report/verdict.h"
 #include "settings/settings.h"
 #include "supervise/exit_record.h"
 
 namespace rankshim::report {
-
-/// A phase of a run, which lasts until the next one begins: "resolve", "wait", "launch", "run", "wind-down",
-/// and with hooks also "pre-start" and "post-stop".
-struct Phase {
-  std::string_view name;
-  std::chrono::steady_clock::time_point begin;
-};
 
 /// An attempt of the job that was followed by another one.
 struct PastAttempt {

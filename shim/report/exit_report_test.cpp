@@ -67,7 +67,8 @@ TEST_CASE("the report has a worker's end, its exception and the phases", "[repor
   report.record = &record;
   report.details = &details;
   report.host = "pod-0";
-  report.phases = {{"resolve", start}, {"launch", start + 1s}, {"wind-down", start + 6s}};
+  report.phases = {
+      {PhaseName::resolve, start}, {PhaseName::launch, start + 1s}, {PhaseName::wind_down, start + 6s}};
   report.end = start + 6500ms;
 
   const std::string json = as_json(report);
@@ -106,11 +107,11 @@ TEST_CASE("of many past attempts the first and the newest are kept, also where n
   const Verdict verdict{
       .code = 143, .cause = outcome::Cause::stop_requested, .reason = "SIGTERM while waiting"};
   const Details details;
-  const std::string json =
-      as_json({.verdict = &verdict,
-               .exit_code = 143,
-               .details = &details,
-               .past_attempts = {{.number = 0, .code = 3, .sentence = "failed", .phases = {{"run", {}}}}}});
+  const std::string json = as_json(
+      {.verdict = &verdict,
+       .exit_code = 143,
+       .details = &details,
+       .past_attempts = {{.number = 0, .code = 3, .sentence = "failed", .phases = {{PhaseName::run, {}}}}}});
   CHECK(json.find("\"past_attempts\":[{\"attempt\":0") != std::string::npos);
   CHECK(json.find("\"root_cause\":null") != std::string::npos);
 }

@@ -133,12 +133,12 @@ std::string as_metrics(const Snapshot& snapshot) {
                {"master", master != nullptr ? master->text() : ""}},
               1);
   text.family("rankshim_phase", "gauge", "The phase that lasts: always 1.")
-      .sample({{"phase", std::string(snapshot.phase)}}, 1);
+      .sample({{"phase", std::string(name(snapshot.phase))}}, 1);
   text.family("rankshim_phase_start_time_seconds", "gauge", "When this phase began, since 1970.")
       .sample({}, snapshot.since.time_since_epoch() + snapshot.calendar);
   if (!snapshot.spent.empty())
     text.family("rankshim_phase_seconds", "counter", "Time in the phases that are over, of all attempts.");
-  for (const auto& [phase, time] : snapshot.spent) text.sample({{"phase", std::string(phase)}}, time);
+  for (const auto& [phase, time] : snapshot.spent) text.sample({{"phase", std::string(name(phase))}}, time);
   text.family("rankshim_attempt", "gauge", "The number of this attempt of the job, from 0.")
       .sample({}, snapshot.attempt);
   add_restarts(text, snapshot);

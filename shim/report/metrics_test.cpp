@@ -17,11 +17,11 @@ using namespace std::chrono_literals;
 
 /// A node of a job that was started again once.
 Snapshot second_attempt(const topology::Topology& topology) {
-  Snapshot snapshot{.phase = "run", .since = Snapshot::Clock::time_point(1500ms), .attempt = 1};
+  Snapshot snapshot{.phase = PhaseName::run, .since = Snapshot::Clock::time_point(1500ms), .attempt = 1};
   snapshot.topology = &topology;
   snapshot.host = "pod-0";
   snapshot.calendar = 1000s;
-  snapshot.spent = {{"meet", 4s}, {"run", 90'500ms}};
+  snapshot.spent = {{PhaseName::meet, 4s}, {PhaseName::run, 90'500ms}};
   snapshot.restarts = {{outcome::Cause::exception, 1}};
   snapshot.last_exit = LastExit{1, outcome::Cause::exception};
   snapshot.workers.followed = true;
@@ -76,7 +76,7 @@ TEST_CASE("the metrics of a job that was started again") {
 }
 
 TEST_CASE("what is not known has no metric: no job yet, another node than 0, a program without workers") {
-  const std::string text = as_metrics({.phase = "resolve", .host = "a"});
+  const std::string text = as_metrics({.phase = PhaseName::resolve, .host = "a"});
   CHECK(has_line(text, R"(rankshim_phase{host="a",phase="resolve"} 1)"));
   for (const std::string absent :
        {"rankshim_nodes", "rankshim_workers", "last_exit", "node_rank", "launcher"})
@@ -106,7 +106,7 @@ TEST_CASE("a label's value stays in its quotes and on its line", "[attack]") {
   };
   for (const auto& [value, shown] : values) {
     const topology::Topology topology = node_of(value);
-    CHECK_THAT(as_metrics({.phase = "run", .topology = &topology, .host = "h"}),
+    CHECK_THAT(as_metrics({.phase = PhaseName::run, .topology = &topology, .host = "h"}),
                Catch::Contains("rankshim_attempt{run_id=\"" + shown + "\",host=\"h\","));
   }
 }

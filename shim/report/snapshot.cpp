@@ -87,7 +87,7 @@ void add_list(json::Object& answer, std::string_view name, const std::vector<Lis
 std::string status_json(const Snapshot& snapshot) {
   const auto past = std::chrono::duration_cast<milliseconds>(Snapshot::Clock::now() - snapshot.since);
   json::Object object;
-  object.number("version", 1).text("phase", snapshot.phase).flag("failed", snapshot.failed);
+  object.number("version", 1).text("phase", name(snapshot.phase)).flag("failed", snapshot.failed);
   object.text("since", json::moment(std::chrono::system_clock::now() - past)).seconds("seconds", past);
   if (!snapshot.waiting_for.empty())
     object.text("waiting_for", cut(snapshot.waiting_for, longest_waiting_for));

@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "link/roster.h"
 #include "outcome/outcome.h"
+#include "report/phase.h"
 #include "supervise/exit_record.h"
 #include "topology/topology.h"
 
@@ -36,7 +37,7 @@ struct LastExit {
 struct Snapshot {
   using Clock = std::chrono::steady_clock;
 
-  std::string_view phase;  ///< as in docs/report.md, or "ended"
+  PhaseName phase = PhaseName::resolve;
   Clock::time_point since;
   bool failed = false;  ///< the run has failed, and the container is kept
   std::string waiting_for;
@@ -51,7 +52,7 @@ struct Snapshot {
   std::vector<link::Node> nodes;               ///< of the whole job, by rank, where this node knows them
   std::vector<link::Members::Tenure> history;  ///< as in ExitReport
 
-  std::map<std::string_view, Clock::duration> spent;  ///< in the phases that are over, of all attempts
+  std::map<PhaseName, Clock::duration> spent;   ///< in the phases that are over, of all attempts
   std::map<outcome::Cause, unsigned> restarts;  ///< of the job, by the cause that ended the attempt before
   std::optional<LastExit> last_exit;
   std::chrono::system_clock::duration calendar{0};  ///< calendar time minus the monotonic clock

@@ -45,7 +45,7 @@ TEST_CASE("an element that is longer than a list may be leaves room for the othe
 }
 
 TEST_CASE("a status has what is suspected, how the last attempt ended, and what is prepared") {
-  Snapshot snapshot{.phase = "run", .since = Snapshot::Clock::now()};
+  Snapshot snapshot{.phase = PhaseName::run, .since = Snapshot::Clock::now()};
   CHECK_THAT(status_json(snapshot), !Catch::Contains("hang") && !Catch::Contains("last_exit"));
   snapshot.hang = "no collective has completed for 5 min";
   snapshot.last_exit = LastExit{1, outcome::Cause::exception};

@@ -19,6 +19,7 @@ namespace rankshim::run {
 
 using boost::asio::awaitable;
 using outcome::Cause;
+using report::PhaseName;
 using settings::Option;
 
 namespace {
@@ -132,7 +133,7 @@ awaitable<supervise::Signal> next_end(const Run& run, supervise::SignalQueue::De
 awaitable<void> run_pre_start(const Run& run) {
   const std::string command(run.settings.text(Option::pre_start));
   if (command.empty()) co_return;
-  run.monitor.enter("pre-start");
+  run.monitor.enter(PhaseName::pre_start);
   run.monitor.begin();
   const auto limit = *run.settings.time(Option::pre_start_timeout);
   const supervise::ExitRecord hook = co_await run_hook(run, command, run.host.environment(), limit);
@@ -155,7 +156,7 @@ awaitable<launchers::Job> resolve_when_ready(const Run& run, const std::vector<s
     if (!first.transient) throw refused(faults);
     if (!std::exchange(waits, true)) {
       log::info("waiting up to {}: {}", format_time(limit), first.what);
-      run.monitor.enter("wait", first.what);
+      run.monitor.enter(PhaseName::wait, first.what);
     }
     const auto now = std::chrono::steady_clock::now();
     if (now >= end) throw early_end(exit_code::unreachable, Cause::unreachable, first.error_code, first.what);
@@ -211,7 +212,7 @@ awaitable<void> wait_for_master(const Run& run, topology::Topology& topology, wa
   using namespace boost::asio::experimental::awaitable_operators;
   if (until == wait::Until::none) co_return;
   const topology::Master& known = *topology.master();
-  run.monitor.enter("wait",
+  run.monitor.enter(PhaseName::wait,
                     until == wait::Until::name ? "the name " + known.host : known.text() + " to answer");
   wait::MasterTarget master{known.host, known.port, until, !topology.hosts_master(),
                             is_elsewhere(topology, run.host)};

@@ -18,6 +18,7 @@
 namespace rankshim::run {
 
 using boost::asio::awaitable;
+using report::PhaseName;
 using settings::Option;
 
 namespace {
@@ -40,7 +41,7 @@ void say_verdict(const report::Verdict& verdict) {
 /// Runs the post-stop hook, which gets a report even if none was requested or could be written. `path` is the
 /// report's, if there is one. Returns whether a signal stopped the hook.
 awaitable<bool> run_post_stop(const Run& run, const std::string& report, const std::string& path) {
-  run.monitor.enter("post-stop");
+  run.monitor.enter(PhaseName::post_stop);
   std::string file = path;
   if (file.empty())
     file = report::new_file(std::string(run.host.environment().get("TMPDIR").value_or("/tmp")), report);

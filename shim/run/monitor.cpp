@@ -14,6 +14,7 @@
 namespace rankshim::run {
 namespace {
 
+using report::PhaseName;
 using settings::Option;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
@@ -54,29 +55,29 @@ Monitor::Monitor(boost::asio::io_context& io, const settings::Settings& settings
       metrics_socket_(io, status::Question::metrics, [this](const status::Socket::Reply& reply) {
         const report::Snapshot now = snapshot();
         reply(json::Object()
-                  .text("phase", now.phase)
+                  .text("phase", report::name(now.phase))
                   .flag("failed", now.failed)
                   .text("metrics", report::as_metrics(now))
                   .str());
       }) {}
 
-void Monitor::enter(std::string_view phase, std::string waiting_for, link::Time when) {
+void Monitor::enter(PhaseName phase, std::string waiting_for, link::Time when) {
   end_phase(when);
   phases_.push_back({phase, when});
   calendar_ = system_clock::now().time_since_epoch() -
               std::chrono::duration_cast<system_clock::duration>(steady_clock::now().time_since_epoch());
   waiting_for_ = std::move(waiting_for);
   if (!waiting_for_.empty()) begin();
-  log::context().phase = phase;
+  log::context().phase = report::name(phase);
   changed();
 }
 
 /// The current phase. A launcher's start is over with its first worker.
 report::Phase Monitor::phase() const {
   report::Phase last = phases_.back();
-  const auto launcher = last.name == "launch" ? launcher_.lock() : nullptr;
+  const auto launcher = last.name == PhaseName::launch ? launcher_.lock() : nullptr;
   if (launcher == nullptr || launcher->record().states.empty()) return last;
-  return {"run", std::max(last.begin, launcher->record().first_at.value_or(last.begin))};
+  return {PhaseName::run, std::max(last.begin, launcher->record().first_at.value_or(last.begin))};
 }
 
 void Monitor::end_phase(link::Time when) {
@@ -111,7 +112,7 @@ void Monitor::finish() try {
   if (!metrics_file_.is_wanted()) return;
   metrics_timer_.cancel();
   end_phase(steady_clock::now());
-  phases_.push_back({"ended", steady_clock::now()});
+  phases_.push_back({PhaseName::ended, steady_clock::now()});
   metrics_file_.write(report::as_metrics(snapshot()));
 } catch (const std::exception& error) {
   loop::go_on_after(error);
@@ -158,7 +159,7 @@ void Monitor::open_socket() {
 }
 
 void Monitor::held() {
-  enter("held");
+  enter(PhaseName::held);
   failed_ = true;
   timer_.cancel();
   memory_.end();  // so that the verdict stays in the termination log
@@ -212,16 +213,16 @@ void Monitor::end_attempt(const report::Verdict& verdict, const supervise::ExitR
                                     .first_worker_at = record.workers.first_at,
                                     .end = steady_clock::now()});
   termination_log_.finish({});  // it was about the attempt that has ended
-  enter("restart");
+  enter(PhaseName::restart);
 }
 
 void Monitor::stopping(int signal) {
-  enter("wind-down");
+  enter(PhaseName::wind_down);
   termination_log_.provisional(killed_meanwhile(signal_name(signal) + " came, and the job was stopping"));
 }
 
 void Monitor::command_ended() {
-  if (phases_.back().name != "wind-down") enter("wind-down");
+  if (phases_.back().name != PhaseName::wind_down) enter(PhaseName::wind_down);
 }
 
 void Monitor::add_to(report::ExitReport& report) const {

@@ -16,6 +16,7 @@
 #include "node/host.h"
 #include "report/exit_report.h"
 #include "report/files.h"
+#include "report/phase.h"
 #include "report/snapshot.h"
 #include "run/memory_watch.h"
 #include "run/status.h"
@@ -34,7 +35,7 @@ class Monitor {
 
   /// Enters a phase, which began at `when`. In a phase of waiting, `waiting_for` names what is waited for,
   /// and the secondary work begins a moment later.
-  void enter(std::string_view phase, std::string waiting_for = {}, link::Time when = link::now());
+  void enter(report::PhaseName phase, std::string waiting_for = {}, link::Time when = link::now());
 
   /// Sets the job of this run; it must outlive the monitor.
   void set_job(const launchers::Job& job);
@@ -121,7 +122,7 @@ class Monitor {
   loop::Timer metrics_timer_;
   link::Time metrics_at_;  // when they were last written
   bool metrics_are_due_ = false;
-  std::map<std::string_view, link::Time::duration> spent_;
+  std::map<report::PhaseName, link::Time::duration> spent_;
   std::map<outcome::Cause, unsigned> restarts_;
   std::optional<report::LastExit> last_exit_;
   std::chrono::system_clock::duration calendar_{0};  // as of the phase's beginning

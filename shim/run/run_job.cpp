@@ -35,6 +35,7 @@ namespace {
 using boost::asio::awaitable;
 using launchers::Job;
 using outcome::Cause;
+using report::PhaseName;
 using settings::Invocation;
 using settings::Option;
 using settings::Setting;
@@ -142,7 +143,7 @@ awaitable<void> wait_for_accelerators(const Run& run) {
   constexpr milliseconds between_looks{100};
   auto left = node::holders_of_accelerators(true);
   if (left.empty()) co_return;
-  run.monitor.enter("restart", "the accelerators to be free");
+  run.monitor.enter(PhaseName::restart, "the accelerators to be free");
   log::info("waiting up to {} s for the accelerators, which are in use ({})", patience.count(), joined(left));
   const auto end = steady_clock::now() + patience;
   for (; !left.empty() && steady_clock::now() < end; left = node::holders_of_accelerators(true))
@@ -179,7 +180,7 @@ awaitable<void> prepare_next(const Run& run, RunState& state, bool is_replaced,
 awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, RunState& state, WholeJob* whole) {
   announce(job, state.torch, state.arguments);
   // All nodes begin this phase at the same moment, by which rankshim-review aligns their clocks.
-  run.monitor.enter(job.choice.launcher->launches() ? "launch" : "run", {},
+  run.monitor.enter(job.choice.launcher->launches() ? PhaseName::launch : PhaseName::run, {},
                     whole != nullptr ? whole->link().launched_at() : link::now());
   if (const std::string_view dumps = run.settings.text(Option::hang_dumps); !dumps.empty())
     make_folder(dumps);
@@ -251,7 +252,7 @@ bool is_own_fault(const report::Verdict& verdict) {
 awaitable<int> run_stages(const Run& run, const std::vector<std::string>& arguments, std::optional<Job>& job,
                           bool& meets) {
   if (!run.only_wait && !run.preflight) co_await run_pre_start(run);
-  run.monitor.enter("resolve");
+  run.monitor.enter(PhaseName::resolve);
   job = co_await resolve_when_ready(run, arguments);
   run.monitor.set_job(*job);
   for (const auto* warnings : {&job->topology.warnings, &job->choice.warnings})

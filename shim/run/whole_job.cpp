@@ -29,6 +29,7 @@ using boost::asio::awaitable;
 using launchers::Job;
 using outcome::Cause;
 using outcome::Culprit;
+using report::PhaseName;
 using settings::Option;
 using std::chrono::steady_clock;
 
@@ -208,7 +209,7 @@ awaitable<Meeting> seek_nodes(const Run& run, const Job& job, const topology::St
     meeting.link =
         make_link(run, plan_link(run, job, node, token, attempts, reached), link_required_by(run, job));
     if (!meeting.link) co_return meeting;
-    run.monitor.enter("meet", "the other nodes");
+    run.monitor.enter(PhaseName::meet, "the other nodes");
     run.monitor.set_link(meeting.link);
     meeting.end = co_await (meeting.link->meet(deadline) || next_end(run));
     const auto* refuse = std::get_if<link::Refuse>(&meeting.end);
@@ -315,7 +316,7 @@ awaitable<void> tell_early_end(const Run& run, const Job& job, report::Verdict& 
   Attempts attempts(run.settings, job);
   link::Options plan = plan_link(run, job, *node, *known, attempts, {});
   plan.timing.leave = patience;
-  run.monitor.enter("meet", "the other nodes, to tell them of the end");
+  run.monitor.enter(PhaseName::meet, "the other nodes, to tell them of the end");
   log::info("notifying the other nodes that this node cannot join, for up to {}", format_time(patience));
   try {
     const auto link = link::Link::make(run.io, std::move(plan));
@@ -332,7 +333,7 @@ awaitable<void> tell_early_end(const Run& run, const Job& job, report::Verdict& 
 
 awaitable<std::optional<report::Verdict>> wait_as_spare(const Run& run, Attempts& attempts, WholeJob& whole) {
   using namespace boost::asio::experimental::awaitable_operators;
-  run.monitor.enter("spare", "a node whose place it takes");
+  run.monitor.enter(PhaseName::spare, "a node whose place it takes");
   const std::shared_ptr<link::Link>& link = whole.shared_link();
   std::optional<JobWatch> watch;  // of the others, if this node keeps the roster
   if (link->is_hub())
@@ -368,7 +369,8 @@ awaitable<std::unique_ptr<WholeJob>> join_job(const Run& run, Job& job, Attempts
   if (attempts.number() != 0) {  // signals that came in between are not for the next command
     // Linked nodes meet in the meantime, and node 0 holds them back.
     const auto until = links ? steady_clock::now() : attempts.earliest();
-    if (until > steady_clock::now()) run.monitor.enter("restart", "the pause before the next attempt");
+    if (until > steady_clock::now())
+      run.monitor.enter(PhaseName::restart, "the pause before the next attempt");
     const auto signal = co_await next_end(run, until);
     if (signal.number != 0 && !links) {  // otherwise the other nodes must be told
       run.signals.drop();
@@ -459,7 +461,7 @@ awaitable<void> WholeJob::finish(const Run& run, report::Verdict& verdict,
   if (verdict.root)
     verdict.root->culprit.text = link::with_node_names(verdict.root->culprit.text, link_->nodes());
   if (!stop_ && !own_stop) {
-    run.monitor.enter("finish", "the other nodes' ends");
+    run.monitor.enter(PhaseName::finish, "the other nodes' ends");
     if (verdict.root) log::warn("{}; this node waits for the others", report::wording::sentence(verdict));
   }
   const std::optional<int> signal = co_await wait_for_others(run, {verdict.code, std::move(workers)});
