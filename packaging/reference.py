@@ -2,8 +2,8 @@
 """Writes the documentation of rankshim's options, from the tables that --help is made of (shim/settings/options.h).
 
     packaging/reference.py FOLDER            the man page and the completions for bash, zsh and fish, into FOLDER
-    packaging/reference.py --docs [FOLDER]   the generated parts of the pages in docs/, or such pages into FOLDER (a test
-                                             compares them)
+    packaging/reference.py --docs [FOLDER]   the generated parts of the pages in docs/, and the review's list of launchers,
+                                             or such files into FOLDER (a test compares them)
 """
 
 import argparse
@@ -17,6 +17,7 @@ import sys
 import tempfile
 import textwrap
 import time
+import tomllib
 
 import platforms_table
 
@@ -35,6 +36,7 @@ def main():
     tables = read_tables()
     if arguments.docs:
         write_documents(tables, arguments.folder or ROOT / "docs")
+        write_launchers(arguments.folder or ROOT / "review" / "rankshim_review")
         return
     folder = arguments.folder
     folder.mkdir(parents=True, exist_ok=True)
@@ -298,6 +300,15 @@ def write_documents(tables, folder):
         if found != 1:
             sys.exit(f"reference: docs/{page} has {found} parts with {name}, not one")
         (folder / page).write_text(text, encoding="utf-8")
+
+
+def write_launchers(folder):
+    """The words that start a launcher, which the review looks for in every command, as the binary knows them."""
+    files = sorted((ROOT / "config" / "launchers").glob("*.toml"))
+    starts = [start for file in files for start in tomllib.loads(file.read_text(encoding="utf-8"))["starts"]]
+    lines = ['"""The launchers that the binary knows by name. Written by packaging/reference.py --docs from config/launchers."""', "",
+             "STARTS = (", *(f"    {json.dumps(start)}," for start in starts), ")"]
+    (folder / "launchers.py").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def options_part(tables):

@@ -62,12 +62,18 @@ class Reviewed:
             r"^torchrun$|^torch\.distributed\.(run|launch)$", self.pod.command.launcher) is not None
 
     def told(self) -> Answer:
-        """What the pod's workers go by: a torchrun without rankshim knows only its own words."""
-        return self.alone if self.pod.bypasses and self.alone is not None and self.is_torchrun() else self.answer
+        """What the pod's workers go by: a torchrun without rankshim, or one whose flags tell it more, knows only its own words."""
+        if self.alone is not None and ((self.pod.bypasses and self.is_torchrun()) or self.knows_more()):
+            return self.alone
+        return self.answer
+
+    def knows_more(self) -> bool:
+        """Whether rankshim takes the node for a lone one, but the launcher in its shell has been told of others."""
+        return self.inner is not None and self.alone is not None and self.is_alone() and self.alone.fact("nnodes") not in ("", "1")
 
     def value(self, column: str) -> str:
         """What the table shows in this column."""
-        fact = self.answer.fact
+        fact = self._shown().fact
         if not self.answer.document:
             if column == "node rank":
                 return "not known" if self.pod.bypasses or self.answer.unseen else "refused"
@@ -81,7 +87,10 @@ class Reviewed:
                 "master": fact("rdzv_endpoint").rpartition(":")[0] or fact("master_addr")}[column]
 
     def port(self) -> str:
-        return _port(self.answer)
+        return _port(self._shown())
+
+    def _shown(self) -> Answer:
+        return self.told() if self.knows_more() else self.answer
 
     def launcher(self) -> str:
         document, words = self.answer.document, [str(word) for word in self.answer.document.get("command", [])]
@@ -150,7 +159,7 @@ def unseen(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary)
 
 
 def alone(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
-    if workload.nodes > 1 and each.is_alone() and not each.pod.bypasses:
+    if workload.nodes > 1 and each.is_alone() and not each.pod.bypasses and not each.knows_more():
         source = each.answer.source("nnodes")
         if source.startswith("option"):
             yield "error", each.pod.place, f"{each.pod.name} would train alone, because {source.partition(' ')[2]} says that there is " \
@@ -169,14 +178,15 @@ def bypass(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary)
     if not pod.bypasses or workload.nodes < 2 or (_idle(each) and not on_one_node):
         return
     name = command.launcher or "the launcher"
+    starts = base_name(command.launch[0]) if command.launch else name
     why = {"Slurm job": "the script starts no rankshim", "SkyPilot task": "the task's run starts no rankshim"}.get(
         workload.kind, "the command bypasses the image's ENTRYPOINT, so rankshim does not run")
     advice = "begin the command with rankshim --"
     if workload.kind in BY_SCRIPT:
-        advice = ("start it with srun --ntasks-per-node=1, and " if on_one_node else "") + f"put rankshim -- before {name}"
+        advice = ("start it with srun --ntasks-per-node=1, and " if on_one_node else "") + f"put rankshim -- before {starts}"
     elif command.in_shell and command.launch:  # its words may say what no variable does
-        advice = f"put exec rankshim -- before {base_name(command.launch[0])}"
-    if each.answer.errors:
+        advice = f"put exec rankshim -- before {starts}"
+    if each.answer.errors and command.is_certain:
         advice += f" (rankshim would then refuse this pod: {each.answer.errors[0]})"
     wrong = _without_rankshim(each, binary)
     told = whole_number(each.alone.fact("nnodes")) if each.alone is not None else None
@@ -531,7 +541,8 @@ def agree(workload: Workload, reviewed: list[Reviewed]) -> Said:
         return
     ranks = collections.defaultdict(list)
     for each in known:
-        if each.told().fact("node_rank") and each.told().document.get("granularity") == "node" and not _idle(each):
+        if each.told().fact("node_rank") and each.told().document.get("granularity") == "node" and not _idle(each) \
+                and each.pod.command.is_certain:
             ranks[each.told().fact("node_rank")].append(each)
     for rank, pods in ranks.items():
         if len(pods) > 1:

@@ -9,6 +9,7 @@ import dataclasses
 import re
 from collections.abc import Iterable, Iterator
 
+from .launchers import STARTS
 from .shell import Shell, Statement, TooLong, Variables, substitute
 
 __all__ = ["Command", "TooLong", "Variables", "base_name", "expand", "find", "option", "parse", "substitute"]
@@ -19,12 +20,14 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _OF_KUBERNETES = re.compile(r"\$\$|\$\(([^()]*)\)")
 _SHELLS_SCRIPT = re.compile("-[abd-z]*c[a-z]*")
 _PYTHON = re.compile(r"python[0-9.]*|pypy[0-9.]*")
-# What starts several processes, or reads the node's rank by itself: by name, or as a Python module.
-_LAUNCHER = re.compile(r"torchrun(_jsc)?|accelerate(-launch)?|deepspeed(\.pt)?|llamafactory-cli|lmf|composer|colossalai|horovodrun"
-                       r"|fabric|lightning|tune|axolotl|dist_(train|test)\.sh")
-_MODULE = re.compile(r"torch\.distributed\.(run|launch)|accelerate\.commands\.launch|deepspeed\.launcher\.runner|llamafactory\.cli"
-                     r"|sglang\.launch_server|torchtune\._cli\.tune|composer\.cli\.launcher|torchrun_jsc")
+_PYTHONS_OPTION = re.compile(r"-[bBdEiIOPqsSuvx]+|-[WX].*")
 _STARTERS = {"srun", "mpirun", "mpiexec", "orterun"}  # of the same on several nodes
+# Those that the binary knows, torchrun, whose flags it parses, and what reads the node's rank by itself. Ray assigns its own ranks.
+_LAUNCHERS = [start.split() for start in (
+    *STARTS, "torchrun", "-m torch.distributed.run", "-m torch.distributed.launch", "dist_train.sh", "dist_test.sh", "-m llamafactory.cli",
+    "axolotl") if start not in (*_STARTERS, "ray start")]
+_SERVERS = re.compile("vllm serve|sglang serve|-m sglang.launch_server")  # each works for itself unless it is told of several nodes
+_MENTION = re.compile(rf"(?<![\w-])({'|'.join(re.escape(' '.join(start)) for start in _LAUNCHERS)})(?![\w-])")
 _WITHOUT_VALUE = {"--", "--standalone", "--no_ssh", "--no_python", "--no-python", "--multi_gpu", "--use_deepspeed", "--use_fsdp"}
 # Words that mention a launcher, but do not start it.
 _QUIET = re.compile(r"echo|printf|which|command|type|pip3?|ls|cat|cp|mv|rm|mkdir|cd|ln|grep|sed|awk|pkill|killall|kill|test|apt(-get)?|git"
@@ -51,13 +54,17 @@ class Command:
     @property
     def launcher(self) -> str:
         """The launcher's name for messages."""
-        words = self.launch
-        module = words[2] if len(words) > 2 and words[1] == "-m" and _MODULE.fullmatch(words[2]) else ""
-        return module or (base_name(words[0]) if words else "")
+        if self.told == LAUNCHER and (own := _python(self.launch))[:1] == ["-m"]:
+            return own[1]
+        return base_name(self.launch[0]) if self.launch else ""
 
 
 def base_name(word: str) -> str:
     return word.rpartition("/")[2]
+
+
+def mentions_launcher(text: str) -> bool:
+    return _MENTION.search(text) is not None
 
 
 def expand(text: str, environment: dict[str, str]) -> str:
@@ -132,16 +139,37 @@ def _of_words(statement: Statement, shell: Shell, step: dict[str, str] | None, d
             return
         if at > 0 and words[at - 1] == "--launcher":  # its value is a name
             continue
-        if _LAUNCHER.fullmatch(base_name(word)) or (_PYTHON.fullmatch(base_name(word)) and words[at + 1:at + 2] == ["-m"]
-                                                    and _MODULE.fullmatch(words[at + 2] if at + 2 < len(words) else "")):
-            yield Command(words, environment=_known(own), launch=words[at:], told=LAUNCHER)
+        if launch := _launch(words[at:]):
+            yield Command(words, environment=_known(own), launch=launch, told=LAUNCHER)
             return
         if _PYTHON.fullmatch(base_name(word)):
-            if any(each.endswith(".py") for each in words[at:]) or (words[at + 1:at + 2] == ["-m"] and "pip" not in words[at + 2:]):
+            program = _python(words[at:])
+            if any(each.endswith(".py") for each in program) or (program[:1] == ["-m"] and "pip" not in program):
                 yield Command(words, environment=_known(own), launch=words[at:], told=STARTER if starter is not None else PYTHON)
             return
     if starter is not None:
         yield Command(words, environment=_known(own), told=NOTHING)
+
+
+def _launch(words: list[str]) -> list[str]:
+    """The words from the launcher on, if one begins with the first word; empty if none does."""
+    own = _python(words)
+    if own[:1] != ["-m"] and len(own) < len(words):  # an installed launcher is a Python script too: `python /usr/bin/deepspeed`
+        return _launch(own)
+    own = [base_name(word) for word in own[:1]] + own[1:]
+    start = next((start for start in _LAUNCHERS if own[:len(start)] == start), [])
+    is_alone = _SERVERS.fullmatch(" ".join(start)) is not None and option(own, "--nnodes", "-n") in ("", "1")
+    return words if start and not is_alone else []
+
+
+def _python(words: list[str]) -> list[str]:
+    """The words without Python and its options: from the script or -m on."""
+    if not words or not _PYTHON.fullmatch(base_name(words[0])):
+        return words
+    words = words[1:]
+    while words and _PYTHONS_OPTION.fullmatch(words[0]):
+        words = words[2 if words[0] in ("-W", "-X") else 1:]
+    return words
 
 
 def _known(variables: dict[str, str]) -> dict[str, str]:
@@ -155,13 +183,14 @@ def _script(words: list[str], at: int, stdin: str) -> str | None:
         return " ".join(words[at + 1:])
     if name not in SHELLS:
         return None
-    for index, word in enumerate(words[at + 1:], at + 1):
-        if _SHELLS_SCRIPT.fullmatch(word) and index + 1 < len(words):
-            rest = words[index + 1:]
-            return (rest[1:] or [""])[0] if rest[0] == "--" else rest[0]  # KubeRay's `bash -c -- …`
-        if not word.startswith(("-", "+")):
-            return None
-    return stdin or None
+    is_script, rest = False, words[at + 1:]
+    while rest and rest[0].startswith(("-", "+")) and rest[0] != "--":
+        is_script = is_script or _SHELLS_SCRIPT.fullmatch(rest[0]) is not None
+        rest = rest[2 if re.fullmatch("[-+][a-zA-Z]*[oO]|--rcfile|--init-file", rest[0]) else 1:]  # `-euo pipefail`
+    rest = rest[rest[:1] == ["--"]:]  # KubeRay's `bash -c -- …`
+    if is_script:
+        return rest[0] if rest else ""
+    return None if rest else stdin or None
 
 
 def _rankshim(words: list[str]) -> int | None:
@@ -178,7 +207,8 @@ def _rankshim(words: list[str]) -> int | None:
 
 def without_unknown(words: list[str]) -> tuple[list[str], dict[str, str]]:
     """The words that are known before a shell runs, and what is left out: {flag: its value as written}."""
-    start = 3 if words[1:2] == ["-m"] else 1
+    own = _python(words)
+    start = max(1, len(words) - len(own) + 2 * (own[:1] == ["-m"]))
     kept: list[str] = words[:start]
     left: dict[str, str] = {}
     for at, word in enumerate(words[start:], start):

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from .binary import ADDRESS
-from .command import Command, Variables, expand, parse
+from .command import Command, Variables, expand, mentions_launcher, parse
 from .source import DEEPEST, LETTERS, Field, Unread
 
 ENTRYPOINT = "the image's ENTRYPOINT"  # which may be rankshim
@@ -22,8 +22,6 @@ DEVICES = (
 )
 MOST_DEVICES = 256  # each is a file
 OF_VARIABLE = 8  # the cost of a variable, in fields
-# What the words of a container that trains contain, or those of a script.
-STARTS = r"\b(torchrun|torch\.distributed\.(run|launch)|accelerate launch|deepspeed|llamafactory-cli|dist_train\.sh)\b"
 OTHER_DEVICES = r"(amd\.com/gpu|gpu\.intel\.com/.*|google\.com/tpu|aws\.amazon\.com/neuron.*)"
 
 
@@ -179,9 +177,9 @@ def _container(spec: Field, name: str, is_completed: bool) -> Field:
         if name and box.get("name").value == name:
             return box
     texts = [(box, " ".join(box.get("command").words() + box.get("args").words())) for box in found]
-    for starts in (r"(^|[/\s])rankshim(\s|$)", STARTS):
+    for trains in (re.compile(r"(^|[/\s])rankshim(\s|$)").search, mentions_launcher):
         for box, text in texts:
-            if re.search(starts, text):
+            if trains(text):
                 return box
     return found[0]
 
