@@ -14,8 +14,8 @@ std::string_view word(Member::State state) {
   return words[static_cast<std::size_t>(state)];
 }
 
-Members::Members(unsigned nodes, unsigned spares) : members_(nodes), ranks_(nodes - spares) {
-  for (unsigned rank = 0; rank < ranks_; ++rank) members_[rank].rank = rank;
+Members::Members(unsigned nodes, unsigned spares) : members_(nodes), tenures_(nodes - spares) {
+  for (unsigned rank = 0; rank < ranks(); ++rank) members_[rank].rank = rank;
 }
 
 Members Members::taken_over(unsigned nodes, unsigned spares) {
@@ -26,14 +26,14 @@ Members Members::taken_over(unsigned nodes, unsigned spares) {
 }
 
 void Members::held(unsigned rank, unsigned index, const std::string& host, Time since) {
-  const auto has_it = [&](const Tenure& tenure) { return tenure.rank == rank || tenure.index == index; };
-  if (rank >= ranks_ || index >= members_.size() || std::ranges::any_of(tenures_, has_it)) return;
+  const bool is_possible = rank < ranks() && index < members_.size();
+  if (!is_possible || !tenures_[rank].empty() || members_[index].rank) return;
   members_[index].rank = rank;
-  tenures_.push_back({.rank = rank, .index = index, .host = host, .since = since, .why = {}});
+  tenures_[rank].push_back({.rank = rank, .index = index, .host = host, .since = since, .why = {}});
 }
 
 std::optional<Assignment> Members::assign(const std::vector<bool>& is_here, bool is_patient) const {
-  std::vector<std::optional<unsigned>> holders(ranks_);
+  std::vector<std::optional<unsigned>> holders(ranks());
   std::vector<unsigned> healthy, aside;  // without a rank
   bool healthy_may_come = false;
   for (unsigned index = 0; index < members_.size(); ++index) {
@@ -79,17 +79,16 @@ std::string_view Members::why_replaced(const Tenure& last, unsigned index,
 void Members::launched(const Assignment& ranks, const std::vector<bool>& is_here,
                        const std::vector<std::string>& hosts, Time now) {
   was_launched_ = true;
-  std::vector<std::optional<std::size_t>> last(ranks_);  // each rank's last tenure
-  for (std::size_t at = 0; at < tenures_.size(); ++at) last[tenures_[at].rank] = at;
   for (unsigned rank = 0; rank < ranks.size(); ++rank) {
     const unsigned index = ranks[rank];
-    if (last[rank]) {
-      Tenure& before = tenures_[*last[rank]];
+    std::vector<Tenure>& tenures = tenures_[rank];
+    if (!tenures.empty()) {
+      Tenure& before = tenures.back();
       if (before.index == index && before.host == hosts[index]) continue;
       before.until = now;
       before.why = why_replaced(before, index, is_here);
     }
-    tenures_.push_back({.rank = rank, .index = index, .host = hosts[index], .since = now, .why = {}});
+    tenures.push_back({.rank = rank, .index = index, .host = hosts[index], .since = now, .why = {}});
   }
   for (Member& member : members_) member.rank.reset();
   for (unsigned rank = 0; rank < ranks.size(); ++rank) members_[ranks[rank]].rank = rank;
@@ -120,12 +119,9 @@ void Members::failed(unsigned index) {
 }
 
 std::vector<Members::Tenure> Members::history() const {
-  std::vector<std::size_t> nodes(ranks_);  // how many nodes have had each rank
-  for (const Tenure& tenure : tenures_) ++nodes[tenure.rank];
   std::vector<Tenure> all;
-  std::ranges::copy_if(tenures_, std::back_inserter(all),
-                       [&](const Tenure& tenure) { return nodes[tenure.rank] > 1; });
-  std::ranges::sort(all, {}, [](const Tenure& tenure) { return std::pair(tenure.rank, tenure.since); });
+  for (const std::vector<Tenure>& tenures : tenures_)
+    if (tenures.size() > 1) std::ranges::copy(tenures, std::back_inserter(all));
   return all;
 }
 

@@ -60,8 +60,8 @@ class Members {
 
   [[nodiscard]] const std::vector<Member>& all() const { return members_; }
   /// The number of nodes that train.
-  [[nodiscard]] unsigned ranks() const { return ranks_; }
-  [[nodiscard]] bool has_spares() const { return members_.size() > ranks_; }
+  [[nodiscard]] unsigned ranks() const { return static_cast<unsigned>(tenures_.size()); }
+  [[nodiscard]] bool has_spares() const { return members_.size() > tenures_.size(); }
   /// The ranks that more than one node has had, each with all of them in order.
   [[nodiscard]] std::vector<Tenure> history() const;
 
@@ -93,9 +93,8 @@ class Members {
                                               const std::vector<bool>& is_here) const;
 
   std::vector<Member> members_;
-  unsigned ranks_;
   bool was_launched_ = false;
-  std::vector<Tenure> tenures_;  ///< in order of their beginning
+  std::vector<std::vector<Tenure>> tenures_;  ///< of each rank, in their order
 };
 
 }  // namespace rankshim::link
