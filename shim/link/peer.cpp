@@ -276,18 +276,19 @@ class Peer final : public Link {
     changed_.signal();
     if (!launched() || is_over()) co_return;
     log::debug("the link to node {} has ended ({}); connecting again", welcome_->rank, reason_);
-    const bool is_direct = welcome_->seen == connection->local_address();
-    const milliseconds patience =
-        options_.rules.time_to_return(connection->ended_by_other(), is_direct, options_.self.nnodes);
+    const bool is_direct = welcome_->seen == connection->local_address();  // no proxy is between
+    const bool was_closed = connection->ended_by_other() && is_direct;
+    const milliseconds patience = options_.rules.time_to_return(was_closed, options_.self.nnodes);
+    const Time until = now() + patience;
     try {
-      co_await seek(now() + patience);
+      co_await seek(until, was_closed);
     } catch (const std::exception& error) {
       reason_ = error.what();
     }
-    // A proxy may have ended the connection, or the hub because this node did not run: then the hub may live.
-    const bool has_ended = is_direct && connection->ended_by_other() && liveness->slept == milliseconds(0);
-    if (options_.succession) options_.succession->hub_has_ended = has_ended;
-    if (!connection_ && !is_over()) lose(patience, *liveness);
+    // If this node did not run, the hub has closed the connection, and may live.
+    if (options_.succession)
+      options_.succession->hub_has_ended = was_closed && liveness->slept == milliseconds(0);
+    if (!connection_ && !is_over()) lose(now() < until ? std::nullopt : std::optional(patience), *liveness);
   }
 
   /// Answers a ballot, which is a vote, unless this node has heard of a later term.
@@ -449,8 +450,9 @@ class Peer final : public Link {
   }
 
   /// Looks for the hub until the meeting has ended or there is a connection: until the launch, where the
-  /// master's name leads; also at the way back.
-  asio::awaitable<void> seek(Time deadline) {
+  /// master's name leads; also at the way back. `was_closed`: the hub's kernel closed the last connection. If
+  /// nobody listens there any more, and a worker has lost a peer, then the hub's node is that peer.
+  asio::awaitable<void> seek(Time deadline, bool was_closed = false) {
     const milliseconds longest = options_.timing.retry + milliseconds(options_.self.nnodes / 4);
     // Node 0 begins to listen a moment after the others have started, or after it has closed the connections.
     milliseconds next(10 + options_.self.nnodes / 16);
@@ -499,7 +501,12 @@ class Peer final : public Link {
             "start the whole job again, and if its rank exists twice, end one of the two",
             master_, seconds(options_.timing.store))));
       // Node 0 may have said go while the connection was lost; it then listens elsewhere.
-      if (way_back_.port() != 0 && co_await connect(way_back_, deadline) == Answer::settled) co_return;
+      if (way_back_.port() != 0) {
+        const Answer answer = co_await connect(way_back_, deadline);
+        if (answer == Answer::settled) co_return;
+        const Culprit* const own = told_failure();
+        if (was_closed && answer == Answer::closed && own != nullptr && is_inconclusive(*own)) co_return;
+      }
       next = is_node_0s ? between_strangers() : std::min(longest, next);
       co_await pause(next, deadline);  // do not keep a cancelled attempt's reason
       next *= 2;

@@ -228,15 +228,16 @@ Node* Roster::node_of(ConnectionId id) {
 
 void Roster::disconnected(ConnectionId id, Time now, const Disconnect& how) {
   std::erase_if(rejected_, [&](const RejectedNode& wrong) { return wrong.id == id; });
+  std::erase(early_, id);
   Node* const node = node_of(id);
   if (node == nullptr) return;
   node->connection.reset();
   places_.erase(id);
   unanswered_.erase(index_of(*node));
   node->silent = how.silent;
-  node->ended_by_other = how.ended_by_other;
-  node->time_to_return =
-      rules_.time_to_return(how.ended_by_other, node->hello.address == node->hello.seen, nodes_.size());
+  const bool is_direct = node->hello.address == node->hello.seen;  // otherwise a proxy may have closed it
+  node->was_closed = how.ended_by_other && is_direct;
+  node->time_to_return = rules_.time_to_return(node->was_closed, nodes_.size());
   for (const RejectedNode& wrong : rejected_)
     if (wrong.hello.rank == node->hello.rank) close(wrong.id);  // it can come again
   if (!met_) {
@@ -432,6 +433,7 @@ void Roster::join_late(Node& node, ConnectionId id, const Hello& hello, Time now
     node.started_anew = node.started_anew || (node.lost_at != Time::max() && !is_replaced);
     if (node.started_anew) node.lost_at = std::min(node.lost_at, now);
   }
+  if (stop_ && stop_->again && !hello.running) return keep_for_next_meeting(id);
   if (node.trains() || node.connection || stop_ || hello.running) return close(id);
   node = {.state = Node::State::spare, .hello = hello, .go = node.go, .term = hello.term};
   if (node.go.lead) {
@@ -442,6 +444,17 @@ void Roster::join_late(Node& node, ConnectionId id, const Hello& hello, Time now
   members_.came_back(index_of(node));
   send(id, node.go);
   if (released_ || all_done()) send(id, End{});
+}
+
+/// Keeps the connection of a node that comes while the others still end their commands: it closes with this
+/// hub's link, and the node then comes to the next meeting. If it were closed now, the node would take this
+/// one for lost, and lead alone until it asks here again.
+void Roster::keep_for_next_meeting(ConnectionId id) {
+  if (early_.size() >= nodes_.size() + most_strangers) {
+    close(early_.front());
+    early_.erase(early_.begin());
+  }
+  early_.push_back(id);
 }
 
 void Roster::come_back(ConnectionId id, const Hello& hello, Time now) {
@@ -587,7 +600,7 @@ bool Roster::can_replace() const {
 /// lost, or other rules would have decided.
 bool Roster::is_outvoted() const {
   const auto may_live = [](const Node& node) {
-    return !node.trains() && !node.connection && node.state == Node::State::lost && !node.ended_by_other;
+    return !node.trains() && !node.connection && node.state == Node::State::lost && !node.was_closed;
   };
   const auto is_away = [](const Node& node) { return node.trains() && node.lost_at != Time::max(); };
   return std::ranges::any_of(nodes_, may_live) && std::ranges::none_of(nodes_, is_away) && !will_have_votes();
@@ -834,7 +847,7 @@ void Roster::decide(Time now) {
     if (!node.trains() || (node.lost_at > now && !is_culprit)) continue;
     node.state = Node::State::lost;
     node.back_by = {};
-    if (!node.ended_by_other) all_ended_by_ = now + rules_.silent_end;
+    if (!node.was_closed) all_ended_by_ = now + rules_.silent_end;
     if (index_of(node) != own_) members_.gone(index_of(node), Member::State::lost);
   }
   stop_all(rules_.gathers ? all_failures(culprit) : Stop{.culprit = std::move(culprit)});

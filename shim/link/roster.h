@@ -61,7 +61,7 @@ struct Node {
   Time lost_at = Time::max();               ///< when it counts as lost unless it comes back …
   std::chrono::milliseconds time_to_return{0};  ///< … this long after it went away
   std::string silent;                           ///< as in Roster::Disconnect, when it last went away, …
-  bool ended_by_other = false;                  ///< … and this, too
+  bool was_closed = false;                      ///< … and whether its own kernel closed the connection
   bool started_anew = false;                    ///< another instance of it has come since
   Time back_by;                                 ///< until then it may come back to hear how the job ends
 
@@ -153,12 +153,11 @@ class Roster {
     std::chrono::milliseconds silent_end{0};
     Time earliest;  ///< no launch before this: the pause before another attempt
 
-    /// How long a node may be without a connection before the other side treats it as lost. `direct`: nothing
-    /// was between the two that could have ended the connection in their place. All `nodes` may come back at
-    /// the same moment.
-    [[nodiscard]] std::chrono::milliseconds time_to_return(bool ended_by_other, bool direct,
-                                                           std::size_t nodes) const {
-      if (!ended_by_other || !direct) return relink;
+    /// How long a node may be without a connection before the other side treats it as lost. `was_closed`: its
+    /// own kernel closed the connection, and nothing in between. All `nodes` may come back at the same
+    /// moment.
+    [[nodiscard]] std::chrono::milliseconds time_to_return(bool was_closed, std::size_t nodes) const {
+      if (!was_closed) return relink;
       return std::min(relink, ended + std::chrono::milliseconds(nodes / 4));
     }
   };
@@ -187,7 +186,7 @@ class Roster {
   struct Disconnect {
     bool unheard = false;  ///< not everything that was sent to it has reached it
     std::string silent;  ///< "its rankshim has not answered for 30 s"; empty if it was not closed for silence
-    bool ended_by_other = false;  ///< the node's own kernel ended it
+    bool ended_by_other = false;  ///< by the node's own kernel, or by a proxy
   };
   void disconnected(ConnectionId id, Time now, const Disconnect& how);
   /// Takes for how long this process did not run (SIGSTOP); 0, which counts once all are back, means that it
@@ -312,6 +311,7 @@ class Roster {
   [[nodiscard]] std::string why_no_launch() const;
   void count(const Node& node, Time now);
   void join_late(Node& node, ConnectionId id, const Hello& hello, Time now);
+  void keep_for_next_meeting(ConnectionId id);
   [[nodiscard]] bool can_replace() const;
   void lose_spare(Node& node, Node::State how);
   [[nodiscard]] bool is_outvoted() const;
@@ -359,6 +359,7 @@ class Roster {
   bool is_counted_ = false;         ///< the voters were counted for the launch
   std::set<unsigned> unanswered_;   ///< the nodes that are connected and have not heard the last term
   std::vector<RejectedNode> rejected_;
+  std::vector<ConnectionId> early_;  ///< the connections that are kept for the next meeting
   std::vector<std::pair<unsigned, std::string>> strangers_;  ///< the ranks of rejected nodes, and why
   std::vector<std::string> store_clients_;
   std::string hindrance_;

@@ -105,6 +105,27 @@ TEST_CASE("the place of a lost node is a spare's in the next attempt", "[link]")
   CHECK(job.now().roster.nodes()[1].state == Node::State::missing);
 }
 
+TEST_CASE("who comes while all end their commands is kept for the next meeting, if there is one", "[link]") {
+  SparesStory job;
+  job.run({1, 2, 3, 4});
+  job.now().say(2, Culprit{.cause = Cause::exited, .code = 1});
+  REQUIRE(job.starts_again());
+  Hello running = hello_with_spares(1, "another link");
+  running.running = true;
+  job.now().arrive(200, running);
+  CHECK(job.now().closed[200]);
+  constexpr ConnectionId first = 201, most = 5 + 64;
+  for (ConnectionId id = first; id < first + most; ++id)
+    job.now().arrive(id, hello_with_spares(1, "another link"));
+  CHECK_FALSE(job.now().closed[first]);
+  job.now().leave(first);
+  job.now().arrive(first + most, hello_with_spares(1, "another link"));
+  CHECK_FALSE(job.now().closed[first + 1]);
+  job.now().arrive(first + most + 1, hello_with_spares(1, "another link"));
+  CHECK(job.now().closed[first + 1]);  // the oldest
+  CHECK_FALSE(job.now().closed[first + 2]);
+}
+
 TEST_CASE("a drained node is replaced, as long as there is a spare for each", "[link]") {
   SparesStory job;
   job.run({1, 2, 3, 4});

@@ -120,6 +120,27 @@ TEST_CASE("node 0's loss is seen by all", "[link]") {
   CHECK(in_words(job.stops[2]->culprit).starts_with("node 0 (host-0) was lost: its connection ended"));
 }
 
+TEST_CASE("node 0 is lost at once where a worker has lost its peer, and nobody listens there any more",
+          "[link]") {
+  const bool is_worker_first = GENERATE(true, false);
+  TestJob job;
+  for (Options& options : job.options) options.rules.relink = options.rules.ended = 1000s;
+  job.all_launch();
+  const auto fail = [&] {
+    job.links[1]->report_failure({.rank = 2, .cause = Cause::peer_lost, .code = 1});
+    job.links[2]->report_failure(
+        {.rank = 4, .cause = Cause::exception, .code = 1});  // says nothing of node 0
+  };
+  if (is_worker_first) fail();
+  job.links[0].reset();
+  if (!is_worker_first) fail();
+  REQUIRE(job.told(1));
+  CHECK(in_words(job.stops[1]->culprit)
+            .starts_with("node 0 (host-0) was lost: its connection ended, and it could not be made again: "));
+  job.io.run_for(300ms);
+  CHECK_FALSE(job.stops[2]);
+}
+
 TEST_CASE("a lost connection is made again, harms nothing, and loses nothing", "[link]") {
   for (const bool with_token : {false, true}) {
     TestJob job;

@@ -43,6 +43,7 @@ struct Story {
   void arrive(ConnectionId id, const Hello& hello) {
     Hello seen = hello;
     seen.seen = "10.0.0." + std::to_string(id);
+    if (seen.address.empty()) seen.address = seen.seen;  // no proxy is between
     roster.arrived(id, seen, now);
     collect();
   }
