@@ -137,9 +137,9 @@ link::Options plan_link(const Run& run, const Job& job, const topology::StaticNo
   return options;
 }
 
-/// The end of a meeting that failed after that time.
+/// The end of a meeting that failed after that time. If the nodes `have_met` before, their settings agree.
 EarlyEnd end_of(const link::Refuse& refuse, const topology::Topology& topology,
-                std::chrono::milliseconds time) {
+                std::chrono::milliseconds time, bool have_met) {
   if (refuse.code == exit_code::peer) {
     EarlyEnd end = early_end(refuse.code, Cause::peer_lost, ErrorCode::node_stopped, refuse.sentence);
     if (refuse.culprit) report::set_stopped_for(end.verdict, {.culprit = *refuse.culprit});
@@ -148,16 +148,17 @@ EarlyEnd end_of(const link::Refuse& refuse, const topology::Topology& topology,
   const bool late = refuse.code == exit_code::unreachable;
   if (refuse.error_code != ErrorCode::none)
     return early_end(refuse.code, Cause::unreachable, refuse.error_code, refuse.sentence);
-  std::vector<std::string> own;
-  for (const Fact fact : {Fact::nnodes, Fact::node_rank, Fact::master_port})
-    if (const auto& value = topology.facts[fact]) own.push_back(in_words(fact, *value));
-  const std::string where =
-      late ? fmt::format("; waited {} at {}", format_time(time), topology.master()->text()) : "";
+  std::string sentence = refuse.sentence;
+  if (late) sentence += fmt::format("; waited {} at {}", format_time(time), topology.master()->text());
+  if (!have_met) {
+    std::vector<std::string> own;
+    for (const Fact fact : {Fact::nnodes, Fact::node_rank, Fact::master_port})
+      if (const auto& value = topology.facts[fact]) own.push_back(in_words(fact, *value));
+    sentence += fmt::format("; this node has {}; compare rankshim explain on all nodes", joined(own));
+  }
   return early_end(late ? refuse.code : exit_code::configuration,
                    late ? Cause::unreachable : Cause::configuration,
-                   late ? ErrorCode::nodes_missing : ErrorCode::nodes_differ,
-                   fmt::format("{}{}; this node has {}; compare rankshim explain on all nodes",
-                               refuse.sentence, where, joined(own)));
+                   late ? ErrorCode::nodes_missing : ErrorCode::nodes_differ, sentence);
 }
 
 /// Follows the hub, which is a different node than before.
@@ -267,7 +268,8 @@ awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attemp
                                          attempts.allowed());
   }
   const auto& refuse = std::get<link::Refuse>(met.end);
-  if (refuse.code != 0) throw end_of(refuse, job.topology, time);
+  if (refuse.code != 0)
+    throw end_of(refuse, job.topology, time, again || (attempts.succession && attempts.succession->term));
   if (const std::string_view required_by = link_required_by(run, job); !required_by.empty())
     throw early_end(
         exit_code::configuration, Cause::configuration, ErrorCode::no_link,
