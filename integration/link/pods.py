@@ -1,8 +1,11 @@
 """The pods of a job with spares (--spares): some of them train, and the others wait."""
 
 import collections
+import contextlib
+import ctypes
 import itertools
 import json
+import os
 import pathlib
 import re
 import signal
@@ -14,6 +17,8 @@ from lib.process import shell
 
 MASTER, PORT = "job-node-0", "29500"
 LONG = 120
+# A node that is silent is lost after these and 10 s; its part of the job waits until the last of these is over.
+QUICK = ("--link-timeout=3s", "--grace=2s", "--wait-timeout=20s")
 IMPORTS = 300  # torch, on all nodes and twice, on a busy machine
 # Says who it is, and runs until the file `go` is there, which ends all well.
 WAITS = "echo UP $NODE_RANK $NNODES $RANK $WORLD_SIZE $RANKSHIM_ATTEMPT $MASTER_ADDR; until [ -e {go} ]; do sleep 0.02; done"
@@ -110,6 +115,28 @@ def kill(*processes):
     return killed
 
 
+PTRACE_CONT, PTRACE_SEIZE, PTRACE_O_TRACEEXIT, WALL = 7, 0x4206, 0x40, 0x40000000  # linux/ptrace.h, linux/wait.h
+
+
+@contextlib.contextmanager
+def hangs_when_killed(pid):
+    """The process does not get further than the beginning of its end, with all its descriptors open, as one may whose driver gives
+    back an accelerator's memory."""
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def ptrace(request, data):
+        if libc.ptrace(request, pid, None, ctypes.c_void_p(data)) != 0:
+            raise OSError(ctypes.get_errno(), f"ptrace {request:#x}")
+
+    ptrace(PTRACE_SEIZE, PTRACE_O_TRACEEXIT)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        while os.WIFSTOPPED(os.waitpid(pid, WALL)[1]):
+            ptrace(PTRACE_CONT, 0)
+
+
 def told(process):
     """What a pod's commands said of themselves: [[NODE_RANK, NNODES, RANK, WORLD_SIZE, ATTEMPT, MASTER_ADDR]]."""
     return [line.split()[1:] for line in process.stdout.splitlines() if line.startswith("UP")]
@@ -181,18 +208,22 @@ def private_memory(process):
 def held_by(process):
     """How many descriptors a node's rankshim has, and on how many ports its network listens."""
     descriptors = len(list(pathlib.Path(f"/proc/{process.init}/fd").iterdir()))
-    listening = [line for name in ("tcp", "tcp6") for line in pathlib.Path(f"/proc/{process.init}/net/{name}").read_text().splitlines()
-                 if line.split()[3] == "0A"]
-    return descriptors, len(listening)
+    return descriptors, len(listening(process))
+
+
+def listening(process):
+    """The ports on which a node's network listens."""
+    lines = [line.split() for name in ("tcp", "tcp6") for line in pathlib.Path(f"/proc/{process.init}/net/{name}").read_text().splitlines()]
+    return [int(words[1].split(":")[1], 16) for words in lines if words[3] == "0A"]
 
 
 def reduce(pods, launcher, how, lost, warm=False):
-    """Node `lost` of three gets the signal `how`, and the spare takes its place. `warm`: all go on with what they have
-    prepared."""
+    """Node `lost` of three gets the signal `how`, or is cut off (None), and the spare takes its place. `warm`: all go on with what
+    they have prepared."""
     pods.count = 4
     (pods.folder / "train.py").write_text(REDUCES)
     command = [str(pods.folder / "train.py"), str(pods.go)]
-    options = ["--warm=auto"] if warm else []
+    options = [*(["--warm=auto"] if warm else []), *([] if how else QUICK)]
     all = [pods.start(index, *options, command=command, RANKSHIM_LAUNCHER=launcher, OMP_NUM_THREADS="1") for index in range(4)]
     for process in all[:3]:
         process.wait_line("SUM 0 6", IMPORTS)
@@ -201,11 +232,14 @@ def reduce(pods, launcher, how, lost, warm=False):
         for process in others:
             ready = {"attempt": 1, "processes": 1, "ready": 1}
             until(lambda: pods.status(process).get("prepared") == ready, "the next attempt is prepared", IMPORTS)
-    all[lost].signal(how)
+    if how:
+        all[lost].signal(how)
+    else:
+        pods.nodes[lost].namespace.ip("link", "set", "eth0", "down")
     began = time.monotonic()
     for process in others:
         process.wait_line("SUM 1 6 early$" if warm else "SUM 1 6", IMPORTS)
-    print(f"{launcher}, {how.name} to node {lost}: the first all_reduce after {time.monotonic() - began:.2f} s")
+    print(f"{launcher}, {how.name if how else 'no network'} for node {lost}: the first all_reduce after {time.monotonic() - began:.2f} s")
     if how == signal.SIGTERM:
         assert all[lost].wait(IMPORTS) == 143, all[lost].transcript()
     pods.end_well(others)

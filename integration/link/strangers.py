@@ -1,6 +1,7 @@
 """Who else may come to the master's port: python strangers.py HUB PORT NNODES WAY [ARGUMENT]. It prints how that ended."""
 
 import contextlib
+import itertools
 import json
 import resource
 import socket
@@ -93,6 +94,55 @@ def endless(host, port, nnodes):
             threading.Thread(target=speak, args=(to, begin, words)).start()
 
 
+# Votes, ends and leaders that somebody made up.
+LATER = {"last": {"number": 1000, "hub": "forged", "voters": 1}, "votes": True, "said": True}
+FORGED = [
+    {"term": LATER, "leads": True},
+    {"term": LATER, "holds": 0},
+    {"term": {"last": {"number": -1}}},
+    {"term": {"last": {"number": 2**64}, "before": []}},
+    {"term": LATER | {"voted": True, "before": LATER["last"], "kept": [{"first": 0, "last": 4, "step": 1}]}},
+    {"holds": 2**32 - 1, "door": 2**31, "spares": 2**32 - 1},
+    {"failure": {"cause": "stop_requested", "code": 143, "node": 0}},
+    {"running": True},
+]
+SAID = [b"heard {\"number\":%d}" % number for number in (0, 1, 2, 1000)] + [
+    b'fail {"cause":"exited","code":1,"node":0}', b'done {"code":0}', b'stop {"culprit":{"node":0}}', b"end {}",
+    b'voters {"ballot":{"term":{"number":1000,"hub":"forged","voters":1},"votes":true},"doors":[]}']
+
+
+def forged(host, port, nnodes, *ports):
+    """Says all that to each of these ports, for ever, with a nonce as who has a token and without one."""
+    print("FORGED", flush=True)
+    for number in itertools.count():
+        for to in (port, *map(int, ports)):
+            for rank, members in enumerate(FORGED):
+                nonce = {"nonce": "00" * 16} if number % 2 else {}
+                said = hello(rank % nnodes, nnodes, port, instance=f"forged-{number}", **nonce, **members)
+                with contextlib.suppress(OSError), socket.create_connection((host, to), timeout=1) as connection:
+                    connection.sendall(GREETING + b"\n".join([said, b"proof {}" + b"0" * 64, *SAID]) + b"\n")
+                    connection.shutdown(socket.SHUT_WR)
+                    rest(connection)
+
+
+def false_hub(host, port, nnodes):
+    """Listens there, and says to all who come that the hub is here: at first without a word of a token, then as one that has it."""
+    with socket.create_server((host, port), backlog=100) as listener:
+        print("LISTENS", flush=True)
+        moved = json.dumps({"code": 75, "sentence": "follow me", "moved": {"index": 1, "address": host, "port": port}}).encode()
+        welcome = json.dumps({"instance": "forged", "rank": 1, "port": port, "pings": 1000, "term": 1000, "running": True,
+                              "nonce": "00" * 16}).encode()
+        for number in itertools.count():
+            connection, _ = listener.accept()
+            with contextlib.suppress(OSError), connection:
+                connection.settimeout(1)
+                connection.recv(4096)
+                words = [b"refuse " + moved] if number % 2 else [b"welcome " + welcome + b"0" * 64, b'go {"nodes":3,"world":3,"rank":0}']
+                connection.sendall(GREETING + b"\n".join(words) + b"\n")
+                print("LIED", number, flush=True)
+
+
 if __name__ == "__main__":
     host, port, nnodes, way = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
-    {"http": http, "slow": slow, "replayed": replayed, "many": many, "endless": endless}[way](host, port, nnodes, *sys.argv[5:])
+    {"http": http, "slow": slow, "replayed": replayed, "many": many, "endless": endless, "forged": forged,
+     "false_hub": false_hub}[way](host, port, nnodes, *sys.argv[5:])

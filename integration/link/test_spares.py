@@ -214,7 +214,7 @@ def test_a_check_runs_on_each_node_alone_and_one_that_fails_keeps_only_its_own_n
     pods.end_well([all[0], all[2], all[3]])
 
 
-@pytest.mark.parametrize(("first", "kills"), [(0, 8), pytest.param(0, 130, marks=pytest.mark.nightly),
+@pytest.mark.parametrize(("first", "kills"), [(0, 8), pytest.param(0, 200, marks=pytest.mark.nightly),
                                               pytest.param(1, 200, marks=pytest.mark.nightly)])
 def test_whatever_nodes_are_killed_each_attempt_has_each_rank_once_and_nothing_grows(pods, first, kills):
     """All nodes, or all but node 0, are killed at random moments, and their containers are started again at once."""
@@ -325,6 +325,7 @@ def test_workers_that_communicate_continue_with_the_spare_in_the_drained_nodes_p
 
 @pytest.mark.torch
 @pytest.mark.nightly
-@pytest.mark.parametrize(("launcher", "how"), [("native", signal.SIGKILL), ("torchrun", signal.SIGKILL), ("torchrun", signal.SIGTERM)])
+@pytest.mark.parametrize(("launcher", "how"), [("native", signal.SIGKILL), ("torchrun", signal.SIGKILL), ("torchrun", signal.SIGTERM),
+                                               ("native", None), ("torchrun", None)])
 def test_so_it_is_under_torchrun_and_after_a_loss(pods, torch, launcher, how):
     reduce(pods, launcher, how, 1)

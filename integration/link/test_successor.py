@@ -2,8 +2,10 @@
 
 import contextlib
 import os
+import pathlib
 import random
 import signal
+import sys
 import time
 
 import pytest
@@ -11,11 +13,9 @@ import pytest
 from lib.events import until
 from lib.process import children, last_line, shell
 from link.pods import (
-    BEATS, LONG, MASTER, WAITS, assert_each_rank_once, assert_one_attempt_at_a_time, kill, ranks, reduce, settled, started_at, told,
+    BEATS, LONG, MASTER, PORT, QUICK, WAITS, assert_each_rank_once, assert_one_attempt_at_a_time, hangs_when_killed, kill, listening, ranks,
+    reduce, settled, started_at, told,
 )
-
-# A node that is silent is lost after these and 10 s; its part of the job waits until the last of these is over.
-QUICK = ("--link-timeout=3s", "--grace=2s", "--wait-timeout=20s")
 
 
 def lose_node_0(pods, all, attempt=1):
@@ -62,6 +62,21 @@ def test_a_drained_node_0_is_replaced_and_that_uses_up_no_restart(pods):
     assert set(run) == {all[1], *all[3:]}
     pods.end_well(run)
     assert_each_rank_once(all)
+
+
+@pytest.mark.nightly
+def test_a_node_0_is_lost_as_soon_although_its_worker_cannot_end(pods):
+    all = pods.start_all()
+    (worker,) = children(all[0].init)
+    with hangs_when_killed(worker):
+        all[0].signal(signal.SIGKILL)
+        killed = time.monotonic()
+        run = pods.all_run(all[1:], 1)
+        took = max(started_at(process, 1) for process in run) - killed
+        assert pathlib.Path(f"/proc/{worker}/stat").read_text().split()[2] == "t"
+    print(f"all run after {took:.2f} s")
+    assert took < 2 + 1.5, "the rule, and what a busy machine takes"
+    pods.end_well(all[1:])
 
 
 @pytest.mark.parametrize("order", [[0, 1, 2, 3, 4], pytest.param([4, 3, 2, 1, 0], marks=pytest.mark.nightly)], ids=["0 first", "0 last"])
@@ -403,9 +418,44 @@ def test_with_a_token_the_new_hub_knows_the_job_by_it_too(pods, tmp_path):
     pods.end_well([all[0], late, run[0], run[2]])
 
 
+@pytest.mark.attack
+@pytest.mark.nightly
+def test_forged_votes_and_a_false_successor_change_nothing_where_there_is_a_token(pods, tmp_path):
+    """Strangers reach all ports of the link; one of them has node 0's name once node 0 is gone."""
+    (tmp_path / "token").write_text("the secret of this job")
+    token = {"RANKSHIM_JOB_TOKEN_FILE": str(tmp_path / "token"), "RANKSHIM_JOB_RESTARTS": "100"}
+    pods.count = 6
+    all = pods.start_all(**token)
+    stranger = pods.network.node("stranger")
+
+    def lies(to, way, *ports):
+        argv = [sys.executable, str(pathlib.Path(__file__).parent / "strangers.py"), to.address, PORT, "6", way, *ports]
+        return stranger.start_beside(argv, name=way)
+
+    for index, process in enumerate(all):
+        lies(pods.nodes[index], "forged", *map(str, listening(process))).wait_line("FORGED", 30)
+    time.sleep(3)  # it is the same, however long
+    assert {one[-1] for process in all for one in ranks(process)} == {0}
+    kill(all[0])
+    run = pods.all_run(all[1:], 1)
+    false = lies(stranger, "false_hub")
+    false.wait_line("LISTENS", 30)
+    pods.dns.publish(MASTER, stranger)
+    seen = len(false.lines)
+    false.wait_line("LIED", 60, since=seen)
+    kill(run[2])
+    again = pods.all_run([process for process in all[1:] if process != run[2]], 2)
+    assert again[:2] == run[:2]
+    pods.move(0)
+    all[0] = pods.start(0, **token)  # the name leads to it again
+    all[0].wait_line("waits as a spare", 60)
+    pods.end_well([process for process in all if process != run[2]])
+    assert_each_rank_once(all)
+
+
 @pytest.mark.torch
 @pytest.mark.nightly
 @pytest.mark.parametrize("launcher", ["native", "torchrun"])
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, None], ids=["killed", "drained", "cut off"])
 def test_workers_that_communicate_continue_without_node_0(pods, torch, launcher, how):
     reduce(pods, launcher, how, 0, warm=True)
