@@ -181,10 +181,10 @@ def beside(rankshim, tmp_path):
     for name, text in (TORCH | {"eats.py": EATS}).items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    (tmp_path / "train.py").write_text("import os, time\nimport torch.distributed\nprint('RAN', os.getpid(), flush=True)\ntime.sleep(1000)\n")
     started = []
 
-    def start(group, *options):
+    def start(group, *options, trains="time.sleep(1000)"):
+        (tmp_path / "train.py").write_text(f"import os, time\nimport torch.distributed\nprint('RAN', os.getpid(), flush=True)\n{trains}\n")
         argv = [*within(group), rankshim, "--launcher=native", "--nproc-per-node=1", "--job-restarts=1", *options, "--", "train.py"]
         started.append(Process(argv, clean_environment(), cwd=tmp_path))
         started[0].wait_line("RAN")
@@ -215,6 +215,33 @@ def test_a_worker_beside_one_that_was_killed_at_the_memory_limit_is_not_out_of_m
     assert "rank 0 was killed by SIGKILL: earlier, the kernel killed a process" in process.stderr, process.transcript()
     process.signal(signal.SIGTERM)
     assert process.wait() == 143
+
+
+HOLDS = "held = bytearray(400 << 20)\n"
+
+
+@pytest.mark.nightly
+def test_a_training_outlives_one_whose_imports_take_the_last_memory(memory_group, beside):
+    """Although it is larger, and the kernel would choose it."""
+    process = beside(memory_group, "--warm=auto,eats", "--log-level=debug", trains=HOLDS + "time.sleep(1000)")
+    process.wait_line("the others keep running")
+    until(lambda: killed_at_the_limit(memory_group) == 1 and len(children(process.pid)) == 1, "the prepared one is reaped")
+    process.signal(signal.SIGTERM)
+    assert process.wait() == 143 and "was killed" not in process.stderr, process.transcript()
+
+
+@pytest.mark.nightly
+def test_a_training_that_is_killed_just_after_the_prepared_one_is_out_of_memory(memory_group, beside):
+    eats = f"""if os.environ["RANKSHIM_ATTEMPT"] == "1":
+    os._exit(0)
+{HOLDS}while open("{memory_group}/memory.oom_control").read().split()[-1] == "0":
+    time.sleep(0.001)
+bytearray(1 << 30)
+"""
+    process = beside(memory_group, "--warm=auto,eats", trains=eats)
+    assert process.wait() == 0 and process.stdout.count("RAN") == 2, process.transcript()
+    assert killed_at_the_limit(memory_group) == 2
+    assert "rank 0 was killed by SIGKILL: out of memory: the limit is 512 MiB" in process.stderr and "a prepared process is not used: it " in process.stderr
 
 
 # ---- at every moment ----

@@ -10,6 +10,7 @@ import zipfile
 
 import pytest
 from lib.events import until
+from lib.process import descendants
 
 
 RAN = "print('ran')\n"
@@ -151,6 +152,30 @@ def test_go_brings_the_variables_that_were_not_known_before(start):
         assert process.is_ready()
         process.end.send(b"gMASTER_ADDR=10.0.0.7\0ODD=a=\xff\0EMPTY=\0")
         assert (process.wait(), process.stdout) == (0, "['10.0.0.7', 'a=\\udcff', '']\n10.0.0.7\n")
+
+
+# By what happens: what the script imports, and what is written to it at the gate.
+SCORED = {
+    "nothing": ("child = []", ""),
+    "an import starts a process": ("import os\nchild = [os.posix_spawn('/bin/sleep', ['sleep', '600'], {})]", ""),
+    "the script is edited": ("child = []", "# edited\n"),
+}
+
+
+@pytest.mark.parametrize("case", SCORED)
+def test_until_go_the_kernel_kills_it_first_and_then_as_a_plain_start(start, tmp_path, case):
+    imported, edited = SCORED[case]
+    script = "import torch\nprint([open(f'/proc/{pid}/oom_score_adj').read() for pid in ['self'] + torch.child])\n"
+    script += "import os\n[os.kill(pid, 9) for pid in torch.child]\n"
+    env = fake(start, tmp_path, imported, script)
+    score = lambda pid: pathlib.Path(f"/proc/{pid}/oom_score_adj").read_text()
+    with start.prepared("train.py", env=env) as process:
+        assert process.is_ready()
+        processes = [process.pid, *descendants(process.pid)]
+        assert [score(pid) for pid in processes] == ["1000\n"] * len(processes)
+        if edited:
+            start.write(train=script + edited)
+        assert (process.go(), process.stdout) == (0, f"{[score('self')] * len(processes)}\n")
 
 
 LATE = ("--node_rank=0", "--master_addr=\u00e9=1")

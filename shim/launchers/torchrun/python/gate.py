@@ -22,6 +22,8 @@ LARGEST_SCRIPT = 1 << 20
 LONGEST_GO = 1 << 16
 ONLY_THE_TREE = 0x400  # ast.PyCF_ONLY_AST
 AUTO = "auto"
+OOM_SCORE = "/proc/%s/oom_score_adj"
+KILLED_FIRST = b"1000"
 
 
 class Gate(object):
@@ -40,6 +42,7 @@ class Gate(object):
         self.names = names.split(",") if names else []
         self.flags = []  # that came with go
         self.texts = {}  # what was read or run for the command before go: {file: its text_of()}
+        self.oom_score = None  # the command's; None if this process has it already
         os.set_inheritable(self.socket, False)
         os.set_blocking(self.socket, True)
 
@@ -52,6 +55,7 @@ class Gate(object):
         if self.names == ["-"]:
             end()
         Gate.here = self
+        self.be_killed_first()
         handles_int = self.end_by_int()
         kind, name = command
         name = os.fsdecode(name.encode("latin-1"))
@@ -75,6 +79,32 @@ class Gate(object):
         os.close(self.socket)
         if handles_int and _signal.getsignal(_signal.SIGINT) == _signal.SIG_DFL:
             _signal.signal(_signal.SIGINT, _signal.default_int_handler)
+
+    def be_killed_first(self):
+        """If memory runs out, the kernel kills this process instead of one that trains, which may be larger."""
+        try:
+            children_of("self")  # for be_killed_as_usual()
+            before = text_in(OOM_SCORE % "self")
+            put(OOM_SCORE % "self", KILLED_FIRST)
+        except OSError:
+            return
+        try:
+            put(OOM_SCORE % "self", before)
+            put(OOM_SCORE % "self", KILLED_FIRST)
+        except OSError:
+            end("oom_score_adj can be raised, but not lowered again")
+        self.oom_score = before
+
+    def be_killed_as_usual(self):
+        """Undoes that, for what an import has started, too."""
+        processes = ["self"] if self.oom_score is not None else []
+        for process in processes:
+            try:
+                if text_in(OOM_SCORE % process).strip() == KILLED_FIRST:
+                    put(OOM_SCORE % process, self.oom_score)
+                processes += children_of(process)
+            except OSError:
+                pass  # it has ended
 
     def end_by_int(self):
         """Makes SIGINT end this process, like other signals, instead of raising an exception that a module could catch.
@@ -118,6 +148,7 @@ class Gate(object):
                 go = b""
         if go[:1] != b"g":
             os._exit(0)
+        self.be_killed_as_usual()
         late = go[1:].split(b"\0")[:-1]
         self.flags = [os.fsdecode(entry) for entry in late if entry.startswith(b"--")]
         return [entry for entry in late if not entry.startswith(b"--")]
@@ -157,9 +188,23 @@ def end(why=""):
     os._exit(0)
 
 
+def text_in(file):
+    with open(file, "rb") as opened:
+        return opened.read()
+
+
+def put(file, text):
+    with open(file, "wb") as opened:
+        opened.write(text)
+
+
 def parts_of(file):
-    with open(file, "rb") as parts:
-        return parts.read().split(b"\0")[:-1]
+    return text_in(file).split(b"\0")[:-1]
+
+
+def children_of(process):
+    threads = "/proc/%s/task" % process
+    return [int(child) for thread in os.listdir(threads) for child in text_in("%s/%s/children" % (threads, thread)).split()]
 
 
 def text_of(file):
