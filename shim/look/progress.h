@@ -14,9 +14,8 @@
 
 #include "outcome/look.h"
 
-/// Asks the workers' own Python about their collectives. NCCL's service for such questions, RAS
-/// (localhost:28028), is not used: it counts the collectives that a rank has started, not those that have
-/// ended (NCCL, src/ras/client_support.cc), and takes five seconds to answer if a process is stopped.
+/// Asks the workers' own Python about their collectives. It is asked before NCCL (look/ras.h), which does not
+/// know which collectives have ended, and waits for stopped processes.
 namespace rankshim::look {
 
 inline constexpr std::size_t longest_answer = std::size_t{128} << 10U;

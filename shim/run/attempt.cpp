@@ -133,7 +133,26 @@ void Attempt::command_ended(const supervise::ExitRecord& record) {
   tell_end(record);
 }
 
+namespace {
+
+awaitable<JobSight> with_nccl(awaitable<JobSight> looking, std::shared_ptr<Lookout> lookout,
+                              std::string nccl_ras_addr) {
+  JobSight sight = co_await std::move(looking);
+  co_return co_await lookout->with_nccl(std::move(sight), std::move(nccl_ras_addr));
+}
+
+}  // namespace
+
 HangWatch::Job Attempt::job_to_watch() {
+  HangWatch::Job job = job_by_python();
+  const std::string nccl_ras_addr(launch_->environment.get("NCCL_RAS_ADDR").value_or(""));
+  job.look = [look = std::move(job.look), lookout = lookout_, nccl_ras_addr](link::LookMode mode) {
+    return with_nccl(look(mode), lookout, nccl_ras_addr);
+  };
+  return job;
+}
+
+HangWatch::Job Attempt::job_by_python() {
   const auto end = [this](const outcome::Culprit& culprit, std::vector<outcome::WorkerLook> looks) {
     end_hang(culprit, std::move(looks));
   };

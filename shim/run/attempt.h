@@ -82,6 +82,8 @@ class Attempt final : public supervise::Observer {
  private:
   /// How this node sees the job: the hub of linked nodes sees all of it, any other node its own workers.
   [[nodiscard]] HangWatch::Job job_to_watch();
+  /// The same, by what the workers' Python and their stacks tell only.
+  [[nodiscard]] HangWatch::Job job_by_python();
   /// Tells the other nodes how the command ended, unless it was stopped.
   void tell_end(const supervise::ExitRecord& record);
   /// The folder where the workers' Python answers; empty if it does not.

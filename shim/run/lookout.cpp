@@ -12,6 +12,7 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "look/ras.h"
 #include "loop/loop.h"
 #include "node/process.h"
 #include "outcome/hang.h"
@@ -27,6 +28,7 @@ using std::chrono::steady_clock;
 namespace {
 
 constexpr std::chrono::seconds time_to_exit{10};  // for a worker that has raised
+constexpr std::chrono::seconds time_to_ask_nccl{2};
 
 void add(JobSight& job, const link::WorkerReport& worker, unsigned rank) {
   if (worker.code == 0) job.succeeded.push_back(rank);
@@ -213,6 +215,7 @@ awaitable<JobSight> Lookout::look_at_own(bool full) {
   for (const supervise::WorkerEnd& worker : launcher->record().ends)
     ranks[worker.local_rank] = worker.rank.value_or(worker.local_rank);
   for (const link::WorkerReport& worker : sight.workers) add(job, worker, ranks[worker.local_rank]);
+  job.workers = sight.workers.size();
   if (!full) co_return job;
   for (auto& [local_rank, look] : sight.looks) {
     if (timed_out_.contains(local_rank) && !node::is_alive(static_cast<pid_t>(look.pid)))
@@ -222,10 +225,31 @@ awaitable<JobSight> Lookout::look_at_own(bool full) {
   co_return job;
 }
 
+awaitable<JobSight> Lookout::with_nccl(JobSight job, std::string nccl_ras_addr) {
+  const auto self = shared_from_this();
+  const auto launcher = launcher_.lock();
+  if (!job.running.empty() || job.workers < 2 || launcher == nullptr) co_return job;
+  std::vector<look::WorkerToSee> own;
+  for (const supervise::WorkerState& worker : launcher->running_workers())
+    own.push_back({.rank = worker.rank.value_or(worker.local_rank), .pid = worker.pid});
+  const std::string answer = co_await look::ask_ras(look::ras_endpoints(nccl_ras_addr), time_to_ask_nccl);
+  for (auto& [rank, groups] : look::parse_ras(answer, job.workers, own)) {
+    Collectives& all = job.running[rank];
+    for (const outcome::GroupProgress& group : groups) {
+      all.entered += group.entered;
+      all.ended += group.ended;
+    }
+    const auto look = std::ranges::find(job.looks, rank, &WorkerLook::rank);
+    if (look != job.looks.end()) look->groups = std::move(groups);
+  }
+  co_return job;
+}
+
 awaitable<JobSight> look_at_job(std::shared_ptr<link::Link> link, link::LookMode mode) {
   co_await link->look(mode);
   JobSight job;
   for (const link::Node& node : link->nodes()) {
+    if (node.trains()) job.workers += node.hello.workers;
     for (const link::WorkerReport& worker : node.done ? node.done->workers : node.seen)
       if (worker.local_rank < node.hello.workers) add(job, worker, node.go.offset + worker.local_rank);
   }

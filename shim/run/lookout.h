@@ -4,6 +4,7 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
@@ -31,6 +32,7 @@ struct JobSight {
   std::vector<unsigned> succeeded;             ///< the ranks that exited 0
   std::map<unsigned, outcome::Place> victims;  ///< ranks that waited for others in vain, and exited
   std::vector<outcome::WorkerLook> looks;      ///< at the running ones and the victims; empty if not wanted
+  std::size_t workers = 0;                     ///< how many there are, whether they run or have ended
 
   /// The looks at the running ones only.
   [[nodiscard]] std::vector<outcome::WorkerLook> living() const;
@@ -66,6 +68,10 @@ class Lookout : public std::enable_shared_from_this<Lookout> {
 
   /// The same for a node that is not linked with others.
   boost::asio::awaitable<JobSight> look_at_own(bool full);
+
+  /// Adds what NCCL itself says of all ranks' collectives (look/ras.h), if no worker's Python tells. This
+  /// node needs a worker that runs. `nccl_ras_addr` is that variable's value.
+  boost::asio::awaitable<JobSight> with_nccl(JobSight job, std::string nccl_ras_addr);
 
   /// How this node's workers ended, as far as is known, when all have; for those that a program started, from
   /// what worker_suffered() found.
