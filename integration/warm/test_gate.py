@@ -154,6 +154,15 @@ def test_go_brings_the_variables_that_were_not_known_before(start):
         assert (process.wait(), process.stdout) == (0, "['10.0.0.7', 'a=\\udcff', '']\n10.0.0.7\n")
 
 
+def test_two_that_wait_have_random_numbers_of_their_own(start):
+    """A fork of one process would give them equal ones."""
+    start.write(train="import random\nprint(random.random(), hash('abc'), hex(id(type)))\n")
+    with start.prepared("train.py") as first, start.prepared("train.py") as second:
+        assert first.is_ready() and second.is_ready()
+        assert [first.go(), second.go()] == [0, 0]
+        assert not set(first.stdout.split()) & set(second.stdout.split())
+
+
 # By what happens: what the script imports, and what is written to it at the gate.
 SCORED = {
     "nothing": ("child = []", ""),

@@ -179,7 +179,7 @@ import torch.distributed as dist
 dist.init_process_group("gloo")
 dist.all_reduce(torch.ones(1))
 attempt = int(os.environ["RANKSHIM_ATTEMPT"])
-os.write(1, f"attempt {attempt} worker {os.getpid()}\n".encode())
+os.write(1, f"attempt {attempt} worker {os.getpid()}\\n".encode())
 while not os.path.exists(f"end.{attempt}"):
     time.sleep(0.01)
 os._exit(3 if attempt < 3 else 0)
