@@ -217,6 +217,29 @@ def test_a_worker_beside_one_that_was_killed_at_the_memory_limit_is_not_out_of_m
     assert process.wait() == 143
 
 
+NOTES = """import os, time
+if os.environ["RANKSHIM_ATTEMPT"] == "1":
+    for what in "begins", "ends":
+        with open("notes", "a") as notes:
+            notes.write(f"{os.environ['RANK']} {what}\\n")
+        time.sleep(0.3)
+"""
+
+
+@pytest.mark.nightly
+def test_beside_a_training_one_imports_after_another(rankshim, tmp_path):
+    for name, text in (TORCH | {"takes_time.py": NOTES, "train.py": "import time\nimport torch.distributed\ntime.sleep(1000)\n"}).items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    argv = [rankshim, "--launcher=native", "--nproc-per-node=3", "--job-restarts=1", "--warm=auto,takes_time", "--", "train.py"]
+    notes = tmp_path / "notes"
+    with Process(argv, clean_environment(), cwd=tmp_path) as process:
+        until(lambda: notes.exists() and notes.read_text().count("ends") == 3, "all have imported")
+        assert notes.read_text().split("\n")[:-1] == [f"{rank} {what}" for rank in range(3) for what in ("begins", "ends")]
+        process.signal(signal.SIGTERM)
+        assert process.wait() == 143
+
+
 HOLDS = "held = bytearray(400 << 20)\n"
 
 
