@@ -74,10 +74,10 @@ asio::awaitable<std::string> answer_of(tcp::endpoint endpoint, steady_clock::tim
 // ---- the JSON ----
 
 /// A process: the address and pid by which RAS knows it.
-using Process = std::pair<std::string, std::int64_t>;
+using RasProcess = std::pair<std::string, std::int64_t>;
 
 struct Member {
-  Process process;
+  RasProcess process;
   std::map<std::string, std::uint64_t> started;  ///< how many collectives, by operation
   bool answers = false;
 };
@@ -133,13 +133,13 @@ std::optional<Communicator> communicator_of(yyjson_val* object, std::size_t rank
 
 /// The ranks of all processes, if this is the communicator of the whole job; empty if it is not, or a process
 /// has several ranks.
-std::map<Process, unsigned> ranks_in(const Communicator& communicator, std::size_t ranks,
-                                     const std::vector<WorkerToSee>& own) {
+std::map<RasProcess, unsigned> ranks_in(const Communicator& communicator, std::size_t ranks,
+                                        const std::vector<WorkerToSee>& own) {
   const auto is_known = [&](const WorkerToSee& worker) {
     const auto member = communicator.members.find(worker.rank);
     return member != communicator.members.end() && member->second.process.second == worker.pid;
   };
-  std::map<Process, unsigned> found;
+  std::map<RasProcess, unsigned> found;
   if (communicator.size != ranks || own.empty() || !std::ranges::all_of(own, is_known)) return found;
   for (const auto& [rank, member] : communicator.members) found[member.process] = rank;
   if (found.size() != ranks) found.clear();
@@ -222,7 +222,7 @@ std::map<unsigned, std::vector<GroupProgress>> parse_ras(std::string_view json, 
     if (auto communicator = communicator_of(element, ranks))
       communicators.push_back(*std::move(communicator));
   }
-  std::map<Process, unsigned> rank_of;
+  std::map<RasProcess, unsigned> rank_of;
   for (const Communicator& one : communicators)
     if (rank_of.empty()) rank_of = ranks_in(one, ranks, own);
   std::map<unsigned, std::vector<GroupProgress>> found;

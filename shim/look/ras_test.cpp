@@ -116,13 +116,13 @@ TEST_CASE("an answer that does not know this node's workers is not believed", "[
     return parse_ras(json, count, workers).size();
   };
   const std::string zero = member(0, 70, ""), one = member(1, 71, "");
-  const std::string good = document({communicator("0xae", {zero, one})});
-  CHECK(ranks(good, 2, own) == 2);
-  CHECK(ranks(good, 2, {{.rank = 1, .pid = 70}}) == 0);  // another order
-  CHECK(ranks(good, 2, {{.rank = 0, .pid = 69}}) == 0);  // another job on this machine
-  CHECK(ranks(good, 2, {}) == 0);
-  CHECK(ranks(good, 3, own) == 0);
-  CHECK(ranks(good, 1, own) == 0);
+  const std::string valid = document({communicator("0xae", {zero, one})});
+  CHECK(ranks(valid, 2, own) == 2);
+  CHECK(ranks(valid, 2, {{.rank = 1, .pid = 70}}) == 0);  // another order
+  CHECK(ranks(valid, 2, {{.rank = 0, .pid = 69}}) == 0);  // another job on this machine
+  CHECK(ranks(valid, 2, {}) == 0);
+  CHECK(ranks(valid, 3, own) == 0);
+  CHECK(ranks(valid, 1, own) == 0);
   CHECK(ranks(document({communicator("0xae", {zero, zero})}), 2, own) == 0);
   CHECK(ranks(document({communicator("0xae", {zero, member(1, 70, "")})}), 2, own) ==
         0);  // two ranks, one process
@@ -140,9 +140,9 @@ TEST_CASE("what is not RAS's JSON has no numbers", "[look]") {
     INFO(counts);
     CHECK(with(counts).empty());
   }
-  const std::string good = document({communicator("0xae", {member(0, 70, ""), member(1, 71, "")})});
-  for (std::size_t size = 0; size < good.size(); size += 7)
-    CHECK(parse_ras(good.substr(0, size), 2, own).empty());
+  const std::string valid = document({communicator("0xae", {member(0, 70, ""), member(1, 71, "")})});
+  for (std::size_t size = 0; size < valid.size(); size += 7)
+    CHECK(parse_ras(valid.substr(0, size), 2, own).empty());
   for (const char* const text : {"[]", "7", R"({"communicators": 7})", R"({"communicators": [7]})",
                                  R"({"communicators": [{"size": 18446744073709551615}]})"}) {
     INFO(text);
@@ -207,7 +207,9 @@ TEST_CASE("a process that is stopped greets nobody, and is not waited for", "[lo
   std::vector<std::string> asked;
   loop::spawn(io, serve(acceptor, "{}\n", asked));
   CHECK(loop::block_on(io, ask_ras({stopped.local_endpoint()}, 1ms)).empty());
-  CHECK(loop::block_on(io, ask_ras({stopped.local_endpoint(), acceptor.local_endpoint()}, 60s)) == "{}\n");
+  const std::string answer =
+      loop::block_on(io, ask_ras({stopped.local_endpoint(), acceptor.local_endpoint()}, 60s));
+  CHECK(answer == "{}\n");
 }
 
 }  // namespace
