@@ -321,6 +321,28 @@ def test_the_smaller_part_of_a_network_joins_the_larger_one_when_it_is_healed(po
 
 
 @pytest.mark.nightly
+def test_a_node_whose_network_is_healed_while_the_others_end_their_commands_waits_for_them_in_silence(pods, tmp_path):
+    """Otherwise it takes node 0, which sends it away, for lost, and leads alone, once a second."""
+    saves = pods.script(f"""trap 'echo SAVES; until [ -e {tmp_path}/saved ]; do sleep 0.02; done; exit 1' TERM; {WAITS}""")
+    all = [pods.start(index, "--link-timeout=3s", "--grace=25s", command=saves if index == 1 else None) for index in range(5)]
+    for process in all[:3]:
+        process.wait_line("UP", 30)
+    node = pods.nodes[2].namespace
+    node.ip("link", "set", "eth0", "down")
+    all[1].wait_line("SAVES", 60)
+    all[2].wait_line("this node keeps the roster", 60)
+    node.ip("link", "set", "eth0", "up")
+    joins = "node 0 keeps the roster of the job; this node joins it"
+    all[2].wait_line(joins, 60)
+    time.sleep(3)  # it asks once a second
+    (tmp_path / "saved").touch()
+    all[0].wait_line("they start once the command of a node that fell silent must have ended", 30)
+    pods.all_run(all, 1)
+    assert all[2].stderr.count(joins) == 1, all[2].transcript()
+    pods.end_well(all)
+
+
+@pytest.mark.nightly
 def test_a_node_that_only_does_not_reach_node_0_ends_alone(pods):
     """The first successor's way to node 0 is cut; all other ways work."""
     all = pods.start_all(*QUICK, command=pods.script(BEATS))

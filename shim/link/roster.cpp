@@ -312,10 +312,14 @@ void Roster::end_meeting(const Refuse& verdict) {
 
 Waiting Roster::waiting() const {
   if (!hindrance_.empty()) return {hindrance_};
-  if (!awaits_answers() && assignment(Time::min()))
-    return {
-        "all nodes are here; they start after a pause, because the last attempts ended soon after their "
-        "start"};
+  if (!awaits_answers() && assignment(Time::min())) {
+    const bool is_for_silent = rules_.silent_ended_by > rules_.earliest;
+    return {is_for_silent
+                ? "all nodes are here; they start once the command of a node that fell silent must have "
+                  "ended"
+                : "all nodes are here; they start after a pause, because the last attempts ended soon "
+                  "after their start"};
+  }
   return {missing(), !faults().empty()};
 }
 

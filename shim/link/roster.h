@@ -151,7 +151,8 @@ class Roster {
     /// How long the command of a node that was lost in silence may take to end: it might run beside the next
     /// attempt.
     std::chrono::milliseconds silent_end{0};
-    Time earliest;  ///< no launch before this: the pause before another attempt
+    Time earliest;         ///< no launch before this, the end of the pause before another attempt, …
+    Time silent_ended_by;  ///< … nor before this, when the commands of nodes lost in silence have ended
 
     /// How long a node may be without a connection before the other side treats it as lost. `was_closed`: its
     /// own kernel closed the connection, and nothing in between. All `nodes` may come back at the same
@@ -317,7 +318,8 @@ class Roster {
   [[nodiscard]] bool is_outvoted() const;
   void reconsider(const std::string& why);
   [[nodiscard]] Time starts_at() const {
-    return hindrance_.empty() ? std::max(last_arrival_, rules_.earliest) : Time::max();
+    return hindrance_.empty() ? std::max({last_arrival_, rules_.earliest, rules_.silent_ended_by})
+                              : Time::max();
   }
   [[nodiscard]] std::string fault_of(const Hello& hello) const;
   void keep(RejectedNode wrong);

@@ -26,23 +26,29 @@ TEST_CASE("all come, and each is told its ranks", "[link]") {
   CHECK(story.told<Go>(2)->world == 8);
 }
 
-TEST_CASE("before another attempt all wait together until its pause is over", "[link]") {
+TEST_CASE("before another attempt all wait together until its pause, or a silent node's command, is over",
+          "[link]") {
+  const bool is_for_silent = GENERATE(false, true);
+  const Time start(1090s);
   Roster::Rules rules;
-  rules.earliest = Time(1090s);
+  (is_for_silent ? rules.silent_ended_by : rules.earliest) = start;
   Story story(hello_of(0), rules);
   story.arrive(1);
   story.arrive(2);
   CHECK_FALSE(story.ready());
   const Time began = story.now;
   story.pass(5s);
-  CHECK(story.told<Waiting>(2)->line.starts_with("all nodes are here; they start after a pause"));
+  const std::string line = story.told<Waiting>(2)->line;
+  CHECK(line.starts_with(is_for_silent
+                             ? "all nodes are here; they start once the command of a node that fell silent"
+                             : "all nodes are here; they start after a pause"));
   story.last.clear();
   story.pass(29s);
   CHECK(story.last.empty());
   story.pass(1s);
   CHECK(story.told<Waiting>(1));
   CHECK_FALSE(story.ready());
-  story.pass(std::chrono::duration_cast<std::chrono::milliseconds>(rules.earliest - began) - 35s);
+  story.pass(std::chrono::duration_cast<std::chrono::milliseconds>(start - began) - 35s);
   CHECK(story.ready());
 }
 

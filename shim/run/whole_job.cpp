@@ -84,7 +84,7 @@ void plan_succession(const Run& run, Attempts& attempts, link::Options& options)
   options.timing.successor = grace + std::chrono::seconds(5);
   options.timing.old_hub = options.timeout + grace;
   options.rules.silent_end = link::ping_interval(options.timeout) + grace;
-  options.rules.earliest = std::max(attempts.earliest(), known.all_ended_by);
+  options.rules.silent_ended_by = known.all_ended_by;
   if (!known.is_led_by(options.self.rank)) {
     attempts.members.reset();
     return;
