@@ -22,6 +22,16 @@ bool has_ended_one(const std::map<unsigned, Collectives>& before,
   });
 }
 
+/// Whether a worker has other numbers than before, or is new. One that is not there any more has ended, or
+/// its Python does not answer now: neither is progress.
+bool has_changed(const std::map<unsigned, Collectives>& before,
+                 const std::map<unsigned, Collectives>& after) {
+  return std::ranges::any_of(after, [&](const auto& worker) {
+    const auto known = before.find(worker.first);
+    return known == before.end() || known->second != worker.second;
+  });
+}
+
 }  // namespace
 
 StallClock::StallClock(Rules rules, Time now)
@@ -39,10 +49,10 @@ std::optional<StallClock::Milliseconds> StallClock::saw(const std::map<unsigned,
   pause_ = std::min(2 * pause_, interval_);
   next_ = now + pause_;
   std::optional<Milliseconds> stood;
-  if (workers != workers_) {
+  if (has_changed(workers_, workers)) {
     if (notice_ != rules_.notice) stood = std::chrono::duration_cast<Milliseconds>(now - since_);
     has_moved_ = has_moved_ || has_ended_one(workers_, workers);
-    workers_ = workers;
+    for (const auto& [rank, collectives] : workers) workers_[rank] = collectives;
     since_ = now;
     notice_ = rules_.notice;
     count_last(workers);

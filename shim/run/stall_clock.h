@@ -61,7 +61,7 @@ class StallClock {
   Milliseconds interval_;
   Milliseconds pause_{20'000};  ///< until the next look, while that is shorter than interval_
   Time next_;
-  std::map<unsigned, Collectives> workers_;
+  std::map<unsigned, Collectives> workers_;  ///< as they last reported
   Time since_;                               ///< when these numbers were first seen
   bool has_moved_ = false;                   ///< in this attempt
   Milliseconds notice_;                      ///< the next notice is due after this time

@@ -74,6 +74,19 @@ TEST_CASE("a job that goes on says how long it stood still, if that was noticed"
   CHECK_FALSE(clock.saw(waiting_for_1(7), begin_of_job + 20min));
 }
 
+TEST_CASE("a job does not go on because a rank ends, or does not answer for a moment") {
+  StallClock clock({.notice = 5min}, begin_of_job);
+  clock.saw(waiting_for_1(3), begin_of_job + 20s);
+  clock.saw(waiting_for_1(4), begin_of_job + 1min);
+  clock.noticed();
+  Workers fewer = waiting_for_1(4);
+  fewer.erase(2);
+  CHECK_FALSE(clock.saw(fewer, begin_of_job + 7min));
+  CHECK_FALSE(clock.saw(waiting_for_1(4), begin_of_job + 8min));
+  CHECK_FALSE(clock.saw({}, begin_of_job + 9min));
+  CHECK(clock.stalled(begin_of_job + 9min) == 8min);
+}
+
 TEST_CASE("a job ends after its time, and after four times that if who is waited for works") {
   StallClock clock({.timeout = 15min}, begin_of_job);
   clock.saw(waiting_for_1(3), begin_of_job + 20s);
