@@ -179,8 +179,9 @@ std::vector<SeenProcess> see_processes(pid_t command, const std::vector<std::str
   return seen;
 }
 
-LoneTraining lone_training(const std::vector<SeenProcess>& processes, const JobSize& job) {
-  if (job.nodes < 2) return {};
+std::optional<outcome::LoneTraining> lone_training(const std::vector<SeenProcess>& processes,
+                                                   const JobSize& job) {
+  if (job.nodes < 2) return std::nullopt;
   const SeenProcess* found = nullptr;
   bool met = false;  // it met other nodes, but not all
   unsigned own = job.workers;
@@ -189,27 +190,26 @@ LoneTraining lone_training(const std::vector<SeenProcess>& processes, const JobS
     const unsigned here = workers_here(process, processes, job);
     const bool meets = process.world_size > here;
     // Nodes may have different numbers of workers, but then WORLD_SIZE need not be a multiple of this node's.
-    if (meets && (process.world_size % here != 0 || process.world_size >= job.nodes * here)) return {};
+    if (meets && (process.world_size % here != 0 || process.world_size >= job.nodes * here))
+      return std::nullopt;
     if (found != nullptr && (met || !meets)) continue;
     found = &process;
     met = meets;
     own = here;
   }
   if (found == nullptr) found = spawned_alone(processes, job);
-  if (found != nullptr) {
-    return {fmt::format("{}: {} has WORLD_SIZE={}, {} has {}",
-                        met ? "the nodes do not agree on their number" : "this node trains alone",
-                        describe(*found, processes), found->world_size, met ? "this job" : "but the job",
-                        job.nodes * own),
-            fmt::format("trained {} (world {} of {})", met ? "without some nodes" : "alone",
-                        found->world_size, job.nodes * own)};
-  }
+  if (found != nullptr)
+    return outcome::LoneTraining{.who = describe(*found, processes),
+                                 .meets_some = met,
+                                 .world = found->world_size,
+                                 .expected = job.nodes * own};
   const auto agent =
       std::ranges::find_if(processes, [](const SeenProcess& process) { return !process.alone_by.empty(); });
-  if (agent == processes.end()) return {};
-  return {fmt::format("this node trains alone: {} is limited to this node ({}), but the job has {} nodes",
-                      describe(*agent, processes), agent->alone_by, job.nodes),
-          fmt::format("trained alone (1 of {} nodes)", job.nodes)};
+  if (agent == processes.end()) return std::nullopt;
+  return outcome::LoneTraining{.sign = outcome::LoneTraining::Sign::launcher_flag,
+                               .who = describe(*agent, processes),
+                               .flag = agent->alone_by,
+                               .nodes = job.nodes};
 }
 
 SeenProcess seen_by_words(const std::vector<std::string>& words, const JobSize& job) {

@@ -12,6 +12,7 @@
 #include "base/fact.h"
 #include "base/text.h"
 #include "node/process.h"
+#include "outcome/alone.h"
 
 /// Finds out from /proc what a command is running. A launcher's workers are the descendants whose environment
 /// has LOCAL_RANK, which the launcher sets for each worker and does not have itself. With any launcher, the
@@ -99,16 +100,10 @@ std::vector<SeenProcess> see_processes(pid_t command, const std::vector<std::str
 /// line.
 SeenProcess seen_by_words(const std::vector<std::string>& words, const JobSize& job = {});
 
-/// The finding that a node trains alone; both texts are empty if nothing suggests it.
-struct LoneTraining {
-  std::string warning;
-  std::string in_short;  ///< once it has ended: "trained alone (world 8 of 16)"
-};
-
-/// Checks whether a node trains alone, or with fewer nodes than the job has: "this node trains alone: worker
-/// 4711 (torchrun, started by run_train.sh) has WORLD_SIZE=8, but the job has 16". Empty if nothing suggests
-/// it, or if any worker has the job's size or more: a smaller one is then a helper (an evaluation, an
-/// inference engine).
-LoneTraining lone_training(const std::vector<SeenProcess>& processes, const JobSize& job);
+/// Checks whether a node trains alone, or with fewer nodes than the job has. nullopt if nothing suggests it,
+/// or if any worker has the job's size or more: a smaller one is then a helper (an evaluation, an inference
+/// engine).
+std::optional<outcome::LoneTraining> lone_training(const std::vector<SeenProcess>& processes,
+                                                   const JobSize& job);
 
 }  // namespace rankshim::launchers

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "look/progress.h"
+#include "outcome/wording.h"
 
 namespace rankshim::launchers {
 
@@ -116,11 +117,9 @@ void Program::plan(Task task, Clock::time_point when, std::function<void()> act)
 }
 
 void Program::look(std::size_t number) {
-  auto [warning, in_short] = lone_training(see_processes(command_, *environment_, job_), job_);
-  record_.trains_alone = std::move(warning);
-  record_.trained_alone = std::move(in_short);
-  if (!record_.trains_alone.empty()) {
-    log::warn("{}", record_.trains_alone);
+  record_.lone_training = lone_training(see_processes(command_, *environment_, job_), job_);
+  if (record_.lone_training) {
+    log::warn("{}", in_words(*record_.lone_training));
     record_.stopped_for_it = strict_;
     if (strict_) give({.kind = Order::Kind::stop});
   } else if (number < looks_after.size()) {

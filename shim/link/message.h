@@ -13,6 +13,7 @@
 #include "link/quorum.h"
 #include "outcome/look.h"
 #include "outcome/outcome.h"
+#include "outcome/wording.h"
 
 /// The messages of the whole job's link: node 0 (the hub) and the others (its peers) say who they are, agree,
 /// and tell each other how the job ends. docs/protocol.md specifies the wire format.

@@ -10,6 +10,7 @@
 #include "look/python_stack.h"
 #include "node/process.h"
 #include "outcome/hang.h"
+#include "outcome/wording.h"
 
 namespace rankshim::look {
 namespace {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "outcome/wording.h"
 
 namespace rankshim::outcome {
 namespace {

@@ -14,6 +14,7 @@
 #include "base/fault.h"
 #include "base/text.h"
 #include "outcome/hang.h"
+#include "outcome/wording.h"
 
 namespace rankshim::outcome {
 namespace {

@@ -4,6 +4,7 @@
 #include <csignal>
 
 #include "base/fault.h"
+#include "outcome/wording.h"
 
 namespace rankshim::outcome {
 namespace {

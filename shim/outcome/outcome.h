@@ -72,14 +72,8 @@ struct RankRange {
 /// Whether the ranges contain exactly one rank.
 bool is_one(const std::vector<RankRange>& ranges);
 
-/// "7", "2-15".
-std::string in_words(const RankRange& range);
-
 /// The ranks as the fewest ranges of step 1, lowest first; duplicates count once.
 std::vector<RankRange> to_ranges(std::vector<unsigned> ranks);
-
-/// "rank 1", "ranks 0 and 2-15", "ranks 0, 2, 4, 6, 8, 10, 12, 14 and more".
-std::string in_words(const std::vector<RankRange>& ranges);
 
 /// Where a thread of a Python program is.
 struct Frame {
@@ -172,25 +166,5 @@ inline bool is_inconclusive(const Culprit& failure) {
 inline bool is_of_all(const Culprit& culprit) {
   return culprit.cause == Cause::hang && culprit.ranks.empty();
 }
-
-/// "node 3 (e, 10.0.0.9)"; empty parts are left out.
-std::string node_name(unsigned rank, std::string_view host, std::string_view address = {});
-
-/// "exited with code 3", "was killed by SIGKILL".
-std::string end_in_words(int code, const std::optional<int>& signal);
-
-/// "in load_batch (train.py:16), which called __next__, above python3 (pid 81): S, hrtimer_nanosleep".
-std::string in_words(const Place& place);
-
-/// A hang in a job that still runs, with the node if its host is known: "ranks 1 and 2 wait in barrier
-/// (train.py:41) for rank 0 on node 0 (job-node-0), which is in validate (train.py:20) and works".
-std::string present_hang_in_words(const Culprit& culprit);
-
-/// What happened, without the node: "rank 17 was killed by SIGKILL: out of memory", "rank 1 is still running;
-/// ranks 0 and 2 timed out waiting for it".
-std::string what_happened(const Culprit& culprit);
-
-/// The same with the node: "node 3 (e) failed: rank 17 was killed by SIGKILL: out of memory".
-std::string in_words(const Culprit& culprit);
 
 }  // namespace rankshim::outcome

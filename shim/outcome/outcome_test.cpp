@@ -1,4 +1,5 @@
 #include "outcome/outcome.h"
+#include "outcome/wording.h"
 
 #include <catch2/catch.hpp>
 

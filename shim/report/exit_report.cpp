@@ -12,10 +12,12 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "outcome/hang.h"
+#include "outcome/wording.h"
 #include "report/files.h"
 #include "report/snapshot.h"
 #include "report/wording.h"
 #include "supervise/signals.h"
+#include "supervise/tree.h"
 
 namespace rankshim::report {
 namespace {
@@ -345,12 +347,12 @@ std::string as_json(const ExitReport& report) {
   if (record != nullptr) {
     if (verdict.command) object.object("command_exit", command_json(*verdict.command));
     if (record->stop) object.text("stop_signal", signal_name(record->stop->signal));
-    if (!record->workers.trains_alone.empty()) object.text("trains_alone", record->workers.trains_alone);
+    if (const auto& alone = record->workers.lone_training) object.text("trains_alone", in_words(*alone));
     object.flag("killed_by_rankshim", record->killed_by_us);
     object.object(
         "leftovers",
         json::Object().number("found", record->leftovers).number("killed", record->leftovers_killed));
-    if (!record->left_behind.empty()) object.text("left_behind", record->left_behind);
+    if (!record->left_behind.empty()) object.text("left_behind", in_words(record->left_behind));
     object.number("restarts", record->workers.attempts == 0 ? 0 : record->workers.attempts - 1);
     object.objects("workers", workers_json(report));
   }
@@ -389,7 +391,7 @@ int conclude_rejected(const settings::Rejected& rejected, const node::Host& host
   const bool configured = rejected.exit_code == exit_code::configuration;
   const Verdict verdict{.code = rejected.exit_code,
                         .cause = configured ? outcome::Cause::configuration : outcome::Cause::none,
-                        .reason = to_line(rejected.faults.front())};
+                        .reason = reason::Faulty{rejected.faults.front()}};
   const Details details;
   const int code = exit_code_of(verdict, settings);
   const ExitReport report{

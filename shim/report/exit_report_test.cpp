@@ -105,7 +105,7 @@ TEST_CASE("of many past attempts the first and the newest are kept, also where n
   CHECK(past[1].number == 151);
   CHECK(past.back().number == 249);
   const Verdict verdict{
-      .code = 143, .cause = outcome::Cause::stop_requested, .reason = "SIGTERM while waiting"};
+      .code = 143, .cause = outcome::Cause::stop_requested, .reason = reason::Stopped{.signal = SIGTERM}};
   const Details details;
   const std::string json = as_json(
       {.verdict = &verdict,
@@ -119,7 +119,9 @@ TEST_CASE("of many past attempts the first and the newest are kept, also where n
 TEST_CASE("the termination message keeps to its 4096 bytes and is empty on success", "[report]") {
   Verdict verdict;
   verdict.code = 1;
-  for (int i = 0; i < 1000; ++i) verdict.reason += "ä";
+  reason::StillWrong wrong;
+  for (int i = 0; i < 1000; ++i) wrong.what += "ä";
+  verdict.reason = wrong;
   launchers::PythonError error;
   for (int i = 0; i < 300; ++i) error.traceback += "line " + std::to_string(i) + " of a long traceback ä\n";
   error.message = "ValueError";

@@ -358,7 +358,7 @@ void judge_failure(Verdict& verdict, const ExitRecord& record, const Details& de
   if (is_own_worker && launchers::is_error_of_lost_host(details.agent.message) &&
       launcher_failed(record, details)) {
     set_cause(root, Cause::peer_lost, details);
-    verdict.notes.emplace_back("the node that hosts the rendezvous is gone");
+    verdict.notes.emplace_back(note::Remark::rendezvous_host_gone);
   }
   const bool hides = root.is_inner && verdict.code == 0;
   if (is_victim(root.culprit.cause) && root.who != RootCause::Who::launcher && !hides && !links)
@@ -369,11 +369,10 @@ void judge_failure(Verdict& verdict, const ExitRecord& record, const Details& de
     if (!is_sure_without_others(*verdict.culprit, details)) verdict.culprit.reset();
   }
   if (!verdict.of_several && is_victim(root.culprit.cause)) {
-    if (details.is_one_of_several)
-      verdict.notes.emplace_back("another rank is to blame: run rankshim once per node to learn which");
+    if (details.is_one_of_several) verdict.notes.emplace_back(note::Remark::other_rank_to_blame);
     set_cause(root, own_cause(root), details);  // "peer" means another node
   }
-  if (hides && strict) wording::add_strict(verdict);
+  if (hides && strict) verdict.notes.emplace_back(note::Remark::strict_code);
   if (is_own_worker || (hides && strict)) verdict.code = root.culprit.code;
   if (verdict.code != 0) verdict.cause = root.culprit.cause;
   if (verdict.culprit && verdict.culprit->cause == Cause::hang) {
@@ -383,7 +382,7 @@ void judge_failure(Verdict& verdict, const ExitRecord& record, const Details& de
   }
   if (root.who == RootCause::Who::launcher && !record.workers.ends.empty() &&
       launcher_failed(record, details))
-    verdict.notes.emplace_back("it stopped its workers itself");
+    verdict.notes.emplace_back(note::Remark::launcher_stopped_workers);
 }
 
 /// Judges a command that was stopped. A launcher's job is then not done, unless its workers had all succeeded
@@ -395,7 +394,7 @@ void judge_stop(Verdict& verdict, const ExitRecord& record, bool launches) {
 }
 
 /// Sets a reason that rankshim itself knows.
-void give_reason(Verdict& verdict, int code, Cause cause, ErrorCode error_code, std::string reason) {
+void give_reason(Verdict& verdict, int code, Cause cause, ErrorCode error_code, Reason reason) {
   verdict.code = code;
   verdict.cause = cause;
   verdict.error_code = error_code;
@@ -414,20 +413,17 @@ bool never_met(const ExitRecord& record, const RootCause& root) {
 /// Judges a meeting that failed: the other nodes never came, and torchrun or rankshim gave up.
 void judge_meeting(Verdict& verdict, const ExitRecord& record, bool launches) {
   const bool gave_up = launches && verdict.root && never_met(record, *verdict.root);
-  if (!record.workers.unreached.empty())
-    give_reason(verdict, exit_code::unreachable, Cause::unreachable, ErrorCode::port_closed,
-                record.workers.unreached);
-  else if (record.workers.never_met || gave_up)
-    give_reason(verdict, exit_code::unreachable, Cause::unreachable, ErrorCode::rendezvous,
-                "the other nodes did not join in time");
+  const std::optional<outcome::Unreached>& unreached = record.workers.unreached;
+  if (unreached || record.workers.never_met || gave_up)
+    give_reason(verdict, exit_code::unreachable, Cause::unreachable,
+                unreached ? ErrorCode::port_closed : ErrorCode::rendezvous, reason::NobodyJoined{unreached});
 }
 
 void add_notes(Verdict& verdict, const ExitRecord& record) {
-  std::vector<std::string>& notes = verdict.notes;
-  if (!record.did_not_stop.empty()) notes.push_back(record.did_not_stop);
-  if (std::string text = wording::leftovers(record); !text.empty()) notes.push_back(std::move(text));
-  if (!record.left_behind.empty())
-    notes.push_back("SIGKILL did not end " + record.left_behind + ", which waits in the kernel");
+  std::vector<Note>& notes = verdict.notes;
+  if (record.not_stopped) notes.emplace_back(*record.not_stopped);
+  if (record.leftovers != 0) notes.emplace_back(note::Leftovers{record.leftovers, record.leftovers_killed});
+  if (!record.left_behind.empty()) notes.emplace_back(note::LeftBehind{record.left_behind});
 }
 
 }  // namespace
@@ -460,7 +456,7 @@ Verdict judge(const ExitRecord& record, const launchers::LaunchChoice& choice,
                   .stopped_by = record.stopped_from_outside(ExitRecord::During::anytime)};
   if (record.kind == ExitRecord::Kind::not_started || record.kind == ExitRecord::Kind::withheld) {
     const ErrorCode error_code = verdict.code == exit_code::system ? ErrorCode::system : ErrorCode::none;
-    give_reason(verdict, verdict.code, Cause::system, error_code, wording::unseen_end(record, program));
+    give_reason(verdict, verdict.code, Cause::system, error_code, reason::Unseen{record, program});
     return verdict;
   }
 
@@ -477,8 +473,7 @@ Verdict judge(const ExitRecord& record, const launchers::LaunchChoice& choice,
     judge_stop(verdict, record, launcher.launches());
   }
   judge_meeting(verdict, record, launcher.launches());
-  verdict.trained_alone =
-      record.workers.trained_alone.empty() ? details.trained_alone : record.workers.trained_alone;
+  verdict.lone_training = record.workers.lone_training ? record.workers.lone_training : details.lone_training;
   add_notes(verdict, record);
   if (details.hang) {
     verdict.code = exit_code::hang;
@@ -488,9 +483,11 @@ Verdict judge(const ExitRecord& record, const launchers::LaunchChoice& choice,
     verdict.error_code = error_code_of(*details.hang);
     verdict.root.reset();
   }
-  if (record.workers.stopped_for_it)
+  if (record.workers.stopped_for_it) {
     give_reason(verdict, exit_code::configuration, Cause::configuration, ErrorCode::trains_alone,
-                record.workers.trains_alone + ", and --strict does not allow that");
+                reason::TrainsAlone{*record.workers.lone_training});
+    verdict.lone_training.reset();
+  }
   return verdict;
 }
 
@@ -527,7 +524,7 @@ bool set_signal_while_waiting(Verdict& verdict, int signal, const std::optional<
   const bool starts_again = verdict.stopped_for_culprit && stop->again;
   if (!starts_again && (stop || verdict.cause == Cause::stop_requested)) return false;
   verdict.stopped_by = signal;
-  wording::add_signal_while_waiting(verdict, signal);
+  verdict.notes.emplace_back(note::SignalWhileWaiting{signal});
   if (!starts_again && verdict.code != 0) return false;
   verdict.code = exit_code::signal_base + signal;
   verdict.cause = Cause::stop_requested;
@@ -560,9 +557,10 @@ Culprit culprit_of(const Verdict& verdict) {
             .code = verdict.code,
             .signal = verdict.command ? verdict.command->stop : std::nullopt};
   if (verdict.culprit && !verdict.stopped_for_culprit) return *verdict.culprit;
-  if (!verdict.reason.empty() || !verdict.root)
-    return {.cause = verdict.cause, .code = verdict.code, .text = verdict.reason};
-  return verdict.root->culprit;
+  if (verdict.root && !verdict.reason) return verdict.root->culprit;
+  return {.cause = verdict.cause,
+          .code = verdict.code,
+          .text = verdict.reason ? wording::in_words(*verdict.reason) : ""};
 }
 
 int exit_code_of(const Verdict& verdict, const settings::Settings& settings) {

@@ -16,8 +16,10 @@
 #include "link/message.h"
 #include "node/cgroup.h"
 #include "node/oom_kills.h"
+#include "outcome/alone.h"
 #include "outcome/look.h"
 #include "outcome/outcome.h"
+#include "report/reason.h"
 #include "settings/settings.h"
 #include "supervise/exit_record.h"
 
@@ -35,8 +37,8 @@ struct Details {
   std::string port_holder;       ///< if the port is the reason: "port 29500 is held by python3 (pid 17)"
   std::string shm;               ///< the free space in /dev/shm: "/dev/shm has 0 MiB of 64 MiB left"
   bool has_accelerators = true;  ///< if so, NCCL's watchdog may have aborted a worker
-  std::map<pid_t, node::OomEvidence> oom;         ///< for each end, by process
-  std::string trained_alone;                      ///< as in the verdict, according to the workers' Python
+  std::map<pid_t, node::OomEvidence> oom;              ///< for each end, by process
+  std::optional<outcome::LoneTraining> lone_training;  ///< according to the workers' Python
   std::map<unsigned, outcome::WorkerLook> looks;  ///< by local rank: what workers did when another failed
   std::vector<unsigned> suffered;  ///< the local ranks of those that had failed by then, earliest first
   bool is_one_of_several = false;  ///< the command is one of several ranks, each with a rankshim of its own
@@ -84,7 +86,7 @@ struct Verdict {
   int code = 0;
   outcome::Cause cause = outcome::Cause::none;  ///< of this node's end
   ErrorCode error_code = ErrorCode::none;       ///< for the end of the last line
-  std::string reason;                 ///< why, if rankshim itself ended the run or could not start it
+  std::optional<Reason> reason;       ///< why, if rankshim itself ended the run or could not start it
   std::optional<CommandEnd> command;  ///< nullopt if nothing was started
   std::optional<RootCause> root;      ///< what failed here; if `code` is 0, the command has hidden it
   /// Who is to blame, according to what all nodes, or all workers of a lone node, know.
@@ -93,8 +95,8 @@ struct Verdict {
   bool of_several = false;               ///< the job has other nodes
   bool is_linked = false;                ///< this node knows what they know
   bool stopped_for_culprit = false;      ///< this node did nothing wrong: it was stopped because of another
-  std::string trained_alone;             ///< "trained alone (world 8 of 16)", if it should not have
-  std::vector<std::string> notes;        ///< what else a reader must know, one clause each
+  std::optional<outcome::LoneTraining> lone_training;  ///< if it trained alone, and that is not the reason
+  std::vector<Note> notes;                             ///< what else a reader must know
   /// The signal by which this node was stopped from outside, whatever else ended it, and even if that was
   /// after the command's end; nullopt if it was not.
   std::optional<int> stopped_by;

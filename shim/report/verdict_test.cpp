@@ -1,4 +1,5 @@
 #include "report/verdict.h"
+#include "outcome/wording.h"
 
 #include <fmt/format.h>
 
@@ -82,8 +83,7 @@ TEST_CASE("a node that --strict ended because it trains alone is 78, whatever th
   record.kind = supervise::ExitRecord::Kind::signalled;
   record.number = SIGTERM;
   record.stop = stop_at(start + 5s);
-  record.workers.trains_alone =
-      "this node trains alone: worker 12 (torchrun) has WORLD_SIZE=8, but the job has 16";
+  record.workers.lone_training = {.who = "worker 12 (torchrun)", .world = 8, .expected = 16};
   record.workers.stopped_for_it = true;
   LaunchPlan plan;
   plan.argv = {"bash", "run.sh"};
@@ -277,8 +277,7 @@ TEST_CASE("a launcher that failed itself and ended its workers is the cause", "[
 TEST_CASE("a node that trained alone says so in its last line", "[verdict]") {
   ExitRecord record;
   record.ran = 10s;
-  record.workers.trains_alone = "this node trains alone: worker 12 has WORLD_SIZE=1, but the job has 2";
-  record.workers.trained_alone = "trained alone (world 1 of 2)";
+  record.workers.lone_training = {.who = "worker 12", .world = 1, .expected = 2};
   const Verdict well = judge(record, chosen<Launcher>(), train, {});
   CHECK(
       wording::message(well).ends_with(" exited with code 0 after 10.0 s, but trained alone (world 1 of 2)"));
@@ -485,17 +484,20 @@ TEST_CASE("nodes that never came give 75, whichever program gave up", "[verdict]
   CHECK(verdict.cause == Cause::unreachable);
   CHECK(wording::message(verdict) == "the other nodes did not join in time [R35]");
 
-  killed.workers.unreached = "torchrun could not reach m:1 within 10 s: port closed (connection refused)";
+  killed.workers.unreached = {.master = "m:1", .limit = 10s};
   const Verdict alone = judge(killed, chosen<TorchrunLauncher>(), train, {});
   CHECK(alone.code == 75);
   CHECK(alone.error_code == ErrorCode::port_closed);
-  CHECK(wording::message(alone) == killed.workers.unreached + " [R28]");
+  CHECK(wording::message(alone) ==
+        "torchrun could not reach m:1 within 10 s: port closed (connection refused) [R28]");
 }
 
 TEST_CASE("the verdict names what did not stop", "[verdict]") {
   ExitRecord record = torchrun({});
   record.stop = stop_at(start + 5s);
-  record.did_not_stop = "worker 0 (rank 8, pid 17, state S, in futex_do_wait) did not stop in 1.6 s";
+  record.not_stopped = {
+      .processes = {{.local_rank = 0, .rank = 8, .pid = 17, .state = 'S', .kernel = "futex_do_wait"}},
+      .after = 1600ms};
   CHECK(wording::message(judge(record, chosen<TorchrunLauncher>(), train, {}))
             .ends_with("; worker 0 (rank 8, pid 17, state S, in futex_do_wait) did not stop in 1.6 s"));
 }
@@ -843,12 +845,15 @@ TEST_CASE("a check keeps its own result on each node", "[verdict]") {
 }
 
 TEST_CASE("a signal during the wait for the others stops a node whose part was done", "[verdict]") {
-  Verdict done{.reason = "done"};
+  Verdict done{.reason = reason::SpareNotNeeded{}};
   CHECK(set_signal_while_waiting(done, SIGTERM, std::nullopt));
   CHECK(done.code == 143);
   CHECK(done.cause == Cause::stop_requested);
   CHECK(done.stopped_by == SIGTERM);
-  CHECK(wording::sentence(done) == "done; SIGTERM arrived while this node waited for the others");
+  CHECK(wording::sentence(done) ==
+        "the job has succeeded while this node waited as a spare; SIGTERM arrived while this node waited for "
+        "the "
+        "others");
 
   Verdict failed = own_failure();
   CHECK_FALSE(set_signal_while_waiting(failed, SIGTERM, std::nullopt));

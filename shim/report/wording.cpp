@@ -7,14 +7,21 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <string_view>
+#include <variant>
 #include <vector>
 
 #include "base/duration.h"
+#include "base/fact.h"
 #include "base/fault.h"
+#include "base/json.h"
 #include "base/signals.h"
 #include "base/text.h"
 #include "launchers/torchrun/error_file.h"
+#include "outcome/wording.h"
 #include "settings/not_found.h"
+#include "settings/settings.h"
+#include "supervise/tree.h"
 
 namespace rankshim::report::wording {
 namespace {
@@ -114,10 +121,165 @@ std::string culprit_in_words(const Verdict& verdict) {
   return text;
 }
 
+// ---- why rankshim ended a run ----
+
+/// What was going on when a signal ended the run before its command.
+std::string_view meanwhile(reason::Stopped::Stage stage) {
+  using Stage = reason::Stopped::Stage;
+  switch (stage) {
+    case Stage::pre_start:
+      return "during the pre-start hook";
+    case Stage::platform:
+      return "while waiting for the platform";
+    case Stage::interpreter:
+      return "while the interpreter was checked";
+    case Stage::master:
+      return "while waiting for the master";
+    case Stage::nodes:
+      return "while waiting for the other nodes";
+    case Stage::spare:
+      return "while it waited as a spare";
+    case Stage::pause:
+      break;
+  }
+  return "before the next attempt";
+}
+
+std::string words_of(const reason::Faulty& faulty) { return to_line(faulty.fault); }
+std::string words_of(const reason::StillWrong& wrong) { return wrong.what; }
+std::string words_of(const reason::Missing& missing) { return missing.what; }
+
+std::string words_of(const reason::Stopped& stopped) {
+  return fmt::format("{} {}; nothing was started", signal_name(stopped.signal), meanwhile(stopped.stage));
+}
+
+std::string words_of(const reason::HookFailed& failed) {
+  return fmt::format("the pre-start hook {}; nothing was started", hook_end(failed.hook, failed.limit));
+}
+
+std::string words_of(const reason::NoTorch& lacks) {
+  return fmt::format(
+      "no torch in {}: install it there, or name the interpreter that has it with --python (RANKSHIM_PYTHON)",
+      lacks.python);
+}
+
+std::string words_of(const reason::OldTorch& old) {
+  return fmt::format("torch in {} is older than torchrun (1.9), which elastic jobs and restarts need",
+                     old.python);
+}
+
+std::string words_of(const reason::Refused& refused) {
+  using Needs = reason::Refused::Needs;
+  std::string needs;
+  if (refused.needs == Needs::supervising) needs = "supervising a process needs";
+  if (refused.needs == Needs::command) needs = "starting the command needs";
+  if (refused.needs == Needs::link)
+    needs = fmt::format("the link needs, and {} requires the link", refused.required_by);
+  return fmt::format("the system refused a resource that {}: {}", needs, refused.error);
+}
+
+std::string words_of(const reason::TooManyNodes& many) {
+  return fmt::format("{}, and at most {} nodes can be linked: correct it, or set RANKSHIM_LINK=off",
+                     rankshim::in_words(Fact::nnodes, many.nnodes), many.most);
+}
+
+std::string words_of(const reason::NoLink& none) {
+  return fmt::format("the nodes cannot be linked, and {} requires it: {}", none.required_by, none.why);
+}
+
+std::string words_of(const reason::NotMet& unmet) {
+  const std::string where =
+      unmet.waited ? fmt::format("; waited {} at {}", format_time(*unmet.waited), unmet.master) : "";
+  const std::string own =
+      unmet.own.empty()
+          ? ""
+          : fmt::format("; this node has {}; compare rankshim explain on all nodes", joined(unmet.own));
+  return unmet.why + where + own;
+}
+
+std::string words_of(const reason::SpareNotNeeded&) {
+  return "the job has succeeded while this node waited as a spare";
+}
+
+std::string words_of(const reason::Unseen& unseen) {
+  const auto& [record, program] = unseen;
+  const int code = exit_code_of(record);
+  const char* reason = std::strerror(record.number);
+  if (record.kind == ExitRecord::Kind::withheld)
+    return fmt::format("{} exited, but its exit status is unknown: wait4: {}", program, reason);
+  if (code == exit_code::system)
+    return fmt::format("the system refused to start {}: {}: {}", program, record.failure.call, reason);
+  if (record.failure.interpreter) return without_interpreter(record);
+  if (code == exit_code::not_found) return settings::not_found(program);
+  if (record.number == ENOEXEC)
+    return fmt::format(
+        "{} cannot be executed: unknown executable format; check the architecture it was built "
+        "for",
+        record.failure.path);
+  return fmt::format("{} cannot be executed: {}", program, reason);
+}
+
+std::string words_of(const reason::NobodyJoined& nobody) {
+  return nobody.unreached ? outcome::in_words(*nobody.unreached) : "the other nodes did not join in time";
+}
+
+std::string words_of(const reason::TrainsAlone& alone) {
+  return outcome::in_words(alone.training) + ", and --strict does not allow that";
+}
+
+// ---- the notes ----
+
+std::string words_of(note::Remark remark) {
+  switch (remark) {
+    case note::Remark::rendezvous_host_gone:
+      return "the node that hosts the rendezvous is gone";
+    case note::Remark::other_rank_to_blame:
+      return "another rank is to blame: run rankshim once per node to learn which";
+    case note::Remark::launcher_stopped_workers:
+      return "it stopped its workers itself";
+    case note::Remark::strict_code:
+      break;
+  }
+  return "with --strict that is the exit code";
+}
+
+std::string words_of(const supervise::NotStopped& hung) {
+  return fmt::format("{} did not stop in {}", supervise::in_words(hung.processes),
+                     hours_and_minutes(hung.after));
+}
+
+std::string words_of(const note::Leftovers& leftovers) {
+  const auto& [found, killed] = leftovers;
+  const bool one = found == 1;
+  if (killed == 0)
+    return one ? "a leftover process was stopped" : fmt::format("{} leftover processes were stopped", found);
+  return one ? "a leftover process had to be killed"
+             : fmt::format("{} of {} leftover processes had to be killed", killed, found);
+}
+
+std::string words_of(const note::LeftBehind& left) {
+  return "SIGKILL did not end " + supervise::in_words(left.processes) + ", which waits in the kernel";
+}
+
+std::string words_of(const note::Final& final) { return "not restarted: " + final.why; }
+std::string words_of(const NotRestarted& refusal) { return "not restarted: " + wording::in_words(refusal); }
+
+std::string words_of(const note::LastAttempt& last) {
+  return fmt::format("this was {}; the attempt before: {}", last.progress, last.before);
+}
+
+std::string words_of(const note::SignalWhileWaiting& late) {
+  return signal_name(late.signal) + " arrived while this node waited for the others";
+}
+
+std::string words_of(const note::ExitMapped& mapped) {
+  return fmt::format("--exit-map changes the exit code to {}", mapped.code);
+}
+
 /// Why the run ended, without the notes.
 std::string head(const Verdict& verdict) {
   if (verdict.culprit) return culprit_in_words(verdict);
-  if (!verdict.reason.empty()) return verdict.reason;
+  if (verdict.reason) return wording::in_words(*verdict.reason);
   if (verdict.root && verdict.code != 0) return in_words(*verdict.root, verdict);
   if (verdict.root)
     return fmt::format("{}, although {}", in_words(*verdict.command), what_happened(verdict.root->culprit));
@@ -128,9 +290,10 @@ std::string head(const Verdict& verdict) {
 
 std::string sentence(const Verdict& verdict) {
   std::string text = head(verdict);
-  if (!verdict.trained_alone.empty())
-    text += (verdict.code == 0 ? ", but " : "; it ") + verdict.trained_alone;
-  for (const std::string& note : verdict.notes) text += "; " + note;
+  if (verdict.lone_training)
+    text += (verdict.code == 0 ? ", but " : "; it ") + in_the_past(*verdict.lone_training);
+  for (const Note& note : verdict.notes)
+    text += "; " + std::visit([](const auto& one) { return words_of(one); }, note);
   return text;
 }
 
@@ -170,23 +333,6 @@ std::string resumed(std::chrono::milliseconds stalled) {
   return "collectives continue after " + hours_and_minutes(stalled);
 }
 
-std::string unseen_end(const ExitRecord& record, const std::string& program) {
-  const int code = exit_code_of(record);
-  const char* reason = std::strerror(record.number);
-  if (record.kind == ExitRecord::Kind::withheld)
-    return fmt::format("{} exited, but its exit status is unknown: wait4: {}", program, reason);
-  if (code == exit_code::system)
-    return fmt::format("the system refused to start {}: {}: {}", program, record.failure.call, reason);
-  if (record.failure.interpreter) return without_interpreter(record);
-  if (code == exit_code::not_found) return settings::not_found(program);
-  if (record.number == ENOEXEC)
-    return fmt::format(
-        "{} cannot be executed: unknown executable format; check the architecture it was built "
-        "for",
-        record.failure.path);
-  return fmt::format("{} cannot be executed: {}", program, reason);
-}
-
 std::string hook_end(const ExitRecord& hook, std::chrono::milliseconds limit) {
   if (hook.kind == ExitRecord::Kind::not_started)
     return fmt::format("cannot be started: {}: {}", hook.failure.call, std::strerror(hook.number));
@@ -198,33 +344,49 @@ std::string hook_end(const ExitRecord& hook, std::chrono::milliseconds limit) {
          (too_long ? " because it took longer than " + format_time(limit) : "");
 }
 
-std::string leftovers(const ExitRecord& record) {
-  const unsigned found = record.leftovers, killed = record.leftovers_killed;
-  if (found == 0) return {};
-  const bool one = found == 1;
-  if (killed == 0)
-    return one ? "a leftover process was stopped" : fmt::format("{} leftover processes were stopped", found);
-  return one ? "a leftover process had to be killed"
-             : fmt::format("{} of {} leftover processes had to be killed", killed, found);
+std::string in_words(const Reason& reason) {
+  return std::visit([](const auto& one) { return words_of(one); }, reason);
 }
 
-void add_not_restarted(Verdict& verdict, std::string_view why) {
-  verdict.notes.push_back(fmt::format("not restarted: {}", why));
+std::string in_words(const NotRestarted& refusal) {
+  using Why = NotRestarted::Why;
+  switch (refusal.why) {
+    case Why::permanent:
+      return fmt::format("{} is permanent (--permanent)",
+                         refusal.code ? fmt::format("exit code {}", *refusal.code)
+                                      : std::string(settings::word_of_permanent(refusal.cause)));
+    case Why::hung_again:
+      return "it has hung twice in a row at the same lines and the same collective";
+    case Why::raised_again:
+      return "the same exception has ended it twice in a row, each time within a minute of its start";
+    case Why::stopped:
+      return "this node was stopped";
+    case Why::left_processes:
+      return "SIGKILL did not end all of its processes";
+    case Why::all_used:
+      break;
+  }
+  if (!refusal.of_the_job) return "all restarts are used (--max-restarts)";
+  return fmt::format("{} of {} restarts{} are used (--job-restarts)", refusal.used, refusal.most,
+                     refusal.within ? " within " + format_time(*refusal.within) : "");
 }
 
-void add_last_attempt(Verdict& verdict, std::string_view progress, std::string_view last) {
-  verdict.notes.push_back(fmt::format("this was {}; the attempt before: {}", progress, last));
+std::string in_words(const Danger& danger) {
+  switch (danger.kind) {
+    case Danger::Kind::limit_reached:
+      return danger.limit + " was reached";
+    case Danger::Kind::kills_all:
+      return "memory.oom.group is set: a process over " + danger.limit + " ends the whole container";
+    case Danger::Kind::stopping:
+      break;
+  }
+  return signal_name(danger.signal) + " came, and the job was stopping";
 }
 
-void add_signal_while_waiting(Verdict& verdict, int signal) {
-  verdict.notes.push_back(
-      fmt::format("{} arrived while this node waited for the others", signal_name(signal)));
+std::string provisional(const Danger& danger, std::chrono::system_clock::time_point now) {
+  return fmt::format(
+      "rankshim, at {}Z: {}; if nothing follows, the container was killed before rankshim could write more",
+      json::moment(now).substr(0, 19), in_words(danger));
 }
-
-void add_exit_map(Verdict& verdict, int code) {
-  verdict.notes.push_back(fmt::format("--exit-map changes the exit code to {}", code));
-}
-
-void add_strict(Verdict& verdict) { verdict.notes.emplace_back("with --strict that is the exit code"); }
 
 }  // namespace rankshim::report::wording

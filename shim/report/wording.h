@@ -22,14 +22,15 @@ std::string message(const Verdict& verdict);
 /// everything else about the cause is known.
 std::string why(const RootCause& root, const Details& details);
 
-/// "train.py was not found; …", for a command that was not started, or whose end the system does not report.
-std::string unseen_end(const supervise::ExitRecord& record, const std::string& program);
+/// Why rankshim itself ended a run, or could not start it: "SIGTERM while waiting for the other nodes;
+/// nothing was started".
+std::string in_words(const Reason& reason);
+
+/// Why a job is not restarted, for the last lines of all nodes: "3 of 3 restarts are used (--job-restarts)".
+std::string in_words(const NotRestarted& refusal);
 
 /// "exited with code 3", "was killed by SIGKILL because it took longer than 10m", "cannot be started: …".
 std::string hook_end(const supervise::ExitRecord& hook, std::chrono::milliseconds limit);
-
-/// "2 of 3 leftover processes had to be killed"; empty if there were none.
-std::string leftovers(const supervise::ExitRecord& record);
 
 /// "no collective has completed for 5 min: ranks 1 and 2 wait in barrier (train.py:41) for rank 0 on node 0
 /// (job-node-0), which is in validate (train.py:20) and works [R42]", for a job that still runs.
@@ -37,15 +38,11 @@ std::string notice(const outcome::Culprit& culprit);
 /// "collectives continue after 7 min 12 s".
 std::string resumed(std::chrono::milliseconds stalled);
 
-/// Adds why the job is not restarted.
-void add_not_restarted(Verdict& verdict, std::string_view why);
-/// Adds which attempt this was, and how the previous one ended.
-void add_last_attempt(Verdict& verdict, std::string_view progress, std::string_view last);
-/// Adds the signal that arrived while this node waited for the others to end.
-void add_signal_while_waiting(Verdict& verdict, int signal);
-/// Adds the exit code from --exit-map.
-void add_exit_map(Verdict& verdict, int code);
-/// Adds that the command's exit code hid this failure, which --strict does not allow.
-void add_strict(Verdict& verdict);
+/// "the memory limit of 512 MiB was reached".
+std::string in_words(const Danger& danger);
+
+/// The text for the termination log while the job runs, which a kubelet shows if rankshim is killed before it
+/// can write more: "rankshim, at 2026-11-29T07:00:00Z: SIGTERM came, and the job was stopping; …".
+std::string provisional(const Danger& danger, std::chrono::system_clock::time_point now);
 
 }  // namespace rankshim::report::wording

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "outcome/judge.h"
+#include "outcome/wording.h"
 #include "settings/settings.h"
 
 namespace rankshim::run {
@@ -89,7 +90,7 @@ report::Details Attempt::gather(const supervise::ExitRecord& record) {
   details.looks = lookout_->last_seen();
   details.suffered = lookout_->suffered();
   details.is_one_of_several = job_.topology.is<topology::CreatedProcess>() && !job_.topology.is_alone();
-  details.trained_alone = lookout_->trained_alone();
+  details.lone_training = lookout_->lone_training();
   details.hang = std::move(hang_);
   details.hang_looks = std::move(hang_looks_);
   return details;

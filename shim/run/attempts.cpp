@@ -8,11 +8,14 @@
 #include "base/duration.h"
 #include "base/text.h"
 #include "node/addresses.h"
+#include "report/wording.h"
 
 namespace rankshim::run {
 
 using link::Stop;
+using report::NotRestarted;
 using settings::Option;
+using Why = NotRestarted::Why;
 
 namespace {
 
@@ -99,9 +102,10 @@ void Attempts::next(Time now, bool is_counted) {
 
 void Attempts::decide(Stop& stop, Time now) {
   if (stop.drained() || !allowed()) return;
-  stop.note = why_not(stop, now);
+  const auto refusal = why_not(stop, now);
+  stop.note = refusal ? report::wording::in_words(*refusal) : "";
+  stop.again = !refusal;
   last_failure_ = lasting_failure(stop, now);
-  stop.again = stop.note.empty();
 }
 
 /// Identifies a failure that is not tried a third time, because each attempt would end the same way: an
@@ -118,24 +122,25 @@ std::string Attempts::lasting_failure(const Stop& stop, Time now) const {
   return "";
 }
 
-std::string Attempts::why_not(const Stop& stop, Time now) const {
+std::optional<NotRestarted> Attempts::why_not(const Stop& stop, Time now) const {
   const int code = stop.culprit.code;
   const auto counts = [&](Time restart) { return now - restart < *limit_.within; };
   const auto used =
       limit_.within ? static_cast<unsigned>(std::ranges::count_if(restarts_, counts)) : counted();
-  if (!of_the_job_) return used < limit_.most ? "" : "all restarts are used (--max-restarts)";
-  const bool by_code = permanent_.has_code(code);
-  if (by_code || permanent_.has_cause(stop.culprit.cause))
-    return fmt::format("{} is permanent (--permanent)",
-                       by_code ? "exit code " + std::to_string(code)
-                               : std::string(settings::word_of_permanent(stop.culprit.cause)));
+  const NotRestarted all_used{.why = Why::all_used,
+                              .used = used,
+                              .most = limit_.most,
+                              .within = limit_.within,
+                              .of_the_job = of_the_job_};
+  const bool is_left = used < limit_.most;
+  if (!of_the_job_) return is_left ? std::nullopt : std::optional(all_used);
+  if (permanent_.has_code(code)) return NotRestarted{.why = Why::permanent, .code = code};
+  if (permanent_.has_cause(stop.culprit.cause))
+    return NotRestarted{.why = Why::permanent, .cause = stop.culprit.cause};
   if (const std::string failure = lasting_failure(stop, now); !failure.empty() && failure == last_failure_)
-    return stop.culprit.cause == outcome::Cause::hang
-               ? "it has hung twice in a row at the same lines and the same collective"
-               : "the same exception has ended it twice in a row, each time within a minute of its start";
-  if (used < limit_.most) return "";
-  return fmt::format("{} of {} restarts{} are used (--job-restarts)", used, limit_.most,
-                     limit_.within ? " within " + format_time(*limit_.within) : "");
+    return NotRestarted{.why =
+                            stop.culprit.cause == outcome::Cause::hang ? Why::hung_again : Why::raised_again};
+  return is_left ? std::nullopt : std::optional(all_used);
 }
 
 std::string Attempts::progress() const {

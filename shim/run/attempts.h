@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "link/members.h"
 #include "link/message.h"
 #include "link/succession.h"
+#include "report/reason.h"
 #include "settings/settings.h"
 
 namespace rankshim::run {
@@ -63,7 +65,8 @@ class Attempts {
 
  private:
   [[nodiscard]] unsigned counted() const { return number_ - uncounted_; }
-  [[nodiscard]] std::string why_not(const link::Stop& stop, Time now) const;
+  /// Why the job is not restarted after this stop; nullopt if it is.
+  [[nodiscard]] std::optional<report::NotRestarted> why_not(const link::Stop& stop, Time now) const;
   [[nodiscard]] std::string lasting_failure(const link::Stop& stop, Time now) const;
 
   settings::RestartLimit limit_;

@@ -8,9 +8,7 @@
 #include "base/duration.h"
 #include "base/fault.h"
 #include "base/log.h"
-#include "base/signals.h"
 #include "base/text.h"
-#include "report/wording.h"
 #include "run/hooks.h"
 #include "run/plan.h"
 #include "supervise/supervise.h"
@@ -21,6 +19,8 @@ using boost::asio::awaitable;
 using outcome::Cause;
 using report::PhaseName;
 using settings::Option;
+namespace reason = report::reason;
+using Stage = reason::Stopped::Stage;
 
 namespace {
 
@@ -94,28 +94,28 @@ awaitable<supervise::ExitRecord> ask_for_torch(const Run& run, const std::vector
 }
 
 /// Logs these faults, and returns the early end for them.
-EarlyEnd refused(const Faults& faults) {
+EarlyEnd configuration_error(const Faults& faults) {
   log::context().exit_code = exit_code::configuration;
   log::context().cause = settings::word_of_exit_map(Cause::configuration);
-  EarlyEnd end =
-      early_end(exit_code::configuration, Cause::configuration, ErrorCode::none, to_line(faults.front()));
+  EarlyEnd end = early_end(exit_code::configuration, Cause::configuration, ErrorCode::none,
+                           reason::Faulty{faults.front()});
   end.verdict.faults = faults;
   return end;
 }
 
-EarlyEnd lacks(std::string reason) {
+EarlyEnd python_error(report::Reason reason) {
   return early_end(exit_code::configuration, Cause::configuration, ErrorCode::python, std::move(reason));
 }
 
 }  // namespace
 
-EarlyEnd early_end(int code, Cause cause, ErrorCode error_code, std::string reason) {
+EarlyEnd early_end(int code, Cause cause, ErrorCode error_code, report::Reason reason) {
   return {{.code = code, .cause = cause, .error_code = error_code, .reason = std::move(reason)}};
 }
 
-EarlyEnd stopped_early(int signal, std::string_view meanwhile) {
+EarlyEnd stopped_early(int signal, Stage stage) {
   EarlyEnd end = early_end(exit_code::signal_base + signal, Cause::stop_requested, ErrorCode::none,
-                           fmt::format("{} {}; nothing was started", signal_name(signal), meanwhile));
+                           reason::Stopped{signal, stage});
   end.verdict.stopped_by = signal;
   return end;
 }
@@ -137,12 +137,11 @@ awaitable<void> run_pre_start(const Run& run) {
   run.monitor.begin();
   const auto limit = *run.settings.time(Option::pre_start_timeout);
   const supervise::ExitRecord hook = co_await run_hook(run, command, run.host.environment(), limit);
-  if (const auto signal = stop_signal_of(hook)) throw stopped_early(*signal, "during the pre-start hook");
+  if (const auto signal = stop_signal_of(hook)) throw stopped_early(*signal, Stage::pre_start);
   if (hook.leftovers != 0)
     log::warn("the processes that the pre-start hook left running were stopped: start them from the command");
   if (const int code = exit_code_of_hook(hook); code != 0)
-    throw early_end(code, Cause::exited, ErrorCode::none,
-                    "the pre-start hook " + report::wording::hook_end(hook, limit) + "; nothing was started");
+    throw early_end(code, Cause::exited, ErrorCode::none, reason::HookFailed{hook, limit});
 }
 
 awaitable<launchers::Job> resolve_when_ready(const Run& run, const std::vector<std::string>& command) {
@@ -153,18 +152,20 @@ awaitable<launchers::Job> resolve_when_ready(const Run& run, const std::vector<s
     if (auto* job = std::get_if<launchers::Job>(&resolved)) co_return std::move(*job);
     const auto& faults = std::get<Faults>(resolved);
     const Fault& first = faults.front();
-    if (!first.transient) throw refused(faults);
+    if (!first.transient) throw configuration_error(faults);
     if (!std::exchange(waits, true)) {
       log::info("waiting up to {}: {}", format_time(limit), first.what);
       run.monitor.enter(PhaseName::wait, first.what);
     }
     const auto now = std::chrono::steady_clock::now();
-    if (now >= end) throw early_end(exit_code::unreachable, Cause::unreachable, first.error_code, first.what);
+    if (now >= end)
+      throw early_end(exit_code::unreachable, Cause::unreachable, first.error_code,
+                      reason::StillWrong{first.what});
     // No event shows that a file of a ConfigMap was written.
     const supervise::Signal signal = co_await run.signals.next_terminating(now + std::chrono::seconds(1));
     if (signal.number == 0) continue;
     run.signals.drop();
-    throw stopped_early(signal.number, "while waiting for the platform");
+    throw stopped_early(signal.number, Stage::platform);
   }
 }
 
@@ -176,8 +177,7 @@ awaitable<launchers::FoundTorch> check_python(const Run& run, const launchers::J
   std::vector<std::string> wanted = choice.launcher->torchrun_args();
   for (;;) {
     const supervise::ExitRecord asked = co_await ask_for_torch(run, choice.python, wanted);
-    if (const auto signal = stop_signal_of(asked))
-      throw stopped_early(*signal, "while the interpreter was checked");
+    if (const auto signal = stop_signal_of(asked)) throw stopped_early(*signal, Stage::interpreter);
     const int code = asked.kind == supervise::ExitRecord::Kind::exited ? asked.number : 0;
     const auto unknown = static_cast<std::size_t>(code - first_unknown);
     if (code >= first_unknown && unknown < wanted.size()) {
@@ -187,11 +187,7 @@ awaitable<launchers::FoundTorch> check_python(const Run& run, const launchers::J
       wanted.erase(option);
       continue;
     }
-    if (code == no_torch)
-      throw lacks(
-          fmt::format("no torch in {}: install it there, or name the interpreter that has it with "
-                      "--python (RANKSHIM_PYTHON)",
-                      python));
+    if (code == no_torch) throw python_error(reason::NoTorch{python});
     if (code == no_torchrun) {
       found.has_only_launch = true;
       log::info("torch in {} has no torchrun: torch.distributed.launch starts the workers", python);
@@ -200,8 +196,7 @@ awaitable<launchers::FoundTorch> check_python(const Run& run, const launchers::J
         found.rejected.push_back(std::move(option));
       }
       if (job.topology.is<topology::ElasticNode>() || job.topology.max_restarts() != 0)
-        throw lacks(fmt::format(
-            "torch in {} is older than torchrun (1.9), which elastic jobs and restarts need", python));
+        throw python_error(reason::OldTorch{python});
     }
     co_return found;
   }
@@ -226,10 +221,11 @@ awaitable<void> wait_for_master(const Run& run, topology::Topology& topology, wa
   const auto* signal = std::get_if<supervise::Signal>(&first);
   if (signal != nullptr) {
     run.signals.drop();
-    throw stopped_early(signal->number, "while waiting for the master");
+    throw stopped_early(signal->number, Stage::master);
   }
   if (const auto* unreachable = std::get_if<wait::Unreachable>(&first))
-    throw early_end(exit_code::unreachable, Cause::unreachable, unreachable->error_code, unreachable->what);
+    throw early_end(exit_code::unreachable, Cause::unreachable, unreachable->error_code,
+                    reason::StillWrong{unreachable->what});
   reached = std::get<wait::Reached>(first);
   // Only now is it known which node hosts an elastic job without ranks.
   auto* elastic = std::get_if<topology::ElasticNode>(&topology.part);

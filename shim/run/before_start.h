@@ -8,6 +8,7 @@
 #include "base/fault.h"
 #include "launchers/launcher.h"
 #include "launchers/torchrun/torchrun_launcher.h"
+#include "report/reason.h"
 #include "report/verdict.h"
 #include "run/run.h"
 #include "wait/wait.h"
@@ -21,10 +22,10 @@ struct EarlyEnd {
   report::Verdict verdict;
 };
 
-EarlyEnd early_end(int code, outcome::Cause cause, ErrorCode error_code, std::string reason);
+EarlyEnd early_end(int code, outcome::Cause cause, ErrorCode error_code, report::Reason reason);
 
-/// The end by this signal; `meanwhile` is, for example, "while waiting for the master".
-EarlyEnd stopped_early(int signal, std::string_view meanwhile);
+/// The end by this signal.
+EarlyEnd stopped_early(int signal, report::reason::Stopped::Stage stage);
 
 /// Waits for the next signal that ends the run before its command starts; number 0 if none arrives before
 /// `deadline`. When all are, or may be, restarted (`between`), only a stop does, because other signals were

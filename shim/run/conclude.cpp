@@ -29,7 +29,7 @@ void say_verdict(const report::Verdict& verdict) {
   for (const Fault& fault : verdict.faults) log::error("{}", to_line(fault));
   if (!verdict.faults.empty()) return;
   const std::string message = report::wording::message(verdict);
-  const bool is_doubtful = verdict.root || !verdict.trained_alone.empty();  // a success, says the command
+  const bool is_doubtful = verdict.root || verdict.lone_training;  // a success, says the command
   if (verdict.failed())
     log::error("{}", message);
   else if (is_doubtful)
@@ -72,7 +72,7 @@ awaitable<int> conclude(const Run& run, report::Verdict verdict, const launchers
                         const supervise::ExitRecord* record, const report::Details& details) {
   const settings::Settings& settings = run.settings;
   const int code = report::exit_code_of(verdict, settings);
-  if (code != verdict.code) report::wording::add_exit_map(verdict, code);
+  if (code != verdict.code) verdict.notes.emplace_back(report::note::ExitMapped{code});
   run.monitor.set_exit(code, verdict.cause);
   log::context().exit_code = code;
   log::context().cause = settings::word_of_exit_map(verdict.cause);

@@ -5,6 +5,7 @@
 
 #include "loop/loop.h"
 #include "outcome/hang.h"
+#include "outcome/wording.h"
 
 namespace rankshim::run {
 

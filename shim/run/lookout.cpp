@@ -16,6 +16,7 @@
 #include "loop/loop.h"
 #include "node/process.h"
 #include "outcome/hang.h"
+#include "outcome/wording.h"
 #include "report/verdict.h"
 #include "supervise/exit_record.h"
 
@@ -186,22 +187,19 @@ std::vector<link::WorkerReport> Lookout::ends(const std::vector<supervise::Worke
   return workers;
 }
 
-std::string Lookout::trained_alone() const {
-  return trains_alone_ ? fmt::format("trained alone (a process group of 1 in a job of {} nodes)", nodes_)
-                       : "";
-}
-
 void Lookout::note_who_trains_alone(const std::vector<WorkerLook>& looks) {
   const auto has_group = [](const WorkerLook& look) { return !look.groups.empty(); };
   // If nobody answered, or has a group any more, nothing changes.
   if (std::ranges::none_of(looks, has_group)) return;
   const bool all_alone = std::ranges::all_of(
       looks, [&](const WorkerLook& look) { return !has_group(look) || look::is_alone_in_its_group(look); });
-  if (nodes_ < 2 || std::exchange(trains_alone_, all_alone) || !all_alone) return;
-  log::warn(
-      "this node trains alone: the default process group of {} has 1 member, but the job has {} nodes; "
-      "look at world_size and init_method of init_process_group in the script{}",
-      in_words(outcome::to_ranges({looks.front().rank})), nodes_, reference(ErrorCode::trains_alone));
+  if (!all_alone) lone_training_.reset();
+  if (nodes_ < 2 || lone_training_ || !all_alone) return;
+  lone_training_ = {.sign = outcome::LoneTraining::Sign::process_group,
+                    .who = fmt::format("rank {}", looks.front().rank),
+                    .nodes = nodes_};
+  log::warn("{}; look at world_size and init_method of init_process_group in the script{}",
+            in_words(*lone_training_), reference(ErrorCode::trains_alone));
 }
 
 awaitable<JobSight> Lookout::look_at_own(bool full) {

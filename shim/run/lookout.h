@@ -18,6 +18,7 @@
 #include "link/link.h"
 #include "look/look.h"
 #include "loop/loop.h"
+#include "outcome/alone.h"
 #include "outcome/hang.h"
 #include "outcome/look.h"
 #include "outcome/outcome.h"
@@ -77,9 +78,9 @@ class Lookout : public std::enable_shared_from_this<Lookout> {
   /// what worker_suffered() found.
   [[nodiscard]] std::vector<link::WorkerReport> ends(const std::vector<supervise::WorkerEnd>& known) const;
 
-  /// "trained alone (a process group of 1 in a job of 2 nodes)", if each worker that answered had only itself
-  /// in its default group, which no variable shows (`file://`, world_size=1 in the script); else empty.
-  [[nodiscard]] std::string trained_alone() const;
+  /// Set if each worker that answered had only itself in its default group (`file://`, world_size=1 in the
+  /// script).
+  [[nodiscard]] const std::optional<outcome::LoneTraining>& lone_training() const { return lone_training_; }
 
   /// Call this when an exception has ended a worker's script. Warns if the process still exists a while
   /// later: a thread or an exit handler keeps it alive, and no launcher sees that it has failed.
@@ -118,7 +119,7 @@ class Lookout : public std::enable_shared_from_this<Lookout> {
   look::Looker looker_;
   std::weak_ptr<supervise::Workers> launcher_;
   const unsigned nodes_;
-  bool trains_alone_ = false;
+  std::optional<outcome::LoneTraining> lone_training_;
   std::set<pid_t> seen_;  ///< those that worker_suffered() has looked at
   std::vector<unsigned> suffered_;
   std::map<pid_t, loop::Timer> raised_;  ///< until they should have exited

@@ -25,12 +25,6 @@ using std::chrono::system_clock;
 constexpr milliseconds short_run{100};
 constexpr std::chrono::seconds between_metrics{1};
 
-/// The text that a kubelet shows if rankshim was killed before it could write more.
-std::string killed_meanwhile(const std::string& what) {
-  return "rankshim, at " + json::moment(system_clock::now()).substr(0, 19) + "Z: " + what +
-         "; if nothing follows, the container was killed before rankshim could write more";
-}
-
 }  // namespace
 
 Monitor::Monitor(boost::asio::io_context& io, const settings::Settings& settings, const node::Host& host)
@@ -40,7 +34,7 @@ Monitor::Monitor(boost::asio::io_context& io, const settings::Settings& settings
       timer_(io.get_executor()),
       memory_(io, host,
               [this](const std::string& limit) {
-                termination_log_.provisional(killed_meanwhile(limit + " was reached"));
+                note_danger({.kind = report::Danger::Kind::limit_reached, .limit = limit});
               }),
       metrics_file_(std::string(settings.text(Option::metrics_file))),
       metrics_timer_(io.get_executor()),
@@ -169,12 +163,11 @@ void Monitor::held() {
 /// Called a moment after the command's start, or at its start if the moment has already passed.
 void Monitor::on_command() {
   if (const auto limit = memory_.limit_that_kills_all()) {
-    const std::string what =
-        "memory.oom.group is set: a process over " + *limit + " ends the whole container";
-    log::info("{}", what);
+    const report::Danger danger{.kind = report::Danger::Kind::kills_all, .limit = *limit};
+    log::info("{}", report::wording::in_words(danger));
     // Write this at once: a process that takes the last memory in one step leaves no time between the limit
     // and KILL.
-    termination_log_.provisional(killed_meanwhile(what));
+    note_danger(danger);
   }
   if (!is_last_) return;  // the next attempt gets the same descriptors
   for (const Option file : {Option::report, Option::termination_log}) {
@@ -216,9 +209,13 @@ void Monitor::end_attempt(const report::Verdict& verdict, const supervise::ExitR
   enter(PhaseName::restart);
 }
 
+void Monitor::note_danger(const report::Danger& danger) {
+  termination_log_.provisional(report::wording::provisional(danger, system_clock::now()));
+}
+
 void Monitor::stopping(int signal) {
   enter(PhaseName::wind_down);
-  termination_log_.provisional(killed_meanwhile(signal_name(signal) + " came, and the job was stopping"));
+  note_danger({.kind = report::Danger::Kind::stopping, .signal = signal});
 }
 
 void Monitor::command_ended() {

@@ -17,6 +17,7 @@
 #include "report/exit_report.h"
 #include "report/files.h"
 #include "report/phase.h"
+#include "report/reason.h"
 #include "report/snapshot.h"
 #include "run/memory_watch.h"
 #include "run/status.h"
@@ -93,6 +94,8 @@ class Monitor {
   [[nodiscard]] report::Snapshot snapshot() const;
   [[nodiscard]] report::Phase phase() const;
   void end_phase(link::Time when);
+  /// Writes to the termination log what may get rankshim killed.
+  void note_danger(const report::Danger& danger);
   void look_around();
   void open_socket();
   void on_command();

@@ -35,6 +35,7 @@ namespace {
 using boost::asio::awaitable;
 using launchers::Job;
 using outcome::Cause;
+using report::NotRestarted;
 using report::PhaseName;
 using settings::Invocation;
 using settings::Option;
@@ -43,6 +44,7 @@ using settings::Settings;
 using settings::Subcommand;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
+namespace reason = report::reason;
 
 void announce(const Job& job, const launchers::FoundTorch& torch, const std::vector<std::string>& command) {
   const Facts& facts = job.topology.facts;
@@ -127,12 +129,12 @@ bool is_tried_again(Attempts& attempts, const WholeJob* whole, report::Verdict& 
     attempts.decide(*stop, steady_clock::now());
   }
   if (stop && attempts.of_the_job() && !stop->note.empty())
-    report::wording::add_not_restarted(verdict, stop->note);
+    verdict.notes.emplace_back(report::note::Final{stop->note});
   if (!stop || !stop->again) return false;
   if (verdict.stopped_by)
-    report::wording::add_not_restarted(verdict, "this node was stopped");
+    verdict.notes.emplace_back(NotRestarted{.why = NotRestarted::Why::stopped});
   else if (!record.left_behind.empty())
-    report::wording::add_not_restarted(verdict, "SIGKILL did not end all of its processes");
+    verdict.notes.emplace_back(NotRestarted{.why = NotRestarted::Why::left_processes});
   return !verdict.stopped_by && record.left_behind.empty();
 }
 
@@ -225,7 +227,7 @@ awaitable<std::optional<int>> run_linked(const Run& run, const Job& job, RunStat
     refused = std::current_exception();
     why = loop::reason(error);
   }
-  co_await whole->give_up("the system refused a resource that starting the command needs: " + why);
+  co_await whole->give_up(reason::Refused{.needs = reason::Refused::Needs::command, .error = why});
   std::rethrow_exception(refused);
 }
 
@@ -260,7 +262,8 @@ awaitable<int> run_stages(const Run& run, const std::vector<std::string>& argume
   launchers::FoundTorch torch;
   if (!run.only_wait) {
     if (!job->choice.missing.empty())
-      throw early_end(exit_code::not_found, Cause::system, ErrorCode::none, job->choice.missing);
+      throw early_end(exit_code::not_found, Cause::system, ErrorCode::none,
+                      reason::Missing{job->choice.missing});
     torch = co_await check_python(run, *job);
   }
   std::optional<std::string> kept_logs;
@@ -284,7 +287,8 @@ awaitable<int> run_stages(const Run& run, const std::vector<std::string>& argume
       whole = co_await join_job(run, *job, state.attempts, state.reached);
     } catch (EarlyEnd& end) {
       if (const auto& past = run.monitor.past_attempts(); !past.empty())
-        report::wording::add_last_attempt(end.verdict, state.attempts.progress(), past.back().sentence);
+        end.verdict.notes.emplace_back(
+            report::note::LastAttempt{state.attempts.progress(), past.back().sentence});
       throw;
     }
     if (run.only_wait) {
@@ -318,8 +322,8 @@ awaitable<int> run_whole(const Run& run, const std::vector<std::string>& argumen
     end = std::move(thrown);
   } catch (const boost::system::system_error& error) {
     end = early_end(exit_code::system, Cause::system, ErrorCode::system,
-                    fmt::format("the system refused a resource that supervising a process needs: {}",
-                                loop::reason(error)));
+                    reason::Refused{.needs = reason::Refused::Needs::supervising,
+                                    .error = std::string(loop::reason(error))});
   }
   if (!meets && !run.only_wait && is_own_fault(end.verdict)) {
     if (const auto known = job ? job : resolve_for_others(run, arguments))
@@ -356,7 +360,7 @@ void tell_rejection(const settings::Rejected& rejected, const node::Host& host) 
                   .preflight = is_preflight};
     loop::block_on(io, tell_rejection_of(run, invocation.arguments,
                                          early_end(rejected.exit_code, Cause::configuration, ErrorCode::none,
-                                                   to_line(rejected.faults.front()))
+                                                   reason::Faulty{rejected.faults.front()})
                                              .verdict));
   } catch (const boost::system::system_error& error) {
     log::warn("cannot notify the other nodes: {}", loop::reason(error));

@@ -32,6 +32,8 @@ using outcome::Culprit;
 using report::PhaseName;
 using settings::Option;
 using std::chrono::steady_clock;
+namespace reason = report::reason;
+using Stage = reason::Stopped::Stage;
 
 namespace {
 
@@ -141,24 +143,22 @@ link::Options plan_link(const Run& run, const Job& job, const topology::StaticNo
 EarlyEnd end_of(const link::Refuse& refuse, const topology::Topology& topology,
                 std::chrono::milliseconds time, bool have_met) {
   if (refuse.code == exit_code::peer) {
-    EarlyEnd end = early_end(refuse.code, Cause::peer_lost, ErrorCode::node_stopped, refuse.sentence);
+    EarlyEnd end =
+        early_end(refuse.code, Cause::peer_lost, ErrorCode::node_stopped, reason::NotMet{refuse.sentence});
     if (refuse.culprit) report::set_stopped_for(end.verdict, {.culprit = *refuse.culprit});
     return end;
   }
   const bool late = refuse.code == exit_code::unreachable;
   if (refuse.error_code != ErrorCode::none)
-    return early_end(refuse.code, Cause::unreachable, refuse.error_code, refuse.sentence);
-  std::string sentence = refuse.sentence;
-  if (late) sentence += fmt::format("; waited {} at {}", format_time(time), topology.master()->text());
-  if (!have_met) {
-    std::vector<std::string> own;
-    for (const Fact fact : {Fact::nnodes, Fact::node_rank, Fact::master_port})
-      if (const auto& value = topology.facts[fact]) own.push_back(in_words(fact, *value));
-    sentence += fmt::format("; this node has {}; compare rankshim explain on all nodes", joined(own));
-  }
+    return early_end(refuse.code, Cause::unreachable, refuse.error_code, reason::NotMet{refuse.sentence});
+  reason::NotMet unmet{.why = refuse.sentence, .master = topology.master()->text()};
+  if (late) unmet.waited = time;
+  for (const Fact fact : {Fact::nnodes, Fact::node_rank, Fact::master_port})
+    if (const auto& value = topology.facts[fact]; value && !have_met)
+      unmet.own.push_back(in_words(fact, *value));
   return early_end(late ? refuse.code : exit_code::configuration,
                    late ? Cause::unreachable : Cause::configuration,
-                   late ? ErrorCode::nodes_missing : ErrorCode::nodes_differ, sentence);
+                   late ? ErrorCode::nodes_missing : ErrorCode::nodes_differ, std::move(unmet));
 }
 
 /// Follows the hub, which is a different node than before.
@@ -185,10 +185,10 @@ std::shared_ptr<link::Link> make_link(const Run& run, link::Options options, std
     return link::Link::make(run.io, std::move(options));
   } catch (const boost::system::system_error& error) {
     if (!required_by.empty())
-      throw early_end(
-          exit_code::system, Cause::system, ErrorCode::no_link,
-          fmt::format("the system refused a resource that the link needs, and {} requires the link: {}",
-                      required_by, loop::reason(error)));
+      throw early_end(exit_code::system, Cause::system, ErrorCode::no_link,
+                      reason::Refused{.needs = reason::Refused::Needs::link,
+                                      .error = std::string(loop::reason(error)),
+                                      .required_by = std::string(required_by)});
     log::warn("the job continues without a link between its nodes: {}", loop::reason(error));
     return nullptr;
   }
@@ -238,15 +238,13 @@ awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attemp
   const auto token = job_token(run);
   if (const auto* faults = std::get_if<Faults>(&token))
     throw early_end(exit_code::configuration, Cause::configuration, ErrorCode::none,
-                    to_line(faults->front()));
+                    reason::Faulty{faults->front()});
   topology::StaticNode& node = std::get<topology::StaticNode>(job.topology.part);
   if (launchers::number_of_spares(run.settings) != 0 && !node.member)
     node.member = {node.rank, node.nodes, *job.topology.master()};
   if (node.nodes > link::most_nodes)
-    throw early_end(
-        exit_code::configuration, Cause::configuration, ErrorCode::nodes_differ,
-        fmt::format("{}, and at most {} nodes can be linked: correct it, or set RANKSHIM_LINK=off",
-                    in_words(Fact::nnodes, *job.topology.facts[Fact::nnodes]), link::most_nodes));
+    throw early_end(exit_code::configuration, Cause::configuration, ErrorCode::nodes_differ,
+                    reason::TooManyNodes{*job.topology.facts[Fact::nnodes], link::most_nodes});
   const bool again = attempts.number() != 0;
   const auto time = again ? time_to_come(run) : *run.settings.time(Option::wait_timeout);
   const Meeting met = co_await seek_nodes(run, job, node, std::get<std::optional<link::Key>>(token), attempts,
@@ -259,7 +257,7 @@ awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attemp
       met.link->report_stop(signal->number);
       co_await (met.link->finish({exit_code::signal_base + signal->number}) || next_end(run));
     }
-    throw stopped_early(signal->number, "while waiting for the other nodes");
+    throw stopped_early(signal->number, Stage::nodes);
   }
   if (const auto* go = std::get_if<link::Go>(&met.end)) {
     const unsigned index = node.member ? node.member->index : node.rank;
@@ -271,9 +269,8 @@ awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attemp
   if (refuse.code != 0)
     throw end_of(refuse, job.topology, time, again || (attempts.succession && attempts.succession->term));
   if (const std::string_view required_by = link_required_by(run, job); !required_by.empty())
-    throw early_end(
-        exit_code::configuration, Cause::configuration, ErrorCode::no_link,
-        fmt::format("the nodes cannot be linked, and {} requires it: {}", required_by, refuse.sentence));
+    throw early_end(exit_code::configuration, Cause::configuration, ErrorCode::no_link,
+                    reason::NoLink{std::string(required_by), refuse.sentence});
   log::warn("the job continues without a link between its nodes: {}; --link on makes this an error",
             refuse.sentence);
   co_return nullptr;
@@ -350,14 +347,14 @@ awaitable<std::optional<report::Verdict>> wait_as_spare(const Run& run, Attempts
       co_await (link->finish({.code = exit_code::signal_base + signal->number}) || next_end(run));
     else
       co_await link->leave({.code = exit_code::signal_base + signal->number});
-    throw stopped_early(signal->number, "while it waited as a spare");
+    throw stopped_early(signal->number, Stage::spare);
   }
   co_await (link->finish({}) || next_end(run));  // a signal is left for the next step
   const std::optional<link::Stop>& stop = link->stop();
-  report::Verdict verdict{.reason = "the job has succeeded while this node waited as a spare"};
+  report::Verdict verdict{.reason = reason::SpareNotNeeded{}};
   if (stop) report::set_stopped_for(verdict, *stop);
   if (!stop || !stop->again) {
-    if (stop && !stop->note.empty()) report::wording::add_not_restarted(verdict, stop->note);
+    if (stop && !stop->note.empty()) verdict.notes.emplace_back(report::note::Final{stop->note});
     co_return verdict;
   }
   attempts.next(steady_clock::now(), !stop->drained());
@@ -376,7 +373,7 @@ awaitable<std::unique_ptr<WholeJob>> join_job(const Run& run, Job& job, Attempts
     const auto signal = co_await next_end(run, until);
     if (signal.number != 0 && !links) {  // otherwise the other nodes must be told
       run.signals.drop();
-      throw stopped_early(signal.number, "before the next attempt");
+      throw stopped_early(signal.number, Stage::pause);
     }
   }
   attempts.begin(attempts.number(), attempts.uncounted(), steady_clock::now());
@@ -422,8 +419,8 @@ void WholeJob::worker_failed(const Culprit& failure) {
   link_->report_failure(failure);
 }
 
-awaitable<void> WholeJob::give_up(std::string why) {
-  worker_failed({.cause = Cause::system, .code = exit_code::system, .text = std::move(why)});
+awaitable<void> WholeJob::give_up(const report::Reason& why) {
+  worker_failed({.cause = Cause::system, .code = exit_code::system, .text = report::wording::in_words(why)});
   co_await link_->finish({.code = exit_code::system});
 }
 

@@ -9,6 +9,7 @@
 #include "launchers/launcher.h"
 #include "link/connection.h"
 #include "link/link.h"
+#include "report/reason.h"
 #include "report/verdict.h"
 #include "run/attempts.h"
 #include "run/hang_watch.h"
@@ -57,7 +58,7 @@ class WholeJob {
   /// How the hub sees the whole job, to watch it for hangs.
   [[nodiscard]] HangWatch::Job job_to_watch(decltype(HangWatch::Job::end) end) const;
   /// Tells the others that the system refused what this node needs to start its command.
-  boost::asio::awaitable<void> give_up(std::string why);
+  boost::asio::awaitable<void> give_up(const report::Reason& why);
 
   /// What ended the job, as far as this node knows.
   [[nodiscard]] const std::optional<link::Stop>& stop() const { return stop_; }

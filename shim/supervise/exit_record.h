@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "node/process.h"
+#include "outcome/alone.h"
 #include "outcome/outcome.h"
 #include "supervise/signals.h"
 #include "supervise/spawn.h"
@@ -52,11 +53,9 @@ struct WorkerRecord {
   std::string error_folder;  ///< workers of the last set write their errors to LOCAL_RANK/error.json below it
   unsigned attempts = 0;     ///< 1 + the launcher's restarts; 0 if no worker was seen
   bool never_met = false;    ///< the other nodes never came, and the command was killed for that
-  std::string unreached;     ///< then: "torchrun could not reach …", if it was connected to none of them
-  std::string trains_alone;  ///< "this node trains alone: worker 12 has WORLD_SIZE=8, but …"; empty if
-                             ///< nothing suggests it
-  std::string trained_alone;    ///< then: "trained alone (world 8 of 16)"
-  bool stopped_for_it = false;  ///< the command was stopped because of trains_alone
+  std::optional<outcome::Unreached> unreached;         ///< then, if it was connected to none of them
+  std::optional<outcome::LoneTraining> lone_training;  ///< nullopt if nothing suggests it
+  bool stopped_for_it = false;                         ///< the command was stopped because of lone_training
 
   /// The workers of the last set that still run, as /proc shows them.
   [[nodiscard]] std::vector<node::Process> running() const {
@@ -89,6 +88,22 @@ struct WorkerRecord {
   }
 };
 
+/// A process that does not end, as /proc shows it.
+struct HangingProcess {
+  std::optional<unsigned> local_rank;  ///< of a worker
+  std::optional<unsigned> rank;        ///< of a worker, in the whole job, if known
+  pid_t pid = 0;
+  std::string name;    ///< as in /proc/PID/comm; empty for a worker
+  char state = '?';    ///< as in proc(5)
+  std::string kernel;  ///< the kernel function in which it waits; empty if it does not, or if that is unknown
+};
+
+/// Processes that had not stopped that long after they were stopped.
+struct NotStopped {
+  std::vector<HangingProcess> processes;
+  std::chrono::milliseconds after{0};
+};
+
 /// How the command ended.
 struct ExitRecord {
   enum class Kind : std::uint8_t {
@@ -110,11 +125,10 @@ struct ExitRecord {
   bool killed_by_us = false;      ///< rankshim itself ended the command, by KILL or by asking for its stacks
   unsigned leftovers = 0;         ///< how many processes were left when the command had ended
   unsigned leftovers_killed = 0;  ///< how many of these had to be killed
-  /// The processes that had not stopped in time, before their stacks were printed and they were killed:
-  /// "worker 0 (rank 8, pid 17, state S, in futex_do_wait) did not stop in 1.6 s".
-  std::string did_not_stop;
-  std::string left_behind;  ///< the processes that survived SIGKILL: "17 (dd, state D, in folio_wait_bit), …"
-  pid_t pid = 0;            ///< the command's; 0 if it was not started
+  /// The processes that had not stopped in time, before their stacks were printed and they were killed.
+  std::optional<NotStopped> not_stopped;
+  std::vector<HangingProcess> left_behind;  ///< the processes that survived SIGKILL
+  pid_t pid = 0;                            ///< the command's; 0 if it was not started
   std::chrono::milliseconds ran{0};
   std::chrono::steady_clock::time_point started_at;               ///< just before the command was started
   std::optional<std::chrono::steady_clock::time_point> ended_at;  ///< when the command had ended

@@ -555,7 +555,7 @@ bool Supervisor::asks_for_stacks() {
       return masks && (masks->caught & bit(SIGABRT)) != 0;
     });
   const bool is_late = (record_.stop || failed_at_) && !command_ended();
-  if (!able.empty() || (is_late && record_.did_not_stop.empty()))
+  if (!able.empty() || (is_late && !record_.not_stopped))
     name_hanging(left, able.empty() ? "" : ": asked for stacks by SIGABRT, then killed");
   if (able.empty()) return false;
   // If a pid belongs to another process by now, this does no harm.
@@ -566,15 +566,14 @@ bool Supervisor::asks_for_stacks() {
 }
 
 void Supervisor::name_hanging(const std::vector<Process>& left, std::string_view what_now) {
-  const std::string hanging = describe_hanging(left, launcher_.record().states);
-  if (hanging.empty()) return;
+  NotStopped found{.processes = find_hanging(left, launcher_.record().states)};
+  if (found.processes.empty()) return;
   Clock::time_point since = failed_at_.value_or(record_.started_at);
   if (record_.stop) since = record_.stop->when;
   if (command_ended()) since = record_.ended_at.value_or(record_.started_at);
-  const auto time = std::chrono::duration_cast<milliseconds>(Clock::now() - since);
-  const std::string what = fmt::format("{} did not stop in {}", hanging, hours_and_minutes(time));
-  if (!command_ended()) record_.did_not_stop = what;
-  log::warn("{}{}", what, what_now);
+  found.after = std::chrono::duration_cast<milliseconds>(Clock::now() - since);
+  log::warn("{} did not stop in {}{}", in_words(found.processes), hours_and_minutes(found.after), what_now);
+  if (!command_ended()) record_.not_stopped = std::move(found);
 }
 
 void Supervisor::kill_all(std::string_view why) {
@@ -594,10 +593,10 @@ void Supervisor::give_up() {
     record_.number = SIGKILL;
     record_.killed_by_us = true;
   }
-  record_.left_behind = describe_hanging(forwarder_.everything());
+  record_.left_behind = find_hanging(forwarder_.everything());
   log::warn("SIGKILL has not ended the leftover processes within {}; they are left behind: {}",
             seconds(kill_patience),
-            record_.left_behind.empty() ? "/proc does not show them" : record_.left_behind);
+            record_.left_behind.empty() ? "/proc does not show them" : in_words(record_.left_behind));
 }
 
 }  // namespace

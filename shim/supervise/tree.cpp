@@ -51,11 +51,19 @@ bool goes_on(const Process& parent, const SignalMasks& masks, const Process& chi
   return (masks.ignored & bit(signal)) != 0 && (childs->ignored & bit(signal)) == 0;
 }
 
-/// "state S, in futex_do_wait", with the kernel function (proc(5), wchan); for a running process, "state R".
-std::string how_it_waits(const Process& process) {
-  const std::string channel = node::read_proc(process.pid, "wchan").value_or("");
-  const bool waits = !channel.empty() && channel != "0";
-  return std::string("state ") + process.state + (waits ? ", in " + channel : "");
+/// How the process hangs, without its name.
+HangingProcess hanging(const Process& process) {
+  std::string channel = node::read_proc(process.pid, "wchan").value_or("");  // proc(5): 0 if it does not wait
+  if (channel == "0") channel.clear();
+  return {.pid = process.pid, .state = process.state, .kernel = std::move(channel)};
+}
+
+std::string in_words(const HangingProcess& process) {
+  const std::string state =
+      fmt::format("state {}{}{}", process.state, process.kernel.empty() ? "" : ", in ", process.kernel);
+  if (!process.local_rank) return fmt::format("{} ({}, {})", process.pid, process.name, state);
+  return fmt::format("worker {} ({}pid {}, {})", *process.local_rank,
+                     process.rank ? fmt::format("rank {}, ", *process.rank) : "", process.pid, state);
 }
 
 }  // namespace
@@ -130,24 +138,32 @@ std::chrono::milliseconds time_for_stacks(std::chrono::milliseconds grace) {
   return std::min(grace / 5, std::chrono::milliseconds{1000});
 }
 
-std::string describe_hanging(const std::vector<Process>& processes, const std::vector<WorkerState>& workers) {
-  std::vector<std::string> names;
+std::vector<HangingProcess> find_hanging(const std::vector<Process>& processes,
+                                         const std::vector<WorkerState>& workers) {
+  std::vector<HangingProcess> found;
   for (const WorkerState& worker : workers) {
     const auto process = std::ranges::find(processes, worker.pid, &Process::pid);
     if (worker.ended || process == processes.end() || !process->alive()) continue;
-    names.push_back(fmt::format("worker {} ({}pid {}, {})", worker.local_rank,
-                                worker.rank ? fmt::format("rank {}, ", *worker.rank) : "", worker.pid,
-                                how_it_waits(*process)));
+    HangingProcess& one = found.emplace_back(hanging(*process));
+    one.local_rank = worker.local_rank;
+    one.rank = worker.rank;
   }
-  const bool by_number = names.empty();
+  if (!found.empty()) return found;
   for (const Process& process : processes) {
-    if (!by_number || !process.alive()) continue;
+    if (!process.alive()) continue;
     const std::string name = node::read_proc(process.pid, "comm").value_or("?");
-    names.push_back(fmt::format("{} ({}, {})", process.pid, trimmed(name), how_it_waits(process)));
+    found.emplace_back(hanging(process)).name = trimmed(name);
   }
+  return found;
+}
+
+std::string in_words(const std::vector<HangingProcess>& processes) {
   constexpr std::size_t most = 5;
-  const std::string first = joined(std::span(names).first(std::min(names.size(), most)));
-  return names.size() > most ? fmt::format("{} and {} more", first, names.size() - most) : first;
+  std::vector<std::string> names;
+  for (const HangingProcess& process : std::span(processes).first(std::min(processes.size(), most)))
+    names.push_back(in_words(process));
+  const std::string first = joined(names);
+  return processes.size() > most ? fmt::format("{} and {} more", first, processes.size() - most) : first;
 }
 
 }  // namespace rankshim::supervise

@@ -68,11 +68,12 @@ std::vector<node::Process> next_after(const node::Process& process, const std::v
 /// second. Python's fault handler needs milliseconds.
 std::chrono::milliseconds time_for_stacks(std::chrono::milliseconds grace);
 
-/// Describes the processes that have not stopped, for messages: "worker 1 (rank 9, pid 17, state S, in
-/// futex_do_wait), …" for workers that still run, else "17 (python3, state S, in futex_do_wait), …" for all
-/// processes; "" if there are none. The state is that of proc(5): R running, S sleeping, D in the kernel, T
-/// stopped.
-std::string describe_hanging(const std::vector<node::Process>& processes,
-                             const std::vector<WorkerState>& workers = {});
+/// The processes that have not stopped: the workers that still run or, if there are none, all processes.
+std::vector<HangingProcess> find_hanging(const std::vector<node::Process>& processes,
+                                         const std::vector<WorkerState>& workers = {});
+
+/// The first five for messages: "worker 1 (rank 9, pid 17, state S, in futex_do_wait), 18 (python3, state R)
+/// and 3 more". The state is that of proc(5): R running, S sleeping, D in the kernel, T stopped.
+std::string in_words(const std::vector<HangingProcess>& processes);
 
 }  // namespace rankshim::supervise

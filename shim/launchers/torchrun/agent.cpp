@@ -10,6 +10,7 @@
 #include "base/duration.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "outcome/wording.h"
 #include "supervise/kernel.h"
 #include "supervise/tree.h"
 
@@ -121,7 +122,7 @@ void Agent::look_at_killed() {
     return plan(Task::outlive, Clock::now() + patience_after_kill, [this] { look_at_killed(); });
   give({.kind = Order::Kind::kill,
         .why = fmt::format("not even SIGKILL has ended {}, for which torchrun waits without a limit",
-                           supervise::describe_hanging(running, record_.states))});
+                           in_words(supervise::find_hanging(running, record_.states)))});
 }
 
 void Agent::stop_passed_on(const outcome::StopRequest& stop, std::optional<milliseconds> grace) {
@@ -182,9 +183,7 @@ void Agent::look_at_meeting() {
   if (is_ready && limit && now >= started_at() + *limit) {
     record_.never_met = true;
     std::string why = fmt::format("the other nodes did not join within {}", seconds(*limit));
-    if (!meets)
-      why = record_.unreached = fmt::format(
-          "torchrun could not reach {} within {}: port closed (connection refused)", master, seconds(*limit));
+    if (!meets) why = in_words(record_.unreached.emplace(outcome::Unreached{master, *limit}));
     return give({.kind = Order::Kind::kill, .why = std::move(why)});
   }
   if (now >= next_log_) {
