@@ -282,8 +282,9 @@ asio::awaitable<void> live(asio::io_context& io, unsigned index, unsigned nodes,
       link = Link::make(io, options);
       const MeetingResult met = co_await link->meet(now() + longest);
       if (std::holds_alternative<Go>(met)) break;
-      known.leader = std::get<Refuse>(met).moved;
-      if (!known.leader) std::_Exit(1);
+      const auto* moved = std::get_if<Moved>(&met);
+      if (moved == nullptr) std::_Exit(1);
+      known.leader = moved->hub;
       if (known.leader->index != index) continue;
       options.rules.members = std::make_shared<Members>(known.members_for(options.self));
       options.rules.to_come = known.to_come();

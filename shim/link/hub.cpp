@@ -10,6 +10,7 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "link/link.h"
+#include "link/wording.h"
 #include "node/port_holder.h"
 
 namespace rankshim::link {
@@ -73,8 +74,8 @@ class Hub final : public Link {
   [[nodiscard]] std::vector<Node> nodes() const override { return roster_.nodes(); }
   [[nodiscard]] std::vector<Members::Tenure> history() const override { return roster_.members().history(); }
   [[nodiscard]] std::string waiting() const override {
-    if (!launched()) return roster_.waiting().line;
-    return parts() ? roster_.running() : "";
+    if (!launched()) return in_words(roster_.waiting());
+    return parts() ? in_words(roster_.running()) : "";
   }
   [[nodiscard]] std::optional<rlimit> inherited_limit() const override { return inherited_limit_; }
 
@@ -119,15 +120,17 @@ class Hub final : public Link {
             error, fmt::format("cannot listen on the master's port {}", options_.master.port));
       const bool is_over = now() >= deadline;
       if (is_over || now() >= look) {
-        const std::string in_use = port_in_use();
+        const Problem in_use{.kind = ProblemKind::port_in_use,
+                             .detail = node::holder_of_port(options_.master.port),
+                             .number = options_.master.port};
         look = now() + options_.rules.report;
-        roster_.hinder("waiting for " + in_use, now());
+        roster_.hinder(in_use, now());
         open_way_back(options_.second_port);
-        if (is_over && !met_)
-          roster_.end_meeting({.code = exit_code::unreachable,
-                               .sentence = "node 0 cannot listen on " + in_use +
-                                           ": end that process, or set RANKSHIM_MASTER_PORT on all nodes",
-                               .error_code = ErrorCode::nodes_missing});
+        if (is_over && !met_) {
+          Refuse refuse = refusal(Cause::unreachable, in_use);
+          refuse.error_code = ErrorCode::nodes_missing;
+          roster_.end_meeting(refuse);
+        }
         process();
         due_.signal();
         if (is_over) co_return;
@@ -137,13 +140,6 @@ class Hub final : public Link {
     roster_.listens(now());
     open_way_back(options_.rules.decide ? options_.second_port : 0);
     loop::spawn(io_, accept_from(weak_from_this(), port_));
-  }
-
-  /// "the master's port 29500, which python (pid 7) holds".
-  [[nodiscard]] std::string port_in_use() const {
-    const std::string holder = node::holder_of_port(options_.master.port);
-    return fmt::format("the master's port {}, which {}", options_.master.port,
-                       holder.empty() ? "is in use" : holder + " holds");
   }
 
   /// Listens on the port for nodes that lost their connection, unless it is already listening there.
@@ -260,16 +256,14 @@ class Hub final : public Link {
                connection.why());
     if (const auto unproven = unproven_.extract(id)) {
       const Hello& hello = unproven.mapped();
-      roster_.note_stranger(
-          hello, node_name(hello) + " did not prove that it knows the job's token (--job-token-file)");
+      roster_.note_stranger(hello.rank, {.kind = ProblemKind::token_unproven, .node = name_of(hello)});
     }
     if (connection.broken() == StreamError::store_client)
       roster_.store_client(connection.remote_address(), now());
     if (connection.broken() == StreamError::version)
-      roster_.note_stranger({.rank = most_nodes},
-                            fmt::format("the rankshim at {} speaks another version of the link: use the same "
-                                        "release on all nodes",
-                                        connection.remote_address()));
+      roster_.note_stranger(
+          std::nullopt,
+          {.kind = ProblemKind::version, .addresses = {connection.remote_address()}, .number = 1});
     due_.signal();
   }
 
@@ -296,15 +290,11 @@ class Hub final : public Link {
 
   /// It has no token and the job has one, or the other way round.
   void refuse_without_token(ConnectionId id, const Hello& hello) {
-    const std::string sentence =
-        node_name(hello) +
-        (options_.token ? " has no token, and the job has one" : " has a token, and node 0 has none") +
-        "; set --job-token-file on all nodes";
-    roster_.note_stranger(hello, sentence);
-    deliver({{id},
-             Refuse{.code = exit_code::configuration,
-                    .sentence = sentence,
-                    .stranger = hello.run != options_.self.run}});
+    const ProblemKind kind = options_.token ? ProblemKind::token_missing : ProblemKind::token_unexpected;
+    const Problem problem{.kind = kind, .node = name_of(hello)};
+    roster_.note_stranger(hello.rank, problem);
+    const bool is_ours = hello.run == options_.self.run;
+    deliver({{id}, is_ours ? Message(refusal(Cause::configuration, problem)) : Message(Stranger{problem})});
   }
 
   /// Another job's node does not learn this host's name.
@@ -405,8 +395,7 @@ class Hub final : public Link {
       }
       return;
     }
-    roster_.end_meeting(no_link(fmt::format(
-        "the master's port {} cannot be bound while connections of it are open", options_.master.port)));
+    roster_.end_meeting(Unlinked{{.kind = ProblemKind::port_not_free, .number = options_.master.port}});
   }
 
   // ---- the node's own story ----
@@ -435,12 +424,12 @@ class Hub final : public Link {
   /// all, as a Service's does, all is well.
   asio::awaitable<void> ask_other_node_0(Time deadline) {
     const MeetingResult met = co_await make_peer(io_, options_)->meet(deadline);
-    const auto* refused = std::get_if<Refuse>(&met);
-    if (refused != nullptr && refused->code == exit_code::configuration && !met_) {
-      roster_.end_meeting(*refused);
+    const auto* refuse = std::get_if<Refuse>(&met);
+    if (refuse != nullptr && refuse->cause == Cause::configuration && !met_) {
+      roster_.end_meeting(*refuse);
       due_.signal();
-    } else if (refused != nullptr && refused->code == 0) {
-      log::debug("the link: the master's name leads to no other node 0 of this job: {}", refused->sentence);
+    } else if (std::holds_alternative<Unlinked>(met)) {
+      log::debug("the link: the master's name leads to no other node 0 of this job: {}", in_words(met));
     }
   }
 
@@ -464,29 +453,28 @@ class Hub final : public Link {
       std::vector<Door> doors = runs ? std::vector<Door>() : known->doors;
       if (!is_node_0) std::ranges::copy(co_await where_the_name_leads(options), std::back_inserter(doors));
       for (const Door& door : doors) {
-        std::optional<Refuse> found;
+        std::optional<Moved> found;
         if (door.index != options.self.rank) found = co_await ask(options, door);
-        if (found && found->stranger && found->moved)  // it may know; the hub there must prove it
-          found = co_await ask(options, *found->moved);
-        if (const auto self = hub(); self && found && found->moved && !found->stranger) self->yield(*found);
+        // The hub there must prove it.
+        if (found && found->is_hearsay) found = co_await ask(options, found->hub);
+        if (const auto self = hub(); self && found && !found->is_hearsay) self->yield(*found);
       }
     }
   }
 
-  /// Asks who is at this door: a hub to which this one yields, or somebody who says where the hub is (a
-  /// stranger).
-  static asio::awaitable<std::optional<Refuse>> ask(Options options, Door door) {
+  /// Asks who is at this door: a hub to which this one yields, or somebody who says where the hub is
+  /// (hearsay).
+  static asio::awaitable<std::optional<Moved>> ask(Options options, Door door) {
     options.scout = door;
     const auto executor = co_await asio::this_coro::executor;
     auto& io = static_cast<asio::io_context&>(asio::query(executor, asio::execution::context));
     const MeetingResult found = co_await make_peer(io, options)->meet(now() + options.timing.scout);
-    const auto* refuse = std::get_if<Refuse>(&found);
-    if (refuse == nullptr || !refuse->moved || refuse->moved->index == options.self.rank)
-      co_return std::nullopt;
-    co_return *refuse;
+    const auto* moved = std::get_if<Moved>(&found);
+    if (moved == nullptr || moved->hub.index == options.self.rank) co_return std::nullopt;
+    co_return *moved;
   }
 
-  void yield(const Refuse& other) {
+  void yield(const Moved& other) {
     if (met_) return;
     roster_.end_meeting(other);
     process();
@@ -521,11 +509,11 @@ class Hub final : public Link {
   asio::awaitable<void> wait_for_end(bool /*well*/) override {
     while (launched() && !is_over()) co_await changed_.wait(Time::max());
     const auto* refuse = met_ ? std::get_if<Refuse>(&*met_) : nullptr;
-    if (refuse != nullptr && refuse->code == exit_code::peer) co_await tell_those_to_come();
+    if (refuse != nullptr && refuse->culprit) co_await tell_those_to_come();
     process();  // sends what is still to be sent
     boost::system::error_code ignored;
     port_.close(ignored);
-    if (refuse != nullptr) own_way_back_.close(ignored);
+    if (met_ && !launched()) own_way_back_.close(ignored);
     for (const Time began = now();;) {
       if (!stop_)
         for (auto& [id, connection] : connections_) connection->finish();
@@ -538,7 +526,7 @@ class Hub final : public Link {
       const Time until = began + (starts_again ? options_.timing.end : to_tell);
       if (now() >= until) break;
       co_await wait_for_change(told ? until : std::min(until, now() + between_looks), [this] {
-        const std::string who = roster_.running();
+        const std::string who = in_words(roster_.running());
         return who.empty() ? "waiting until all nodes know how the job ends" : who;
       });
     }

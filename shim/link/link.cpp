@@ -7,6 +7,7 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/signals.h"
+#include "link/wording.h"
 
 namespace rankshim::link {
 
@@ -50,7 +51,7 @@ asio::awaitable<MeetingResult> Link::meet(Time deadline) {
     co_await hold_meeting(deadline);
   } catch (const std::exception& error) {
     if (cancellation.cancelled() != asio::cancellation_type::none) throw;
-    met_ = no_link(std::string(loop::reason(error)));
+    met_ = Unlinked{{.kind = ProblemKind::refused, .detail = std::string(loop::reason(error))}};
   }
   co_return *met_;
 }
@@ -114,7 +115,7 @@ void Link::handle(const Message& message) {
     launched_at_ = now();
     remember(*go);
   }
-  if (const auto* refuse = std::get_if<Refuse>(&message); refuse != nullptr && !met_) met_ = *refuse;
+  if (!met_) met_ = failed_meeting(message);
   const bool is_gone = stop != nullptr && (stop->drained() || stop->lost());
   if (is_gone && options_.succession && stop->culprit.node < options_.self.nnodes)
     options_.succession->gone[stop->culprit.node] =
@@ -125,9 +126,9 @@ void Link::handle(const Message& message) {
     if (!voters->doors.empty()) options_.succession->doors = voters->doors;
   }
   if (waiting != nullptr) {
-    waiting_ = waiting->line;
+    waiting_ = in_words(*waiting);
     if (parts_) next_line_ = now() + options_.rules.report + std::chrono::seconds(1);
-    if (waits_.allows(waiting_)) waiting->wrong ? log::warn("{}", waiting_) : log::info("{}", waiting_);
+    if (waits_.allows(waiting_)) waiting->is_wrong() ? log::warn("{}", waiting_) : log::info("{}", waiting_);
   } else if (stop != nullptr && !stop_) {
     stop_ = *stop;
     stop_->again = stop->again && options_.rules.decide;

@@ -116,7 +116,7 @@ TEST_CASE("a node that leaves the meeting before it has met anybody is named to 
     job.start(1 - leaver);
     job.start(2);  // all are here then, but do not launch
     REQUIRE(job.run_until([&] { return left && job.met[1 - leaver]; }));
-    CHECK(std::get<Refuse>(*job.met[1 - leaver]).code == exit_code::peer);
+    CHECK(std::get<Refuse>(*job.met[1 - leaver]).cause == Cause::peer_lost);
     CHECK(job.refusal(1 - leaver) ==
           "node " + std::to_string(leaver) + " (host-" + std::to_string(leaver) + ") was stopped (SIGTERM)");
   }
@@ -151,7 +151,7 @@ TEST_CASE("a node 0 whose master's name leads to one without its token is not re
     asio::co_spawn(job.io, asking->meet(now() + 100s),
                    [&](const std::exception_ptr&, MeetingResult result) { met = std::move(result); });
     REQUIRE(job.run_until([&] { return met.has_value(); }));
-    CHECK(std::get<Refuse>(*met).code == 0);
+    CHECK(std::holds_alternative<Unlinked>(*met));
     CHECK_FALSE(job.met[0]);
   }
 }
@@ -170,7 +170,7 @@ TEST_CASE("a node that leaves the meeting is named to those that wait for it", "
     REQUIRE(job.run_until([&] { return left && job.met[1 - leaver]; }));
     CHECK(job.refusal(1 - leaver) ==
           "node " + std::to_string(leaver) + " (host-" + std::to_string(leaver) + ") was stopped (SIGTERM)");
-    CHECK(std::get<Refuse>(*job.met[1 - leaver]).code == exit_code::peer);
+    CHECK(std::get<Refuse>(*job.met[1 - leaver]).cause == Cause::peer_lost);
   }
 }
 
@@ -194,7 +194,7 @@ TEST_CASE("a node that cannot take part tells those that wait, and those that co
       if (is_first) start_others();
       REQUIRE(job.all_met());
       for (const unsigned rank : {1 - leaver, 2U}) {
-        CHECK(std::get<Refuse>(*job.met[rank]).code == exit_code::peer);
+        CHECK(std::get<Refuse>(*job.met[rank]).cause == Cause::peer_lost);
         CHECK(job.refusal(rank) == "node " + std::to_string(leaver) + " (host-" + std::to_string(leaver) +
                                        ") failed: there is no python");
       }
@@ -218,7 +218,7 @@ TEST_CASE("a node that comes seconds after another could not take part is told b
   job.start(2, 5s);
   REQUIRE(job.all_met());
   for (const unsigned rank : {0U, 2U}) {
-    CHECK(std::get<Refuse>(*job.met[rank]).code == exit_code::peer);
+    CHECK(std::get<Refuse>(*job.met[rank]).cause == Cause::peer_lost);
     CHECK(job.refusal(rank) == "node 1 (host-1) failed: there is no python");
   }
 }
@@ -259,8 +259,8 @@ TEST_CASE("who is missing is known on all nodes, and ends the meeting in time", 
   job.start(0, 600ms);
   job.start(1);
   REQUIRE(job.all_met());
-  CHECK(std::get<Refuse>(*job.met[0]).sentence == "1 of 3 nodes did not join in time: rank 2");
-  CHECK(std::get<Refuse>(*job.met[1]).sentence == "1 of 3 nodes did not join in time: rank 2");
+  CHECK(job.refusal(0) == "1 of 3 nodes did not join in time: rank 2");
+  CHECK(job.refusal(1) == "1 of 3 nodes did not join in time: rank 2");
   CHECK(job.links[1]->waiting() == "waiting for 1 of 3 nodes: rank 2");
 }
 
@@ -277,9 +277,8 @@ TEST_CASE("without a hub a node waits, and says why", "[link]") {
   TestJob job;
   job.start(1, 300ms);
   REQUIRE(job.all_met());
-  CHECK(std::get<Refuse>(*job.met[1]).sentence ==
-        "node 0 at 127.0.0.1:" + std::to_string(job.port.number()) +
-            " was not reached in time: port closed (connection refused)");
+  CHECK(job.refusal(1) == "node 0 at 127.0.0.1:" + std::to_string(job.port.number()) +
+                              " was not reached in time: port closed (connection refused)");
 }
 
 TEST_CASE("a master that was just looked up is not looked up again", "[link]") {
@@ -300,7 +299,8 @@ TEST_CASE("who is silent, closes, or speaks otherwise is not torch's store: node
   const Case cases[] = {
       {false, "", "the port accepts the connection and does not answer"},
       {true, "", "the port accepts and closes the connection"},
-      {false, "HTTP/1.1 400 Bad Request\r\n\r\n", "what answers there is neither rankshim nor torch's store"},
+      {false, "HTTP/1.1 400 Bad Request\r\n\r\n",
+       "something other than rankshim or torch's store listens there"},
   };
   for (const auto& [closes, says, reason] : cases) {
     CAPTURE(reason);
@@ -334,7 +334,7 @@ TEST_CASE("who is silent, closes, or speaks otherwise is not torch's store: node
       if (comes) {
         CHECK(std::holds_alternative<Go>(*job.met[1]));
       } else {
-        CHECK(std::get<Refuse>(*job.met[1]).code == exit_code::unreachable);
+        CHECK(std::get<Refuse>(*job.met[1]).cause == Cause::unreachable);
         CHECK(job.refusal(1).ends_with(" was not reached in time: " + reason));
       }
       other.close();
@@ -378,10 +378,9 @@ TEST_CASE(
       CHECK(std::holds_alternative<Go>(*job.met[1]));
     } else {
       CHECK(job.unlinked(1) ==
-            "node 0 answers at 127.0.0.1:" + std::to_string(job.port.number()) +
-                ", but not as rankshim: torch's store has answered there for 300 ms; if it is another "
-                "job's, set another RANKSHIM_MASTER_PORT on all nodes, if this node was started again, start "
-                "the whole job again, and if its rank exists twice, end one of the two");
+            "torch's store, not rankshim, has answered at 127.0.0.1:" + std::to_string(job.port.number()) +
+                " for 300 ms; restart the whole job if only this node was restarted, or set another "
+                "RANKSHIM_MASTER_PORT on all nodes if another job uses the port");
     }
   }
 }
@@ -452,7 +451,7 @@ TEST_CASE("a node whose master's name leads to another job's node 0 for a while 
       CHECK_FALSE(job.met[1]);
       if (!comes) {
         REQUIRE(job.all_met());
-        CHECK(std::get<Refuse>(*job.met[1]).code == exit_code::unreachable);
+        CHECK(std::get<Refuse>(*job.met[1]).cause == Cause::unreachable);
         CHECK_THAT(job.refusal(1), Catch::Contains(" was not reached in time: node 1 (host-1, 127.0.0.1) " +
                                                    std::string(c.says)));
       }
@@ -600,7 +599,7 @@ TEST_CASE("who was sent away and says more is dropped", "[link][attack]") {
   Stranger stranger(job);
   stranger.write(std::string(greeting) + "hello {}\n");
   REQUIRE(stranger.is_closed());  // for this side
-  CHECK(stranger.received.find("has no token, and the job has one") != std::string::npos);
+  CHECK(stranger.received.find("\"kind\":\"token_missing\"") != std::string::npos);
   boost::system::error_code gone;
   CHECK(job.run_until([&] {
     stranger.socket.write_some(asio::buffer("hello {}\n", 9), gone);
@@ -646,14 +645,14 @@ TEST_CASE("who comes after the launch is refused, and does not stay", "[link][at
   }));
   job.start(1);
   REQUIRE(job.run_until([&] { return job.met[0] && job.met[1] && closed; }));
-  CHECK(refused->text.find("has run id") != std::string::npos);
-  CHECK(refused->text.find("host host-0") == std::string::npos);
+  CHECK(refused->text.find("\"agreed\":\"run_id\"") != std::string::npos);
+  CHECK(refused->text.find("host-0") == std::string::npos);
   const Welcome met = std::get<Welcome>(*from_text(welcome->text));
   CHECK(met.host.empty());  // no stranger learns it
   Stranger second(job, static_cast<std::uint16_t>(met.port));
   second.write(hello("late"));
   CHECK(second.is_closed());
-  CHECK(second.received.find("the job has started without node 1") != std::string::npos);
+  CHECK(second.received.find("\"kind\":\"too_late\"") != std::string::npos);
   boost::system::error_code gone;  // it reads no more either
   CHECK(job.run_until([&] {
     second.socket.write_some(asio::buffer("x", 1), gone);
@@ -682,7 +681,7 @@ TEST_CASE("a node with a token does not believe a hub without one", "[link][atta
   job.start(0, 1s), job.start(1, 2s);  // it knows the reason when node 0 is gone
   REQUIRE(job.all_met());
   for (const unsigned rank : {0U, 1U}) {
-    CHECK(std::get<Refuse>(*job.met[rank]).code == exit_code::unreachable);
+    CHECK(std::get<Refuse>(*job.met[rank]).cause == Cause::unreachable);
     CHECK(job.refusal(rank).find("node 1 (host-1, 127.0.0.1) has a token, and node 0 has none; set ") !=
           std::string::npos);
   }
@@ -814,7 +813,7 @@ TEST_CASE("a master's port that another process holds is waited for, at first an
       if (is_freed) {
         CHECK(std::holds_alternative<Go>(*job.met[1]));
       } else {
-        CHECK(std::get<Refuse>(*job.met[0]).code == exit_code::unreachable);
+        CHECK(std::get<Refuse>(*job.met[0]).cause == Cause::unreachable);
         CHECK_THAT(job.refusal(0), Catch::StartsWith("node 0 cannot listen on " + held));
       }
     }

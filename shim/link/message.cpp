@@ -48,10 +48,27 @@ BOOST_DESCRIBE_STRUCT(Hello, (),
                        failure, door, holds, term, leads, nonce))
 BOOST_DESCRIBE_STRUCT(Welcome, (), (instance, rank, host, port, pings, seen, term, running, nonce))
 BOOST_DESCRIBE_STRUCT(Proof, (), ())
-BOOST_DESCRIBE_STRUCT(Waiting, (), (line, wrong))
+BOOST_DESCRIBE_ENUM(Agreed, run_id, attempt, nnodes, master_port, launcher, job_restarts, spares,
+                    nproc_per_node)
+BOOST_DESCRIBE_ENUM(ProblemKind, differs, too_many_workers, too_many_restarts, rank_out_of_range, rank_twice,
+                    token_missing, token_unexpected, token_unproven, hub_without_token, other_token, version,
+                    attempt_unknown, too_late, failed, itself, impossible_hub, hub_restarted, not_the_hub,
+                    another_hub, port_in_use, port_not_free, store_clients, store_answers, no_hub,
+                    no_time_for_hub, hub_left, hub_waits, refused)
+BOOST_DESCRIBE_STRUCT(NodeName, (), (rank, host, address))
+BOOST_DESCRIBE_STRUCT(Problem, (),
+                      (kind, agreed, node, other, culprit, theirs, ours, master, addresses, detail, number,
+                       most))
+BOOST_DESCRIBE_STRUCT(LackingVotes, (), (here, all, counted))
+BOOST_DESCRIBE_STRUCT(RollCall, (), (nodes, missing, is_enough, silent, votes, gone, problems))
+BOOST_DESCRIBE_ENUM(WaitingFor, nodes, pause, silent_end, port, ends)
+BOOST_DESCRIBE_STRUCT(Waiting, (), (what, roll_call, port, running))
 BOOST_DESCRIBE_STRUCT(Lead, (), (master, hub_rank, ballot, doors))
 BOOST_DESCRIBE_STRUCT(Go, (), (attempt, uncounted, rank, nodes, offset, world, lead))
-BOOST_DESCRIBE_STRUCT(Refuse, (), (code, sentence, stranger, moved, culprit))
+BOOST_DESCRIBE_STRUCT(Refuse, (), (cause, roll_call, culprit))
+BOOST_DESCRIBE_STRUCT(Unlinked, (), (why))
+BOOST_DESCRIBE_STRUCT(Moved, (), (hub))
+BOOST_DESCRIBE_STRUCT(Stranger, (), (why))
 BOOST_DESCRIBE_STRUCT(Stop, (), (culprit, others, again, note))
 BOOST_DESCRIBE_STRUCT(WorkerReport, (), (local_rank, code, age, entered, ended))
 BOOST_DESCRIBE_STRUCT(Done, (), (code, workers))
@@ -67,8 +84,8 @@ namespace {
 
 /// The messages' type names, in the order of `Message`.
 constexpr std::array<std::string_view, std::variant_size_v<Message>> types = {
-    "hello", "welcome", "proof", "waiting", "refuse", "go",     "fail",   "stop",
-    "done",  "end",     "ping",  "look",    "seen",   "looked", "voters", "heard"};
+    "hello", "welcome", "proof", "waiting", "refuse", "go",    "fail",     "stop",  "done",    "end",
+    "ping",  "look",    "seen",  "looked",  "voters", "heard", "unlinked", "moved", "stranger"};
 
 constexpr std::size_t longest_string = 1024;
 constexpr std::string_view store_client_word = greeting.substr(0, 5);
@@ -94,6 +111,11 @@ std::string written(const std::string& text, const Bounds& bounds) {
 std::string written(Cause cause, const Bounds& /*bounds*/) { return json::quote(outcome::name(cause)); }
 std::string written(outcome::HangKind kind, const Bounds& /*bounds*/) {
   return json::quote(outcome::name(kind));
+}
+template <class Enum>
+  requires boost::describe::has_describe_enumerators<Enum>::value
+std::string written(const Enum& value, const Bounds& /*bounds*/) {
+  return json::quote(boost::describe::enum_to_string(value, ""));
 }
 std::string written(char letter, const Bounds& /*bounds*/) { return json::quote(printable({&letter, 1})); }
 template <std::integral Number>
@@ -165,9 +187,10 @@ bool settle(Looked& looked) {
   cut_to(looked.worker.groups, most_groups);
   return looked.local_rank < most_workers;
 }
+/// Only these causes end a meeting, and only a node that cannot take part is to blame for it.
 bool settle(Refuse& refuse) {
-  settle_code(refuse.code);
-  return true;
+  const bool is_known = refuse.cause == Cause::configuration || refuse.cause == Cause::unreachable;
+  return refuse.culprit ? refuse.cause == Cause::peer_lost : is_known;
 }
 bool settle(Done& done) {
   settle_code(done.code);
@@ -197,6 +220,12 @@ bool take(yyjson_val* value, outcome::HangKind& kind) {
     kind = outcome::hang_kind_named({yyjson_get_str(value), yyjson_get_len(value)})
                .value_or(outcome::HangKind::undecided);
   return yyjson_is_str(value);
+}
+/// A value that this rankshim does not know makes the message invalid.
+template <class Enum>
+  requires boost::describe::has_describe_enumerators<Enum>::value
+bool take(yyjson_val* value, Enum& known) {
+  return yyjson_is_str(value) && boost::describe::enum_from_string(yyjson_get_str(value), known);
 }
 bool take(yyjson_val* value, bool& flag) {
   flag = yyjson_get_bool(value);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/fault.h"
+#include "link/problem.h"
 #include "link/quorum.h"
 #include "outcome/look.h"
 #include "outcome/outcome.h"
@@ -79,24 +80,52 @@ struct Welcome {
 /// Proves that the peer knows the token, by the line's tag.
 struct Proof {};
 
-/// Tells who is waited for.
-struct Waiting {
-  std::string line;    ///< "waiting for 2 of 16 nodes: ranks 5, 9; " and what is wrong
-  bool wrong = false;  ///< something is wrong
+/// What nodes wait for.
+enum class WaitingFor : std::uint8_t {
+  nodes,       ///< those that are missing
+  pause,       ///< the end of the pause before another attempt
+  silent_end,  ///< the time when the command of a node that fell silent must have ended
+  port,        ///< the master's, which another process has
+  ends,        ///< of other nodes' commands
 };
 
-/// Tells all nodes why they will not start together, with the exit code and the sentence: the job cannot run
-/// as it is (78), not all nodes came (75), a node has failed or was stopped (76), or the job continues
-/// without a link (0).
+/// Tells what those that are here, or whose command has ended, wait for.
+struct Waiting {
+  WaitingFor what = WaitingFor::nodes;
+  RollCall roll_call;
+  std::optional<Problem> port;  ///< for `port`: who has it
+  Few<NodeName> running;        ///< for `ends`: the first ten
+
+  /// Whether something is wrong, so that waiting may not help.
+  [[nodiscard]] bool is_wrong() const { return !roll_call.problems.empty(); }
+};
+
+/// Tells all nodes, or one that has come too late, that the job does not start.
 struct Refuse {
-  int code = 0;
-  std::string sentence;
-  std::optional<Culprit> culprit;  ///< the node that takes no part, and why (76)
-  bool stranger = false;      ///< only for this node, which belongs to another job, whose node 0 is elsewhere
-  std::optional<Door> moved;  ///< where the hub is now; nothing has ended
+  /// configuration: it cannot run as it is; unreachable: not all nodes came in time; peer_lost: a node cannot
+  /// take part, or was stopped.
+  Cause cause = Cause::configuration;
+  RollCall roll_call;                      ///< who did not come, and what is wrong
+  std::optional<Culprit> culprit;          ///< with peer_lost: that node, and why
   ErrorCode error_code = ErrorCode::none;  ///< of a name or address out of reach; not on the wire
 };
-inline Refuse no_link(std::string why) { return {.sentence = std::move(why)}; }
+
+/// Tells all nodes that the job continues without a link between them.
+struct Unlinked {
+  Problem why;
+};
+
+/// Tells where the hub is now. Nothing has ended.
+struct Moved {
+  Door hub;
+  bool is_hearsay = false;  ///< somebody else says so, who did not have to prove it; not on the wire
+};
+
+/// Tells only this node that it is not, or not yet, one of the hub's job: the hub of its own job is
+/// elsewhere.
+struct Stranger {
+  Problem why;
+};
 
 /// Says who leads a job with spares, and who votes on what follows (link/quorum.h).
 struct Lead {
@@ -130,7 +159,7 @@ struct Heard {
 };
 
 /// How the meeting of the nodes ended.
-using MeetingResult = std::variant<Go, Refuse>;
+using MeetingResult = std::variant<Go, Refuse, Unlinked, Moved>;
 
 /// Tells each node to end its command because of `culprit`.
 struct Stop {
@@ -190,7 +219,32 @@ struct End {};
 struct Ping {};
 
 using Message = std::variant<Hello, Welcome, Proof, Waiting, Refuse, Go, Culprit, Stop, Done, End, Ping, Look,
-                             Seen, Looked, Voters, Heard>;
+                             Seen, Looked, Voters, Heard, Unlinked, Moved, Stranger>;
+
+/// The message that tells how the meeting ended.
+inline Message to_message(const MeetingResult& result) {
+  return std::visit([](const auto& inner) { return Message(inner); }, result);
+}
+
+/// How the meeting ended without a launch, according to this message; nullopt if it does not end it.
+inline std::optional<MeetingResult> failed_meeting(const Message& message) {
+  if (const auto* refuse = std::get_if<Refuse>(&message)) return *refuse;
+  if (const auto* unlinked = std::get_if<Unlinked>(&message)) return *unlinked;
+  if (const auto* moved = std::get_if<Moved>(&message)) return *moved;
+  return std::nullopt;
+}
+
+/// Whether the hub closes a connection after this message.
+inline bool sends_away(const Message& message) {
+  return std::holds_alternative<Stranger>(message) || failed_meeting(message).has_value();
+}
+
+/// A refusal because of one problem.
+inline Refuse refusal(Cause cause, Problem problem) {
+  Refuse refuse{.cause = cause};
+  refuse.roll_call.problems.add(std::move(problem));
+  return refuse;
+}
 
 /// Limits that no job exceeds. A larger number from another node is never used as a size, an index or a rank.
 inline constexpr unsigned most_nodes = 1U << 16U;
@@ -210,8 +264,9 @@ inline constexpr std::size_t longest_line = longest_text + 64;  ///< with the ta
 /// JSON, by the names above. Texts in it are made printable, and truncated if too long.
 std::string to_text(const Message& message);
 
-/// Parses a message; nullopt if the type is unknown, the rest is not JSON of that form, or a number cannot be
-/// meant. (The numbers in a Hello are checked by the roster, so that the hub can refuse it with a sentence.)
+/// Parses a message; nullopt if the type is unknown, the rest is not JSON of that form, a problem is of an
+/// unknown kind, or a number cannot be meant. (The numbers in a Hello are checked by the roster, so that the
+/// hub can say what is wrong.)
 /// Unknown members are ignored; missing ones have their default.
 std::optional<Message> from_text(std::string_view text);
 
@@ -259,6 +314,7 @@ class Decoder {
 };
 
 /// The node's name, as in all messages.
+inline NodeName name_of(const Hello& hello) { return {hello.rank, hello.host, hello.seen}; }
 inline std::string node_name(const Hello& hello) { return node_name(hello.rank, hello.host, hello.seen); }
 
 }  // namespace rankshim::link

@@ -30,7 +30,6 @@ TEST_CASE("a message comes back as it was", "[link]") {
   CHECK(back.rank == 3);
   CHECK(back.port == 29500);
   CHECK(back.host == "worker-3");
-  CHECK(there_and_back(Waiting{"waiting for 2 of 16 nodes: ranks 5, 9", true}).wrong);
   const Stop stop =
       there_and_back(Stop{{.rank = 17, .cause = Cause::out_of_memory, .code = 137, .node = 2, .host = "c"},
                           {{.node = 7}},
@@ -102,6 +101,14 @@ TEST_CASE("what is no message is refused; unknown members are not", "[link]") {
       R"(go {"rank":8,"nodes":8})",
       R"(go {"nodes":65537})",
       R"(stop {"culprit":{"node":65536}})",
+      R"(refuse {"cause":"exited"})",
+      R"(refuse {"cause":"peer_lost"})",
+      R"(refuse {"cause":"unreachable","culprit":{}})",
+      R"(refuse {"roll_call":{"problems":{"first":[{"kind":"bad_luck"}],"more":0}}})",
+      R"(refuse {"roll_call":{"missing":{"first":[-1]}}})",
+      R"(unlinked {"why":{"kind":"differs","agreed":"mood"}})",
+      R"(moved {"hub":{"index":65536}})",
+      R"(waiting {"what":"luck"})",
       R"(stop {"culprit":{"ranks":[{"first":2,"last":1}]}})",
       R"(stop {"culprit":{"victims":[{"first":0,"last":4294967295}]}})",
       "hello {\"run\":\"\xff\"}",
@@ -123,7 +130,6 @@ TEST_CASE("a code or a rank that nobody can have comes back as one that can be",
        {std::pair(-9, 0), std::pair(2'147'483'647, 255), std::pair(137, 137)}) {
     CHECK(there_and_back(Culprit{.code = sent}).code == received);
     CHECK(there_and_back(Done{.code = sent}).code == received);
-    CHECK(there_and_back(Refuse{.code = sent}).code == received);
     CHECK(there_and_back(Seen{{{.code = sent}}}).workers.front().code == received);
   }
 }
@@ -135,6 +141,78 @@ TEST_CASE("a door that is no port is none: all nodes would take the go that name
     REQUIRE(hello);
     CHECK(std::get<Hello>(*hello).door == heard);
   }
+}
+
+TEST_CASE("why a job does not start travels as values", "[link]") {
+  Refuse refuse{.cause = Cause::unreachable,
+                .roll_call = {.nodes = 64,
+                              .missing = {{2, 3}, 60},
+                              .is_enough = true,
+                              .silent = {{{4, "e", "10.0.0.5"}}, 1},
+                              .votes = LackingVotes{1, 3, true},
+                              .gone = {{{5, "f", ""}}, 2},
+                              .problems = {}},
+                .culprit = {}};
+  const Problem problem{.kind = ProblemKind::differs,
+                        .agreed = Agreed::nnodes,
+                        .node = NodeName{2, "c", "10.0.0.3"},
+                        .other = NodeName{0, "a", ""},
+                        .culprit = Culprit{.cause = Cause::exited, .code = 3},
+                        .theirs = "2",
+                        .ours = "3",
+                        .master = "job-0",
+                        .addresses = {"10.0.0.3"},
+                        .detail = "python (pid 7)",
+                        .number = 7,
+                        .most = 8};
+  refuse.roll_call.problems.add(problem);
+  const Refuse back = there_and_back(refuse);
+  CHECK(back.cause == Cause::unreachable);
+  CHECK(back.roll_call.nodes == 64);
+  CHECK(back.roll_call.missing.first == std::vector<unsigned>{2, 3});
+  CHECK(back.roll_call.missing.more == 60);
+  CHECK(back.roll_call.is_enough);
+  CHECK(back.roll_call.silent.first == refuse.roll_call.silent.first);
+  CHECK(back.roll_call.votes->all == 3);
+  CHECK(back.roll_call.votes->counted);
+  CHECK(back.roll_call.gone.more == 2);
+  CHECK(back.roll_call.problems.first == std::vector{problem});
+  CHECK(there_and_back(Stranger{problem}).why == problem);
+  CHECK(there_and_back(Moved{{.index = 3, .address = "10.0.0.4", .port = 7}, true}).hub.port == 7);
+  CHECK_FALSE(there_and_back(Moved{{}, true}).is_hearsay);
+  const Waiting waiting = there_and_back(Waiting{.what = WaitingFor::port,
+                                                 .roll_call = refuse.roll_call,
+                                                 .port = problem,
+                                                 .running = {{{1, "b", ""}}, 4}});
+  CHECK(waiting.what == WaitingFor::port);
+  CHECK(waiting.is_wrong());
+  CHECK(waiting.port == problem);
+  CHECK(waiting.running.more == 4);
+}
+
+TEST_CASE("the longest roll call fits into a message", "[link]") {
+  const NodeName name{4'000'000'000, std::string(253, 'h'), std::string(45, '1')};
+  Refuse refuse{.cause = Cause::unreachable,
+                .roll_call = {.missing = {}, .silent = {}, .gone = {}, .problems = {}},
+                .culprit = {}};
+  for (unsigned i = 0; i < 1000; ++i) {
+    refuse.roll_call.missing.add(4'000'000'000, 10);
+    refuse.roll_call.silent.add(name);
+    refuse.roll_call.gone.add(name);
+    refuse.roll_call.problems.add({.kind = ProblemKind::differs,
+                                   .agreed = Agreed::nproc_per_node,
+                                   .node = name,
+                                   .other = name,
+                                   .theirs = std::string(1024, '"'),
+                                   .ours = std::string(1024, '"'),
+                                   .master = std::string(253, 'm')});
+  }
+  CHECK(to_text(refuse).size() <= longest_text);
+  const RollCall back = there_and_back(refuse).roll_call;
+  CHECK(back.problems.first.size() == 3);
+  CHECK(back.problems.more == 997);
+  CHECK(back.silent.first.size() == 3);
+  CHECK(back.missing.first.size() == 10);
 }
 
 TEST_CASE("texts are bounded and printable", "[link]") {
@@ -150,8 +228,9 @@ TEST_CASE("texts are bounded and printable", "[link]") {
   const Done many{.workers = std::vector<WorkerReport>(100, {UINT32_MAX, INT32_MIN, UINT32_MAX})};
   CHECK(to_text(many).size() <= longest_text);
   CHECK(there_and_back(many).workers.size() == 60);
-  CHECK(there_and_back(Refuse{78, "a\nb"}).sentence == "a\\nb");
-  CHECK(std::get<Refuse>(*from_text(R"(refuse {"sentence":"\u001b[0m"})")).sentence == "\\x1b[0m");
+  CHECK(there_and_back(Unlinked{{.detail = "a\nb"}}).why.detail == "a\\nb");
+  CHECK(std::get<Unlinked>(*from_text(R"(unlinked {"why":{"detail":"\u001b[0m"}})")).why.detail ==
+        "\\x1b[0m");
 }
 
 TEST_CASE("lines come out as they went in, however the stream is cut", "[link]") {

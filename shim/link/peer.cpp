@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "link/link.h"
+#include "link/wording.h"
 #include "wait/port.h"
 #include "wait/schedule.h"
 
@@ -63,35 +64,38 @@ class Peer final : public Link {
                                                   : options_.self.rank == 0);
   }
 
-  /// Who answers. `none`: nobody, or possibly node 0 in trouble: paused, throttled, behind a proxy or a
-  /// network that loses large packets. `closed`: the kernel, because nobody listens. `store`: torch's store.
-  /// `settled`: the hub, which has welcomed or refused this node.
-  enum class Answer : std::uint8_t { none, closed, store, settled };
+  /// What an attempt to connect has come to.
+  enum class Contact : std::uint8_t {
+    none,     ///< nobody answers, or node 0 in trouble: paused, throttled, behind a proxy, large packets lost
+    closed,   ///< the kernel refuses the connection, because nobody listens
+    store,    ///< torch's store answers
+    settled,  ///< the hub has welcomed this node, or sent it away
+  };
 
-  asio::awaitable<Answer> connect(tcp::endpoint endpoint, Time deadline) {
+  asio::awaitable<Contact> connect(tcp::endpoint endpoint, Time deadline) {
     tcp::socket socket(io_);
     const wait::PortProbe look = co_await wait::connect(
         socket, endpoint, std::min(deadline, now() + options_.dns.timing.connect_timeout));
     if (look.state != wait::PortState::open) {
       reason_ = look.reason();
-      co_return look.state == wait::PortState::closed ? Answer::closed : Answer::none;
+      co_return look.state == wait::PortState::closed ? Contact::closed : Contact::none;
     }
     co_return co_await greet(
         std::make_shared<Connection>(std::move(socket), Connection::Side::peer, options_.timeout), deadline);
   }
 
-  asio::awaitable<Answer> greet(std::shared_ptr<Connection> connection, Time deadline) {
+  asio::awaitable<Contact> greet(std::shared_ptr<Connection> connection, Time deadline) {
     const std::string hello = to_text(hello_for(*connection));
     connection->send(hello);
-    const Time until = follows_ ? now() + options_.timing.successor : now() + options_.timing.welcome;
+    const Time until = tries_successor_ ? now() + options_.timing.successor : now() + options_.timing.welcome;
     loop::Timer timer(io_.get_executor(), std::min(deadline, until));
-    const auto answer = co_await (connection->next() || timer.async_wait(asio::use_awaitable));
-    if (answer.index() != 0) {
+    const auto first = co_await (connection->next() || timer.async_wait(asio::use_awaitable));
+    if (first.index() != 0) {
       reason_ = "the port accepts the connection and does not answer";
-      co_return Answer::none;
+      co_return Contact::none;
     }
-    const auto& heard = std::get<0>(answer);
-    co_return heard ? answered(connection, *heard, hello) : ended_unanswered(*connection);
+    const auto& reply = std::get<0>(first);
+    co_return reply ? handle_reply(connection, *reply, hello) : explain_silence(*connection);
   }
 
   /// What this node says of itself.
@@ -108,76 +112,78 @@ class Peer final : public Link {
     return hello;
   }
 
-  /// The first message has come.
-  Answer answered(const std::shared_ptr<Connection>& connection, const ReceivedMessage& heard,
-                  const std::string& hello) {
-    const auto* welcome = std::get_if<Welcome>(&heard.message);
-    const auto* refuse = std::get_if<Refuse>(&heard.message);
-    if (refuse != nullptr && leads_on(*refuse)) {
-      refused(*refuse, *connection);  // without a proof, too: where it leads to the hub must prove itself
-      return Answer::settled;
+  /// Handles the first message.
+  Contact handle_reply(const std::shared_ptr<Connection>& connection, const ReceivedMessage& reply,
+                       const std::string& hello) {
+    const auto* welcome = std::get_if<Welcome>(&reply.message);
+    const bool is_sent_away = sends_away(reply.message);
+    if (leads_on(reply.message)) {
+      sent_away(reply.message, *connection);  // without a proof, too: the hub elsewhere must prove itself
+      return Contact::settled;
     }
-    std::string fault = options_.token ? prove(*connection, heard, hello) : "";
-    if (!fault.empty() && !is_scout()) {
-      reason_ = why_not_hub_ = fault;
-      return Answer::none;  // anybody can say that
+    std::optional<Problem> problem = options_.token ? prove(*connection, reply, hello) : std::nullopt;
+    if (problem && !is_scout()) {
+      reason_ = why_not_hub_ = in_words(*problem);
+      return Contact::none;  // anybody can say that
     }
-    if (fault.empty() && welcome != nullptr) fault = fault_of(*connection, *welcome);
-    if (!fault.empty())
-      refused({exit_code::configuration, fault}, *connection);
+    if (!problem && welcome != nullptr) problem = problem_of(*connection, *welcome);
+    if (problem)
+      sent_away(refusal(Cause::configuration, *problem), *connection);
     else if (welcome != nullptr)
       welcomed(connection, *welcome);
-    else if (refuse != nullptr)
-      refused(*refuse, *connection);
+    else if (is_sent_away)
+      sent_away(reply.message, *connection);
     else
-      return ended_unanswered(*connection);
-    return Answer::settled;
+      return explain_silence(*connection);
+    return Contact::settled;
   }
 
-  /// Neither a welcome nor a refusal has come.
-  Answer ended_unanswered(const Connection& connection) {
+  /// Notes why neither a welcome nor a message that sends this node away has come.
+  Contact explain_silence(const Connection& connection) {
     const StreamError broken = connection.broken();
     if (broken == StreamError::version) {
-      handle(no_link(
-          "the rankshim of node 0 speaks another version of the link: use the same release on all nodes"));
-      return Answer::settled;
+      handle(Unlinked{{.kind = ProblemKind::version}});
+      return Contact::settled;
     }
     reason_ = "the port accepts and closes the connection";
     if (broken == StreamError::store) reason_ = "torch's store answers there";
-    if (broken == StreamError::other) reason_ = "what answers there is neither rankshim nor torch's store";
-    return broken == StreamError::store ? Answer::store : Answer::none;
+    if (broken == StreamError::other)
+      reason_ = "something other than rankshim or torch's store listens there";
+    return broken == StreamError::store ? Contact::store : Contact::none;
   }
 
   /// Whether this is no end of the search: the hub is elsewhere, or who answered is not to be asked again.
-  [[nodiscard]] bool leads_on(const Refuse& refuse) const {
-    return options_.succession && !launched() && (refuse.moved || (follows_ && refuse.stranger));
+  [[nodiscard]] bool leads_on(const Message& message) const {
+    const bool is_new_here = tries_successor_ && std::holds_alternative<Stranger>(message);
+    return options_.succession && !launched() && (std::holds_alternative<Moved>(message) || is_new_here);
   }
 
   /// Proves the token to a hub that has proven it; otherwise returns why the hub has not.
-  std::string prove(Connection& connection, const ReceivedMessage& heard, const std::string& hello) {
-    if (const auto* refuse = std::get_if<Refuse>(&heard.message))
-      return "it answers without the job's token: " + refuse->sentence;
-    const auto* welcome = std::get_if<Welcome>(&heard.message);
-    if (welcome == nullptr) return "";
-    const std::string hub = node_name(welcome->rank, welcome->host, connection.remote_address());
-    if (welcome->nonce.empty() || heard.line.tag.empty())
-      return hub + " has no token, and this node has one; set --job-token-file on all nodes";
-    connection.use(options_.token->for_connection(hello, heard.line.text));
-    if (!connection.check(heard.line))
-      return hub + " has another token, or belongs to another job; give all nodes the same --job-token-file";
+  std::optional<Problem> prove(Connection& connection, const ReceivedMessage& reply,
+                               const std::string& hello) {
+    if (sends_away(reply.message))
+      return Problem{.detail = "it answers without the job's token: " + why_sent_away(reply.message)};
+    const auto* welcome = std::get_if<Welcome>(&reply.message);
+    if (welcome == nullptr) return std::nullopt;
+    const NodeName hub{welcome->rank, welcome->host, connection.remote_address()};
+    if (welcome->nonce.empty() || reply.line.tag.empty())
+      return Problem{.kind = ProblemKind::hub_without_token, .node = hub};
+    connection.use(options_.token->for_connection(hello, reply.line.text));
+    if (!connection.check(reply.line)) return Problem{.kind = ProblemKind::other_token, .node = hub};
     connection.send(Proof{});
-    return "";
+    return std::nullopt;
   }
 
-  /// Why the hub that welcomed this node is not this node's hub; empty if it is.
-  std::string fault_of(const Connection& connection, const Welcome& welcome) {
-    if (welcome.instance == options_.self.instance) return "it is this node itself";
+  /// Why the hub that welcomed this node is not this node's hub; nullopt if it is.
+  [[nodiscard]] std::optional<Problem> problem_of(const Connection& connection,
+                                                  const Welcome& welcome) const {
+    const NodeName hub{welcome.rank, welcome.host, connection.remote_address()};
+    if (welcome.instance == options_.self.instance) return Problem{.kind = ProblemKind::itself};
     if (welcome.rank >= options_.self.nnodes)
-      return fmt::format("what answers there says that it is node {} of {}", welcome.rank,
-                         options_.self.nnodes);
+      return Problem{.kind = ProblemKind::impossible_hub, .node = hub, .most = options_.self.nnodes};
     const bool is_new = launched() && welcome.instance != welcome_->instance;
-    return is_new ? node_name(welcome.rank, welcome.host, connection.remote_address()) + " was restarted"
-                  : "";
+    if (is_new) return Problem{.kind = ProblemKind::hub_restarted, .node = hub};
+    return std::nullopt;
   }
 
   void welcomed(const std::shared_ptr<Connection>& connection, const Welcome& welcome) {
@@ -196,37 +202,51 @@ class Peer final : public Link {
     const unsigned term = known.term ? known.term->last.number : 0;
     const auto place = [&](unsigned index) { return std::ranges::find(known.doors, index, &Door::index); };
     const bool goes_before = place(welcome.rank) < place(options_.self.rank);
-    Refuse found{.sentence = node_name(welcome.rank, welcome.host) + " keeps the roster of the job"};
-    if (welcome.term >= term && term != 0 && (welcome.running || goes_before)) {
-      found.moved = *options_.scout;
-      found.moved->index = welcome.rank;
-    }
-    met_ = found;
+    Door door = *options_.scout;
+    door.index = welcome.rank;
+    if (welcome.term >= term && term != 0 && (welcome.running || goes_before))
+      met_ = Moved{door};
+    else
+      met_ = Unlinked{{.kind = ProblemKind::another_hub,
+                       .node = NodeName{.rank = welcome.rank, .host = welcome.host, .address = {}}}};
   }
 
-  void refused(Refuse refuse, const Connection& hub) {
-    reason_ = refuse.sentence;
-    if (leads_on(refuse)) {
-      refuse.stranger = refuse.stranger || is_scout();
-      if (is_scout()) return handle(refuse);  // nobody has proven that
-      is_stranger_ = refuse.stranger;
-      return follow(refuse.moved);
+  /// Why a message sends this node away.
+  static std::string why_sent_away(const Message& message) {
+    if (const auto* stranger = std::get_if<Stranger>(&message)) return in_words(stranger->why);
+    return in_words(*failed_meeting(message));
+  }
+
+  /// Handles a message with which the hub, or who is taken for it, sends this node away.
+  void sent_away(const Message& message, const Connection& hub) {
+    reason_ = why_sent_away(message);
+    const auto* moved = std::get_if<Moved>(&message);
+    const bool is_stranger = std::holds_alternative<Stranger>(message);
+    if (leads_on(message)) {
+      if (is_scout()) return handle(Moved{moved->hub, true});
+      answered_as_stranger_ = is_stranger;
+      return take_hint(moved == nullptr ? nullptr : &moved->hub);
     }
     // When asking about another node 0, a hub that does not welcome this one belongs to another job.
-    if (is_scout() && (!connection_ || refuse.stranger)) refuse.code = 0;
-    if (refuse.stranger && !is_scout() && !launched()) return avoid(hub.remote_address());
+    if (is_scout() && (!connection_ || is_stranger)) return handle(Unlinked{{.detail = reason_}});
+    if (is_stranger && !launched()) return avoid(hub.remote_address());
     if (launched()) lose({});
-    handle(refuse);
+    if (moved != nullptr)  // but this node's job has no spares
+      handle(refusal(Cause::unreachable,
+                     {.kind = ProblemKind::another_hub,
+                      .node = NodeName{.rank = moved->hub.index, .host = {}, .address = {}}}));
+    else
+      handle(message);
   }
 
-  /// Follows somebody who is not the hub, but may have said where the hub is.
-  void follow(const std::optional<Door>& hub) {
+  /// Goes where the hub is, according to somebody who is not the hub; null if that one does not know it.
+  void take_hint(const Door* hub) {
     Succession& known = *options_.succession;
-    const bool is_new = hub && hub->index != options_.self.rank && !known.gone.contains(hub->index) &&
-                        !known.unreachable.contains(hub->index);
-    if (is_new && !known.is_led_by(hub->index)) log::info("node {} keeps the roster of the job", hub->index);
+    const bool is_new = hub != nullptr && hub->index != options_.self.rank &&
+                        !known.gone.contains(hub->index) && !known.unreachable.contains(hub->index);
+    if (is_new && !known.is_led_by(hub->index)) log::info("node {} coordinates the job", hub->index);
     if (is_new) known.leader = *hub;
-    was_led_on_ = is_new;
+    got_hint_ = is_new;
   }
 
   /// Avoids a hub of another job, whose address may be left over in a name server: this node's hub is
@@ -250,19 +270,19 @@ class Peer final : public Link {
     if (options_.succession) loop::spawn(io_, ask(connection, interval, liveness));
     while (const auto heard = co_await connection->next()) {
       liveness->unanswered = 0;
-      if (const auto* refuse = std::get_if<Refuse>(&heard->message)) {
-        refused(*refuse, *connection);
-        connection->close(refuse->sentence);
+      if (sends_away(heard->message)) {
+        sent_away(heard->message, *connection);
+        connection->close(why_sent_away(heard->message));
         continue;
       }
       handle(heard->message);
       const auto* go = std::get_if<Go>(&heard->message);
       const auto* voters = std::get_if<Voters>(&heard->message);
-      if (go != nullptr && go->lead) answer(go->lead->ballot, *connection);
-      if (voters != nullptr) answer(voters->ballot, *connection);
+      if (go != nullptr && go->lead) vote(go->lead->ballot, *connection);
+      if (voters != nullptr) vote(voters->ballot, *connection);
       const auto is_done = [](const Message& said) { return std::holds_alternative<Done>(said); };
       if (std::holds_alternative<End>(heard->message) && !is_spare() && std::ranges::none_of(said_, is_done))
-        log::warn("node {} has succeeded, and was stopped: the nodes are no longer linked", welcome_->rank);
+        log::warn("node {} exited 0 and was then stopped; the nodes are no longer linked", welcome_->rank);
       if (go != nullptr && !options_.succession) loop::spawn(io_, ask(connection, interval, liveness));
       if (go != nullptr && options_.succession) {
         options_.succession->hub = welcome_->rank;
@@ -292,7 +312,7 @@ class Peer final : public Link {
   }
 
   /// Answers a ballot, which is a vote, unless this node has heard of a later term.
-  void answer(const Ballot& ballot, Connection& hub) const {
+  void vote(const Ballot& ballot, Connection& hub) const {
     const bool has_heard =
         options_.succession && options_.succession->term && options_.succession->term->last == ballot.term;
     if (has_heard) hub.send(Heard{ballot.term.number});
@@ -324,7 +344,7 @@ class Peer final : public Link {
       co_await pause(milliseconds(options_.self.nnodes / 4), deadline);
     if (options_.scout) {
       if (const auto endpoint = endpoint_of(*options_.scout)) co_await connect(*endpoint, deadline);
-      if (!met_) met_ = no_link(reason_);
+      if (!met_) met_ = Unlinked{{.detail = reason_}};
       co_return;
     }
     if (options_.succession && !is_scout()) loop::spawn(io_, answer_at_door(weak_from_this()));
@@ -337,22 +357,29 @@ class Peer final : public Link {
       const Time last = deadline + options_.timing.verdict;
       while (connection_ && !met_ && now() < last) co_await changed_.wait(last);
       const auto between = stranger_at_.empty() ? options_.timing.retry : between_strangers();
-      if (!met_ && !std::exchange(was_led_on_, false))
+      if (!met_ && !std::exchange(got_hint_, false))
         co_await pause(between, deadline);  // whatever welcomes this node may close every time
     }
-    if (!met_) met_ = Refuse{exit_code::unreachable, why_not_met()};
+    if (!met_) met_ = refusal(Cause::unreachable, why_not_met());
     if (connection_ && !launched()) connection_->close("the meeting is over");
   }
 
-  /// When the time for meeting is over.
-  [[nodiscard]] std::string why_not_met() const {
+  /// Why this node has not met the others, when the time for it is over.
+  [[nodiscard]] Problem why_not_met() const {
     const bool may_move = options_.succession && options_.succession->is_known();
-    const std::string hub = may_move ? "the node that keeps the roster" : "node 0 at " + master_;
-    if (connection_)
-      return hub + " was reached, but " + (waiting().empty() ? "not all nodes came in time" : waiting());
-    if (welcome_) return hub + " was here, and went away: " + reason_;
-    if (reason_.empty()) return hub + " was not looked for: no time was left";
-    return hub + " was not reached in time: " + (why_not_hub_.empty() ? reason_ : why_not_hub_);
+    Problem problem{.kind = ProblemKind::no_hub, .master = may_move ? "" : master_};
+    if (connection_) {
+      problem.kind = ProblemKind::hub_waits;
+      problem.detail = waiting();
+    } else if (welcome_) {
+      problem.kind = ProblemKind::hub_left;
+      problem.detail = reason_;
+    } else if (reason_.empty()) {
+      problem.kind = ProblemKind::no_time_for_hub;
+    } else {
+      problem.detail = why_not_hub_.empty() ? reason_ : why_not_hub_;
+    }
+    return problem;
   }
 
   /// The hub is the first node of the list that can be reached, which may be this one. A node that refuses
@@ -369,29 +396,26 @@ class Peer final : public Link {
         next = std::min(2 * next, options_.timing.retry + milliseconds(options_.self.nnodes / 4));
         continue;
       }
-      if (door->index == options_.self.rank) co_return lead(*door);
+      if (door->index == options_.self.rank) {  // this node becomes the hub, with another link
+        met_ = Moved{*door};
+        co_return;
+      }
       const Door tried = *door;
       const auto endpoint = endpoint_of(tried);
-      follows_ = true;
-      is_stranger_ = was_led_on_ = false;
-      const Answer answer = endpoint ? co_await connect(*endpoint, deadline) : Answer::none;
-      follows_ = false;
+      tries_successor_ = true;
+      answered_as_stranger_ = got_hint_ = false;
+      const Contact contact = endpoint ? co_await connect(*endpoint, deadline) : Contact::none;
+      tries_successor_ = false;
       if (connection_ || met_) co_return;
-      if (was_led_on_) {
+      if (got_hint_) {
         known.unreachable.insert(tried.index);
         continue;
       }
       // It may have ended while this node waited for it; it then refuses the next connection.
-      if (answer == Answer::none && std::exchange(tried_again, tried.index) != tried.index) continue;
+      if (contact == Contact::none && std::exchange(tried_again, tried.index) != tried.index) continue;
       known.unreachable.insert(tried.index);
-      if (answer == Answer::closed || is_stranger_) known.refused.insert(tried.index);
+      if (contact == Contact::closed || answered_as_stranger_) known.refused.insert(tried.index);
     }
-  }
-
-  /// Makes this node the hub, with another link.
-  void lead(const Door& own) {
-    met_ = Refuse{
-        .code = exit_code::unreachable, .sentence = "this node keeps the roster of the job", .moved = own};
   }
 
   /// Tells those that take this node for the hub where the hub is. While the hub is out of reach they wait,
@@ -423,10 +447,12 @@ class Peer final : public Link {
     boost::system::error_code error;
     door.accept(socket, error);
     if (error) return error == asio::error::would_block || error == asio::error::connection_aborted;
-    Refuse answer{.code = exit_code::unreachable,
-                  .sentence = node_name(options_.self.rank, options_.self.host) + " does not keep the roster",
-                  .stranger = !knows_hub};
-    if (knows_hub) answer.moved = Door{welcome_->rank, way_back_.address().to_string(), welcome_->port};
+    Message answer =
+        Stranger{{.kind = ProblemKind::not_the_hub,
+                  .node = NodeName{.rank = options_.self.rank, .host = options_.self.host, .address = {}}}};
+    if (knows_hub)
+      answer = Moved{
+          {.index = welcome_->rank, .address = way_back_.address().to_string(), .port = welcome_->port}};
     const auto connection =
         std::make_shared<Connection>(std::move(socket), Connection::Side::hub, options_.timeout);
     connection->send(answer);
@@ -449,6 +475,13 @@ class Peer final : public Link {
     }
   }
 
+  [[nodiscard]] Refuse out_of_reach(const wait::Unreachable& name) const {
+    const std::string before = why_not_hub_.empty() ? "" : "; before: " + why_not_hub_;
+    Refuse refuse = refusal(Cause::unreachable, {.detail = name.what + before});
+    refuse.error_code = name.error_code;
+    return refuse;
+  }
+
   /// Looks for the hub until the meeting has ended or there is a connection: until the launch, where the
   /// master's name leads; also at the way back. `was_closed`: the hub's kernel closed the last connection. If
   /// nobody listens there any more, and a worker has lost a peer, then the hub's node is that peer.
@@ -464,10 +497,7 @@ class Peer final : public Link {
         options_.dns.timeout = std::chrono::ceil<milliseconds>(deadline - now());
         const wait::Result found = co_await wait::wait_for(options_.master, options_.dns);
         if (const auto* unreachable = std::get_if<wait::Unreachable>(&found))
-          co_return handle(Refuse{
-              .code = exit_code::unreachable,
-              .sentence = unreachable->what + (why_not_hub_.empty() ? "" : "; before: " + why_not_hub_),
-              .error_code = unreachable->error_code});
+          co_return handle(out_of_reach(*unreachable));
         addresses = std::get<wait::Reached>(found).addresses;
         if (const auto at = std::ranges::find(addresses, stranger_at_); at != addresses.end())
           std::rotate(at, at + 1, addresses.end());  // to be tried last
@@ -476,17 +506,17 @@ class Peer final : public Link {
       bool is_store = false;
       bool may_run = false;  // node 0 then listens on the second port, if the job may be restarted
       for (const std::string& address : addresses) {
-        const Answer answer = co_await connect({ip::make_address(address), options_.master.port}, deadline);
-        if (answer == Answer::settled) co_return;
-        is_store = is_store || (answer == Answer::store && address != stranger_at_);
-        may_run = may_run || (answer == Answer::closed && options_.rules.decide);
+        const Contact contact = co_await connect({ip::make_address(address), options_.master.port}, deadline);
+        if (contact == Contact::settled) co_return;
+        is_store = is_store || (contact == Contact::store && address != stranger_at_);
+        may_run = may_run || (contact == Contact::closed && options_.rules.decide);
       }
       // If the store belongs to another job, node 0 is waiting for the port.
       if ((is_store || may_run) && options_.second_port != 0) {
         const std::string reason = reason_;
         for (const std::string& address : addresses)
           if (co_await connect({ip::make_address(address), options_.second_port}, deadline) ==
-              Answer::settled)
+              Contact::settled)
             co_return;
         reason_ = reason;
       }
@@ -495,17 +525,15 @@ class Peer final : public Link {
       const bool is_node_0s = is_store && !welcome_ && !options_.rules.decide;
       store_since_ = is_node_0s ? std::min(store_since_, now()) : Time::max();
       if (is_node_0s && now() - store_since_ >= options_.timing.store)
-        co_return handle(no_link(fmt::format(
-            "node 0 answers at {}, but not as rankshim: torch's store has answered there for {}; if it is "
-            "another job's, set another RANKSHIM_MASTER_PORT on all nodes, if this node was started again, "
-            "start the whole job again, and if its rank exists twice, end one of the two",
-            master_, seconds(options_.timing.store))));
+        co_return handle(Unlinked{{.kind = ProblemKind::store_answers,
+                                   .master = master_,
+                                   .number = static_cast<unsigned>(options_.timing.store.count())}});
       // Node 0 may have said go while the connection was lost; it then listens elsewhere.
       if (way_back_.port() != 0) {
-        const Answer answer = co_await connect(way_back_, deadline);
-        if (answer == Answer::settled) co_return;
+        const Contact contact = co_await connect(way_back_, deadline);
+        if (contact == Contact::settled) co_return;
         const Culprit* const own = told_failure();
-        if (was_closed && answer == Answer::closed && own != nullptr && is_inconclusive(*own)) co_return;
+        if (was_closed && contact == Contact::closed && own != nullptr && is_inconclusive(*own)) co_return;
       }
       next = is_node_0s ? between_strangers() : std::min(longest, next);
       co_await pause(next, deadline);  // do not keep a cancelled attempt's reason
@@ -614,9 +642,9 @@ class Peer final : public Link {
   std::shared_ptr<Connection> connection_;  ///< to the hub that welcomed this node
   std::optional<Welcome> welcome_;          ///< the last one
   tcp::endpoint way_back_;                  ///< to that hub; port 0 if there is none
-  bool follows_ = false;                    ///< the node that is tried now may be the next hub, …
-  bool is_stranger_ = false;                ///< … it is a new container …
-  bool was_led_on_ = false;                 ///< … or it has said who the hub is
+  bool tries_successor_ = false;            ///< the node that is tried now may be the next hub, …
+  bool answered_as_stranger_ = false;       ///< … it is a new container …
+  bool got_hint_ = false;                   ///< … or it has said who the hub is
   std::string reason_;                      ///< why there is no connection
   std::string why_not_hub_;                 ///< why somebody who answered is not the hub
   std::string stranger_at_;                 ///< the address of the last that was another job's

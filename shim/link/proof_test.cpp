@@ -35,7 +35,7 @@ TEST_CASE("a side that does not read loses the connection, and what is kept for 
   reads_nothing.connect({boost::asio::ip::address_v4::loopback(), listener.local_endpoint().port()});
   const auto connection = std::make_shared<Connection>(listener.accept(), Connection::Side::hub,
                                                        std::chrono::milliseconds(30'000));
-  const Waiting longest{std::string(1000, 'x')};
+  const Unlinked longest{{.detail = std::string(1000, 'x')}};
   for (int i = 0; i < 100'000 && connection->is_open(); ++i) connection->send(longest);
   CHECK_FALSE(connection->is_open());
   CHECK(connection->why() == "it does not read what it is sent");

@@ -19,20 +19,14 @@ namespace {
 constexpr std::size_t most_strangers = 64;
 constexpr std::chrono::seconds between_news{1};  // that something is wrong, in node 0's log
 
-std::string shown(const std::string& text) { return text.empty() ? "none" : in_quotes(text); }
-
-/// The texts that are not empty.
-std::vector<std::string> not_empty(std::vector<std::string> texts) {
-  std::erase(texts, "");
-  return texts;
-}
+constexpr std::size_t most_ranks_shown = 10;
 
 /// The names of the nodes for which the condition holds.
 template <class Condition>
-std::vector<std::string> names_of(const std::vector<Node>& nodes, Condition condition) {
-  std::vector<std::string> names;
+Few<NodeName> names_of(const std::vector<Node>& nodes, std::size_t most, Condition condition) {
+  Few<NodeName> names;
   for (const Node& node : nodes)
-    if (condition(node)) names.push_back(node_name(node.hello.rank, node.hello.host));
+    if (condition(node)) names.add({.rank = node.hello.rank, .host = node.hello.host, .address = {}}, most);
   return names;
 }
 
@@ -72,53 +66,61 @@ Roster::Roster(Hello own, Rules rules, Time now)
 
 // ---- meeting ----
 
-/// Why the node cannot take part in the job; empty if it can.
-std::string Roster::fault_of(const Hello& hello) const {
+/// What this node says otherwise than the hub, although it must be the same; nullopt if nothing.
+std::optional<Problem> Roster::difference(const Hello& hello) const {
   const Hello& own = this->own().hello;
-  const std::string name = node_name(hello);
   const bool is_foreign = hello.run != own.run;  // it must learn neither the run id nor a name
-  const auto same = [](std::string_view option) {
-    return fmt::format("set {} to the same on all nodes", option);
+  struct Row {
+    Agreed agreed;
+    std::string theirs, ours;
   };
-  const std::tuple<std::string_view, std::string, std::string, std::string> agreed[] = {
-      {"run id", hello.run, own.run,
-       fmt::format("the master's name {} leads to another job, or {}", in_quotes(hello.master),
-                   same("RANKSHIM_RUN_ID"))},
-      {"attempt", hello.attempt, own.attempt, "one of them belongs to another attempt of the job"},
-      {"nnodes", std::to_string(hello.nnodes), std::to_string(own.nnodes), same("RANKSHIM_NNODES")},
-      {"master port", std::to_string(hello.port), std::to_string(own.port), same("RANKSHIM_MASTER_PORT")},
-      {"launcher", hello.launcher, own.launcher, same("RANKSHIM_LAUNCHER")},
-      {"--job-restarts", hello.job_restarts, own.job_restarts, same("RANKSHIM_JOB_RESTARTS")},
-      {"--spares", std::to_string(hello.spares), std::to_string(own.spares), same("RANKSHIM_SPARES")},
-      {"--nproc-per-node", std::to_string(hello.workers),
-       std::to_string(rules_.equal_workers ? own.workers : hello.workers), same("RANKSHIM_NPROC_PER_NODE")},
+  const Row rows[] = {
+      {Agreed::run_id, hello.run, own.run},
+      {Agreed::attempt, hello.attempt, own.attempt},
+      {Agreed::nnodes, std::to_string(hello.nnodes), std::to_string(own.nnodes)},
+      {Agreed::master_port, std::to_string(hello.port), std::to_string(own.port)},
+      {Agreed::launcher, hello.launcher, own.launcher},
+      {Agreed::job_restarts, hello.job_restarts, own.job_restarts},
+      {Agreed::spares, std::to_string(hello.spares), std::to_string(own.spares)},
+      {Agreed::nproc_per_node, std::to_string(hello.workers),
+       std::to_string(rules_.equal_workers ? own.workers : hello.workers)},
   };
-  for (const auto& [what, theirs, ours, remedy] : agreed)
+  for (const auto& [agreed, theirs, ours] : rows)
     if (theirs != ours)
-      return fmt::format("{} has {} {}, {} has {}; {}", name, what, shown(theirs),
-                         node_name(own_, is_foreign ? "" : own.host),
-                         what == "run id" ? "another" : shown(ours), remedy);
+      return Problem{.kind = ProblemKind::differs,
+                     .agreed = agreed,
+                     .node = name_of(hello),
+                     .other = NodeName{.rank = own_, .host = is_foreign ? "" : own.host, .address = {}},
+                     .theirs = theirs,
+                     .ours = is_foreign ? "" : ours,
+                     .master = is_foreign ? hello.master : ""};
+  return std::nullopt;
+}
+
+/// Why the node cannot take part in the job; nullopt if it can.
+std::optional<Problem> Roster::problem_of(const Hello& hello) const {
+  if (auto differs = difference(hello)) return differs;
+  const Hello& own = this->own().hello;
+  const NodeName name = name_of(hello);
   if (hello.workers > most_workers)
-    return fmt::format("{} has {} workers, and a node has at most {}; {}", name, hello.workers, most_workers,
-                       same("RANKSHIM_NPROC_PER_NODE"));
+    return Problem{
+        .kind = ProblemKind::too_many_workers, .node = name, .number = hello.workers, .most = most_workers};
   // A new container knows of no restart, but none can know of more than are allowed. Restarts after a spare
   // replaced a drained node are not counted.
   const unsigned counted =
       own.job_restarts.empty() ? 0 : parse_number<unsigned>(own.job_restarts).value_or(most_restarts);
-  const unsigned allowed = members_.has_spares() ? most_restarts : counted;
-  if (hello.restarts > std::min(allowed, most_restarts))
-    return fmt::format("{} says that the job was started again {} times, and at most {} are allowed; {}",
-                       name, hello.restarts, std::min(allowed, most_restarts), same("RANKSHIM_JOB_RESTARTS"));
+  const unsigned allowed = std::min(members_.has_spares() ? most_restarts : counted, most_restarts);
+  if (hello.restarts > allowed)
+    return Problem{
+        .kind = ProblemKind::too_many_restarts, .node = name, .number = hello.restarts, .most = allowed};
   if (hello.rank >= own.nnodes)
-    return fmt::format("{} is out of range: {} nodes have the ranks 0 to {}; set RANKSHIM_NODE_RANK", name,
-                       own.nnodes, own.nnodes - 1);
+    return Problem{.kind = ProblemKind::rank_out_of_range, .node = name, .most = own.nnodes};
   const Node& node = nodes_[hello.rank];
-  if (!node.connection || hello.instance == node.hello.instance) return "";
+  if (!node.connection || hello.instance == node.hello.instance) return std::nullopt;
   // A node that is alive comes back when its place is taken.
   const bool is_back = contains(node.displaced, hello.instance);
-  if (hello.rank != own_ && !is_back && node.displaced.size() < most_strangers) return "";
-  return fmt::format("two nodes have the rank {}: {} and {}; set a different RANKSHIM_NODE_RANK on each",
-                     hello.rank, node_name(node.hello), name);
+  if (hello.rank != own_ && !is_back && node.displaced.size() < most_strangers) return std::nullopt;
+  return Problem{.kind = ProblemKind::rank_twice, .node = name_of(node.hello), .other = name};
 }
 
 void Roster::arrived(ConnectionId id, const Hello& hello, Time now) {
@@ -129,17 +131,14 @@ void Roster::arrived(ConnectionId id, const Hello& hello, Time now) {
   const bool knows_more = hello.term && (!term_ || !accepts(hello.term, term_->last));
   if (launched() && !knows_more) return come_back(id, hello, now);
   if (hello.running) return close(id);  // it saw that this hub is new, and comes when its command has ended
-  const std::string fault = fault_of(hello);
-  if (!is_ours_by_name) return foreign_came(id, hello, fault);
+  const std::optional<Problem> problem = problem_of(hello);
+  if (!is_ours_by_name) return foreign_came(id, hello, *problem);
   if (knows_more)
-    return send(
-        id, Refuse{.code = exit_code::unreachable,
-                   .sentence = node_name(own_, own.host) +
-                               " does not know of the job's last attempt: it was restarted, or was cut off",
-                   .stranger = true});
+    return send(id, Stranger{{.kind = ProblemKind::attempt_unknown,
+                              .node = NodeName{.rank = own_, .host = own.host, .address = {}}}});
   if (met_) {
     if (hello.rank < nodes_.size()) nodes_[hello.rank].state = Node::State::here;
-    return send(id, std::get<Refuse>(*met_));
+    return send(id, to_message(*met_));
   }
   last_arrival_ = std::max(last_arrival_, now);
   // A node that leaves need not agree with the rest. But a stranger may have the same run id, such as the
@@ -150,7 +149,7 @@ void Roster::arrived(ConnectionId id, const Hello& hello, Time now) {
     nodes_[hello.rank].hello = hello;
     return fail(nodes_[hello.rank], *hello.failure, now);
   }
-  if (!fault.empty()) return keep({id, hello, fault});
+  if (problem) return keep({id, hello, *problem});
   Node& node = nodes_[hello.rank];
   if (node.connection && hello.instance != node.hello.instance) {
     node.displaced.push_back(node.hello.instance);
@@ -166,7 +165,7 @@ void Roster::arrived(ConnectionId id, const Hello& hello, Time now) {
     members_.held(*hello.holds, hello.rank, hello.host, rules_.last_launch);
   if (members_.all()[hello.rank].is_gone()) members_.came_back(hello.rank);
   count(node, now);
-  if (!hindrance_.empty()) send(id, waiting());
+  if (hindrance_) send(id, waiting());
 }
 
 /// Handles another hub, which is not counted, because one of the two must yield: the one that knows of a
@@ -174,10 +173,8 @@ void Roster::arrived(ConnectionId id, const Hello& hello, Time now) {
 void Roster::other_hub_came(ConnectionId id, const Hello& hello) {
   const bool is_later = hello.term && hello.term->last.number > term();
   if (met_ || !is_later) return close(id);
-  end_meeting({.code = exit_code::unreachable,
-               .sentence = node_name(hello) + " keeps the roster of the job",
-               .moved = Door{hello.rank, hello.seen, hello.door}});
-  send(id, std::get<Refuse>(*met_));
+  end_meeting(Moved{{.index = hello.rank, .address = hello.seen, .port = hello.door}});
+  send(id, to_message(*met_));
 }
 
 /// Keeps a rejected node until the meeting ends; if there are too many, the newest are kept.
@@ -192,22 +189,22 @@ void Roster::keep(RejectedNode wrong) {
 
 /// Sends a node of another job away, at once and alone. It may be meant for this job, or a name may lead here
 /// only for a moment; there is no way to know.
-void Roster::foreign_came(ConnectionId id, const Hello& hello, const std::string& fault) {
+void Roster::foreign_came(ConnectionId id, const Hello& hello, const Problem& problem) {
   const auto theirs = parse_number<std::uint64_t>(hello.attempt);
   const auto ours = parse_number<std::uint64_t>(own().hello.attempt);
   const bool is_old = theirs && ours && *theirs < *ours;  // it is about to be removed
-  if (hello.rank == 0 && !is_old)  // its job's name leads here for a while, which is neither's fault
-    return send(id, no_link(fault));
-  send(id, Refuse{.code = exit_code::configuration, .sentence = fault, .stranger = !is_old});
-  if (!is_old) note_stranger(hello, fault);
+  if (is_old) return send(id, refusal(Cause::configuration, problem));
+  if (hello.rank == 0)  // its job's name leads here for a while, which is neither's fault
+    return send(id, Unlinked{problem});
+  send(id, Stranger{problem});
+  note_stranger(hello.rank, problem);
 }
 
 /// Keeps only the newest strangers, each once, because a stranger comes again and again.
-void Roster::note_stranger(const Hello& hello, const std::string& sentence) {
-  const auto known = std::views::values(strangers_);
-  if (met_ || std::ranges::find(known, sentence) != known.end()) return;
+void Roster::note_stranger(std::optional<unsigned> rank, const Problem& problem) {
+  if (met_ || std::ranges::find(strangers_, problem, &NotedStranger::problem) != strangers_.end()) return;
   if (strangers_.size() >= most_strangers) strangers_.erase(strangers_.begin());
-  strangers_.emplace_back(hello.rank, sentence);
+  strangers_.push_back({rank, problem});
   has_news_ = true;
 }
 
@@ -305,82 +302,74 @@ Time Roster::refused_at() const {
   return last_arrival_ + (count >= least ? rules_.settle : rules_.patience);
 }
 
-void Roster::end_meeting(const Refuse& verdict) {
-  met_ = verdict;
-  send_all(verdict);
+/// Ends the meeting because of those that cannot take part.
+void Roster::end_rejected() {
+  if (!rejected_.empty() || store_clients_.empty()) {
+    Refuse refuse{.cause = Cause::configuration, .roll_call = {}, .culprit = {}};
+    refuse.roll_call.problems = problems();
+    return end_meeting(refuse);
+  }
+  Problem clients{.kind = ProblemKind::store_clients,
+                  .addresses = store_clients_,
+                  .number = static_cast<unsigned>(store_clients_.size())};
+  clients.addresses.resize(std::min(clients.addresses.size(), Few<Problem>::most));
+  end_meeting(Unlinked{std::move(clients)});
+}
+
+void Roster::end_meeting(const MeetingResult& result) {
+  met_ = result;
+  send_all(to_message(result));
 }
 
 Waiting Roster::waiting() const {
-  if (!hindrance_.empty()) return {hindrance_};
+  if (hindrance_) return {.what = WaitingFor::port, .roll_call = {}, .port = hindrance_, .running = {}};
   if (!awaits_answers() && assignment(Time::min())) {
     const bool is_for_silent = rules_.silent_ended_by > rules_.earliest;
-    return {is_for_silent
-                ? "all nodes are here; they start once the command of a node that fell silent must have "
-                  "ended"
-                : "all nodes are here; they start after a pause, because the last attempts ended soon "
-                  "after their start"};
+    return {.what = is_for_silent ? WaitingFor::silent_end : WaitingFor::pause,
+            .roll_call = {},
+            .port = {},
+            .running = {}};
   }
-  return {missing(), !faults().empty()};
+  return {.roll_call = roll_call(false), .port = {}, .running = {}};
 }
 
-/// "waiting for 1 of 3 nodes: rank 2", followed by the nodes that were here and went away, and what is wrong.
-std::string Roster::missing() const {
-  std::vector<std::string> absent;
+/// Who is missing. Once the time is over (`is_over`), a node that gave up a moment earlier is not one that
+/// never came.
+RollCall Roster::roll_call(bool is_over) const {
+  RollCall roll_call{.nodes = static_cast<unsigned>(nodes_.size()),
+                     .missing = {},
+                     .silent = unanswered(),
+                     .votes = lacking_votes(),
+                     .gone = {},
+                     .problems = problems()};
+  const auto has_gone = [](const Node& node) { return !node.connection && !node.hello.instance.empty(); };
   for (const Node& node : nodes_)
-    if (!node.connection) absent.push_back(std::to_string(&node - nodes_.data()));
-  const bool is_enough = members_.has_spares() && enough_at_ != Time::max();
-  const std::string who = absent.empty() ? "" : "waiting for " + of_all(absent);
-  return joined(
-      not_empty(
-          {who,
-           is_enough && !awaits_answers() && has_votes() ? "as many are here as train, and start soon" : "",
-           why_no_launch(), went_away(), faults()}),
-      "; ");
+    if (!node.connection && !(is_over && has_gone(node)))
+      roll_call.missing.add(index_of(node), most_ranks_shown);
+  roll_call.is_enough =
+      members_.has_spares() && enough_at_ != Time::max() && !awaits_answers() && has_votes();
+  roll_call.gone = names_of(nodes_, Few<NodeName>::most, has_gone);
+  return roll_call;
 }
 
-/// The same, when the time is up. A node that gave up a moment earlier is not one that never came.
-std::string Roster::never_came() const {
-  std::vector<std::string> ranks;
-  for (const Node& node : nodes_)
-    if (!node.connection && node.hello.instance.empty())
-      ranks.push_back(std::to_string(&node - nodes_.data()));
-  std::string left = went_away();
-  if (ranks.empty() && !left.empty()) left = "not all nodes came at the same time: " + left;
-  return joined(not_empty({ranks.empty() ? "" : of_all(ranks, " did not join in time"), why_no_launch(), left,
-                           faults()}),
-                "; ");
-}
-
-/// "1 of 3 nodes: rank 2".
-std::string Roster::of_all(const std::vector<std::string>& ranks, std::string_view what) const {
-  return fmt::format("{} of {} nodes{}: {} {}", ranks.size(), nodes_.size(), what,
-                     ranks.size() == 1 ? "rank" : "ranks", few(ranks, 10, ", "));
-}
-
-/// "node 2 (e) was here, and went away"; empty if none did.
-std::string Roster::went_away() const {
-  const auto left =
-      names_of(nodes_, [](const Node& node) { return !node.connection && !node.hello.instance.empty(); });
-  if (left.empty()) return "";
-  return fmt::format("{} {} here, and went away", few(left, 3, ", "), left.size() == 1 ? "was" : "were");
-}
-
-std::string Roster::running() const {
-  const auto names = names_of(nodes_, [](const Node& node) {
+Waiting Roster::running() const {
+  const auto runs = [](const Node& node) {
     return node.trains() && !node.done && (node.connection || node.state == Node::State::running);
-  });
-  if (names.empty()) return {};
-  return fmt::format("waiting for {} of {} nodes, which still run: {}", names.size(), nodes_.size(),
-                     few(names, 10, ", "));
+  };
+  Waiting waiting{.what = WaitingFor::ends, .roll_call = {}, .port = {}, .running = {}};
+  waiting.roll_call.nodes = static_cast<unsigned>(nodes_.size());
+  waiting.running = names_of(nodes_, most_ranks_shown, runs);
+  return waiting;
 }
 
-std::string Roster::faults() const {
-  std::vector<std::string> sentences;
-  sentences.reserve(rejected_.size() + strangers_.size());
-  for (const RejectedNode& wrong : rejected_) sentences.push_back(wrong.sentence);
-  for (const auto& [rank, sentence] : strangers_)  // not those that are here by now
-    if (rank >= nodes_.size() || !nodes_[rank].connection) sentences.push_back(sentence);
-  return few(sentences, 3, "; ");
+Few<Problem> Roster::problems() const {
+  Few<Problem> problems;
+  for (const RejectedNode& wrong : rejected_) problems.add(wrong.problem);
+  for (const NotedStranger& stranger : strangers_) {  // not those that are here by now
+    const bool is_here = stranger.rank && *stranger.rank < nodes_.size() && nodes_[*stranger.rank].connection;
+    if (!is_here) problems.add(stranger.problem);
+  }
+  return problems;
 }
 
 // ---- running ----
@@ -464,9 +453,10 @@ void Roster::keep_for_next_meeting(ConnectionId id) {
 void Roster::come_back(ConnectionId id, const Hello& hello, Time now) {
   Node* node = hello.rank < nodes_.size() ? &nodes_[hello.rank] : nullptr;
   if (node == nullptr || hello.instance != node->hello.instance) {
-    if (!rules_.decide || !fault_of(hello).empty())
-      return send(id, Refuse{exit_code::configuration,
-                             "the job has started without " + node_name(hello.rank, hello.host)});
+    if (!rules_.decide || problem_of(hello))
+      return send(id, refusal(Cause::configuration,
+                              {.kind = ProblemKind::too_late,
+                               .node = NodeName{.rank = hello.rank, .host = hello.host, .address = {}}}));
     return join_late(*node, id, hello, now);
   }
   connect(*node, id);
@@ -543,8 +533,8 @@ void Roster::fail(Node& node, Culprit failure, Time now) {
     const auto left = std::ranges::count_if(members_.all(), std::not_fn(is_gone));
     const bool is_replaced = index_of(node) != own_ || (term_ && stop.drained());
     if (is_replaced && left >= members_.ranks())  // the others can do without it
-      return note_stranger(node.hello, in_words(failure));
-    return end_meeting({.code = exit_code::peer, .sentence = in_words(failure), .culprit = failure});
+      return note_stranger(node.hello.rank, {.kind = ProblemKind::failed, .culprit = failure});
+    return end_meeting(Refuse{.cause = Cause::peer_lost, .roll_call = {}, .culprit = failure});
   }
   const bool is_hub_leaving = index_of(node) == own_ && stop.drained();
   if (launched() && !node.trains() && !is_hub_leaving)
@@ -700,13 +690,9 @@ Time Roster::tick_meeting(Time now) {
     count_voters();
   }
   if (ready(now)) return now;
-  if (is_due(refused_at()))
-    end_meeting(rejected_.empty() && !store_clients_.empty()
-                    ? no_link("a node without rankshim, or without its link, came to the master's "
-                              "port: " +
-                              few(store_clients_, 3, ", "))
-                    : Refuse{exit_code::configuration, faults()});
-  if (!met_ && is_due(deadline_)) end_meeting({exit_code::unreachable, never_came()});
+  if (is_due(refused_at())) end_rejected();
+  if (!met_ && is_due(deadline_))
+    end_meeting(Refuse{.cause = Cause::unreachable, .roll_call = roll_call(true), .culprit = {}});
   if (met_) return is_due.next;
   const bool is_time = is_due(next_report_);
   if (is_time || (has_news_ && is_due(last_report_ + between_news))) {
@@ -728,7 +714,7 @@ Time Roster::tick_running(Time now) {
   count_voters_again();
   if (is_due(next_report_)) {
     is_due(next_report_ = now + rules_.report);
-    send_all(Waiting{running()}, true);
+    send_all(running(), true);
   }
   const bool holds = held_until_ != Time::max();
   // While somebody has lost its peer, a node without a connection is that peer. If this process did not run

@@ -77,13 +77,13 @@ std::string_view word(Node::State state);
 /// address that several nodes have is left alone. Pure.
 std::string with_node_names(std::string_view text, const std::vector<Node>& nodes);
 
-/// A message that the hub must send to some connections. After a Refuse, or without a message, it closes
-/// them.
+/// A message that the hub must send to some connections. If that sends them away, or there is no message, it
+/// closes them.
 struct Outgoing {
   std::vector<ConnectionId> to;
   std::optional<Message> message;
 
-  [[nodiscard]] bool closes() const { return !message || std::holds_alternative<Refuse>(*message); }
+  [[nodiscard]] bool closes() const { return !message || sends_away(*message); }
 };
 
 /// Roster is the job as node 0 sees it: who is here, whether they agree, who failed first. Pure: events with
@@ -172,14 +172,14 @@ class Roster {
   }
   /// Call this when nodes can connect; until then it is not their fault if they are missing.
   void listens(Time now) {
-    hindrance_.clear();
+    hindrance_.reset();
     next_report_ = now + rules_.first_report;
   }
-  /// Says why node 0 cannot begin, whoever is here: "waiting for the master's port 29500, which python (pid
-  /// 7) holds". listens() ends that.
-  void hinder(std::string why, Time now) {
-    if (hindrance_.empty()) next_report_ = now;
-    hindrance_ = std::move(why);
+  /// Says why node 0 cannot begin, whoever is here: another process has the master's port. listens() ends
+  /// that.
+  void hinder(Problem port_in_use, Time now) {
+    if (!hindrance_) next_report_ = now;
+    hindrance_ = std::move(port_in_use);
   }
   void arrived(ConnectionId id, const Hello& hello, Time now);
   void received(ConnectionId id, const Message& message, Time now);
@@ -193,8 +193,9 @@ class Roster {
   /// Takes for how long this process did not run (SIGSTOP); 0, which counts once all are back, means that it
   /// did.
   void slept(std::chrono::milliseconds time);
-  /// Notes a node that was rejected because of its token or run id, as a hint for those who wait for it.
-  void note_stranger(const Hello& hello, const std::string& sentence);
+  /// Notes what is wrong with a node that was rejected, as a hint for those who wait for it. `rank`: what it
+  /// says that it is, if it has said that.
+  void note_stranger(std::optional<unsigned> rank, const Problem& problem);
   /// Notes that a client of torch's store connected from that address, so that a node lacks rankshim.
   void store_client(const std::string& address, Time now);
   /// Does what is due. Returns when something is due next, or when ready() will hold.
@@ -211,8 +212,8 @@ class Roster {
   }
   /// Tells all nodes to launch.
   void launch(Time now);
-  /// Tells all nodes that the job cannot start, or that it continues without a link.
-  void end_meeting(const Refuse& verdict);
+  /// Tells all nodes how the meeting has ended without a launch.
+  void end_meeting(const MeetingResult& result);
   /// Tells the others that the link is over, because node 0 ends before them.
   void release() {
     released_ = true;
@@ -255,9 +256,8 @@ class Roster {
   [[nodiscard]] bool all_came() const {
     return std::ranges::find(nodes_, Node::State::missing, &Node::state) == nodes_.end();
   }
-  /// For nodes whose command has ended: "waiting for 1 of 3 nodes, which still run: node 2 (e)"; empty if
-  /// none does.
-  [[nodiscard]] std::string running() const;
+  /// For nodes whose command has ended: which nodes still run.
+  [[nodiscard]] Waiting running() const;
   /// Whether no node has anything left to report.
   [[nodiscard]] bool all_ended() const {
     return std::ranges::all_of(nodes_, [](const Node& node) { return node.done || !node.connection; });
@@ -273,7 +273,12 @@ class Roster {
   struct RejectedNode {
     ConnectionId id;
     Hello hello;
-    std::string sentence;
+    Problem problem;
+  };
+  /// A node that was sent away, or a client that is none.
+  struct NotedStranger {
+    std::optional<unsigned> rank;
+    Problem problem;
   };
   [[nodiscard]] bool launched() const { return met_ && std::holds_alternative<Go>(*met_); }
   [[nodiscard]] bool all_done() const {
@@ -307,9 +312,8 @@ class Roster {
   void heard_by(Node& node, unsigned number);
   void settle();
   [[nodiscard]] std::vector<Door> doors() const;
-  [[nodiscard]] std::string unanswered() const;
-  [[nodiscard]] std::string lacking_votes() const;
-  [[nodiscard]] std::string why_no_launch() const;
+  [[nodiscard]] Few<NodeName> unanswered() const;
+  [[nodiscard]] std::optional<LackingVotes> lacking_votes() const;
   void count(const Node& node, Time now);
   void join_late(Node& node, ConnectionId id, const Hello& hello, Time now);
   void keep_for_next_meeting(ConnectionId id);
@@ -318,21 +322,19 @@ class Roster {
   [[nodiscard]] bool is_outvoted() const;
   void reconsider(const std::string& why);
   [[nodiscard]] Time starts_at() const {
-    return hindrance_.empty() ? std::max({last_arrival_, rules_.earliest, rules_.silent_ended_by})
-                              : Time::max();
+    return hindrance_ ? Time::max() : std::max({last_arrival_, rules_.earliest, rules_.silent_ended_by});
   }
-  [[nodiscard]] std::string fault_of(const Hello& hello) const;
+  [[nodiscard]] std::optional<Problem> difference(const Hello& hello) const;
+  [[nodiscard]] std::optional<Problem> problem_of(const Hello& hello) const;
   void keep(RejectedNode wrong);
   void other_hub_came(ConnectionId id, const Hello& hello);
-  void foreign_came(ConnectionId id, const Hello& hello, const std::string& fault);
+  void foreign_came(ConnectionId id, const Hello& hello, const Problem& problem);
   [[nodiscard]] bool has_left(const Node& node) const;
   void connect(Node& node, ConnectionId id);
   void come_back(ConnectionId id, const Hello& hello, Time now);
-  [[nodiscard]] std::string missing() const;
-  [[nodiscard]] std::string never_came() const;
-  [[nodiscard]] std::string of_all(const std::vector<std::string>& ranks, std::string_view what = "") const;
-  [[nodiscard]] std::string went_away() const;
-  [[nodiscard]] std::string faults() const;
+  [[nodiscard]] RollCall roll_call(bool is_over) const;
+  [[nodiscard]] Few<Problem> problems() const;
+  void end_rejected();
   [[nodiscard]] Time refused_at() const;
   void stop_node(Node& node, const Stop& stop);
   void fail(Node& node, Culprit failure, Time now);
@@ -362,9 +364,9 @@ class Roster {
   std::set<unsigned> unanswered_;   ///< the nodes that are connected and have not heard the last term
   std::vector<RejectedNode> rejected_;
   std::vector<ConnectionId> early_;  ///< the connections that are kept for the next meeting
-  std::vector<std::pair<unsigned, std::string>> strangers_;  ///< the ranks of rejected nodes, and why
+  std::vector<NotedStranger> strangers_;
   std::vector<std::string> store_clients_;
-  std::string hindrance_;
+  std::optional<Problem> hindrance_;
   std::vector<Outgoing> outgoing_;
   std::optional<MeetingResult> met_;
   std::optional<Stop> stop_;

@@ -637,12 +637,11 @@ TEST_CASE("nodes that have ended well are told every 30 s who still runs", "[lin
   CHECK_FALSE(story.told<Waiting>(1));
   story.pass(1s);
   REQUIRE(story.told<Waiting>(1));
-  CHECK(story.told<Waiting>(1)->line ==
-        "waiting for 2 of 3 nodes, which still run: node 0 (host-0), node 2 (host-2)");
+  CHECK(story.waiting(1) == "waiting for 2 of 3 nodes, which still run: node 0 (host-0), node 2 (host-2)");
   CHECK(story.told<Go>(2));
   story.say(0, Done{0});
   story.pass(30s);
-  CHECK(story.told<Waiting>(0)->line == "waiting for 1 of 3 nodes, which still run: node 2 (host-2)");
+  CHECK(story.waiting(0) == "waiting for 1 of 3 nodes, which still run: node 2 (host-2)");
 }
 
 TEST_CASE("after each report the next is due, whatever else happens", "[link]") {

@@ -74,8 +74,7 @@ TEST_CASE("10 s after as many are here as train, they start without those that h
   job.now().pass(60s);
   CHECK_FALSE(job.now().ready());
   job.come({4});
-  CHECK(job.now().roster.waiting().line ==
-        "waiting for 2 of 5 nodes: ranks 1, 3; as many are here as train, and start soon");
+  CHECK(job.now().waiting() == "waiting for 2 of 5 nodes: ranks 1, 3; enough nodes are here to start soon");
   CHECK(job.now().roster.tick(job.now().now) <= job.now().now + 10s);
   job.now().pass(10s);
   job.launch();
@@ -88,7 +87,7 @@ TEST_CASE("all end well although spares have said nothing, and they are told", "
   job.run({1, 2, 3, 4});
   for (const unsigned index : {0U, 1U, 2U}) job.now().say(index, Done{0});
   for (const unsigned index : {0U, 1U, 3U, 4U}) CHECK(job.now().told<End>(index));
-  CHECK(job.now().roster.running().empty());
+  CHECK(in_words(job.now().roster.running()).empty());
 }
 
 TEST_CASE("the place of a lost node is a spare's in the next attempt", "[link]") {
@@ -332,7 +331,7 @@ TEST_CASE("with fewer spares than holes the others wait for a node to come", "[l
   SECTION("nobody comes") {
     job.now().pass(60s);
     CHECK(job.now().refusal(3) == "3 of 5 nodes did not join in time: ranks 1, 2, 4");
-    CHECK(job.now().told<Refuse>(0)->code == exit_code::unreachable);
+    CHECK(job.now().told<Refuse>(0)->cause == Cause::unreachable);
   }
 }
 

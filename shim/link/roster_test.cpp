@@ -18,7 +18,7 @@ TEST_CASE("all come, and each is told its ranks", "[link]") {
   Story story(own);
   CHECK_FALSE(story.ready());
   story.arrive(2);
-  CHECK(story.roster.waiting().line == "waiting for 1 of 3 nodes: rank 1");
+  CHECK(story.waiting() == "waiting for 1 of 3 nodes: rank 1");
   story.all_launch();
   CHECK(story.told<Go>(0)->offset == 0);
   CHECK(story.told<Go>(1)->offset == 4);
@@ -38,10 +38,9 @@ TEST_CASE("before another attempt all wait together until its pause, or a silent
   CHECK_FALSE(story.ready());
   const Time began = story.now;
   story.pass(5s);
-  const std::string line = story.told<Waiting>(2)->line;
-  CHECK(line.starts_with(is_for_silent
-                             ? "all nodes are here; they start once the command of a node that fell silent"
-                             : "all nodes are here; they start after a pause"));
+  CHECK(story.waiting(2).starts_with(
+      is_for_silent ? "all nodes are here; they start once the command of a node that fell silent"
+                    : "all nodes are here; the start is delayed"));
   story.last.clear();
   story.pass(29s);
   CHECK(story.last.empty());
@@ -54,8 +53,7 @@ TEST_CASE("before another attempt all wait together until its pause, or a silent
 
 TEST_CASE("of many missing nodes the first ten are named", "[link]") {
   const Story story(hello_of(0, 64));
-  CHECK(story.roster.waiting().line ==
-        "waiting for 63 of 64 nodes: ranks 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, and 53 more");
+  CHECK(story.waiting() == "waiting for 63 of 64 nodes: ranks 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, and 53 more");
 }
 
 TEST_CASE("who is missing is told to all who wait, every 30 s", "[link]") {
@@ -65,7 +63,7 @@ TEST_CASE("who is missing is told to all who wait, every 30 s", "[link]") {
   CHECK(story.last.empty());
   story.pass(200ms);
   REQUIRE(story.told<Waiting>(2));
-  CHECK(story.told<Waiting>(2)->line == "waiting for 1 of 3 nodes: rank 1");
+  CHECK(story.waiting(2) == "waiting for 1 of 3 nodes: rank 1");
   CHECK(story.told<Waiting>(0));
   story.last.clear();
   story.pass(29s);
@@ -74,7 +72,7 @@ TEST_CASE("who is missing is told to all who wait, every 30 s", "[link]") {
   CHECK(story.told<Waiting>(2));
   story.roster.give_up_at(story.now);
   story.pass(0ms);
-  CHECK(story.told<Refuse>(2)->code == exit_code::unreachable);
+  CHECK(story.told<Refuse>(2)->cause == Cause::unreachable);
   CHECK(story.refusal(2) == "1 of 3 nodes did not join in time: rank 1");
   CHECK(story.refusal(0) == story.refusal(2));
 }
@@ -128,7 +126,7 @@ TEST_CASE("what cannot be one job is refused on all nodes within a second, with 
        "node 2 (host-2, 10.0.0.2) has 4294967295 workers, and a node has at most 32768; set "
        "RANKSHIM_NPROC_PER_NODE to the same on all nodes"},
       {"more restarts than there may be", [](Hello& hello) { hello.restarts = 4'294'967'295; },
-       "node 2 (host-2, 10.0.0.2) says that the job was started again 4294967295 times, and at most 0 are "
+       "node 2 (host-2, 10.0.0.2) says that the job was restarted 4294967295 times, and at most 0 are "
        "allowed; set RANKSHIM_JOB_RESTARTS to the same on all nodes"},
   };
   for (const Case& c : cases) {
@@ -141,7 +139,7 @@ TEST_CASE("what cannot be one job is refused on all nodes within a second, with 
     CHECK_FALSE(story.ready());
     story.pass(1s);
     for (const ConnectionId id : {0U, 1U, 2U}) CHECK(story.refusal(id) == c.sentence);
-    CHECK(story.told<Refuse>(1)->code == exit_code::configuration);
+    CHECK(story.told<Refuse>(1)->cause == Cause::configuration);
     CHECK(story.closed[1]);
   }
 }
@@ -181,8 +179,7 @@ TEST_CASE("a rank twice waits until all who can come are here", "[link]") {
   story.arrive(5, hello_of(1, 4));
   story.pass(5s);
   CHECK(story.refusal(0).empty());
-  CHECK(story.roster.waiting().line.starts_with(
-      "waiting for 2 of 4 nodes: ranks 2, 3; two nodes have the rank 1"));
+  CHECK(story.waiting().starts_with("waiting for 2 of 4 nodes: ranks 2, 3; two nodes have the rank 1"));
   story.arrive(3, hello_of(3, 4));
   story.pass(0ms);
   CHECK_FALSE(story.refusal(3).empty());
@@ -213,7 +210,7 @@ TEST_CASE("the other of two nodes with one rank can come once one has gone", "[l
   story.leave(8);
   story.arrive(9, hello_of(1, 4));
   story.pass(0ms);
-  CHECK(story.roster.waiting().line == "waiting for 2 of 4 nodes: ranks 2, 3");
+  CHECK(story.waiting() == "waiting for 2 of 4 nodes: ranks 2, 3");
 }
 
 TEST_CASE("three nodes with one rank do not displace each other for ever", "[link]") {
@@ -223,7 +220,7 @@ TEST_CASE("three nodes with one rank do not displace each other for ever", "[lin
     hello.instance = std::to_string(id % 3);
     story.arrive(id, hello);
   }
-  CHECK(story.roster.waiting().line.find("two nodes have the rank 1") != std::string::npos);
+  CHECK(story.waiting().find("two nodes have the rank 1") != std::string::npos);
   CHECK_FALSE(story.closed[3]);
   story.pass(11s);
   CHECK_FALSE(story.refusal(3).empty());
@@ -273,7 +270,7 @@ TEST_CASE(
     Hello stranger = of_the_job(2);
     (later ? stranger.attempt : stranger.run) = "8";
     story.arrive(9, stranger);
-    CHECK(story.told<Refuse>(9)->stranger);
+    CHECK(story.told<Stranger>(9));
     CHECK(story.closed[9]);
     CHECK(story.refusal(9).find("4711") == std::string::npos);
     const std::string sentence =
@@ -284,7 +281,7 @@ TEST_CASE(
     CHECK(story.refusal(9) == sentence);
     story.arrive(1, of_the_job(1));  // of three nodes three have come
     story.pass(60s);
-    CHECK(story.roster.waiting().line.ends_with(sentence));
+    CHECK(story.waiting().ends_with(sentence));
     CHECK(story.refusal(0).empty());
     CHECK(story.refusal(1).empty());
     story.arrive(2, of_the_job(2));
@@ -308,7 +305,7 @@ TEST_CASE("a stranger is named where the job's own node of that rank has not com
         "; node 2 (host-2, 10.0.0.9) has run id other, node 0 has another; the master's name host-0 "
         "leads to another job, or set RANKSHIM_RUN_ID to the same on all nodes";
     for (const ConnectionId id : {0U, 1U}) {
-      CHECK(story.told<Refuse>(id)->code == exit_code::unreachable);
+      CHECK(story.told<Refuse>(id)->cause == Cause::unreachable);
       CHECK(story.refusal(id) == "1 of 3 nodes did not join in time: rank 2" + (rank == 2 ? stranger : ""));
     }
   }
@@ -321,8 +318,8 @@ TEST_CASE("of any number of strangers the newest are kept, and the job's own nod
   stranger.run = "other";
   for (ConnectionId id = 10; id < 110; ++id) story.arrive(id, stranger);
   CHECK(story.closed[109]);
-  CHECK(story.roster.waiting().line.size() < 1000);
-  CHECK(story.roster.waiting().line.find("10.0.0.46)") != std::string::npos);  // of the newest 64 the first
+  CHECK(story.waiting().size() < 1000);
+  CHECK(story.waiting().find("10.0.0.46)") != std::string::npos);  // of the newest 64 the first
   story.all_launch();
 }
 
@@ -340,30 +337,32 @@ TEST_CASE("node 0 learns what is wrong at most once a second", "[link][attack]")
 }
 
 TEST_CASE("why a node was not let in is known until it comes, or the time is over", "[link]") {
+  const Problem problem{.kind = ProblemKind::token_missing, .node = NodeName{2, "", ""}};
+  const std::string sentence = "node 2 has no token, and the job has one; set --job-token-file on all nodes";
   Story story;
   story.arrive(1);
-  story.roster.note_stranger(hello_of(2), "node 2 has no token");
+  story.roster.note_stranger(2, problem);
   story.pass(0ms);
-  CHECK(story.told<Waiting>(0)->line == "waiting for 1 of 3 nodes: rank 2; node 2 has no token");
-  CHECK(story.told<Waiting>(0)->wrong);
+  CHECK(story.waiting(0) == "waiting for 1 of 3 nodes: rank 2; " + sentence);
+  CHECK(story.told<Waiting>(0)->is_wrong());
   story.roster.give_up_at(story.now);
   story.pass(0ms);
-  CHECK(story.refusal(1) == "1 of 3 nodes did not join in time: rank 2; node 2 has no token");
+  CHECK(story.refusal(1) == "1 of 3 nodes did not join in time: rank 2; " + sentence);
   Story other;
-  other.roster.note_stranger(hello_of(2), "node 2 has no token");
+  other.roster.note_stranger(2, problem);
   other.arrive(2);
-  other.roster.note_stranger(hello_of(2), "node 2 has no token");  // of an older connection
-  CHECK(other.roster.waiting().line == "waiting for 1 of 3 nodes: rank 1");
+  other.roster.note_stranger(2, problem);  // of an older connection
+  CHECK(other.waiting() == "waiting for 1 of 3 nodes: rank 1");
 }
 
 TEST_CASE("a node that was here and went away is named among the missing", "[link]") {
   Story story;
   story.arrive(1);
   story.leave(1);
-  CHECK(story.roster.waiting().line ==
-        "waiting for 2 of 3 nodes: ranks 1, 2; node 1 (host-1) was here, and went away");
+  CHECK(story.waiting() ==
+        "waiting for 2 of 3 nodes: ranks 1, 2; node 1 (host-1) connected and then disconnected");
   story.arrive(1);
-  CHECK(story.roster.waiting().line == "waiting for 1 of 3 nodes: rank 2");
+  CHECK(story.waiting() == "waiting for 1 of 3 nodes: rank 2");
 }
 
 TEST_CASE("a node that gave up a moment before the time is over is none that did not come", "[link]") {
@@ -375,10 +374,10 @@ TEST_CASE("a node that gave up a moment before the time is over is none that did
     story.roster.give_up_at(story.now);
     story.pass(0ms);
     CHECK(story.refusal(0) ==
-          (second_came ? "not all nodes came at the same time: node 1 (host-1), node 2 (host-2) "
-                         "were here, and went away"
-                       : "1 of 3 nodes did not join in time: rank 2; node 1 (host-1) was here, and went "
-                         "away"));
+          (second_came ? "not all nodes joined at the same time: node 1 (host-1), node 2 (host-2) "
+                         "connected and then disconnected"
+                       : "1 of 3 nodes did not join in time: rank 2; node 1 (host-1) connected and "
+                         "then disconnected"));
   }
 }
 
@@ -390,8 +389,7 @@ TEST_CASE("a store's client in the place of a node means a job without a link if
   story.pass(9s);
   CHECK(story.refusal(0).empty());
   story.pass(1s);
-  REQUIRE(story.told<Refuse>(1));
-  CHECK(story.told<Refuse>(1)->code == 0);
+  CHECK(story.told<Unlinked>(1));
   CHECK(story.refusal(0) ==
         "a node without rankshim, or without its link, came to the master's port: 10.0.0.2");
 }
@@ -418,7 +416,7 @@ TEST_CASE("a node that is asked to stop while the others still come ends the mee
   story.say(1, stopped);
   for (const ConnectionId id : {0U, 1U}) {
     CHECK(story.refusal(id) == "node 1 (host-1) was stopped (SIGTERM)");
-    CHECK(story.told<Refuse>(id)->code == exit_code::peer);
+    CHECK(story.told<Refuse>(id)->cause == Cause::peer_lost);
   }
 }
 
@@ -455,7 +453,7 @@ TEST_CASE("a node that cannot take part ends the meeting, and all name it", "[li
     CHECK_FALSE(story.ready());
     for (const ConnectionId id : {0U, 1U, 2U}) {
       REQUIRE(story.told<Refuse>(id));
-      CHECK(story.told<Refuse>(id)->code == exit_code::peer);
+      CHECK(story.told<Refuse>(id)->cause == Cause::peer_lost);
       CHECK(story.refusal(id) == "node 1 (host-1) failed: neither python3 nor python is in PATH");
       CHECK(story.told<Refuse>(id)->culprit->code == 127);
     }
@@ -513,8 +511,7 @@ TEST_CASE("another job's node 0, whose master's name leads here for a while, is 
   Hello other = hello_of(0);
   other.run = "another", other.instance = "another";
   story.arrive(7, other);
-  REQUIRE(story.told<Refuse>(7));
-  CHECK(story.told<Refuse>(7)->code == 0);
+  CHECK(story.told<Unlinked>(7));
   CHECK(story.closed[7]);
   story.pass(60s);
   CHECK(story.refusal(1).empty());

@@ -145,33 +145,21 @@ std::vector<Door> Roster::doors() const {
   return doors;
 }
 
-/// "no answer yet from node 4 (e)"; empty: nobody has to answer a count.
-std::string Roster::unanswered() const {
-  if (!awaits_answers()) return "";
-  std::vector<std::string> silent(unanswered_.size());
-  std::ranges::transform(unanswered_, silent.begin(),
-                         [this](unsigned index) { return node_name(nodes_[index].hello); });
-  return "no answer yet from " + few(silent, 3, ", ");
+/// The nodes that have not answered the count yet.
+Few<NodeName> Roster::unanswered() const {
+  Few<NodeName> silent;
+  if (!awaits_answers()) return silent;
+  for (const unsigned index : unanswered_) silent.add(name_of(nodes_[index].hello));
+  return silent;
 }
 
-/// "1 of the 3 nodes of the last attempt is here, and more than half must be"; empty: enough are.
-std::string Roster::lacking_votes() const {
-  if (has_votes()) return "";
-  unsigned here = voters_here(&KnownTerm::votes), all = term_->last.voters;
-  const bool is_before = term_->before && 2 * here > all;
-  if (is_before) {
-    here = voters_here(&KnownTerm::voted);
-    all = term_->before->voters;
-  }
-  return fmt::format("{} of the {} nodes {} {} here, and more than half must be", here, all,
-                     is_counted_ && !is_before ? "that were counted" : "of the last attempt",
-                     here == 1 ? "is" : "are");
-}
-
-/// Why those that are here do not launch yet, or never; empty: not because of votes.
-std::string Roster::why_no_launch() const {
-  const std::string silent = unanswered();  // until they have answered, who has the votes is open
-  return silent.empty() ? lacking_votes() : silent;
+/// How many voters are here; nullopt if they are enough.
+std::optional<LackingVotes> Roster::lacking_votes() const {
+  if (has_votes()) return std::nullopt;
+  const unsigned here = voters_here(&KnownTerm::votes);
+  const bool is_before = term_->before && 2 * here > term_->last.voters;
+  if (is_before) return LackingVotes{.here = voters_here(&KnownTerm::voted), .all = term_->before->voters};
+  return LackingVotes{.here = here, .all = term_->last.voters, .counted = is_counted_};
 }
 
 }  // namespace rankshim::link

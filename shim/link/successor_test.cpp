@@ -149,10 +149,10 @@ TEST_CASE("without more than half of the voters a hub never launches, and says s
   job.now().roster.give_up_at(job.now().now + 120s);
   job.now().pass(60s);
   CHECK_FALSE(job.can_launch());
-  CHECK(job.now().roster.waiting().line.find("2 of the 5 nodes of the last attempt") != std::string::npos);
+  CHECK(job.now().waiting().find("2 of the 5 nodes of the last attempt") != std::string::npos);
   job.now().pass(70s);
   REQUIRE(job.now().told<Refuse>(myself));
-  CHECK(job.now().told<Refuse>(myself)->code == exit_code::unreachable);
+  CHECK(job.now().told<Refuse>(myself)->cause == Cause::unreachable);
 }
 
 TEST_CASE("exactly half of the voters are enough for the old hub alone", "[link]") {
@@ -216,18 +216,17 @@ TEST_CASE("a new container of the hub refuses who knows more, and yields to anot
   job.begin();
   Story fresh(member(0), {.members = std::make_shared<Members>(5, 2)});
   fresh.arrive(101, job.hello(1));
-  REQUIRE(fresh.told<Refuse>(101));
-  CHECK(fresh.told<Refuse>(101)->stranger);
+  CHECK(fresh.told<Stranger>(101));
   Hello newcomer = member(4);
   fresh.arrive(204, newcomer);
   Hello other_hub = job.hello(1);
   other_hub.leads = true;
   fresh.arrive(301, other_hub);
-  const auto* moved = fresh.told<Refuse>(204);
-  REQUIRE((moved && moved->moved));
-  CHECK(moved->moved->index == 1);
-  CHECK(moved->moved->port == 1001);
-  CHECK(fresh.told<Refuse>(myself)->moved);
+  const auto* moved = fresh.told<Moved>(204);
+  REQUIRE(moved);
+  CHECK(moved->hub.index == 1);
+  CHECK(moved->hub.port == 1001);
+  CHECK(fresh.told<Moved>(myself));
 }
 
 TEST_CASE("a hub that only asks is not counted", "[link]") {
@@ -259,7 +258,7 @@ TEST_CASE("all that are here must have heard the count before they launch", "[li
   job.meet(1, 4), job.come({2, 3, 4});
   job.count({4});
   CHECK_FALSE(job.now().ready());  // it may count for another hub by now
-  CHECK(job.now().roster.waiting().line.find("no answer yet from node 4") != std::string::npos);
+  CHECK(job.now().waiting().find("no answer yet from node 4") != std::string::npos);
   SECTION("it answers") { job.now().say(104, Heard{2}); }
   SECTION("its connection ends") { job.now().leave(104), job.now().pass(10s); }
   SECTION("it comes again, and hears it then") { job.now().leave(104), job.come({4}), job.count(); }
@@ -271,7 +270,7 @@ TEST_CASE("while a node has not answered a count, nobody is told of a pause", "[
   job.begin();
   job.meet(0), job.come({1, 2, 3, 4});
   job.count({4});
-  CHECK(job.now().roster.waiting().line == "no answer yet from node 4 (host-4, 10.0.0.104)");
+  CHECK(job.now().waiting() == "no answer yet from node 4 (host-4, 10.0.0.104)");
   CHECK_FALSE(job.now().ready());
   job.now().say(104, Heard{1});  // to an older one
   CHECK_FALSE(job.now().ready());
@@ -362,7 +361,7 @@ TEST_CASE("a node that does not answer a count has no vote in it", "[link]") {
   job.now().leave(103);
   job.now().pass(60s);
   CHECK_FALSE(job.now().ready());
-  const std::string line = job.now().roster.waiting().line;
+  const std::string line = job.now().waiting();
   CHECK(line.find("2 of the 5 nodes of the last attempt are here") != std::string::npos);
 }
 
@@ -451,9 +450,9 @@ struct LinkedJob : test::TestJob {
       its.self.restarts = 1;
       links[index] = Link::make(io, its);
       const MeetingResult result = co_await links[index]->meet(now() + 100s);
-      const auto* refuse = std::get_if<Refuse>(&result);
-      if (refuse == nullptr || !refuse->moved) co_return void(met[index] = result);
-      known.leader = refuse->moved;
+      const auto* moved = std::get_if<Moved>(&result);
+      if (moved == nullptr) co_return void(met[index] = result);
+      known.leader = moved->hub;
     }
   }
   std::optional<unsigned> rank(unsigned index) { return std::get<Go>(*met[index]).rank; }

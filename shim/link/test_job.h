@@ -17,6 +17,7 @@
 #include "link/connection.h"
 #include "link/link.h"
 #include "link/test_options.h"
+#include "link/wording.h"
 
 /// Helpers for the link's tests: the nodes of a job on one event loop, and others who may connect.
 namespace rankshim::link::test {
@@ -107,10 +108,8 @@ struct TestJob {
       links[rank]->on_stop([this, rank](const Stop& stop) { stops[rank] = stop; });
     }
   }
-  std::string refusal(unsigned rank) {
-    const auto* refused = met[rank] ? std::get_if<Refuse>(&*met[rank]) : nullptr;
-    return refused == nullptr ? "" : refused->sentence;
-  }
+  /// Why this node was not launched; empty if it was.
+  std::string refusal(unsigned rank) { return met[rank] ? in_words(*met[rank]) : ""; }
   /// How many nodes node 0 waits for.
   unsigned missing() {
     const std::string line = links[0]->waiting();
@@ -118,7 +117,7 @@ struct TestJob {
   }
   /// Why this node has no link.
   std::string unlinked(unsigned rank) {
-    CHECK(std::get<Refuse>(*met[rank]).code == 0);
+    CHECK(std::holds_alternative<Unlinked>(*met[rank]));
     return refusal(rank);
   }
   bool told(unsigned rank) {

@@ -6,6 +6,7 @@
 
 #include "base/fault.h"
 #include "link/roster.h"
+#include "link/wording.h"
 
 /// Helpers shared by the roster's tests.
 
@@ -82,10 +83,17 @@ struct Story {
     const auto found = last.find(id);
     return found == last.end() ? nullptr : std::get_if<Type>(&found->second);
   }
+  /// Why a connection was sent away; empty if it was not.
   std::string refusal(ConnectionId id) {
-    const auto* refuse = told<Refuse>(id);
-    return refuse == nullptr ? "" : refuse->sentence;
+    const auto found = last.find(id);
+    if (found == last.end()) return "";
+    if (const auto* stranger = std::get_if<link::Stranger>(&found->second)) return in_words(stranger->why);
+    const auto result = failed_meeting(found->second);
+    return result ? in_words(*result) : "";
   }
+  /// What this node and those that are told wait for.
+  [[nodiscard]] std::string waiting() const { return in_words(roster.waiting()); }
+  std::string waiting(ConnectionId id) { return in_words(*told<Waiting>(id)); }
 
   Time now = Time(1000s);
   Roster roster;

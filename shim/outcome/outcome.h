@@ -133,6 +133,8 @@ struct Hang {
   std::uint64_t further = 0;             ///< for mismatch: how many more they are in
   std::optional<std::uint32_t> stalled;  ///< for how long no collective has completed, in ms; nullopt: …
   std::optional<std::uint32_t> timeout;  ///< … the victims' own timeout shows it, of that many ms if known
+
+  bool operator==(const Hang&) const = default;
 };
 
 /// Who is to blame, and how it ended. Also describes any failure before it is known who is to blame. A node
@@ -154,6 +156,8 @@ struct Culprit {
   std::optional<std::uint32_t> after;  ///< how long it had run, in ms; nullopt if unknown
   std::optional<Hang> hang;  ///< for a hang that was looked at; for exited_early and a victim, where the
                              ///< victims waited, if known
+
+  bool operator==(const Culprit&) const = default;
 };
 
 /// Whether this failure alone does not show who is to blame: the worker only lost a peer, or timed out, or

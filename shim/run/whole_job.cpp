@@ -17,6 +17,7 @@
 #include "base/signals.h"
 #include "base/text.h"
 #include "launchers/choose.h"
+#include "link/wording.h"
 #include "loop/loop.h"
 #include "outcome/judge.h"
 #include "report/wording.h"
@@ -142,35 +143,33 @@ link::Options plan_link(const Run& run, const Job& job, const topology::StaticNo
 /// The end of a meeting that failed after that time. If the nodes `have_met` before, their settings agree.
 EarlyEnd end_of(const link::Refuse& refuse, const topology::Topology& topology,
                 std::chrono::milliseconds time, bool have_met) {
-  if (refuse.code == exit_code::peer) {
-    EarlyEnd end =
-        early_end(refuse.code, Cause::peer_lost, ErrorCode::node_stopped, reason::NotMet{refuse.sentence});
-    if (refuse.culprit) report::set_stopped_for(end.verdict, {.culprit = *refuse.culprit});
+  if (refuse.culprit) {
+    EarlyEnd end = early_end(exit_code::peer, Cause::peer_lost, ErrorCode::node_stopped,
+                             reason::NotMet{in_words(refuse)});
+    report::set_stopped_for(end.verdict, {.culprit = *refuse.culprit});
     return end;
   }
-  const bool late = refuse.code == exit_code::unreachable;
+  const bool late = refuse.cause == Cause::unreachable;
+  const int code = late ? exit_code::unreachable : exit_code::configuration;
   if (refuse.error_code != ErrorCode::none)
-    return early_end(refuse.code, Cause::unreachable, refuse.error_code, reason::NotMet{refuse.sentence});
-  reason::NotMet unmet{.why = refuse.sentence, .master = topology.master()->text()};
+    return early_end(code, refuse.cause, refuse.error_code, reason::NotMet{in_words(refuse)});
+  reason::NotMet unmet{.why = in_words(refuse), .master = topology.master()->text()};
   if (late) unmet.waited = time;
   for (const Fact fact : {Fact::nnodes, Fact::node_rank, Fact::master_port})
     if (const auto& value = topology.facts[fact]; value && !have_met)
       unmet.own.push_back(in_words(fact, *value));
-  return early_end(late ? refuse.code : exit_code::configuration,
-                   late ? Cause::unreachable : Cause::configuration,
-                   late ? ErrorCode::nodes_missing : ErrorCode::nodes_differ, std::move(unmet));
+  return early_end(code, refuse.cause, late ? ErrorCode::nodes_missing : ErrorCode::nodes_differ,
+                   std::move(unmet));
 }
 
-/// Follows the hub, which is a different node than before.
-void follow(link::Succession& known, const link::Door& hub, const topology::StaticNode::Member& self) {
+/// Makes the node with this door the hub, as far as this node knows: it is not the one that was before.
+void switch_hub(link::Succession& known, const link::Door& hub, const topology::StaticNode::Member& self) {
   known.leader = hub;
   known.gone.erase(hub.index);  // it has answered
   known.unreachable.erase(hub.index);
-  if (hub.index != self.index)
-    return log::info("node {} keeps the roster of the job; this node joins it", hub.index);
+  if (hub.index != self.index) return log::info("node {} coordinates the job; this node joins it", hub.index);
   const auto gone = known.gone.find(known.hub);
-  log::warn("{} {}; this node keeps the roster of the job from now on",
-            outcome::node_name(known.hub, known.hub_host),
+  log::warn("{} {}; this node coordinates the job from now on", outcome::node_name(known.hub, known.hub_host),
             gone == known.gone.end() ? "cannot be reached" : fmt::format("was {}", word(gone->second)));
 }
 
@@ -197,7 +196,7 @@ std::shared_ptr<link::Link> make_link(const Run& run, link::Options options, std
 /// How the search for the other nodes ended, and the link; null if there is none.
 struct Meeting {
   std::shared_ptr<link::Link> link;
-  std::variant<link::Go, link::Refuse, supervise::Signal> end;
+  std::variant<link::Go, link::Refuse, link::Unlinked, link::Moved, supervise::Signal> end;
 };
 
 /// Looks for the other nodes until `deadline`, and follows the hub to where it is now.
@@ -213,9 +212,9 @@ awaitable<Meeting> seek_nodes(const Run& run, const Job& job, const topology::St
     run.monitor.enter(PhaseName::meet, "the other nodes");
     run.monitor.set_link(meeting.link);
     meeting.end = co_await (meeting.link->meet(deadline) || next_end(run));
-    const auto* refuse = std::get_if<link::Refuse>(&meeting.end);
-    if (refuse == nullptr || !refuse->moved || !attempts.succession) co_return meeting;
-    follow(*attempts.succession, *refuse->moved, *node.member);
+    const auto* moved = std::get_if<link::Moved>(&meeting.end);
+    if (moved == nullptr) co_return meeting;
+    switch_hub(*attempts.succession, moved->hub, *node.member);
   }
 }
 
@@ -265,14 +264,13 @@ awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attemp
     co_return std::make_unique<WholeJob>(met.link, index, node.max_restarts != 0, run.preflight,
                                          attempts.allowed());
   }
-  const auto& refuse = std::get<link::Refuse>(met.end);
-  if (refuse.code != 0)
-    throw end_of(refuse, job.topology, time, again || (attempts.succession && attempts.succession->term));
+  if (const auto* refuse = std::get_if<link::Refuse>(&met.end))
+    throw end_of(*refuse, job.topology, time, again || (attempts.succession && attempts.succession->term));
+  const std::string why = in_words(std::get<link::Unlinked>(met.end).why);
   if (const std::string_view required_by = link_required_by(run, job); !required_by.empty())
     throw early_end(exit_code::configuration, Cause::configuration, ErrorCode::no_link,
-                    reason::NoLink{std::string(required_by), refuse.sentence});
-  log::warn("the job continues without a link between its nodes: {}; --link on makes this an error",
-            refuse.sentence);
+                    reason::NoLink{std::string(required_by), why});
+  log::warn("the job continues without a link between its nodes: {}; --link on makes this an error", why);
   co_return nullptr;
 }
 

@@ -1,0 +1,254 @@
+#include "link/wording.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <string_view>
+#include <vector>
+
+#include "base/duration.h"
+#include "base/text.h"
+
+namespace rankshim::link {
+namespace {
+
+/// How a message names what all nodes must have the same, and what sets it.
+struct AgreedWords {
+  std::string_view name;
+  std::string_view variable;  ///< empty if no variable does
+};
+
+/// In the order of the enum.
+constexpr std::array<AgreedWords, 8> agreed_words = {{{"run id", "RANKSHIM_RUN_ID"},
+                                                      {"attempt", ""},
+                                                      {"nnodes", "RANKSHIM_NNODES"},
+                                                      {"master port", "RANKSHIM_MASTER_PORT"},
+                                                      {"launcher", "RANKSHIM_LAUNCHER"},
+                                                      {"--job-restarts", "RANKSHIM_JOB_RESTARTS"},
+                                                      {"--spares", "RANKSHIM_SPARES"},
+                                                      {"--nproc-per-node", "RANKSHIM_NPROC_PER_NODE"}}};
+
+std::string set_the_same(std::string_view variable) {
+  return fmt::format("set {} to the same on all nodes", variable);
+}
+
+std::string value_in_words(const std::string& text) { return text.empty() ? "none" : in_quotes(text); }
+
+std::string name_of(const NodeName& node) { return node_name(node.rank, node.host, node.address); }
+
+std::string difference_in_words(const Problem& problem, const std::string& node, const std::string& other) {
+  const Agreed agreed = problem.agreed.value_or(Agreed::run_id);
+  const auto& [name, variable] = agreed_words.at(static_cast<std::size_t>(agreed));
+  const bool is_foreign = agreed == Agreed::run_id;
+  std::string remedy = agreed == Agreed::attempt ? "one of them belongs to another attempt of the job"
+                                                 : set_the_same(variable);
+  if (is_foreign)
+    remedy =
+        fmt::format("the master's name {} leads to another job, or {}", in_quotes(problem.master), remedy);
+  return fmt::format("{} has {} {}, {} has {}; {}", node, name, value_in_words(problem.theirs), other,
+                     is_foreign ? "another" : value_in_words(problem.ours), remedy);
+}
+
+/// "node 0 at job-node-0:29500", "the node that coordinates the job".
+std::string hub_in_words(const Problem& problem) {
+  return problem.master.empty() ? "the node that coordinates the job" : "node 0 at " + problem.master;
+}
+
+/// "the master's port 29500, which python (pid 7) holds".
+std::string port_in_words(const Problem& problem) {
+  return fmt::format("the master's port {}, which {}", problem.number,
+                     problem.detail.empty() ? "is in use" : problem.detail + " holds");
+}
+
+std::string addresses_in_words(const Problem& problem) {
+  std::string text = joined(problem.addresses);
+  if (problem.number > problem.addresses.size())
+    text += fmt::format(", and {} more", problem.number - problem.addresses.size());
+  return text;
+}
+
+/// "rank 2", "ranks 1, 2, and 5 more", "node 1 (e), node 2 (f)".
+std::string list_in_words(const Few<unsigned>& ranks) {
+  const std::string more = ranks.more == 0 ? "" : fmt::format(", and {} more", ranks.more);
+  return fmt::format("{} {}{}", ranks.first.size() + ranks.more == 1 ? "rank" : "ranks",
+                     fmt::join(ranks.first, ", "), more);
+}
+std::string list_in_words(const Few<NodeName>& nodes) {
+  std::vector<std::string> names;
+  for (const NodeName& node : nodes.first) names.push_back(name_of(node));
+  if (nodes.more != 0) names.push_back(fmt::format("and {} more", nodes.more));
+  return joined(names);
+}
+
+/// "1 of 3 nodes: rank 2", "1 of 3 nodes did not join in time: rank 2".
+std::string count_in_words(const RollCall& roll_call, std::string_view what) {
+  return fmt::format("{} of {} nodes{}: {}", roll_call.missing.first.size() + roll_call.missing.more,
+                     roll_call.nodes, what, list_in_words(roll_call.missing));
+}
+
+/// "1 of the 3 nodes of the last attempt is here, and more than half must be".
+std::string votes_in_words(const LackingVotes& votes) {
+  return fmt::format("{} of the {} nodes {} {} here, and more than half must be", votes.here, votes.all,
+                     votes.counted ? "that were counted" : "of the last attempt",
+                     votes.here == 1 ? "is" : "are");
+}
+
+/// Why those that are here do not start: until all have answered, who has the votes is open.
+std::string reason_in_words(const RollCall& roll_call) {
+  if (!roll_call.silent.empty()) return "no answer yet from " + list_in_words(roll_call.silent);
+  return roll_call.votes ? votes_in_words(*roll_call.votes) : "";
+}
+
+/// "node 2 (e) connected and then disconnected"; empty if none did.
+std::string gone_in_words(const RollCall& roll_call) {
+  return roll_call.gone.empty() ? "" : list_in_words(roll_call.gone) + " connected and then disconnected";
+}
+
+std::vector<std::string> problems_in_words(const RollCall& roll_call) {
+  std::vector<std::string> sentences;
+  for (const Problem& problem : roll_call.problems.first) sentences.push_back(in_words(problem));
+  if (roll_call.problems.more != 0) sentences.push_back(fmt::format("and {} more", roll_call.problems.more));
+  return sentences;
+}
+
+/// The parts that are not empty, and what is wrong.
+std::string with_problems(std::vector<std::string> parts, const RollCall& roll_call) {
+  std::erase(parts, "");
+  for (std::string& sentence : problems_in_words(roll_call)) parts.push_back(std::move(sentence));
+  return joined(parts, "; ");
+}
+
+std::string absence_in_words(const RollCall& roll_call) {
+  const bool have_all_come = roll_call.missing.empty();
+  std::string gone = gone_in_words(roll_call);
+  if (have_all_come && !gone.empty()) gone = "not all nodes joined at the same time: " + gone;
+  return with_problems({have_all_come ? "" : count_in_words(roll_call, " did not join in time"),
+                        reason_in_words(roll_call), gone},
+                       roll_call);
+}
+
+std::string presence_in_words(const RollCall& roll_call) {
+  return with_problems({roll_call.missing.empty() ? "" : "waiting for " + count_in_words(roll_call, ""),
+                        roll_call.is_enough ? "enough nodes are here to start soon" : "",
+                        reason_in_words(roll_call), gone_in_words(roll_call)},
+                       roll_call);
+}
+
+}  // namespace
+
+std::string in_words(const Problem& problem) {
+  const std::string node = name_of(problem.node.value_or(NodeName()));
+  const std::string other = name_of(problem.other.value_or(NodeName()));
+  const std::string token = "set --job-token-file on all nodes";
+  switch (problem.kind) {
+    case ProblemKind::differs:
+      return difference_in_words(problem, node, other);
+    case ProblemKind::too_many_workers:
+      return fmt::format("{} has {} workers, and a node has at most {}; {}", node, problem.number,
+                         problem.most, set_the_same("RANKSHIM_NPROC_PER_NODE"));
+    case ProblemKind::too_many_restarts:
+      return fmt::format("{} says that the job was restarted {} times, and at most {} are allowed; {}", node,
+                         problem.number, problem.most, set_the_same("RANKSHIM_JOB_RESTARTS"));
+    case ProblemKind::rank_out_of_range:
+      return fmt::format("{} is out of range: {} nodes have the ranks 0 to {}; set RANKSHIM_NODE_RANK", node,
+                         problem.most, problem.most - 1);
+    case ProblemKind::rank_twice:
+      return fmt::format("two nodes have the rank {}: {} and {}; set a different RANKSHIM_NODE_RANK on each",
+                         problem.node.value_or(NodeName()).rank, node, other);
+    case ProblemKind::token_missing:
+      return fmt::format("{} has no token, and the job has one; {}", node, token);
+    case ProblemKind::token_unexpected:
+      return fmt::format("{} has a token, and node 0 has none; {}", node, token);
+    case ProblemKind::token_unproven:
+      return fmt::format("{} did not prove that it knows the job's token (--job-token-file)", node);
+    case ProblemKind::hub_without_token:
+      return fmt::format("{} has no job token, but this node does; {}", node, token);
+    case ProblemKind::other_token:
+      return fmt::format(
+          "{} has another token, or belongs to another job; give all nodes the same --job-token-file", node);
+    case ProblemKind::version:
+      return fmt::format(
+          "the rankshim {} speaks another version of the link: use the same release on all nodes",
+          problem.addresses.empty() ? "of node 0" : "at " + addresses_in_words(problem));
+    case ProblemKind::attempt_unknown:
+      return node + " does not know of the job's last attempt: it was restarted, or was cut off";
+    case ProblemKind::too_late:
+      return "the job has started without " + node;
+    case ProblemKind::failed:
+      return in_words(problem.culprit.value_or(Culprit()));
+    case ProblemKind::itself:
+      return "it is this node itself";
+    case ProblemKind::impossible_hub:
+      return fmt::format("a rankshim answers there as node {}, but the job has {} nodes",
+                         problem.node.value_or(NodeName()).rank, problem.most);
+    case ProblemKind::hub_restarted:
+      return node + " was restarted";
+    case ProblemKind::not_the_hub:
+      return node + " does not coordinate the job";
+    case ProblemKind::another_hub:
+      return node + " coordinates the job";
+    case ProblemKind::port_in_use:
+      return fmt::format(
+          "node 0 cannot listen on {}: end that process, or set RANKSHIM_MASTER_PORT on all nodes",
+          port_in_words(problem));
+    case ProblemKind::port_not_free:
+      return fmt::format("the master's port {} cannot be bound while connections of it are open",
+                         problem.number);
+    case ProblemKind::store_clients:
+      return "a node without rankshim, or without its link, came to the master's port: " +
+             addresses_in_words(problem);
+    case ProblemKind::store_answers:
+      return fmt::format(
+          "torch's store, not rankshim, has answered at {} for {}; restart the whole job if only this node "
+          "was "
+          "restarted, or set another RANKSHIM_MASTER_PORT on all nodes if another job uses the port",
+          problem.master, seconds(std::chrono::milliseconds(problem.number)));
+    case ProblemKind::no_hub:
+      return fmt::format("{} was not reached in time: {}", hub_in_words(problem), problem.detail);
+    case ProblemKind::no_time_for_hub:
+      return hub_in_words(problem) + " was not contacted, because the timeout had expired";
+    case ProblemKind::hub_left:
+      return fmt::format("{} connected and then disconnected: {}", hub_in_words(problem), problem.detail);
+    case ProblemKind::hub_waits:
+      return fmt::format("{} was reached, but {}", hub_in_words(problem),
+                         problem.detail.empty() ? "not all nodes joined in time" : problem.detail);
+    case ProblemKind::refused:
+      break;
+  }
+  return problem.detail;
+}
+
+std::string in_words(const Waiting& waiting) {
+  switch (waiting.what) {
+    case WaitingFor::nodes:
+      return presence_in_words(waiting.roll_call);
+    case WaitingFor::pause:
+      return "all nodes are here; the start is delayed because the last attempts failed early";
+    case WaitingFor::silent_end:
+      return "all nodes are here; they start once the command of a node that fell silent must have ended";
+    case WaitingFor::port:
+      return "waiting for " + port_in_words(waiting.port.value_or(Problem()));
+    case WaitingFor::ends:
+      break;
+  }
+  const Few<NodeName>& running = waiting.running;
+  if (running.empty()) return "";
+  return fmt::format("waiting for {} of {} nodes, which still run: {}", running.first.size() + running.more,
+                     waiting.roll_call.nodes, list_in_words(running));
+}
+
+std::string in_words(const Refuse& refuse) {
+  return refuse.culprit ? in_words(*refuse.culprit) : absence_in_words(refuse.roll_call);
+}
+
+std::string in_words(const MeetingResult& result) {
+  if (const auto* refuse = std::get_if<Refuse>(&result)) return in_words(*refuse);
+  if (const auto* unlinked = std::get_if<Unlinked>(&result)) return in_words(unlinked->why);
+  if (const auto* moved = std::get_if<Moved>(&result))
+    return fmt::format("node {} coordinates the job", moved->hub.index);
+  return "";
+}
+
+}  // namespace rankshim::link

@@ -1,0 +1,106 @@
+#include "link/wording.h"
+
+#include <catch2/catch.hpp>
+
+namespace rankshim::link {
+namespace {
+
+const NodeName first{0, "a", ""};
+const NodeName other{2, "c", "10.0.0.3"};
+
+TEST_CASE("each problem has its sentence", "[link]") {
+  struct Case {
+    Problem problem;
+    std::string sentence;
+  };
+  const Case cases[] = {
+      {{.kind = ProblemKind::differs,
+        .agreed = Agreed::spares,
+        .node = other,
+        .other = first,
+        .theirs = "1",
+        .ours = ""},
+       "node 2 (c, 10.0.0.3) has --spares 1, node 0 (a) has none; set RANKSHIM_SPARES to the same on all "
+       "nodes"},
+      {{.kind = ProblemKind::token_missing, .node = other},
+       "node 2 (c, 10.0.0.3) has no token, and the job has one; set --job-token-file on all nodes"},
+      {{.kind = ProblemKind::token_unexpected, .node = other},
+       "node 2 (c, 10.0.0.3) has a token, and node 0 has none; set --job-token-file on all nodes"},
+      {{.kind = ProblemKind::token_unproven, .node = other},
+       "node 2 (c, 10.0.0.3) did not prove that it knows the job's token (--job-token-file)"},
+      {{.kind = ProblemKind::hub_without_token, .node = first},
+       "node 0 (a) has no job token, but this node does; set --job-token-file on all nodes"},
+      {{.kind = ProblemKind::other_token, .node = first},
+       "node 0 (a) has another token, or belongs to another job; give all nodes the same --job-token-file"},
+      {{.kind = ProblemKind::version},
+       "the rankshim of node 0 speaks another version of the link: use the same release on all nodes"},
+      {{.kind = ProblemKind::version, .addresses = {"10.0.0.3"}, .number = 1},
+       "the rankshim at 10.0.0.3 speaks another version of the link: use the same release on all nodes"},
+      {{.kind = ProblemKind::attempt_unknown, .node = first},
+       "node 0 (a) does not know of the job's last attempt: it was restarted, or was cut off"},
+      {{.kind = ProblemKind::too_late, .node = other}, "the job has started without node 2 (c, 10.0.0.3)"},
+      {{.kind = ProblemKind::failed,
+        .culprit = Culprit{.cause = Cause::exited, .code = 3, .node = 2, .host = "c"}},
+       "node 2 (c) failed: its command exited with code 3"},
+      {{.kind = ProblemKind::itself}, "it is this node itself"},
+      {{.kind = ProblemKind::impossible_hub, .node = NodeName{7, "", ""}, .most = 4},
+       "a rankshim answers there as node 7, but the job has 4 nodes"},
+      {{.kind = ProblemKind::hub_restarted, .node = first}, "node 0 (a) was restarted"},
+      {{.kind = ProblemKind::not_the_hub, .node = first}, "node 0 (a) does not coordinate the job"},
+      {{.kind = ProblemKind::another_hub, .node = first}, "node 0 (a) coordinates the job"},
+      {{.kind = ProblemKind::port_in_use, .detail = "python (pid 7)", .number = 29500},
+       "node 0 cannot listen on the master's port 29500, which python (pid 7) holds: end that process, or "
+       "set "
+       "RANKSHIM_MASTER_PORT on all nodes"},
+      {{.kind = ProblemKind::port_in_use, .number = 29500},
+       "node 0 cannot listen on the master's port 29500, which is in use: end that process, or set "
+       "RANKSHIM_MASTER_PORT on all nodes"},
+      {{.kind = ProblemKind::port_not_free, .number = 29500},
+       "the master's port 29500 cannot be bound while connections of it are open"},
+      {{.kind = ProblemKind::store_clients, .addresses = {"10.0.0.3", "10.0.0.4"}, .number = 5},
+       "a node without rankshim, or without its link, came to the master's port: 10.0.0.3, 10.0.0.4, and 3 "
+       "more"},
+      {{.kind = ProblemKind::no_hub, .master = "a:29500", .detail = "port closed"},
+       "node 0 at a:29500 was not reached in time: port closed"},
+      {{.kind = ProblemKind::no_hub, .detail = "port closed"},
+       "the node that coordinates the job was not reached in time: port closed"},
+      {{.kind = ProblemKind::no_time_for_hub, .master = "a:29500"},
+       "node 0 at a:29500 was not contacted, because the timeout had expired"},
+      {{.kind = ProblemKind::hub_left, .master = "a:29500", .detail = "Connection reset by peer"},
+       "node 0 at a:29500 connected and then disconnected: Connection reset by peer"},
+      {{.kind = ProblemKind::hub_waits, .master = "a:29500"},
+       "node 0 at a:29500 was reached, but not all nodes joined in time"},
+      {{.kind = ProblemKind::refused, .detail = "Too many open files"}, "Too many open files"},
+  };
+  for (const Case& c : cases) CHECK(in_words(c.problem) == c.sentence);
+}
+
+TEST_CASE("a problem of which nothing is known is shown all the same", "[link][attack]") {
+  for (auto kind = ProblemKind::differs; kind < ProblemKind::refused;
+       kind = static_cast<ProblemKind>(static_cast<int>(kind) + 1))
+    CHECK_FALSE(in_words(Problem{.kind = kind}).empty());
+}
+
+TEST_CASE("nodes wait for others, a pause, a port, or other commands", "[link]") {
+  Waiting waiting{.roll_call = {}, .port = {}, .running = {}};
+  CHECK(in_words(waiting).empty());
+  waiting.roll_call.nodes = 16;
+  waiting.roll_call.missing = {{5, 9}, 0};
+  waiting.roll_call.gone = {{first, other}, 1};
+  CHECK(in_words(waiting) ==
+        "waiting for 2 of 16 nodes: ranks 5, 9; node 0 (a), node 2 (c, 10.0.0.3), and 1 more connected and "
+        "then disconnected");
+  waiting.what = WaitingFor::pause;
+  CHECK(in_words(waiting) ==
+        "all nodes are here; the start is delayed because the last attempts failed early");
+  waiting.what = WaitingFor::port;
+  waiting.port = Problem{.kind = ProblemKind::port_in_use, .number = 7};
+  CHECK(in_words(waiting) == "waiting for the master's port 7, which is in use");
+  waiting.what = WaitingFor::ends;
+  CHECK(in_words(waiting).empty());
+  waiting.running = {{first}, 2};
+  CHECK(in_words(waiting) == "waiting for 3 of 16 nodes, which still run: node 0 (a), and 2 more");
+}
+
+}  // namespace
+}  // namespace rankshim::link
