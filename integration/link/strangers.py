@@ -129,7 +129,7 @@ def false_hub(host, port, nnodes):
     """Listens there, and says to all who come that the hub is here: at first without a word of a token, then as one that has it."""
     with socket.create_server((host, port), backlog=100) as listener:
         print("LISTENS", flush=True)
-        moved = json.dumps({"code": 75, "sentence": "follow me", "moved": {"index": 1, "address": host, "port": port}}).encode()
+        moved = json.dumps({"hub": {"index": 1, "address": host, "port": port}}).encode()
         welcome = json.dumps({"instance": "forged", "rank": 1, "port": port, "pings": 1000, "term": 1000, "running": True,
                               "nonce": "00" * 16}).encode()
         for number in itertools.count():
@@ -137,7 +137,7 @@ def false_hub(host, port, nnodes):
             with contextlib.suppress(OSError), connection:
                 connection.settimeout(1)
                 connection.recv(4096)
-                words = [b"refuse " + moved] if number % 2 else [b"welcome " + welcome + b"0" * 64, b'go {"nodes":3,"world":3,"rank":0}']
+                words = [b"moved " + moved] if number % 2 else [b"welcome " + welcome + b"0" * 64, b'go {"nodes":3,"world":3,"rank":0}']
                 connection.sendall(GREETING + b"\n".join(words) + b"\n")
                 print("LIED", number, flush=True)
 

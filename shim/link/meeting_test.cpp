@@ -22,8 +22,8 @@ namespace {
 
 using namespace std::chrono_literals;
 namespace asio = boost::asio;
+using test::RawClient;
 using test::Relay;
-using test::Stranger;
 using test::TestJob;
 
 TEST_CASE("three nodes meet, launch at once, and end well together", "[link]") {
@@ -481,7 +481,7 @@ TEST_CASE("a client of torch's store is closed at once, and makes it a job witho
   TestJob job(2);
   job.start(0);
   job.io.poll();
-  Stranger client(job);
+  RawClient client(job);
   client.write(std::string_view("\x00\xce\xf7\x85\x3c\x0d", 6));
   CHECK(client.is_closed());
   CHECK(client.received.empty());
@@ -494,9 +494,9 @@ TEST_CASE("strangers do not keep the nodes from meeting", "[link][attack]") {
   job.options[0].timing.hello = 1s;
   job.start(0, std::chrono::minutes(5));  // the connections take their time on a busy machine
   job.io.poll();
-  std::vector<std::unique_ptr<Stranger>> strangers;
+  std::vector<std::unique_ptr<RawClient>> strangers;
   const auto add = [&](std::string_view bytes) {
-    strangers.push_back(std::make_unique<Stranger>(job));
+    strangers.push_back(std::make_unique<RawClient>(job));
     strangers.back()->write(bytes);
     return strangers.back().get();
   };
@@ -509,7 +509,7 @@ TEST_CASE("strangers do not keep the nodes from meeting", "[link][attack]") {
   CHECK(strangers.back()->received == greeting);
   CHECK(job.links[0]->waiting().ends_with(
       "speaks another version of the link: use the same release on all nodes"));
-  Stranger* slow = add(greeting.substr(0, 8));  // says nothing more within its time
+  RawClient* slow = add(greeting.substr(0, 8));  // says nothing more within its time
   CHECK(slow->is_closed());
   strangers.clear();
   // More than nnodes + 64: the oldest goes. More than descriptors, too; but each is in /proc/net/tcp for a
@@ -533,7 +533,7 @@ TEST_CASE("a steady sender lets everything else have its turn", "[link][attack]"
   TestJob job(3);
   job.start(0);
   job.io.poll();
-  Stranger sender(job);
+  RawClient sender(job);
   Hello hello = job.options[1].self;
   hello.port = job.port.number(), hello.instance = "steady";
   sender.write(std::string(greeting) + to_text(hello) + '\n');
@@ -596,7 +596,7 @@ TEST_CASE("who was sent away and says more is dropped", "[link][attack]") {
   job.options[0].token = Key("the token of this job");
   job.start(0);
   job.io.poll();
-  Stranger stranger(job);
+  RawClient stranger(job);
   stranger.write(std::string(greeting) + "hello {}\n");
   REQUIRE(stranger.is_closed());  // for this side
   CHECK(stranger.received.find("\"kind\":\"token_missing\"") != std::string::npos);
@@ -613,7 +613,7 @@ TEST_CASE("who has said hello and is gone is waited for", "[link]") {
   job.io.poll();
   Hello hello = job.options[1].self;
   hello.port = job.port.number(), hello.instance = "gone";
-  Stranger(job).write(std::string(greeting) + to_text(hello) + '\n');
+  RawClient(job).write(std::string(greeting) + to_text(hello) + '\n');
   REQUIRE(job.run_until([&] { return job.missing() == 1; }));
   CHECK_FALSE(job.met[0]);
   job.start(1);
@@ -631,7 +631,7 @@ TEST_CASE("who comes after the launch is refused, and does not stay", "[link][at
     said.run = run, said.port = job.port.number(), said.instance = run;
     return std::string(greeting) + to_text(said) + '\n';
   };
-  Stranger first(job);
+  RawClient first(job);
   bool closed = false;
   first.write(hello("another job"));
   first.read(closed);
@@ -649,7 +649,7 @@ TEST_CASE("who comes after the launch is refused, and does not stay", "[link][at
   CHECK(refused->text.find("host-0") == std::string::npos);
   const Welcome met = std::get<Welcome>(*from_text(welcome->text));
   CHECK(met.host.empty());  // no stranger learns it
-  Stranger second(job, static_cast<std::uint16_t>(met.port));
+  RawClient second(job, static_cast<std::uint16_t>(met.port));
   second.write(hello("late"));
   CHECK(second.is_closed());
   CHECK(second.received.find("\"kind\":\"too_late\"") != std::string::npos);
@@ -723,7 +723,7 @@ TEST_CASE("a replayed hello proves nothing", "[link][attack]") {
   job.options[0].token = Key("the token of this job");
   job.start(0);
   job.io.poll();
-  Stranger replay(job);
+  RawClient replay(job);
   Hello hello = job.options[1].self;
   hello.port = job.port.number(), hello.nonce = "00112233", hello.instance = "recorded";
   const std::string recorded = std::string(greeting) + to_text(hello) + '\n';
@@ -731,7 +731,7 @@ TEST_CASE("a replayed hello proves nothing", "[link][attack]") {
   replay.write("proof {}" + std::string(64, '0') + "\n");
   CHECK(replay.is_closed());
   CHECK(job.missing() == 1);
-  Stranger untagged(job);
+  RawClient untagged(job);
   untagged.write(recorded + "proof {}\n");
   CHECK(untagged.is_closed());
   CHECK_FALSE(job.met[0]);

@@ -13,8 +13,8 @@ namespace {
 
 using namespace std::chrono_literals;
 namespace asio = boost::asio;
+using test::RawClient;
 using test::Relay;
-using test::Stranger;
 using test::TestJob;
 
 TEST_CASE("linked nodes sleep", "[link]") {
@@ -220,7 +220,7 @@ TEST_CASE("a silent connection does not keep node 0 from starting again", "[link
   }
   job.start(0);
   job.io.poll();
-  const Stranger silent(job);
+  const RawClient silent(job);
   for (const unsigned rank : {1U, 2U}) job.start(rank);
   REQUIRE(job.all_met());
   job.links[1]->report_failure({.rank = 2, .code = 1});
@@ -391,7 +391,7 @@ TEST_CASE("node 0 ends when a node that had lost its connection knows why", "[li
   const std::string words = std::string(greeting) + to_text(hello) + "\n";
   std::string received;
   {
-    Stranger node(job);
+    RawClient node(job);
     node.write(words);
     bool closed = false;
     node.read(closed);
@@ -404,7 +404,7 @@ TEST_CASE("node 0 ends when a node that had lost its connection knows why", "[li
   job.io.run_for(50ms);
   CHECK_FALSE(job.ended[0]);
   CHECK(job.links[0]->waiting().find("node 1 (host-1)") != std::string::npos);
-  Stranger back(job, first_number<std::uint16_t>(received.substr(received.find("\"port\":") + 7)).value());
+  RawClient back(job, first_number<std::uint16_t>(received.substr(received.find("\"port\":") + 7)).value());
   back.write(words);
   bool closed = false;
   back.read(closed);

@@ -137,12 +137,12 @@ struct TestJob {
 };
 
 /// Somebody who connects to the hub but is not a peer, with some blocking calls.
-struct Stranger {
-  Stranger(TestJob& to, std::uint16_t port) : job(to), socket(to.io) {
+struct RawClient {
+  RawClient(TestJob& to, std::uint16_t port) : job(to), socket(to.io) {
     socket.connect({asio::ip::address_v4::loopback(), port});
     socket.non_blocking(true);
   }
-  explicit Stranger(TestJob& to) : Stranger(to, to.port.number()) {}
+  explicit RawClient(TestJob& to) : RawClient(to, to.port.number()) {}
   void write(std::string_view bytes) { asio::write(socket, asio::buffer(bytes)); }
   /// Whether the hub closes the connection; what it sends before that is in `received`.
   bool is_closed() {
