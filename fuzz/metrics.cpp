@@ -37,8 +37,8 @@ FUZZ_TARGET(metrics) {
   topology::Topology topology;
   topology.facts[Fact::run_id] = Value{names[0]};
   topology.meeting = topology::Master{names.back(), 29500};
-  const std::string text =
-      report::as_metrics({.phase = "run", .topology = &topology, .host = names[names.size() / 2]});
+  const std::string text = report::as_metrics(
+      {.phase = report::PhaseName::run, .topology = &topology, .host = names[names.size() / 2]});
   check(text.ends_with("\n# EOF\n") && text.size() <= std::size_t{32} << 10U && as_utf8(text) == text);
   std::string_view rest = text;
   while (!rest.empty()) {

@@ -330,9 +330,9 @@ def test_a_node_whose_network_is_healed_while_the_others_end_their_commands_wait
     node = pods.nodes[2].namespace
     node.ip("link", "set", "eth0", "down")
     all[1].wait_line("SAVES", 60)
-    all[2].wait_line("this node keeps the roster", 60)
+    all[2].wait_line("this node coordinates the job", 60)
     node.ip("link", "set", "eth0", "up")
-    joins = "node 0 keeps the roster of the job; this node joins it"
+    joins = "node 0 coordinates the job; this node joins it"
     all[2].wait_line(joins, 60)
     time.sleep(3)  # it asks once a second
     (tmp_path / "saved").touch()

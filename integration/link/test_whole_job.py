@@ -152,7 +152,7 @@ def test_a_node_that_ended_well_may_be_stopped_while_it_waits_and_the_others_go_
     assert last_line(nodes[stopped]).endswith("; SIGTERM arrived while this node waited for the others")
     if stopped == 0:
         for node in nodes[1:]:
-            node.wait_line("warning: node 0 has succeeded, and was stopped: the nodes are no longer linked", 20)
+            node.wait_line("warning: node 0 exited 0 and was then stopped; the nodes are no longer linked", 20)
     (tmp_path / "go").touch()
     for rank, node in enumerate(nodes):
         if rank != stopped:
