@@ -77,6 +77,7 @@ std::string list_in_words(const Few<unsigned>& ranks) {
 }
 std::string list_in_words(const Few<NodeName>& nodes) {
   std::vector<std::string> names;
+  names.reserve(nodes.first.size() + 1);
   for (const NodeName& node : nodes.first) names.push_back(name_of(node));
   if (nodes.more != 0) names.push_back(fmt::format("and {} more", nodes.more));
   return joined(names);
@@ -108,6 +109,7 @@ std::string gone_in_words(const RollCall& roll_call) {
 
 std::vector<std::string> problems_in_words(const RollCall& roll_call) {
   std::vector<std::string> sentences;
+  sentences.reserve(roll_call.problems.first.size() + 1);
   for (const Problem& problem : roll_call.problems.first) sentences.push_back(in_words(problem));
   if (roll_call.problems.more != 0) sentences.push_back(fmt::format("and {} more", roll_call.problems.more));
   return sentences;

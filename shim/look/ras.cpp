@@ -95,6 +95,19 @@ std::string text_of(yyjson_val* value) {
   return std::string(cut(printable({yyjson_get_str(value), yyjson_get_len(value)}), longest_text));
 }
 
+/// Adds how often a member has started each operation; nothing if it does not say so.
+bool add_counts(yyjson_val* counts, Member& member) {
+  if (counts == nullptr) return true;  // the macro below adds to the pointer
+  std::size_t at = 0, operations = 0;
+  yyjson_val *operation = nullptr, *count = nullptr;
+  yyjson_obj_foreach(counts, at, operations, operation, count) {
+    if (operations > most_operations || !yyjson_is_uint(count) || yyjson_get_uint(count) > most_started)
+      return false;
+    member.started[text_of(operation)] = yyjson_get_uint(count);
+  }
+  return true;
+}
+
 /// Adds the members of one list: those that answer, or those that do not.
 bool add_members(yyjson_val* list, bool answer, Communicator& to) {
   std::size_t index = 0, size = 0;
@@ -106,13 +119,7 @@ bool add_members(yyjson_val* list, bool answer, Communicator& to) {
         .process = {text_of(yyjson_obj_get(one, "host")), yyjson_get_sint(yyjson_obj_get(one, "pid"))},
         .started = {},
         .answers = answer};
-    std::size_t at = 0, operations = 0;
-    yyjson_val *operation = nullptr, *count = nullptr;
-    yyjson_obj_foreach(yyjson_obj_get(one, "collective_counts"), at, operations, operation, count) {
-      if (operations > most_operations || !yyjson_is_uint(count) || yyjson_get_uint(count) > most_started)
-        return false;
-      member.started[text_of(operation)] = yyjson_get_uint(count);
-    }
+    if (!add_counts(yyjson_obj_get(one, "collective_counts"), member)) return false;
     if (!to.members.emplace(static_cast<unsigned>(yyjson_get_uint(rank)), std::move(member)).second)
       return false;
   }
