@@ -119,19 +119,19 @@ void Attempt::worker_ended(const supervise::WorkerEnd& worker) {
   run_.monitor.ended(worker.pid, worker.started);
   const outcome::Culprit failure = errors_.failure_of(worker, launch_->workers->record().error_folder);
   if (is_victim(failure.cause)) lookout_->worker_suffered(worker.local_rank);
-  if (whole_ != nullptr && whole_->counts(worker, failure)) whole_->worker_failed(failure);
+  if (whole_ != nullptr && whole_->concerns_job(worker, failure)) whole_->worker_failed(failure);
 }
 
 void Attempt::stop_passed_on(const outcome::StopRequest& stop, std::optional<milliseconds> /*grace*/) {
   if (stop.from_outside()) state_.warm.drop();
-  if (whole_ != nullptr) whole_->stopping(stop);
+  if (whole_ != nullptr) whole_->on_own_stop(stop);
   run_.monitor.stopping(stop.signal);
 }
 
 void Attempt::command_ended(const supervise::ExitRecord& record) {
   run_.monitor.command_ended();
   run_.monitor.ended(record.pid, record.started_at);
-  tell_end(record);
+  report_end(record);
 }
 
 namespace {
@@ -169,8 +169,8 @@ HangWatch::Job Attempt::job_by_python() {
   return {.look = look, .located = located, .end = end};
 }
 
-void Attempt::tell_end(const supervise::ExitRecord& record) {
-  if (whole_ != nullptr && !record.stop) whole_->tell_end(judge(record, errors_.gather(record)));
+void Attempt::report_end(const supervise::ExitRecord& record) {
+  if (whole_ != nullptr && !record.stop) whole_->report_end(judge(record, errors_.gather(record)));
 }
 
 std::string Attempt::site_folder() const {

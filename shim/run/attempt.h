@@ -72,7 +72,7 @@ class Attempt final : public supervise::Observer {
 
   void started(const std::vector<pid_t>& processes, Clock::time_point when,
                const std::vector<std::string>& environment) override;
-  void start_failed(const supervise::ExitRecord& record) override { tell_end(record); }
+  void start_failed(const supervise::ExitRecord& record) override { report_end(record); }
   void workers_seen() override { run_.monitor.changed(); }
   void worker_ended(const supervise::WorkerEnd& worker) override;
   void stop_passed_on(const outcome::StopRequest& stop,
@@ -85,7 +85,7 @@ class Attempt final : public supervise::Observer {
   /// The same, by what the workers' Python and their stacks tell only.
   [[nodiscard]] HangWatch::Job job_by_python();
   /// Tells the other nodes how the command ended, unless it was stopped.
-  void tell_end(const supervise::ExitRecord& record);
+  void report_end(const supervise::ExitRecord& record);
   /// The folder where the workers' Python answers; empty if it does not.
   [[nodiscard]] std::string site_folder() const;
   [[nodiscard]] supervise::Policy plan_policy();

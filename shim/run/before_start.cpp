@@ -32,7 +32,7 @@ bool is_elsewhere(const topology::Topology& topology, const node::Host& host) {
 }
 
 /// Sets what is wrong if the master's name leads to this node, and what if it does not.
-void expect_place(wait::MasterTarget& master, const topology::Topology& topology) {
+void set_mismatch_texts(wait::MasterTarget& master, const topology::Topology& topology) {
   const Facts& facts = topology.facts;
   const auto* elastic = topology.as<topology::ElasticNode>();
   const bool own_service = elastic != nullptr && elastic->backend != "c10d";  // etcd may be anywhere
@@ -120,12 +120,15 @@ EarlyEnd stopped_early(int signal, Stage stage) {
   return end;
 }
 
-awaitable<supervise::Signal> next_end(const Run& run, supervise::SignalQueue::Deadline deadline,
-                                      bool between) {
+awaitable<supervise::Signal> next_end(const Run& run, supervise::SignalQueue::Deadline deadline) {
+  if (!run.monitor.past_attempts().empty()) co_return co_await next_stop(run, deadline);
+  co_return co_await run.signals.next_terminating(deadline);
+}
+
+awaitable<supervise::Signal> next_stop(const Run& run, supervise::SignalQueue::Deadline deadline) {
   while (true) {
     const supervise::Signal signal = co_await run.signals.next_terminating(deadline);
-    between = between || !run.monitor.past_attempts().empty();
-    if (signal.number == 0 || !between || supervise::is_stop_signal(signal.number)) co_return signal;
+    if (signal.number == 0 || supervise::is_stop_signal(signal.number)) co_return signal;
     run.signals.drop();
   }
 }
@@ -211,7 +214,7 @@ awaitable<void> wait_for_master(const Run& run, topology::Topology& topology, wa
                     until == wait::Until::name ? "the name " + known.host : known.text() + " to answer");
   wait::MasterTarget master{known.host, known.port, until, !topology.hosts_master(),
                             is_elsewhere(topology, run.host)};
-  expect_place(master, topology);
+  set_mismatch_texts(master, topology);
   wait::Limits limits;
   limits.timeout = *run.settings.time(Option::wait_timeout);
   limits.nodes = how_many_wait(topology);

@@ -28,11 +28,14 @@ EarlyEnd early_end(int code, outcome::Cause cause, ErrorCode error_code, report:
 EarlyEnd stopped_early(int signal, report::reason::Stopped::Stage stage);
 
 /// Waits for the next signal that ends the run before its command starts; number 0 if none arrives before
-/// `deadline`. When all are, or may be, restarted (`between`), only a stop does, because other signals were
-/// meant for the last command. The signal stays in the queue.
+/// `deadline`. Between attempts only a stop does, as in next_stop(). The signal stays in the queue.
 boost::asio::awaitable<supervise::Signal> next_end(const Run& run,
-                                                   supervise::SignalQueue::Deadline deadline = {},
-                                                   bool between = false);
+                                                   supervise::SignalQueue::Deadline deadline = {});
+
+/// Waits for the next stop signal, and drops the others that arrive meanwhile: they were meant for the last
+/// command. Number 0 if none arrives before `deadline`. The stop stays in the queue.
+boost::asio::awaitable<supervise::Signal> next_stop(const Run& run,
+                                                    supervise::SignalQueue::Deadline deadline = {});
 
 /// Runs the pre-start hook, before anything is read.
 boost::asio::awaitable<void> run_pre_start(const Run& run);

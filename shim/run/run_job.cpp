@@ -200,7 +200,7 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, RunSta
     // The others may take their time to end, and then all meet.
     if (verdict.code != 0 && state.attempts.may_go_on() && !verdict.stopped_by)
       state.warm.before_meeting(state.attempts.number() + 1, false);
-    if (whole != nullptr) co_await whole->finish(run, verdict, record, attempt.ends(record, verdict));
+    if (whole != nullptr) co_await whole->wait_for_job(run, verdict, record, attempt.ends(record, verdict));
     if (!is_tried_again(state.attempts, whole, verdict, record)) {
       state.warm.drop();
       co_return co_await conclude(run, verdict, &job, &record, details);
@@ -227,7 +227,7 @@ awaitable<std::optional<int>> run_linked(const Run& run, const Job& job, RunStat
     refused = std::current_exception();
     why = loop::reason(error);
   }
-  co_await whole->give_up(reason::Refused{.needs = reason::Refused::Needs::command, .error = why});
+  co_await whole->report_refusal(reason::Refused{.needs = reason::Refused::Needs::command, .error = why});
   std::rethrow_exception(refused);
 }
 

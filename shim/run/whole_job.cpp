@@ -397,7 +397,7 @@ void WholeJob::begin(const std::shared_ptr<supervise::Workers>& launcher,
                      const std::shared_ptr<Lookout>& lookout) {
   link_->on_stop([this, watched = std::weak_ptr(launcher)](const link::Stop& stop) {
     stop_ = stop;
-    if (gathers_ && stop.failed()) return;  // each node's command has ended
+    if (is_check_ && stop.failed()) return;  // each node's command has ended
     const auto launcher = watched.lock();
     log::warn("{}; this node {}", in_words(stop.culprit),
               launcher != nullptr ? "is stopped too" : "had ended already");
@@ -406,8 +406,9 @@ void WholeJob::begin(const std::shared_ptr<supervise::Workers>& launcher,
   link_->on_look([lookout](bool full) { return lookout->look(full); });
 }
 
-bool WholeJob::counts(const supervise::WorkerEnd& worker, const Culprit& failure) const {
-  if (restarts_ || is_stopping_ || stop_ || !worker.status_known || worker.status == 0) return false;
+bool WholeJob::concerns_job(const supervise::WorkerEnd& worker, const Culprit& failure) const {
+  if (has_launcher_restarts_ || is_stopping_ || stop_ || !worker.status_known || worker.status == 0)
+    return false;
   return !told_failure_ || (!told_cause_ && (is_inconclusive(failure) || ended_by_itself(failure)));
 }
 
@@ -417,12 +418,12 @@ void WholeJob::worker_failed(const Culprit& failure) {
   link_->report_failure(failure);
 }
 
-awaitable<void> WholeJob::give_up(const report::Reason& why) {
+awaitable<void> WholeJob::report_refusal(const report::Reason& why) {
   worker_failed({.cause = Cause::system, .code = exit_code::system, .text = report::wording::in_words(why)});
   co_await link_->finish({.code = exit_code::system});
 }
 
-void WholeJob::stopping(const outcome::StopRequest& stop) {
+void WholeJob::on_own_stop(const outcome::StopRequest& stop) {
   if (stop_ || told_failure_) return;
   is_stopping_ = true;
   if (stop.from_outside() && !std::exchange(told_stop_, true)) link_->report_stop(stop.signal);
@@ -430,14 +431,14 @@ void WholeJob::stopping(const outcome::StopRequest& stop) {
 
 awaitable<std::optional<int>> WholeJob::wait_for_others(const Run& run, const link::Done& done) {
   using namespace boost::asio::experimental::awaitable_operators;
-  const auto end = co_await (link_->finish(done) || next_end(run, {}, tried_again_));
+  const auto end = co_await (link_->finish(done) || (may_restart_ ? next_stop(run) : next_end(run)));
   const auto* received = std::get_if<supervise::Signal>(&end);
   if (received == nullptr) {
     if (link_->stop()) stop_ = link_->stop();
     co_return std::nullopt;
   }
   const int signal = received->number;
-  if (!tried_again_) {
+  if (!may_restart_) {
     co_await link_->leave(done);
     co_return signal;
   }
@@ -448,10 +449,10 @@ awaitable<std::optional<int>> WholeJob::wait_for_others(const Run& run, const li
   co_return std::nullopt;
 }
 
-awaitable<void> WholeJob::finish(const Run& run, report::Verdict& verdict,
-                                 const supervise::ExitRecord& record,
-                                 std::vector<link::WorkerReport> workers) {
-  tell_end(verdict);
+awaitable<void> WholeJob::wait_for_job(const Run& run, report::Verdict& verdict,
+                                       const supervise::ExitRecord& record,
+                                       std::vector<link::WorkerReport> workers) {
+  report_end(verdict);
   using During = supervise::ExitRecord::During;
   const bool own_stop = record.stopped_from_outside(During::command).has_value();
   verdict.is_linked = true;
@@ -462,14 +463,14 @@ awaitable<void> WholeJob::finish(const Run& run, report::Verdict& verdict,
     if (verdict.root) log::warn("{}; this node waits for the others", report::wording::sentence(verdict));
   }
   const std::optional<int> signal = co_await wait_for_others(run, {verdict.code, std::move(workers)});
-  if (stop_ && !own_stop) set_job_end(verdict, *stop_, node_rank_, gathers_);
+  if (stop_ && !own_stop) set_job_end(verdict, *stop_, node_rank_, is_check_);
   // Node 0's verdict may not have arrived. This node's own failure then gets the same code.
   if (verdict.failed() && verdict.error_code == ErrorCode::none) verdict.error_code = ErrorCode::node_failed;
   if (signal && set_signal_while_waiting(verdict, *signal, stop_)) run.signals.drop();
 }
 
 /// A stop is reported even after a failure, because it matters if everything would be restarted.
-void WholeJob::tell_end(const report::Verdict& verdict) {
+void WholeJob::report_end(const report::Verdict& verdict) {
   if (verdict.code == 0 && !stop_) return;
   if (!stop_ && !told_stop_ && verdict.failed() && !std::exchange(told_failure_, true))
     link_->report_failure(report::culprit_of(verdict));

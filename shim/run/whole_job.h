@@ -25,31 +25,32 @@ namespace rankshim::run {
 /// command because of failures elsewhere.
 class WholeJob {
  public:
-  /// `restarts`: the launcher restarts its workers when one has failed, so that only the launcher's end
-  /// counts. `gathers`: a node whose command has failed keeps that result, whatever ends the others.
-  /// `tried_again`: the job may be restarted, so that after the command's end only stops count.
-  WholeJob(std::shared_ptr<link::Link> link, unsigned node_rank, bool restarts, bool gathers,
-           bool tried_again)
+  /// `has_launcher_restarts`: the launcher restarts its workers when one has failed, so that only the
+  /// launcher's end counts. `is_check`: a node whose command has failed keeps that result, whatever
+  /// ends the others. `may_restart`: the job may be restarted, so that after the command's end only stops
+  /// count.
+  WholeJob(std::shared_ptr<link::Link> link, unsigned node_rank, bool has_launcher_restarts, bool is_check,
+           bool may_restart)
       : link_(std::move(link)),
         node_rank_(node_rank),
-        restarts_(restarts),
-        gathers_(gathers),
-        tried_again_(tried_again) {}
+        has_launcher_restarts_(has_launcher_restarts),
+        is_check_(is_check),
+        may_restart_(may_restart) {}
 
   /// Call this when all nodes have met. From now on this launcher gets the orders that the others cause, for
   /// as long as it exists. `lookout` looks at its workers for node 0.
   void begin(const std::shared_ptr<supervise::Workers>& launcher, const std::shared_ptr<Lookout>& lookout);
   /// Whether worker_failed() should report this end to the others: the first failure here and, as long as
   /// only victims have failed, each further one, except workers that the launcher stopped.
-  [[nodiscard]] bool counts(const supervise::WorkerEnd& worker, const outcome::Culprit& failure) const;
-  /// Reports that a worker of this node has failed. Call it if counts().
+  [[nodiscard]] bool concerns_job(const supervise::WorkerEnd& worker, const outcome::Culprit& failure) const;
+  /// Reports that a worker of this node has failed. Call it if concerns_job().
   void worker_failed(const outcome::Culprit& failure);
   /// Call this when this node's command is stopped: reports a stop from outside, and from now on no worker's
-  /// end counts. Why rankshim itself stops the command, tell_end() tells.
-  void stopping(const outcome::StopRequest& stop);
+  /// end counts. Why rankshim itself stops the command, report_end() tells.
+  void on_own_stop(const outcome::StopRequest& stop);
   /// Tells the others that this node's command has ended, if it failed or was stopped and they do not know
   /// yet.
-  void tell_end(const report::Verdict& verdict);
+  void report_end(const report::Verdict& verdict);
 
   /// Whether this node waits as a spare, without a rank in this attempt.
   [[nodiscard]] bool is_spare() const { return link_->is_spare(); }
@@ -58,7 +59,7 @@ class WholeJob {
   /// How the hub sees the whole job, to watch it for hangs.
   [[nodiscard]] HangWatch::Job job_to_watch(decltype(HangWatch::Job::end) end) const;
   /// Tells the others that the system refused what this node needs to start its command.
-  boost::asio::awaitable<void> give_up(const report::Reason& why);
+  boost::asio::awaitable<void> report_refusal(const report::Reason& why);
 
   /// What ended the job, as far as this node knows.
   [[nodiscard]] const std::optional<link::Stop>& stop() const { return stop_; }
@@ -66,9 +67,9 @@ class WholeJob {
   /// Finishes this node's part, when its command has ended as the verdict says and its workers as given. If
   /// the command succeeded, waits until the job is over; then changes the verdict to what ended the whole
   /// job.
-  boost::asio::awaitable<void> finish(const Run& run, report::Verdict& verdict,
-                                      const supervise::ExitRecord& record,
-                                      std::vector<link::WorkerReport> workers);
+  boost::asio::awaitable<void> wait_for_job(const Run& run, report::Verdict& verdict,
+                                            const supervise::ExitRecord& record,
+                                            std::vector<link::WorkerReport> workers);
 
  private:
   /// Returns the signal that ended the wait, if one did. Afterwards stop_ says what ended the job.
@@ -76,9 +77,9 @@ class WholeJob {
 
   std::shared_ptr<link::Link> link_;
   const unsigned node_rank_;
-  const bool restarts_;
-  const bool gathers_;
-  const bool tried_again_;
+  const bool has_launcher_restarts_;
+  const bool is_check_;
+  const bool may_restart_;
   std::optional<link::Stop> stop_;
   bool told_failure_ = false;
   bool told_cause_ = false;  ///< a failure that no peer caused

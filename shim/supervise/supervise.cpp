@@ -79,7 +79,7 @@ class Supervisor {
   /// Does everything that is due: signals that arrived, orders, deadlines that passed, children that ended.
   /// Once the command runs, only its end may end this.
   void step();
-  [[nodiscard]] bool finished() const { return progress_ == Progress::finished; }
+  [[nodiscard]] bool finished() const { return state_ == State::finished; }
 
   /// When the next thing is due that no signal announces.
   [[nodiscard]] Deadline due() const;
@@ -89,7 +89,7 @@ class Supervisor {
 
  private:
   /// The states of supervise.h. `killing` begins before or after the command's end.
-  enum class Progress : std::uint8_t { running, leftovers, killing, finished };
+  enum class State : std::uint8_t { running, leftovers, killing, finished };
 
   /// A signal after Policy::rewrite.
   struct Rewritten {
@@ -109,7 +109,7 @@ class Supervisor {
   void on_ignored_or_other(const Rewritten& one);
   void on_first_stop(const Rewritten& one);
   void pass_on(const Rewritten& one);
-  void hurry(int signal);
+  void on_stop_of_leftovers(int signal);
   void begin_stop(const StopRequest& stop, std::optional<milliseconds> grace);
   void take_orders();
 
@@ -131,9 +131,9 @@ class Supervisor {
   void kill_all(std::string_view why);
   void give_up();
 
-  /// Does something on which the command's end does not depend. Logs an exception.
+  /// Does something on which the command's end does not depend; logs an exception that it throws.
   template <class Act>
-  void secondary(const Act& act) {
+  void log_exceptions_of(const Act& act) {
     try {
       act();
     } catch (const std::exception& error) {
@@ -141,8 +141,9 @@ class Supervisor {
     }
   }
   template <class Event>
-  void tell(const Event& event) {
-    for (Observer* one : {static_cast<Observer*>(&launcher_), &observer_}) secondary([&] { event(*one); });
+  void notify(const Event& event) {
+    for (Observer* one : {static_cast<Observer*>(&launcher_), &observer_})
+      log_exceptions_of([&] { event(*one); });
   }
 
   boost::asio::io_context& io_;
@@ -159,19 +160,19 @@ class Supervisor {
   std::list<Spawn> spawns_;     // of the command, or of the workers
   std::vector<pid_t> running_;  // those that were started and not yet reaped
   SignalForwarder forwarder_;
-  Progress progress_ = Progress::running;
-  Deadline failed_at_;          // when the first process failed, whose end is the command's
-  bool others_remain_ = false;  // a worker has failed, but the others are held
-  bool interrupted_ = false;    // by INT
-  bool looked_at_hanging_ = false;
-  bool looked_at_leftovers_ = false;
+  State state_ = State::running;
+  std::optional<Clock::time_point> failed_at_;  // when the first process failed, whose end is the command's
+  bool others_remain_ = false;                  // a worker has failed, but the others are held
+  bool interrupted_ = false;                    // by INT
+  bool asked_for_stacks_ = false;
+  bool leftovers_begun_ = false;
   milliseconds time_for_stacks_{0};
 
   // The deadlines, in the order in which they are checked; forwarder_ has one more.
-  Deadline kill_;          // the first KILL, then each repetition
-  Deadline leave_behind_;  // not even KILL helped
-  Deadline reap_;          // a child may have ended
-  Deadline saved_;         // what is left after a notice has had time to save
+  Deadline kill_at_;     // the first KILL, then each repetition
+  Deadline give_up_at_;  // not even KILL helped
+  Deadline reap_at_;     // a child may have ended
+  Deadline save_until_;  // what is left after a notice has had time to save
 
   std::string working_directory_;  // the one that was left
   bool warned_traced_ = false;
@@ -210,21 +211,21 @@ void Supervisor::start() {
     running_.push_back(spawn.pid());
   }
   if (running_.empty()) {
-    progress_ = Progress::finished;
+    state_ = State::finished;
     return;
   }
   workers_ = {};  // their environments may be large
   record_.pid = command_pid();
-  if (policy_.time_limit) kill_ = record_.started_at + *policy_.time_limit;
-  reap_ = Clock::now();  // children from before rankshim's exec may have ended
+  if (policy_.time_limit) kill_at_ = record_.started_at + *policy_.time_limit;
+  reap_at_ = Clock::now();  // children from before rankshim's exec may have ended
   launcher_.attach([this] { signals_.wake(); }, &observer_);
-  if (!policy_.hook) secondary([this] { working_directory_ = leave_working_directory(); });
-  tell([this](Observer& one) { one.started(running_, record_.started_at, command_.environment); });
+  if (!policy_.hook) log_exceptions_of([this] { working_directory_ = leave_working_directory(); });
+  notify([this](Observer& one) { one.started(running_, record_.started_at, command_.environment); });
   if (failed_at_) end_other_workers();
 }
 
 ExitRecord Supervisor::end() {
-  secondary([this] {
+  log_exceptions_of([this] {
     launcher_.finish();
     record_.workers = launcher_.record();
   });
@@ -243,22 +244,22 @@ void Supervisor::step() {
   if (others_remain_) end_other_workers();
   const auto is_over = [now = Clock::now()](const Deadline& due) { return due && *due <= now; };
   if (is_over(forwarder_.due())) forwarder_.try_again();
-  if (is_over(kill_)) on_kill_due();
-  if (is_over(leave_behind_)) give_up();
-  if (is_over(saved_)) begin_leftovers(policy_.leftover_grace);
-  if (is_over(reap_)) reap();
+  if (is_over(kill_at_)) on_kill_due();
+  if (is_over(give_up_at_)) give_up();
+  if (is_over(save_until_)) begin_leftovers(policy_.leftover_grace);
+  if (is_over(reap_at_)) reap();
 }
 
 Deadline Supervisor::due() const {
   Deadline next;
-  for (const Deadline& due : {forwarder_.due(), kill_, leave_behind_, saved_, reap_})
+  for (const Deadline& due : {forwarder_.due(), kill_at_, give_up_at_, save_until_, reap_at_})
     if (due && (!next || *due < *next)) next = due;
   return next;
 }
 
 void Supervisor::on_signal(const Signal& arrived) {
   if (arrived.number == SIGCHLD) {
-    reap_ = Clock::now();
+    reap_at_ = Clock::now();
     return;
   }
   // This is the HUP of a terminal that rankshim gave up.
@@ -271,16 +272,16 @@ void Supervisor::on_signal(const Signal& arrived) {
   const bool stop = (is_stop_signal(arrived.number) && !ignored) ||
                     (signal.number != arrived.number && is_stop_signal(signal.number));
   if (!ignored) note_late(arrived.number);
-  if (progress_ == Progress::running) {
+  if (state_ == State::running) {
     on_running_signal({.signal = signal, .arrived = arrived.number, .stop = stop});
-  } else if (progress_ == Progress::leftovers && stop) {
-    hurry(arrived.number);
+  } else if (state_ == State::leftovers && stop) {
+    on_stop_of_leftovers(arrived.number);
   }
 }
 
 /// Keeps the first late signal in ExitRecord::late_signal; a stop takes precedence over other signals.
 void Supervisor::note_late(int signal) {
-  const bool is_late = policy_.hook || progress_ != Progress::running;
+  const bool is_late = policy_.hook || state_ != State::running;
   if (!is_late || !terminates_by_default(signal)) return;
   if (!record_.late_signal || (is_stop_signal(signal) && !is_stop_signal(*record_.late_signal)))
     record_.late_signal = signal;
@@ -313,7 +314,7 @@ void Supervisor::on_ignored_or_other(const Rewritten& one) {
 
 void Supervisor::on_first_stop(const Rewritten& one) {
   pass_on(one);
-  secondary([&] {
+  log_exceptions_of([&] {
     std::string what = signal_name(one.arrived) + " received and passed on";
     if (one.signal.number != one.arrived) what += " as " + signal_name(one.signal.number);
     if (policy_.grace) what += "; processes that still run are killed after " + seconds(*policy_.grace);
@@ -333,10 +334,10 @@ void Supervisor::pass_on(const Rewritten& one) {
 }
 
 /// Handles a stop that arrives during the wait for leftover processes.
-void Supervisor::hurry(int signal) {
+void Supervisor::on_stop_of_leftovers(int signal) {
   if (signal == SIGINT || signal == SIGQUIT)
     return kill_all(fmt::format("{} arrived while waiting for leftover processes", signal_name(signal)));
-  if (saved_) return begin_leftovers(patience());
+  if (save_until_) return begin_leftovers(patience());
   if (policy_.grace && kill_in(*policy_.grace))
     log::info("{} received: leftover processes are killed in {}", signal_name(signal),
               seconds(*policy_.grace));
@@ -346,12 +347,12 @@ void Supervisor::hurry(int signal) {
 void Supervisor::begin_stop(const StopRequest& stop, std::optional<milliseconds> grace) {
   record_.stop = stop;
   if (grace) kill_in(*grace);
-  tell([&](Observer& one) { one.stop_passed_on(stop, grace); });
+  notify([&](Observer& one) { one.stop_passed_on(stop, grace); });
 }
 
 void Supervisor::take_orders() {
   while (std::optional<Order> order = launcher_.take_order()) {
-    if (progress_ != Progress::running) continue;
+    if (state_ != State::running) continue;
     switch (order->kind) {
       case Order::Kind::name_hanging:
         name_hanging(forwarder_.everything(), order->why);
@@ -379,7 +380,7 @@ void Supervisor::reap() {
   }
   if (pid > 0) return;
   if (pid != -ECHILD) loop::throw_on_error(pid, "wait4");
-  reap_.reset();
+  reap_at_.reset();
   if (pid == -ECHILD) {
     // Without a child, the command's end will never be reported. That must not look like success.
     if (!command_ended() && !failed_at_) {
@@ -387,12 +388,12 @@ void Supervisor::reap() {
       record_.number = ECHILD;
     }
     record_.leftovers = std::max(record_.leftovers, record_.leftovers_killed);
-    progress_ = Progress::finished;
+    state_ = State::finished;
   } else if (command_ended() && forwarder_.nothing_left()) {
-    progress_ = Progress::finished;
-  } else if (progress_ == Progress::leftovers && !looked_at_leftovers_ && !saved_) {
+    state_ = State::finished;
+  } else if (state_ == State::leftovers && !leftovers_begun_ && !save_until_) {
     begin_leftovers(record_.stop ? patience() : policy_.leftover_grace);  // one grace for all of them
-  } else if (progress_ == Progress::leftovers && looked_at_leftovers_ && reaped != 0) {
+  } else if (state_ == State::leftovers && leftovers_begun_ && reaped != 0) {
     forwarder_.stop_what_is_left(false);
   }
 }
@@ -411,18 +412,19 @@ void Supervisor::on_child(pid_t pid, int status) {
   const bool fails_first = is_own && status != 0 && !failed_at_;
   // Before the launcher reports a worker's end, because for one that never became its command there is a
   // better reason.
-  if (fails_first || (is_own && command_ended() && !failed_at_)) secondary([&] { record_end(pid, status); });
-  secondary([&] { launcher_.reaped(pid, status); });
+  if (fails_first || (is_own && command_ended() && !failed_at_))
+    log_exceptions_of([&] { record_end(pid, status); });
+  log_exceptions_of([&] { launcher_.reaped(pid, status); });
   if (is_own) return on_process_end(status, fails_first);
-  if (looked_at_leftovers_ && was_killed(status) && !forwarder_.is_apart(pid)) ++record_.leftovers_killed;
+  if (leftovers_begun_ && was_killed(status) && !forwarder_.is_apart(pid)) ++record_.leftovers_killed;
   if (policy_.warn_on_reap) log::warn("reaped an orphan: {}", pid);
 }
 
 /// Whether rankshim caused this end, by KILL or by the ABRT for stacks.
 bool Supervisor::was_killed(int status) const {
   if (!WIFSIGNALED(status)) return false;
-  return (WTERMSIG(status) == SIGKILL && progress_ == Progress::killing) ||
-         (WTERMSIG(status) == SIGABRT && looked_at_hanging_);
+  return (WTERMSIG(status) == SIGKILL && state_ == State::killing) ||
+         (WTERMSIG(status) == SIGABRT && asked_for_stacks_);
 }
 
 /// Handles the end of the command or of one of the workers.
@@ -445,7 +447,7 @@ void Supervisor::record_failed_start(SpawnFailure failed) {
   record_.kind = ExitRecord::Kind::not_started;
   record_.number = failed.error;
   record_.failure = std::move(failed);
-  secondary([this] {
+  log_exceptions_of([this] {
     if (record_.failure.interpreter)
       record_.interpreter = missing_interpreter(record_.failure.path, working_directory_);
     observer_.start_failed(record_);
@@ -463,7 +465,7 @@ void Supervisor::end_other_workers() {
 }
 
 void Supervisor::on_command_end(int status) {
-  if (progress_ == Progress::running) progress_ = Progress::leftovers;
+  if (state_ == State::running) state_ = State::leftovers;
   forwarder_.drop_kept();
   // The terminal signalled the command, not rankshim.
   if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGQUIT) &&
@@ -472,12 +474,12 @@ void Supervisor::on_command_end(int status) {
     if (policy_.grace) kill_in(*policy_.grace);
   }
   terminal_.take_back();  // otherwise leftovers would get a Ctrl-C that is meant for rankshim
-  if (WIFSIGNALED(status)) secondary([&] { leave_time_to_save(WTERMSIG(status)); });
-  secondary([this] { launcher_.command_ended(record_); });
+  if (WIFSIGNALED(status)) log_exceptions_of([&] { leave_time_to_save(WTERMSIG(status)); });
+  log_exceptions_of([this] { launcher_.command_ended(record_); });
   // The launcher has already handled the workers that ended earlier, so their times are before this one.
   record_.ended_at = Clock::now();
   record_.ran = std::chrono::duration_cast<milliseconds>(*record_.ended_at - record_.started_at);
-  secondary([this] {
+  log_exceptions_of([this] {
     record_.workers = launcher_.record();
     observer_.command_ended(record_);
   });
@@ -486,21 +488,21 @@ void Supervisor::on_command_end(int status) {
 /// Gives processes time to save their state if a notice ended the command (Slurm's USR1, which reaches a
 /// shell directly): it does not tell processes that handle it to stop.
 void Supervisor::leave_time_to_save(int signal) {
-  if (progress_ != Progress::leftovers || record_.stop || (policy_.worker_signals & bit(signal)) == 0) return;
+  if (state_ != State::leftovers || record_.stop || (policy_.worker_signals & bit(signal)) == 0) return;
   std::vector<Process> saving = forwarder_.everything();
   std::erase_if(saving, [signal](const Process& process) {
     const std::optional<SignalMasks> masks = signal_masks(process.pid);
     return !masks || (masks->caught & bit(signal)) == 0;
   });
   if (saving.empty()) return;
-  saved_ = Clock::now() + patience();
+  save_until_ = Clock::now() + patience();
   log::warn("the command was killed by {}, which processes below it handle; they have {} to save their state",
             signal_name(signal), seconds(patience()));
 }
 
 void Supervisor::begin_leftovers(milliseconds grace) {
-  looked_at_leftovers_ = true;
-  saved_.reset();
+  leftovers_begun_ = true;
+  save_until_.reset();
   kill_in(grace);
   const std::vector<Process> left = forwarder_.everything();
   record_.leftovers = static_cast<unsigned>(std::ranges::count_if(left, &Process::alive));
@@ -513,20 +515,20 @@ void Supervisor::begin_leftovers(milliseconds grace) {
 /// Schedules the KILL, unless it is already due sooner. Returns whether it did.
 bool Supervisor::kill_in(milliseconds grace) {
   const Clock::time_point when = Clock::now() + grace;
-  if (kill_ && *kill_ <= when) return false;
-  kill_ = when;
+  if (kill_at_ && *kill_at_ <= when) return false;
+  kill_at_ = when;
   time_for_stacks_ = time_for_stacks(grace);
   return true;
 }
 
 void Supervisor::on_kill_due() {
-  if (progress_ == Progress::killing) {
-    kill_ = Clock::now() + kill_again;
+  if (state_ == State::killing) {
+    kill_at_ = Clock::now() + kill_again;
     forwarder_.to_all({SIGKILL});
     return;
   }
   bool asked = false;
-  secondary([&] { asked = asks_for_stacks(); });
+  log_exceptions_of([&] { asked = asks_for_stacks(); });
   if (!asked) kill_all(why_kill_is_due());
 }
 
@@ -542,7 +544,7 @@ std::string_view Supervisor::why_kill_is_due() const {
 /// because ABRT ends them. A launcher that still has workers is not asked, because it sees their ends; nor is
 /// one whose workers have all ended, because nothing of theirs hangs.
 bool Supervisor::asks_for_stacks() {
-  if (std::exchange(looked_at_hanging_, true)) return false;
+  if (std::exchange(asked_for_stacks_, true)) return false;
   std::vector<Process> left = forwarder_.everything();
   const auto& workers = launcher_.record().states;
   const bool all_ended = !workers.empty() && std::ranges::all_of(workers, &WorkerState::ended);
@@ -561,7 +563,7 @@ bool Supervisor::asks_for_stacks() {
   // If a pid belongs to another process by now, this does no harm.
   for (const Process& process : able) kernel::forbid_core(process.pid);
   send_each(able, {SIGABRT});
-  kill_ = Clock::now() + time_for_stacks_;
+  kill_at_ = Clock::now() + time_for_stacks_;
   return true;
 }
 
@@ -577,9 +579,9 @@ void Supervisor::name_hanging(const std::vector<Process>& left, std::string_view
 }
 
 void Supervisor::kill_all(std::string_view why) {
-  progress_ = Progress::killing;
-  kill_ = Clock::now() + kill_again;
-  leave_behind_ = Clock::now() + kill_patience;
+  state_ = State::killing;
+  kill_at_ = Clock::now() + kill_again;
+  give_up_at_ = Clock::now() + kill_patience;
   forwarder_.to_all({SIGKILL});
   log::warn("{}: rankshim kills everything", why);
 }
@@ -587,7 +589,7 @@ void Supervisor::kill_all(std::string_view why) {
 /// Names the processes that not even KILL ends, because they wait in the kernel for a dead file server or a
 /// driver.
 void Supervisor::give_up() {
-  progress_ = Progress::finished;
+  state_ = State::finished;
   if (!command_ended()) {
     record_.kind = ExitRecord::Kind::signalled;
     record_.number = SIGKILL;
