@@ -11,7 +11,7 @@ import pytest
 from lib.events import until
 from lib.process import last_line, shell
 from link.pods import (
-    LONG, MASTER, PORT, WAITS, assert_each_rank_once, held_by, kill, private_memory, ranks, reduce, settled, taken,
+    IMPORTS, LONG, MASTER, PORT, REDUCES, WAITS, assert_each_rank_once, held_by, kill, private_memory, ranks, reduce, settled, taken,
 )
 
 
@@ -329,3 +329,19 @@ def test_workers_that_communicate_continue_with_the_spare_in_the_drained_nodes_p
                                                ("native", None), ("torchrun", None)])
 def test_so_it_is_under_torchrun_and_after_a_loss(pods, torch, launcher, how):
     reduce(pods, launcher, how, 1)
+
+
+@pytest.mark.torch
+@pytest.mark.nightly
+@pytest.mark.parametrize("launcher", ["native", "torchrun"])
+def test_a_node_whose_worker_fails_twice_is_put_aside_though_all_the_others_lose_their_peer(pods, torch, launcher):
+    pods.count = 4
+    raises = 'if os.uname().nodename == "job-node-1":\n    raise ValueError("a bad disk")\n'
+    (pods.folder / "train.py").write_text(REDUCES.replace("attempt = int", raises + "attempt = int"))
+    command = [str(pods.folder / "train.py"), str(pods.go)]
+    all = [pods.start(index, command=command, RANKSHIM_LAUNCHER=launcher, OMP_NUM_THREADS="1", RANKSHIM_RESTART_PAUSE="0")
+           for index in range(4)]
+    for process in (all[0], all[2], all[3]):
+        process.wait_line("SUM 2 6", IMPORTS)
+    assert "node 3 (job-node-3) has rank 1 from now on; node 1 (job-node-1) was put aside" in all[0].stderr
+    pods.end_well(all)

@@ -118,6 +118,13 @@ void Members::failed(unsigned index) {
   ++members_[index].failures;
 }
 
+bool Members::has_replacement(unsigned index) const {
+  if (index >= members_.size() || is_healthy(index)) return false;
+  for (unsigned other = 0; other < members_.size(); ++other)
+    if (members_[other].state == Member::State::spare && is_healthy(other)) return true;
+  return false;
+}
+
 std::vector<Members::Tenure> Members::history() const {
   std::vector<Tenure> all;
   for (const std::vector<Tenure>& tenures : tenures_)

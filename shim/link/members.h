@@ -83,6 +83,8 @@ class Members {
   void came_back(unsigned index);
   /// Records that this node's own failure ended an attempt. Only consecutive failures count.
   void failed(unsigned index);
+  /// Whether a spare that waits takes over from this node, because its own failures have put it aside.
+  [[nodiscard]] bool has_replacement(unsigned index) const;
 
  private:
   static constexpr unsigned most_failures = 2;

@@ -94,6 +94,19 @@ TEST_CASE("a node that comes back before a spare has its rank keeps it, and beco
   CHECK(story.assigned() == Assignment{0, 3, 2});
 }
 
+TEST_CASE("only a healthy spare that waits takes over from a node that has failed twice", "[link]") {
+  MembersStory story;
+  story.launch();
+  story.members.failed(1);
+  CHECK_FALSE(story.members.has_replacement(1));
+  story.members.failed(1);
+  CHECK(story.members.has_replacement(1));
+  CHECK_FALSE(story.members.has_replacement(2));
+  CHECK_FALSE(story.members.has_replacement(99));
+  story.lose(3), story.lose(4);
+  CHECK_FALSE(story.members.has_replacement(1));
+}
+
 TEST_CASE("a node that still ends its processes is waited for, and replaced when its time is over",
           "[link]") {
   MembersStory story;

@@ -110,7 +110,8 @@ void Attempts::decide(Stop& stop, Time now) {
 
 /// Identifies a failure that is not tried a third time, because each attempt would end the same way: an
 /// exception soon after the start, or a hang at the same collective and line. The rank is not part of it: if
-/// every rank raises, a different one may be first each time. Empty if the next attempt may succeed.
+/// every rank raises, a different one may be first each time. Empty if the next attempt may succeed. (If a
+/// spare takes over from the node that failed, another machine shows whether the node was at fault.)
 std::string Attempts::lasting_failure(const Stop& stop, Time now) const {
   const outcome::Culprit& culprit = stop.culprit;
   if (culprit.cause == outcome::Cause::exception && now - began_ < short_attempt)
@@ -137,7 +138,9 @@ std::optional<NotRestarted> Attempts::why_not(const Stop& stop, Time now) const 
   if (permanent_.has_code(code)) return NotRestarted{.why = Why::permanent, .code = code};
   if (permanent_.has_cause(stop.culprit.cause))
     return NotRestarted{.why = Why::permanent, .cause = stop.culprit.cause};
-  if (const std::string failure = lasting_failure(stop, now); !failure.empty() && failure == last_failure_)
+  const bool on_another_node = members && members->has_replacement(stop.culprit.node);
+  if (const std::string failure = lasting_failure(stop, now);
+      !failure.empty() && failure == last_failure_ && !on_another_node)
     return NotRestarted{.why =
                             stop.culprit.cause == outcome::Cause::hang ? Why::hung_again : Why::raised_again};
   return is_left ? std::nullopt : std::optional(all_used);

@@ -146,6 +146,26 @@ TEST_CASE("the same exception twice in a row, soon after the start, is permanent
   CHECK(second.again == row.again);
 }
 
+TEST_CASE("the same exception twice on a node is tried on a spare, and then no more") {
+  Attempts job = attempts({"--job-restarts=9"});
+  job.members = std::make_shared<link::Members>(4, 1);
+  link::Assignment ranks = {0, 1, 2};
+  std::vector<bool> again;
+  for (unsigned number = 0; number < 3; ++number) {
+    job.members->launched(ranks, {true, true, true, true}, {"a", "b", "c", "d"}, start);
+    job.begin(number, 0, start);
+    link::Stop stop = failure(outcome::Cause::exception, 1);
+    stop.culprit.node = ranks[1];
+    job.members->failed(stop.culprit.node);
+    job.decide(stop, start + seconds(1));
+    again.push_back(stop.again);
+    job.next(start + seconds(1));
+    ranks = job.members->assign({true, true, true, true}, false).value();
+  }
+  CHECK(ranks == link::Assignment{0, 3, 2});
+  CHECK(again == std::vector{true, true, false});
+}
+
 TEST_CASE("an exception is the same although its numbers, addresses and temporary names differ") {
   struct Row {
     std::string first, second;
