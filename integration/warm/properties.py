@@ -63,7 +63,7 @@ def differs():
     """What must differ between any two processes."""
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
     seeds = [torch.initial_seed(), numpy.random.rand()] if torch else []
-    return [os.getpid(), random.random(), os.urandom(4).hex(), hash("abc"), hex(id(type)), *seeds]
+    return [os.getpid(), random.random(), os.urandom(4).hex(), hash("abc"), hex(id(object())), *seeds]
 
 
 if __name__ == "__main__":

@@ -156,7 +156,7 @@ def test_go_brings_the_variables_that_were_not_known_before(start):
 
 def test_two_that_wait_have_random_numbers_of_their_own(start):
     """A fork of one process would give them equal ones."""
-    start.write(train="import random\nprint(random.random(), hash('abc'), hex(id(type)))\n")
+    start.write(train="import random\nprint(random.random(), hash('abc'), hex(id(object())))\n")
     with start.prepared("train.py") as first, start.prepared("train.py") as second:
         assert first.is_ready() and second.is_ready()
         assert [first.go(), second.go()] == [0, 0]
