@@ -261,9 +261,8 @@ class Hub final : public Link {
     if (connection.broken() == StreamError::store_client)
       roster_.store_client(connection.remote_address(), now());
     if (connection.broken() == StreamError::version)
-      roster_.note_stranger(
-          std::nullopt,
-          {.kind = ProblemKind::version, .addresses = {connection.remote_address()}, .number = 1});
+      roster_.note_stranger(std::nullopt,
+                            {.kind = ProblemKind::version, .addresses = {connection.remote_address()}});
     due_.signal();
   }
 

@@ -93,7 +93,7 @@ enum class WaitingFor : std::uint8_t {
 struct Waiting {
   WaitingFor what = WaitingFor::nodes;
   RollCall roll_call;
-  std::optional<Problem> port;  ///< for `port`: who has it
+  std::optional<Problem> port;  ///< for `port`: the process that has it
   Few<NodeName> running;        ///< for `ends`: the first ten
 
   /// Whether something is wrong, so that waiting may not help.
@@ -118,11 +118,10 @@ struct Unlinked {
 /// Tells where the hub is now. Nothing has ended.
 struct Moved {
   Door hub;
-  bool is_hearsay = false;  ///< somebody else says so, who did not have to prove it; not on the wire
+  bool is_hearsay = false;  ///< told by a node that did not have to prove it; not on the wire
 };
 
-/// Tells only this node that it is not, or not yet, one of the hub's job: the hub of its own job is
-/// elsewhere.
+/// Tells one node that it does not belong to the hub's job, or not yet: the hub of its own job is elsewhere.
 struct Stranger {
   Problem why;
 };

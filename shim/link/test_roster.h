@@ -91,7 +91,7 @@ struct Story {
     const auto result = failed_meeting(found->second);
     return result ? in_words(*result) : "";
   }
-  /// What this node and those that are told wait for.
+  /// What this node and the nodes that it informs wait for.
   [[nodiscard]] std::string waiting() const { return in_words(roster.waiting()); }
   std::string waiting(ConnectionId id) { return in_words(*told<Waiting>(id)); }
 

@@ -96,7 +96,7 @@ std::string votes_in_words(const LackingVotes& votes) {
                      votes.here == 1 ? "is" : "are");
 }
 
-/// Why those that are here do not start: until all have answered, who has the votes is open.
+/// Why the nodes that are here do not start. The votes are only counted once all have answered.
 std::string reason_in_words(const RollCall& roll_call) {
   if (!roll_call.silent.empty()) return "no answer yet from " + list_in_words(roll_call.silent);
   return roll_call.votes ? votes_in_words(*roll_call.votes) : "";
@@ -107,18 +107,12 @@ std::string gone_in_words(const RollCall& roll_call) {
   return roll_call.gone.empty() ? "" : list_in_words(roll_call.gone) + " connected and then disconnected";
 }
 
-std::vector<std::string> problems_in_words(const RollCall& roll_call) {
-  std::vector<std::string> sentences;
-  sentences.reserve(roll_call.problems.first.size() + 1);
-  for (const Problem& problem : roll_call.problems.first) sentences.push_back(in_words(problem));
-  if (roll_call.problems.more != 0) sentences.push_back(fmt::format("and {} more", roll_call.problems.more));
-  return sentences;
-}
-
 /// The parts that are not empty, and what is wrong.
 std::string with_problems(std::vector<std::string> parts, const RollCall& roll_call) {
+  const Few<Problem>& problems = roll_call.problems;
   std::erase(parts, "");
-  for (std::string& sentence : problems_in_words(roll_call)) parts.push_back(std::move(sentence));
+  for (const Problem& problem : problems.first) parts.push_back(in_words(problem));
+  if (problems.more != 0) parts.push_back(fmt::format("and {} more", problems.more));
   return joined(parts, "; ");
 }
 
@@ -204,8 +198,7 @@ std::string in_words(const Problem& problem) {
     case ProblemKind::store_answers:
       return fmt::format(
           "torch's store, not rankshim, has answered at {} for {}; restart the whole job if only this node "
-          "was "
-          "restarted, or set another RANKSHIM_MASTER_PORT on all nodes if another job uses the port",
+          "was restarted, or set another RANKSHIM_MASTER_PORT on all nodes if another job uses the port",
           problem.master, seconds(std::chrono::milliseconds(problem.number)));
     case ProblemKind::no_hub:
       return fmt::format("{} was not reached in time: {}", hub_in_words(problem), problem.detail);

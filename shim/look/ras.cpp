@@ -95,7 +95,7 @@ std::string text_of(yyjson_val* value) {
   return std::string(cut(printable({yyjson_get_str(value), yyjson_get_len(value)}), longest_text));
 }
 
-/// Adds how often a member has started each operation; nothing if it does not say so.
+/// Adds how often a member has started each operation, if it says so; false if the counts are impossible.
 bool add_counts(yyjson_val* counts, Member& member) {
   if (counts == nullptr) return true;  // the macro below adds to the pointer
   std::size_t at = 0, operations = 0;

@@ -113,10 +113,10 @@ int append(int file, std::string_view text) {
 /// replaced; to anything that is not replaceable the text is appended. Follows neither symbolic nor hard
 /// links, and never waits for somebody to open a pipe.
 int write_in_place(const std::string& path, std::string_view text, bool make) {
+  const int creates = make ? O_CREAT : 0;
   constexpr int flags = O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_NOFOLLOW;
   const int own = descriptor_of(path);
-  const int file =
-      own >= 0 ? fcntl(own, F_DUPFD_CLOEXEC, 0) : open(path.c_str(), flags | (make ? O_CREAT : 0), everybody);
+  const int file = own >= 0 ? fcntl(own, F_DUPFD_CLOEXEC, 0) : open(path.c_str(), flags | creates, everybody);
   struct stat status{};
   if (file < 0) return errno;
   if (own >= 0 || fstat(file, &status) != 0 || !S_ISREG(status.st_mode))
