@@ -4,6 +4,7 @@ import logging
 import os
 import pathlib
 import re
+import selectors
 import signal
 import subprocess
 import sys
@@ -79,21 +80,34 @@ class Process:
             env=env, cwd=cwd, pass_fds=pass_fds, start_new_session=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )
-        self._readers = [
-            threading.Thread(target=self._read, args=(stream, pipe), daemon=True)
-            for stream, pipe in (("stdout", self.popen.stdout), ("stderr", self.popen.stderr))
-        ]
-        for reader in self._readers:
-            reader.start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
-    def _read(self, stream, pipe):
-        for raw in pipe:
-            line = Line(time.monotonic(), stream, raw.decode(errors="replace").rstrip("\n"))
-            log.info("%s %s| %s", self.name, stream[3:], line.text)
-            with self._changed:
-                self.lines.append(line)
-                self._changed.notify_all()
-        pipe.close()
+    def _read(self):
+        """Both streams, so that whoever sees a line also sees all that was written before it, on the other too."""
+        with selectors.DefaultSelector() as open_pipes:
+            started = {}  # the line that each stream has begun
+            for stream, pipe in (("stdout", self.popen.stdout), ("stderr", self.popen.stderr)):
+                open_pipes.register(pipe, selectors.EVENT_READ, stream)
+                started[stream] = b""
+            while open_pipes.get_map():
+                lines = []
+                ready = open_pipes.select()
+                while ready and len(lines) < 1000:  # until both are empty; a flood is shown as it comes
+                    for key, _ in ready:
+                        raw = os.read(key.fd, 65536)
+                        *ended, started[key.data] = (started[key.data] + raw).split(b"\n")
+                        if not raw:
+                            open_pipes.unregister(key.fileobj)
+                            key.fileobj.close()
+                            ended = [started[key.data]] if started[key.data] else []
+                        lines += [Line(time.monotonic(), key.data, line.decode(errors="replace")) for line in ended]
+                    ready = open_pipes.select(0) if open_pipes.get_map() else []
+                for line in lines:
+                    log.info("%s %s| %s", self.name, line.stream[3:], line.text)
+                with self._changed:
+                    self.lines += lines
+                    self._changed.notify_all()
 
     @property
     def pid(self):
@@ -114,11 +128,11 @@ class Process:
                     if wanted.search(line.text) and stream in (None, line.stream):
                         return line
                 seen = len(self.lines)
-                if not any(reader.is_alive() for reader in self._readers):
+                if not self._reader.is_alive():
                     raise NotInTime(f"{self.name} ended without the line /{pattern}/:\n{self.transcript()}")
                 if time.monotonic() > deadline:
                     raise NotInTime(f"no line /{pattern}/ from {self.name} in {timeout:g} s:\n{self.transcript()}")
-                # The end of a reader causes no notification: look again now and then.
+                # The reader's end causes no notification: look again now and then.
                 self._changed.wait(min(0.1, max(0.0, deadline - time.monotonic())))
 
     def wait(self, timeout=PATIENCE):
@@ -128,9 +142,7 @@ class Process:
         except subprocess.TimeoutExpired:
             raise NotInTime(f"{self.name} did not end in {timeout:g} s:\n{self.transcript()}") from None
         self.ended = time.monotonic()
-        for reader in self._readers:
-            # Bounded: a leftover process might still have the pipe open.
-            reader.join(5)
+        self._reader.join(5)  # bounded: a leftover process might still have a pipe open
         return exit_code(self.popen.returncode)
 
     def signal(self, number):
@@ -146,8 +158,7 @@ class Process:
                 except ProcessLookupError:
                     pass
         self.popen.wait(PATIENCE)
-        for reader in self._readers:
-            reader.join(5)
+        self._reader.join(5)
 
     def text(self, stream):
         """All of one stream so far."""
