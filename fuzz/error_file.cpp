@@ -1,6 +1,6 @@
 /// The error file of torch's workers, which a worker that is killed leaves unfinished.
 
-#include "launchers/torchrun/error_file.h"
+#include "launchers/python_error.h"
 
 #include "node/fake_host_for_test.h"
 #include "target.h"

@@ -10,7 +10,7 @@
 
 #include "base/fault.h"
 #include "base/text.h"
-#include "launchers/torchrun/error_file.h"
+#include "launchers/python_error.h"
 #include "outcome/hang.h"
 #include "outcome/judge.h"
 #include "report/wording.h"

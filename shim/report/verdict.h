@@ -12,7 +12,7 @@
 
 #include "base/fault.h"
 #include "launchers/launcher.h"
-#include "launchers/torchrun/error_file.h"
+#include "launchers/python_error.h"
 #include "link/message.h"
 #include "node/cgroup.h"
 #include "node/oom_kills.h"

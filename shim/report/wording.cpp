@@ -17,7 +17,7 @@
 #include "base/json.h"
 #include "base/signals.h"
 #include "base/text.h"
-#include "launchers/torchrun/error_file.h"
+#include "launchers/python_error.h"
 #include "outcome/wording.h"
 #include "settings/not_found.h"
 #include "settings/settings.h"

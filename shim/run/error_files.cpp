@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
+#include "launchers/python_error.h"
 #include "launchers/temporary_folder.h"
-#include "launchers/torchrun/error_file.h"
 #include "node/port_holder.h"
 #include "report/redact.h"
 

@@ -3,8 +3,7 @@
 #include <string>
 
 #include "launchers/launcher.h"
-#include "launchers/torchrun/error_file.h"
-#include "launchers/torchrun/torchrun_launcher.h"
+#include "launchers/python_error.h"
 #include "link/message.h"
 #include "report/verdict.h"
 #include "run/run.h"

@@ -1,4 +1,4 @@
-#include "launchers/torchrun/error_file.h"
+#include "launchers/python_error.h"
 
 #include <fmt/format.h>
 

@@ -8,6 +8,8 @@
 #include "node/host.h"
 #include "supervise/exit_record.h"
 
+/// The exceptions that Python processes leave in files, and what torch's say. What starts the workers makes
+/// no difference.
 namespace rankshim::launchers {
 
 /// A Python exception: its last line and its traceback, both redacted.
@@ -53,7 +55,7 @@ bool is_error_of_no_meeting(std::string_view exception);
 bool is_error_of_busy_port(std::string_view exception);
 
 /// Whether the text is not an exception but the place where a script called sys.exit with a code:
-/// "sys.exit(3) at train.py, line 7" (python/sitecustomize.py, record).
+/// "sys.exit(3) at train.py, line 7" (torchrun/python/sitecustomize.py, record).
 bool is_exit(std::string_view exception);
 /// The code that the script passed to sys.exit; nullopt if there is none, or it does not fit.
 std::optional<std::int64_t> code_of_exit(std::string_view exception);
@@ -71,8 +73,8 @@ std::string_view peer_in(std::string_view exception);
 /// process and raised again (a DataLoader's worker), the original line.
 std::string in_plain_words(std::string_view exception);
 
-/// Reads which worker failed first according to torchrun (python/sitecustomize.py, tell_failure). nullopt if
-/// there is no such file, or what it says cannot be true of a worker that failed.
+/// Reads which worker failed first according to torchrun (torchrun/python/sitecustomize.py, tell_failure).
+/// nullopt if there is no such file, or what it says cannot be true of a worker that failed.
 std::optional<supervise::WorkerEnd> read_failure(const node::Host& host, const std::string& path);
 
 }  // namespace rankshim::launchers

@@ -1,4 +1,4 @@
-#include "launchers/torchrun/error_file.h"
+#include "launchers/python_error.h"
 
 #include <catch2/catch.hpp>
 #include <string>
