@@ -349,7 +349,6 @@ void Trace::add_unusable(const Value& what, std::string why, const std::string& 
 
 Causes causes_of(std::span<const Expression> conditions, const Profile& profile, EvalContext& context) {
   Causes causes;
-  std::vector<std::string> texts;
   for (const Expression& condition : conditions) {
     Trace trace(context.host);
     Evaluation(profile, context, &trace).holds(condition);
@@ -358,13 +357,12 @@ Causes causes_of(std::span<const Expression> conditions, const Profile& profile,
     add_variables(condition, causes.names);
     for (auto& [name, shown, is_there] : trace.inputs) {
       const bool is_file = name.starts_with('/');
-      if (is_there && !shown.empty()) add_once(std::move(shown), texts);
+      if (is_there && !shown.empty()) add_once(std::move(shown), causes.shown);
       if (!has_read && !is_there && condition.is_negative())
-        add_once(is_file ? "there is no " + name : name + " is not set", texts);
+        add_once(is_file ? "there is no " + name : name + " is not set", causes.shown);
       if (!name.empty()) add_once(std::move(name), causes.names);
     }
   }
-  causes.text = joined(texts);
   return causes;
 }
 

@@ -126,7 +126,7 @@ class Evaluation {
 
 /// Why conditions hold, for messages.
 struct Causes {
-  std::string text;                ///< "SLURM_JOB_ID=7, SLURM_STEP_ID=0"; each variable, file and name once
+  std::vector<std::string> shown;  ///< "SLURM_JOB_ID=7", "SLURM_STEP_ID=0"; each variable, file and name once
   std::vector<std::string> names;  ///< the variables and files
 };
 

@@ -30,7 +30,7 @@ std::string lack(const std::string& expression, const node::Host& host) {
 std::string causes(const std::string& condition, const node::Host& host) {
   Profiles profiles;
   profiles.add("x", match('"' + condition + '"'));
-  return causes_of(*recognised(profiles, host).profile, host).text;
+  return joined(causes_of(*recognised(profiles, host).profile, host).shown);
 }
 
 }  // namespace

@@ -194,8 +194,7 @@ std::optional<State> state(const Profile& profile, std::span<const Role> states,
     const auto met = Evaluation(profile, context).met(one.when);
     if (met.empty()) continue;
     Causes causes = causes_of(met, profile, context);
-    return State{std::string(one.name), std::move(causes.text), std::string(one.fix),
-                 std::move(causes.names)};
+    return State{std::string(one.name), joined(causes.shown), std::string(one.fix), std::move(causes.names)};
   }
   return std::nullopt;
 }
@@ -221,7 +220,7 @@ void weigh(std::span<const Match> matches, Platform& platform, EvalContext& cont
       Causes causes = causes_of(profile, context.host);
       const bool counts =
           !state(profile, profile.refusals, context) && is_one(other.facts.text(Fact::nnodes));
-      if (!counts) other.several = std::move(causes.text);
+      if (!counts) other.several = std::move(causes.shown);
       other.names = std::move(causes.names);
     }
     platform.others.push_back(std::move(other));

@@ -48,9 +48,9 @@ Faults check_profile(const std::string& path, const node::Host& host);
 struct Other {
   const Profile* profile = nullptr;
   Facts facts;
-  /// For a foreign launcher: what shows that it has started several processes, for messages; empty if nothing
-  /// does.
-  std::string several;
+  /// For a foreign launcher: what shows that it has started several processes, "WORLD_SIZE=2"; empty if
+  /// nothing does.
+  std::vector<std::string> several;
   std::vector<std::string> names;  ///< the variables and files that show it
 };
 

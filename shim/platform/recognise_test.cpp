@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "base/text.h"
 #include "node/fake_host_for_test.h"
 #include "platform/evaluation.h"
 #include "platform/profiles_for_test.h"
@@ -53,7 +54,7 @@ TEST_CASE("any sign is enough, the more there are the surer, and what is in unle
   profiles.add("two", profile("\"A\", \"B\"", "unless = [\"X\"]\n[[match]]\nall = [\"C\"]\n"));
   CHECK(recognised(profiles, FakeHost({"A=1", "B=1"})).id.name() == "two");
   const FakeHost both({"A=1", "B=1"});
-  CHECK(causes_of(*recognised(profiles, both).profile, both).text == "A=1, B=1");
+  CHECK(joined(causes_of(*recognised(profiles, both).profile, both).shown) == "A=1, B=1");
   CHECK(recognised(profiles, FakeHost({"A=1", "N=2"})).id.name() == "one");
   CHECK(recognised(profiles, FakeHost({"N=2"})).id.name() == "one");
   CHECK(recognised(profiles, FakeHost({"N=1"})).id.name() == "single-node");

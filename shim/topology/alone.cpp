@@ -264,10 +264,9 @@ std::vector<Phrase> proofs_of_others(const Resolution& r) {
   std::vector<Phrase> proofs;
   for (const platform::Other& other : r.platform.others) {
     if (!other.several.empty())
-      proofs.emplace_back(
-          fmt::format("{} {} several processes of {}", other.several,
-                      other.several.find(", ") == std::string::npos ? "shows" : "show", other.profile->title),
-          other.names);
+      proofs.emplace_back(fmt::format("{} {} several processes of {}", joined(other.several),
+                                      other.several.size() == 1 ? "shows" : "show", other.profile->title),
+                          other.names);
     if (!other.profile->has_own_words() || other.facts.has(Fact::nnodes)) continue;
     // It does not say how many nodes there are, but it may show that there are others.
     const auto& rank = other.facts[Fact::node_rank];

@@ -115,6 +115,7 @@ Added count_workers(const Resolution& r) {
 /// variable for their number is not set.
 Findings check_for_nnodes(const Resolution& r) {
   Phrase shown("");
+  unsigned count = 0;  // of the facts in it
   bool shows_others = false;
   for (const Fact known : {Fact::node_rank, Fact::master_addr, Fact::rdzv_endpoint}) {
     if (!r.has(known) || (known == Fact::master_addr && is_loopback(r.text(known)))) continue;
@@ -122,9 +123,10 @@ Findings check_for_nnodes(const Resolution& r) {
     // On a single node, torchrun is often given --node_rank=0 without --nnodes.
     if (is_first_node && r.is_flag(known)) continue;
     shown.list(r.said(known));
+    ++count;
     shows_others = shows_others || !is_first_node;
   }
-  const bool is_known = !shown.text.empty();
+  const bool is_known = count != 0;
   if (!is_known && !r.has_own_words()) return {};
   const Missing missing = why_missing(r, Fact::nnodes);
   if (!is_known && !missing.is_expected) return {};
@@ -135,7 +137,7 @@ Findings check_for_nnodes(const Resolution& r) {
     if (r.has_own_words() && r.has(Fact::master_addr) &&
         r.topology.facts[Fact::master_addr]->origin == Origin::derived)
       what += " of " + r.recognised();
-    what += what.text.find(", ") == std::string::npos ? " shows" : " show";
+    what += count == 1 ? " shows" : " show";
     what += " that there are other nodes, but not how many";
   } else if (is_known) {
     what = std::move(shown);

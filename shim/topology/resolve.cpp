@@ -49,9 +49,9 @@ Phrase Resolution::recognised() const {
   if (platform.profile == nullptr) return platform.id.name();
   platform::Causes causes = platform::causes_of(*platform.profile, host);
   const auto& chosen = settings[Option::platform];
-  if (causes.text.empty() && chosen)  // only the user's choice speaks for it
-    causes = {fmt::format("{}={}", chosen->detail, chosen->text), {chosen->detail}};
-  return {fmt::format("{} ({})", platform.id.name(), causes.text), std::move(causes.names)};
+  if (causes.shown.empty() && chosen)  // only the user's choice speaks for it
+    causes = {{fmt::format("{}={}", chosen->detail, chosen->text)}, {chosen->detail}};
+  return {fmt::format("{} ({})", platform.id.name(), joined(causes.shown)), std::move(causes.names)};
 }
 
 void Findings::add(Findings more) {
