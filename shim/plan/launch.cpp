@@ -180,7 +180,7 @@ EnvironmentChange environment_change(const topology::Topology& topology, const H
 Variables network_interface(const topology::Topology& topology, const Host& host,
                             const std::optional<std::string>& address) {
   if (topology.is_alone() || topology.is<topology::Idle>() || topology.nodes() == 1U) return {};
-  if (host.environment().get("GLOO_SOCKET_IFNAME")) return {};
+  if (host.environment().get(gloo_interface)) return {};
   std::string master = address.value_or(std::string(topology.facts.text(Fact::master_addr)));
   // If this node's master is "localhost", the other nodes reach it on the default route.
   if (topology::is_loopback(master)) master.clear();
@@ -188,7 +188,7 @@ Variables network_interface(const topology::Topology& topology, const Host& host
   const std::string interface = host.interface_towards(master);
   if (interface.empty() || interface == "lo") return {};
   log::debug("this node's interface to the other nodes is {}", interface);
-  return {{"GLOO_SOCKET_IFNAME", interface}};
+  return {{gloo_interface, interface}};
 }
 
 Variables hang_dumps(std::string_view folder, const Environment& environment) {

@@ -16,6 +16,16 @@
 /// The part of every launch that does not depend on what starts the workers. Its functions are pure.
 namespace rankshim::plan {
 
+/// The variables in which a worker reads its place as torchrun tells it, besides those of facts (variable_of;
+/// torch/distributed/elastic/agent/server/local_elastic_agent.py, _start_workers).
+inline constexpr const char* role_rank = "ROLE_RANK";
+inline constexpr const char* role_world_size = "ROLE_WORLD_SIZE";
+inline constexpr const char* group_rank = "GROUP_RANK";
+inline constexpr const char* group_world_size = "GROUP_WORLD_SIZE";
+
+/// The variable from which gloo reads its interface's name when the first process group is created.
+inline constexpr const char* gloo_interface = "GLOO_SOCKET_IFNAME";
+
 /// The changes to rankshim's environment for the command.
 struct EnvironmentChange {
   node::Variables set;

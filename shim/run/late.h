@@ -10,7 +10,7 @@
 /// pure.
 namespace rankshim::run {
 
-using Names = std::span<const std::string_view>;
+using Names = std::span<const std::string>;
 
 /// The entries of `now` that `before` lacks; nullopt if a variable outside `may_come` and `may_change` is
 /// new, or one outside `may_change` has a new value or is gone.

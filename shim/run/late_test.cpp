@@ -1,6 +1,5 @@
 #include "run/late.h"
 
-#include <array>
 #include <catch2/catch.hpp>
 #include <optional>
 #include <string>
@@ -12,9 +11,9 @@ namespace rankshim::run {
 namespace {
 
 using Words = std::vector<std::string>;
-constexpr auto place = std::to_array<std::string_view>({"RANK", "WORLD_SIZE"});
-constexpr auto interface = std::to_array<std::string_view>({"GLOO_SOCKET_IFNAME"});
-constexpr auto flags = std::to_array<std::string_view>({"node_rank", "master_addr"});
+const Words place = {"RANK", "WORLD_SIZE"};
+const Words interface = {"GLOO_SOCKET_IFNAME"};
+const Words flags = {"node_rank", "master_addr"};
 
 const Words agent = {"python3",
                      "-m",

@@ -1,6 +1,5 @@
 #include "run/launch.h"
 
-#include <array>
 #include <string_view>
 #include <utility>
 
@@ -60,6 +59,17 @@ bool can_move(const AttemptInput& input) {
          !settings.flag(settings::Option::prefix);
 }
 
+/// The variables that depend on the node's place, the master's first. A script reads them when it runs; the
+/// modules that "auto" imports do not.
+std::vector<std::string> variables_of_place() {
+  std::vector<std::string> names = {plan::role_rank, plan::role_world_size, plan::group_rank,
+                                    plan::group_world_size};
+  for (const Fact fact :
+       {Fact::nnodes, Fact::node_rank, Fact::world_size, Fact::rank, Fact::master_port, Fact::master_addr})
+    names.insert(names.begin(), variable_of(fact));
+  return names;
+}
+
 /// The workers that rankshim starts itself, or else the command.
 std::vector<supervise::Command> commands_of(supervise::Workers& workers, const supervise::Command& command) {
   std::vector<supervise::Command> commands = workers.workers_to_start(command);
@@ -94,16 +104,12 @@ std::vector<supervise::Command> Launch::commands() const { return commands_of(*w
 std::optional<std::vector<std::vector<std::string>>> Launch::update(
     const AttemptInput& input, const std::optional<std::string>& master_address,
     std::vector<supervise::Command>& commands) {
-  // gloo and NCCL read it when the first process group is created.
-  static constexpr auto may_come = std::to_array<std::string_view>({"GLOO_SOCKET_IFNAME"});
-  // A script asks for its place when it runs; the modules that "auto" imports do not.
-  static constexpr auto of_place = std::to_array<std::string_view>(
-      {"MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE", "GROUP_RANK",
-       "GROUP_WORLD_SIZE", "NODE_RANK", "NNODES"});
-  static constexpr Names of_master = Names(of_place).first(2);
+  static const std::vector<std::string> of_place = variables_of_place();
+  static const Names of_master = Names(of_place).first(2);
+  static const std::vector<std::string> may_come = {plan::gloo_interface};
   // torchrun asks its command line.
-  static constexpr auto flags_of_place =
-      std::to_array<std::string_view>({"nnodes", "node_rank", "master_addr", "master_port"});
+  static const std::vector<std::string> flags_of_place = {"nnodes", "node_rank", "master_addr",
+                                                          "master_port"};
   const auto ranks = ranks_of(input.job.topology);
   const bool moves = ranks != ranks_;
   const bool is_agent = input.job.choice.launcher->is_agent();

@@ -23,6 +23,9 @@ using supervise::Command;
 
 namespace {
 
+constexpr const char* restart_count = "TORCHELASTIC_RESTART_COUNT";
+constexpr const char* error_file = "TORCHELASTIC_ERROR_FILE";
+
 std::string text(unsigned number) { return std::to_string(number); }
 
 /// The node's numbers; for an elastic node, as far as they are known.
@@ -52,12 +55,12 @@ std::uint16_t port_of_attempt(const StaticJob& job, const Host& host) {
 WorkerPlan plan_worker(const StaticJob& job, unsigned local_rank, std::vector<std::string> argv,
                        const Environment& common, const Host& host, const std::string& folder) {
   const std::string rank = text(job.node.first_rank() + local_rank);
-  plan::EnvironmentChange own{.set = {{"RANK", rank},
-                                      {"LOCAL_RANK", text(local_rank)},
-                                      {"ROLE_RANK", rank},
-                                      {"TORCHELASTIC_RESTART_COUNT", text(job.attempt)}},
+  plan::EnvironmentChange own{.set = {{variable_of(Fact::rank), rank},
+                                      {variable_of(Fact::local_rank), text(local_rank)},
+                                      {plan::role_rank, rank},
+                                      {restart_count, text(job.attempt)}},
                               .unset = {}};
-  if (!folder.empty()) own.set.emplace_back("TORCHELASTIC_ERROR_FILE", folder + "/error.json");
+  if (!folder.empty()) own.set.emplace_back(error_file, folder + "/error.json");
   const Placeholders placeholders = placeholders_of(job, local_rank);
   for (const auto& [name, value] : job.variables) own.replace(name, filled_in(value, placeholders));
   node::NearAccelerator near;
@@ -128,22 +131,23 @@ void choose_for_workers(LaunchChoice& choice, const plan::LaunchInput& input) {
 void change_for_workers(plan::EnvironmentChange& change, const plan::LaunchInput& input) {
   const Environment& environment = input.host.environment();
   const StaticJob job = static_job(input.topology, input.settings);
-  const node::Variables common = {{"WORLD_SIZE", text(job.node.world_size())},
-                                  {"LOCAL_WORLD_SIZE", text(job.node.workers)},
-                                  {"GROUP_RANK", text(job.node.rank)},
-                                  {"GROUP_WORLD_SIZE", text(job.node.nodes)},
+  const node::Variables common = {{variable_of(Fact::world_size), text(job.node.world_size())},
+                                  {variable_of(Fact::local_world_size), text(job.node.workers)},
+                                  {plan::group_rank, text(job.node.rank)},
+                                  {plan::group_world_size, text(job.node.nodes)},
                                   {"ROLE_NAME", std::string(environment.get("PET_ROLE").value_or("default"))},
-                                  {"ROLE_WORLD_SIZE", text(job.node.world_size())},
-                                  {"MASTER_ADDR", job.master.host},
-                                  {"MASTER_PORT", text(job.master.port)},
+                                  {plan::role_world_size, text(job.node.world_size())},
+                                  {variable_of(Fact::master_addr), job.master.host},
+                                  {variable_of(Fact::master_port), text(job.master.port)},
                                   {"TORCHELASTIC_RUN_ID", job.run_id},
                                   {"TORCHELASTIC_MAX_RESTARTS", text(job.node.max_restarts)}};
   for (const auto& [name, value] : common) change.replace(name, value);
   constexpr const char* async_errors = "TORCH_NCCL_ASYNC_ERROR_HANDLING";
   if (!environment.has(async_errors)) change.replace(async_errors, "1");
   // These differ between workers, or belong to an agent.
-  for (const char* const name : {"RANK", "LOCAL_RANK", "ROLE_RANK", "TORCHELASTIC_RESTART_COUNT",
-                                 "TORCHELASTIC_ERROR_FILE", "TORCHELASTIC_USE_AGENT_STORE"})
+  for (const std::string& name :
+       {variable_of(Fact::rank), variable_of(Fact::local_rank), std::string(plan::role_rank),
+        std::string(restart_count), std::string(error_file), std::string("TORCHELASTIC_USE_AGENT_STORE")})
     change.remove(name, environment);
 }
 
@@ -187,7 +191,7 @@ std::vector<Command> NativeWorkers::workers_to_start(const Command& command) {
   const auto make = [](const std::string& path) { return mkdir(path.c_str(), 0700) == 0 || errno == EEXIST; };
   bool made = !folder.empty() && make(folder);
   Environment common(command.environment);
-  common.set("MASTER_PORT", std::to_string(job_.master.port));
+  common.set(variable_of(Fact::master_port), text(job_.master.port));
   std::vector<Command> commands;
   std::string bound;
   log::Level level = log::Level::info;

@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "loop/loop.h"
+#include "plan/launch.h"
 #include "supervise/kernel.h"
 
 namespace rankshim::launchers {
@@ -205,7 +206,7 @@ void WorkerWatch::begin_attempt(const std::string& folder) {
 /// Reads the node's numbers from the first worker of a set, and logs what has changed since the previous set.
 void WorkerWatch::take_numbers(const Candidate& worker) {
   const std::optional<NodeNumbers> before = std::exchange(record_.numbers, std::nullopt);
-  const std::optional<unsigned> node_rank = worker.number("GROUP_RANK");
+  const std::optional<unsigned> node_rank = worker.number(plan::group_rank);
   const std::optional<unsigned> nodes = worker.number("GROUP_WORLD_SIZE");
   if (node_rank && nodes) record_.numbers = NodeNumbers{*node_rank, *nodes};
   if (record_.first_at) {
