@@ -42,7 +42,8 @@ constexpr bool is_found(Cause cause) {
   return cause == Cause::hang || cause == Cause::exited_early || cause == Cause::node_lost;
 }
 
-/// A stop that was requested while the command ran.
+/// A stop that was requested while the command ran. A platform stops a pod by a signal, which looks the same
+/// from anybody else, so it is not told apart.
 struct StopRequest {
   enum class By : std::uint8_t {
     signal,  ///< from outside: a user, the platform, the terminal
