@@ -12,6 +12,7 @@
 #include "link/link.h"
 #include "link/wording.h"
 #include "node/port_holder.h"
+#include "wait/port.h"
 
 namespace rankshim::link {
 
@@ -248,10 +249,11 @@ class Hub final : public Link {
   void ended(ConnectionId id, const Connection& connection) {
     connections_.erase(id);
     expires_.erase(id);
-    roster_.disconnected(id, now(),
-                         {.unheard = connection.unheard(),
-                          .silent = connection.why() == silent_ ? silent_ : "",
-                          .ended_by_other = connection.ended_by_other()});
+    const auto door = roster_.disconnected(id, now(),
+                                           {.unheard = connection.unheard(),
+                                            .silent = connection.why() == silent_ ? silent_ : "",
+                                            .ended_by_other = connection.ended_by_other()});
+    if (door) loop::spawn(io_, knock(weak_from_this(), *door));
     log::debug("the link: connection {} of {} has ended: {}", id, connection.remote_address(),
                connection.why());
     if (const auto unproven = unproven_.extract(id)) {
@@ -264,6 +266,27 @@ class Hub final : public Link {
       roster_.note_stranger(std::nullopt,
                             {.kind = ProblemKind::version, .addresses = {connection.remote_address()}});
     due_.signal();
+  }
+
+  /// Asks until the node is back, or can no longer be. A process that ends closes its connection a moment
+  /// before its door.
+  asio::awaitable<void> knock(std::weak_ptr<Link> weak, Door door) {
+    const auto endpoint = endpoint_of(door);
+    if (!endpoint) co_return;
+    loop::Timer timer(io_.get_executor());
+    const Time until = now() + options_.rules.ended;
+    for (milliseconds pause{5}; now() < until; pause *= 2) {
+      tcp::socket socket(io_);
+      const auto look = co_await wait::connect(socket, *endpoint, until);
+      if (weak.expired() || roster_.nodes()[door.index].connection) co_return;
+      if (look.state == wait::PortState::closed) {
+        roster_.door_refuses(door, now());
+        co_return due_.signal();
+      }
+      timer.expires_after(pause);
+      co_await timer.async_wait(asio::use_awaitable);
+      if (weak.expired()) co_return;
+    }
   }
 
   /// The other side says who it is, and proves the token; until then it counts for nothing.

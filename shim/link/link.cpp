@@ -13,6 +13,13 @@ namespace rankshim::link {
 
 namespace asio = boost::asio;
 
+std::optional<tcp::endpoint> endpoint_of(const Door& door) {
+  boost::system::error_code error;
+  const auto address = asio::ip::make_address(door.address, error);
+  if (error || door.port == 0) return std::nullopt;
+  return tcp::endpoint(address, static_cast<std::uint16_t>(door.port));
+}
+
 bool LogLimiter::allows(const std::string& line) {
   using namespace std::chrono_literals;  // slightly less than the interval of node 0's own lines
   const auto since = now() - when;

@@ -32,13 +32,6 @@ struct Liveness {
   [[nodiscard]] bool is_silent() const { return unanswered == most_unanswered; }
 };
 
-std::optional<tcp::endpoint> endpoint_of(const Door& door) {
-  boost::system::error_code error;
-  const auto address = ip::make_address(door.address, error);
-  if (error || door.port == 0) return std::nullopt;
-  return tcp::endpoint(address, static_cast<std::uint16_t>(door.port));
-}
-
 /// The side of any node but the hub: it connects to the hub, and reconnects if the connection is lost.
 class Peer final : public Link {
  public:
@@ -482,9 +475,16 @@ class Peer final : public Link {
     return refuse;
   }
 
+  /// Whether a hub whose kernel closed the connection and then refuses another has certainly ended: a worker
+  /// has lost a peer, or with spares, where every hub listens as long as its rankshim runs.
+  [[nodiscard]] bool confirms_end() const {
+    const Culprit* const own = told_failure();
+    return options_.succession != nullptr || (own != nullptr && is_inconclusive(*own));
+  }
+
   /// Looks for the hub until the meeting has ended or there is a connection: until the launch, where the
-  /// master's name leads; also at the way back. `was_closed`: the hub's kernel closed the last connection. If
-  /// nobody listens there any more, and a worker has lost a peer, then the hub's node is that peer.
+  /// master's name leads; also at the way back. `was_closed`: the hub's kernel closed the last connection; if
+  /// it then refuses another one, the search may end early.
   asio::awaitable<void> seek(Time deadline, bool was_closed = false) {
     const milliseconds longest = options_.timing.retry + milliseconds(options_.self.nnodes / 4);
     // Node 0 begins to listen a moment after the others have started, or after it has closed the connections.
@@ -532,8 +532,7 @@ class Peer final : public Link {
       if (way_back_.port() != 0) {
         const Contact contact = co_await connect(way_back_, deadline);
         if (contact == Contact::settled) co_return;
-        const Culprit* const own = told_failure();
-        if (was_closed && contact == Contact::closed && own != nullptr && is_inconclusive(*own)) co_return;
+        if (was_closed && contact == Contact::closed && confirms_end()) co_return;
       }
       next = is_node_0s ? between_strangers() : std::min(longest, next);
       co_await pause(next, deadline);  // do not keep a cancelled attempt's reason

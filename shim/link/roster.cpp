@@ -223,17 +223,18 @@ Node* Roster::node_of(ConnectionId id) {
   return found == places_.end() ? nullptr : &nodes_[found->second];
 }
 
-void Roster::disconnected(ConnectionId id, Time now, const Disconnect& how) {
+std::optional<Door> Roster::disconnected(ConnectionId id, Time now, const Disconnect& how) {
   std::erase_if(rejected_, [&](const RejectedNode& wrong) { return wrong.id == id; });
   std::erase(early_, id);
   Node* const node = node_of(id);
-  if (node == nullptr) return;
+  if (node == nullptr) return {};
   node->connection.reset();
   places_.erase(id);
   unanswered_.erase(index_of(*node));
   node->silent = how.silent;
   const bool is_direct = node->hello.address == node->hello.seen;  // otherwise a proxy may have closed it
   node->was_closed = how.ended_by_other && is_direct;
+  node->has_ended = false;
   node->time_to_return = rules_.time_to_return(node->was_closed, nodes_.size());
   for (const RejectedNode& wrong : rejected_)
     if (wrong.hello.rank == node->hello.rank) close(wrong.id);  // it can come again
@@ -250,6 +251,18 @@ void Roster::disconnected(ConnectionId id, Time now, const Disconnect& how) {
   if (launched() && is_part && !has_left(*node) && (!is_told || how.unheard))
     node->back_by = now + node->time_to_return;
   tell_gathered();
+  if (!node->was_closed || node->lost_at == Time::max() || node->hello.door == 0) return {};
+  return Door{.index = index_of(*node), .address = node->hello.seen, .port = node->hello.door};
+}
+
+void Roster::door_refuses(const Door& door, Time now) {
+  Node& node = nodes_[door.index];
+  if (node.connection || node.lost_at == Time::max() || node.hello.door != door.port) return;
+  node.has_ended = true;
+  node.time_to_return = std::min(node.time_to_return, std::chrono::duration_cast<std::chrono::milliseconds>(
+                                                          now - (node.lost_at - node.time_to_return)));
+  node.lost_at = std::min(node.lost_at, now);
+  node.back_by = std::min(node.back_by, now);
 }
 
 void Roster::store_client(const std::string& address, Time now) {
@@ -798,6 +811,8 @@ outcome::Evidence Roster::evidence(Time now) const {
     }
     if (node.started_anew)
       known.lost += ", and it was restarted";
+    else if (node.has_ended)
+      known.lost += ", and its rankshim no longer listens";
     else if (node.lost_at <= now)
       known.lost += fmt::format(", and it did not reconnect within {} s", node.time_to_return.count() / 1000);
     std::vector<WorkerReport> workers;

@@ -62,6 +62,7 @@ struct Node {
   std::chrono::milliseconds time_to_return{0};  ///< … this long after it went away
   std::string silent;                           ///< as in Roster::Disconnect, when it last went away, …
   bool was_closed = false;                      ///< … and whether its own kernel closed the connection
+  bool has_ended = false;                       ///< … and then refused another connection
   bool started_anew = false;                    ///< another instance of it has come since
   Time back_by;                                 ///< until then it may come back to hear how the job ends
 
@@ -189,7 +190,11 @@ class Roster {
     std::string silent;  ///< "its rankshim has not answered for 30 s"; empty if it was not closed for silence
     bool ended_by_other = false;  ///< by the node's own kernel, or by a proxy
   };
-  void disconnected(ConnectionId id, Time now, const Disconnect& how);
+  /// Returns the door that shows whether the node has ended, with spares: where it listens as long as its
+  /// rankshim runs.
+  std::optional<Door> disconnected(ConnectionId id, Time now, const Disconnect& how);
+  /// That door refuses connections. Whoever comes back meanwhile is not lost.
+  void door_refuses(const Door& door, Time now);
   /// Takes for how long this process did not run (SIGSTOP); 0, which counts once all are back, means that it
   /// did.
   void slept(std::chrono::milliseconds time);

@@ -65,6 +65,31 @@ TEST_CASE("all nodes meet, as many as needed train, and the rest wait", "[link]"
   }
 }
 
+TEST_CASE("only a node that has not come back is lost because its door refuses", "[link]") {
+  SparesStory job;
+  const auto come = [&](unsigned index) {
+    Hello hello = hello_with_spares(index);
+    hello.door = 1000 + index;
+    job.now().arrive(index, hello);
+  };
+  for (const unsigned index : {1U, 2U, 3U, 4U}) come(index);
+  job.launch();
+  const auto leave = [&](bool ended_by_other) {
+    return job.now().roster.disconnected(1, job.now().now, {.ended_by_other = ended_by_other});
+  };
+  CHECK_FALSE(leave(false));
+  come(1);
+  const auto door = leave(true);
+  REQUIRE(door);
+  CHECK(door->address == "10.0.0.1");
+  CHECK(door->port == 1001);
+  const bool comes_back = GENERATE(false, true);
+  if (comes_back) come(1);
+  job.now().roster.door_refuses(*door, job.now().now);
+  job.now().pass(0s);
+  CHECK(job.starts_again() != comes_back);
+}
+
 TEST_CASE("10 s after as many are here as train, they start without those that have not come", "[link]") {
   SparesStory job;
   job.come({2, 4});

@@ -14,6 +14,9 @@
 
 namespace rankshim::link {
 
+/// Where that door is; nothing if what the other node said is not an address and a port.
+std::optional<boost::asio::ip::tcp::endpoint> endpoint_of(const Door& door);
+
 /// Succession is what a node of a job with spares keeps over all attempts, in order to find the hub again or
 /// become it: the hub is on the first reachable node of the last go's list. Every node listens all the time,
 /// so a node that refuses a connection has ended, and one that does not answer yet is still ending its

@@ -460,6 +460,40 @@ struct LinkedJob : test::TestJob {
   unsigned led_by = 0;
 };
 
+TEST_CASE("a hub that closed its connections and its port is lost at once, for a spare too", "[link]") {
+  LinkedJob job;
+  for (Options& options : job.options) options.rules.relink = options.rules.ended = 1000s;
+  job.all_launch();
+  job.links[0].reset();
+  job.options[0].succession.reset();
+  for (const unsigned index : {1U, 4U}) {
+    REQUIRE(job.told(index));
+    CHECK(
+        in_words(job.stops[index]->culprit)
+            .starts_with("node 0 (host-0) was lost: its connection ended, and it could not be made again: "));
+  }
+}
+
+TEST_CASE("a node that closed its connection and its door is lost at once", "[link]") {
+  LinkedJob job;
+  for (Options& options : job.options) options.rules.relink = options.rules.ended = 1000s;
+  job.all_launch();
+  job.links[2].reset();
+  job.options[2].succession->listener.close();
+  REQUIRE(job.told(0));
+  CHECK(in_words(job.stops[0]->culprit) ==
+        "node 2 (host-2) was lost: its connection ended, and its rankshim no longer listens");
+}
+
+TEST_CASE("a hub that closed its connections and still listens is waited for", "[link]") {
+  LinkedJob job;
+  for (Options& options : job.options) options.rules.relink = options.rules.ended = 1000s;
+  job.all_launch();
+  job.links[0].reset();  // its rankshim may be about to answer at the port
+  job.io.run_for(300ms);
+  CHECK_FALSE(job.stops[4]);
+}
+
 TEST_CASE("when the hub is gone its first successor that lives leads the others", "[link]") {
   const bool is_first_gone = GENERATE(false, true);
   LinkedJob job;
