@@ -175,6 +175,14 @@ LAUNCHES = {
     "read -r -d '' cmd <<END\ntorchrun --nnodes $N a.py\nEND\nsrun bash -c \"${cmd}\"": (["torchrun", "--nnodes", "4", "a.py"], 4),
     "srun bash <<'END'\npip list\ntorchrun --node_rank ${HOSTNAME##*-} a.py\nEND\n": (["torchrun", "--node_rank", "7", "a.py"], 1),
     "bash -c \"bash -c 'deepspeed a.py'\"": (["deepspeed", "a.py"], 1),
+    "bash -o pipefail -c 'torchrun a.py'": (["torchrun", "a.py"], 1),
+    "bash -eu -o pipefail -O extglob --rcfile /dev/null -c 'torchrun a.py' x": (["torchrun", "a.py"], 1),
+    "bash -euo pipefail -c 'torchrun a.py | tee log'": (["torchrun", "a.py"], 1),
+    "bash +o errexit -ec -- 'torchrun a.py'": (["torchrun", "a.py"], 1),
+    "module load deepspeed; conda activate composer\nsrun torchrun a.py": (["torchrun", "a.py"], 2),
+    ": ${DATA:=/fsx/deepspeed}\ntorchrun a.py": (["torchrun", "a.py"], 2),
+    "conda run -n deepspeed torchrun a.py": (["torchrun", "a.py"], 1),
+    "axolotl preprocess a.yaml && axolotl train a.yaml": (["axolotl", "train", "a.yaml"], 1),
     "if [ -f x ]; then torchrun one.py; fi\ntorchrun two.py": (["torchrun", "two.py"], 2),
     "python -m torch.distributed.run a.py": (["python", "-m", "torch.distributed.run", "a.py"], 1),
     "which torchrun\npip install deepspeed\necho torchrun a.py\n./tools/dist_train.sh cfg 8": (["./tools/dist_train.sh", "cfg", "8"], 4),
@@ -200,6 +208,22 @@ def test_a_launch_line_is_found_in_every_statement(text):
 def test_a_batch_scripts_words_are_worked_out_once_and_those_of_a_steps_shell_on_each_node(text, launch):
     shell = Shell({"SLURM_PROCID": "0", "SLURM_JOB_NODELIST": "n[1-2]"}, "n1", ("n1", "n2"))
     assert find(text, shell, {"SLURM_PROCID": "1"}).launch == ["torchrun", "--master_addr", launch, "a.py"]
+
+
+@pytest.mark.parametrize("text", [
+    "NODES - 1", "$NODES * (GPUS + 2)", "-7 / 2", "-7 % 2", "7 / -2", "((2)) - -3", "${NODES}0 + 4294967296 * 2",
+])
+def test_a_sum_is_worked_out_as_bash_does(text):
+    variables = {"NODES": "4", "GPUS": "8"}
+    done = subprocess.run(["bash", "-c", f"echo $(({text}))"], env=variables, capture_output=True, text=True)
+    assert find(f"torchrun $(({text}))", Shell(variables)).launch == ["torchrun", done.stdout.strip()]
+
+
+@pytest.mark.parametrize("text", [
+    "RANDOM % 9", "NODES / 0", "NODES ** 99", "1 ? 2 : 3", "9223372036854775807 + 1", "LINE + 1", "010 + NODES", f"{'(' * 60}1{')' * 60}",
+])
+def test_what_only_a_shell_knows_of_a_sum_stays_as_it_is_written(text):
+    assert find(f"torchrun $(({text}))", Shell({"NODES": "4", "LINE": "1 + 1"})).launch == ["torchrun", f"$(({text}))"]
 
 
 @pytest.mark.parametrize("words", [

@@ -15,16 +15,20 @@ printf '%s\\n' "$(IFS=$'\\x1f'; echo "${SLURM_STEP_ID:+$SLURM_NODEID}:${0##*/}"$
 """
 SRUN = """#!/bin/bash
 while [ $# -gt 0 ]; do
-  case ${1##*/} in torchrun|python|python3|composer|accelerate|rankshim|bash|sh|hostname|run.sh|launch.sh) break ;; esac
-  [ "$1" = --ntasks=1 ] && one=yes
+  case ${1##*/} in
+    torchrun|python|python3|composer|accelerate|axolotl|rankshim|bash|sh|hostname|trl|run.sh|launch.sh) break ;;
+    -J) shift ;;
+    --nodes=[0-9]*) SLURM_NNODES=${1#--nodes=} ;;
+    --ntasks=1) SLURM_NNODES=1 ;;
+  esac
   shift
 done
-for node in $(seq 0 $(( ${one:+0 *} (SLURM_NNODES - 1) ))); do
+for node in $(seq 0 $((SLURM_NNODES - 1))); do
   SLURM_STEP_ID=0 SLURM_NODEID=$node SLURM_PROCID=$((node * PER_NODE)) "$@"
 done
 """
 OTHERS = {"scontrol": "seq -f node%.0f $SLURM_NNODES", "hostname": "echo node$((SLURM_NODEID + 1))", "dcgmi": ":", "nvidia-smi": ":",
-          "ray": ":", "getent": "echo 192.0.2.1", "pip": ":"}
+          "ray": ":", "trl": ":", "getent": "echo 192.0.2.1", "pip": ":"}
 # Their function starts its steps in another order than it is written; the grammar cannot read the last one's words.
 UNLIKE = {"public-mpt", "public-template", "public-accelerate-cpu", "public-is-host"}
 SCRIPTS = sorted(path for path in CASES.iterdir() if (path.suffix == ".sbatch" or "skypilot" in path.stem) and path.stem not in UNLIKE)
@@ -67,6 +71,8 @@ def test_bash_starts_the_words_that_the_review_reads(path, told):
             launch = ["rankshim", *command.after] if command.rankshim else [os.path.basename(command.launch[0]), *command.launch[1:]]
             per_node = int(pod.environment.get("SLURM_PROCID", 0)) // max(index, 1) or 1
             in_batch = {name: value for name, value in workload.pods[0].environment.items() if not name.startswith("SLURM_STEP")}
+            if of_job := re.search(r"^#SBATCH.*(?:--nodes=|-N )(\d+)", text, re.M):  # a step can have fewer
+                in_batch.update(SLURM_NNODES=of_job[1], SLURM_JOB_NUM_NODES=of_job[1])
             variables = {**in_batch, "PER_NODE": str(per_node)} if path.suffix == ".sbatch" else pod.environment
             found = told(text, {name: value for name, value in variables.items() if name.startswith(("SLURM_", "SKY", "PER_NODE"))})
             in_step = "SLURM_STEP_ID" in pod.environment

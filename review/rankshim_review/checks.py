@@ -28,6 +28,7 @@ UNTOLD = (
 )
 BY_SCRIPT = ("Slurm job", "SkyPilot task")  # on machines without a kubelet
 NODE_FLAGS = ("--nnodes", "--num_machines", "--num_nodes")
+RANK_FLAGS = ("--machine_rank", "--node_rank", "--node-rank")
 READ_NNODES = ("dist_train.sh", "dist_test.sh", "llamafactory-cli", "lmf", "llamafactory.cli")  # no flag tells them
 SHARED = "endpoint|master_addr|master-addr|master_port|master-port|rdzv_id|rdzv-id|process_ip|process_port|dist-init"
 MATTERS = "RANK|NODES|WORLD|MASTER|PET_|SIZE|all variables"  # names of variables that rankshim may read
@@ -535,6 +536,7 @@ def agree(workload: Workload, reviewed: list[Reviewed]) -> Said:
         yield from _alike(workload, reviewed)
     if workload.nodes == workload.total == len(reviewed) == 1 and workload.kind not in ("Pod", "Pods of"):
         yield from _others_missing(workload, reviewed[0])
+    yield from _same_rank_by_flag(workload, reviewed)
     known = [each for each in reviewed if each.told().document and not (each.pod.bypasses and each.told() is each.answer)
              and each.told().fact("nnodes") != "1"]
     if workload.nodes < 2 or len(known) < 2:
@@ -564,6 +566,21 @@ def agree(workload: Workload, reviewed: list[Reviewed]) -> Said:
             "until torchrun times out" if known[0].pod.bypasses else "until --wait-timeout, and exit with 75")
     elif number is not None and number < sum(not _idle(each) for each in known):
         yield "error", workload.field, f"the pods are told of {number} nodes, and there are {workload.nodes}: not all of them can join"
+
+
+def _same_rank_by_flag(workload: Workload, reviewed: list[Reviewed]) -> Said:
+    """Pods without rankshim whose launcher, other than torchrun, gets one rank on its command line."""
+    first: dict[str, Reviewed] = {}
+    for each in reviewed:
+        launch = each.pod.command.launch
+        rank = option(launch, *RANK_FLAGS)
+        by_rendezvous = option(launch, "--rdzv_backend") not in ("", "static")  # which numbers the nodes itself
+        if workload.nodes < 2 or not each.pod.bypasses or each.is_torchrun() or by_rendezvous or not (
+                rank.isdigit() and each.pod.command.is_certain):
+            continue
+        if (other := first.setdefault(rank, each)) is not each:
+            yield "error", each.pod.place, f"{other.pod.name} and {each.pod.name} both start {each.pod.command.launcher} with the rank " \
+                f"{rank}, so the nodes never meet: give each its own, or leave it to rankshim"
 
 
 def _others_missing(workload: Workload, each: Reviewed) -> Said:

@@ -25,13 +25,15 @@ _STARTERS = {"srun", "mpirun", "mpiexec", "orterun"}  # of the same on several n
 # Those that the binary knows, torchrun, whose flags it parses, and what reads the node's rank by itself. Ray assigns its own ranks.
 _LAUNCHERS = [start.split() for start in (
     *STARTS, "torchrun", "-m torch.distributed.run", "-m torch.distributed.launch", "dist_train.sh", "dist_test.sh", "-m llamafactory.cli",
-    "axolotl") if start not in (*_STARTERS, "ray start")]
+    "axolotl train", "-m axolotl.cli.train") if start not in (*_STARTERS, "ray start")]
 _SERVERS = re.compile("vllm serve|sglang serve|-m sglang.launch_server")  # each works for itself unless it is told of several nodes
 _MENTION = re.compile(rf"(?<![\w-])({'|'.join(re.escape(' '.join(start)) for start in _LAUNCHERS)})(?![\w-])")
 _WITHOUT_VALUE = {"--", "--standalone", "--no_ssh", "--no_python", "--no-python", "--multi_gpu", "--use_deepspeed", "--use_fsdp"}
-# Words that mention a launcher, but do not start it.
-_QUIET = re.compile(r"echo|printf|which|command|type|pip3?|ls|cat|cp|mv|rm|mkdir|cd|ln|grep|sed|awk|pkill|killall|kill|test|apt(-get)?|git"
-                    r"|wget|curl|chmod|source|\.|head|tail|ps|trap|alias|hash|scontrol|tee|find")
+# Commands that mention a launcher, but do not start it: `module load deepspeed`, `: "${MODELS:=/data/deepspeed}"`.
+_QUIET = re.compile(r":|module|ml|spack|export|echo|printf|which|command|type|pip3?|ls|cat|cp|mv|rm|mkdir|cd|ln|grep|sed|awk|pkill"
+                    r"|killall|kill|test|apt(-get)?|git|rsync|tar|touch|wget|curl|chmod|source|\.|head|tail|ps|trap|alias|hash|scontrol|tee|find")
+# Options whose value is a name, such as `conda run -n deepspeed`.
+_NAMED = re.compile("--launcher|-[npJ]|--((container-|job-)?name|prefix)")
 # How much a launch line tells, most first.
 RANKSHIM, LAUNCHER, STARTER, PYTHON, NOTHING = range(4, -1, -1)
 
@@ -118,7 +120,7 @@ def _of_words(statement: Statement, shell: Shell, step: dict[str, str] | None, d
         name, _, value = words[0].partition("=")
         own[name] = value
         words = words[1:]
-    if not words or _QUIET.fullmatch(base_name(words[0])) or "install" in words[:5]:
+    if not words or _QUIET.fullmatch(base_name(words[0])) or "install" in words[:5] or words[1:2] == ["activate"]:
         return
     at = _rankshim(words)
     if at is not None:
@@ -129,15 +131,18 @@ def _of_words(statement: Statement, shell: Shell, step: dict[str, str] | None, d
         script = _script(words, at, statement.stdin)
         if script is not None:
             variables, host = {**shell.variables, **own}, shell.host
-            if starter is not None and starter < at and step is not None:
+            is_step = starter is not None and starter < at
+            if is_step and step is not None:
                 # Each task reads the words by itself, with what the batch script exports.
                 variables, host = {**variables, **step}, ""
             inner = Shell(variables, host, shell.hosts, shell.budget)
+            if is_step:
+                yield Command(words, told=NOTHING)  # in case nothing in the script tells more
             for found in _of_script(script, inner, step, depth + 1):
                 yield dataclasses.replace(found, before=[*words[:at], *found.before], in_shell=True,
                                           environment={**_known(own), **found.environment})
             return
-        if at > 0 and words[at - 1] == "--launcher":  # its value is a name
+        if at > 0 and _NAMED.fullmatch(words[at - 1]):
             continue
         if launch := _launch(words[at:]):
             yield Command(words, environment=_known(own), launch=launch, told=LAUNCHER)

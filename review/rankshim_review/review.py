@@ -251,10 +251,15 @@ def _hides(workload: Workload) -> str:
     devices = any(pod.has_devices for pod in workload.pods)
     if not workload.pods:
         return f"{workload.kind} {workload.name} has no pods; if this is a Kustomize patch, review the output of `kubectl kustomize`"
-    if not devices and (workload.nodes < 2 or workload.kind in SERVERS):
-        return ""
     command = workload.pods[0].command
-    words = " ".join([*command.before, *command.after]) or ("the script" if workload.kind in BY_SCRIPT else "the image's ENTRYPOINT")
+    words = " ".join(slurm.started([*command.before, *command.after]))
+    runs_file = workload.kind in BY_SCRIPT and OTHER_FILE.search(words) is not None  # which may ask for the devices of a whole machine
+    if not devices and not runs_file and (workload.nodes < 2 or workload.kind in SERVERS):
+        return ""
+    if workload.kind == "RayCluster":
+        return f"RayCluster {workload.name} starts Ray, and what is submitted to it is not in these files"
+    if not words or words.startswith("-"):
+        words = f"{'the script' if workload.kind in BY_SCRIPT else ENTRYPOINT} {words}".rstrip()
     if not devices and command.before and workload.kind not in BY_SCRIPT and not OTHER_FILE.search(words):
         return ""  # `sleep 100`: all of it is read
     shown = words if len(words) <= LONGEST_SHOWN else f"{words[:LONGEST_SHOWN]}…"

@@ -6,13 +6,15 @@ length.
 
 from __future__ import annotations
 
+import ast
 import collections
 import dataclasses
 import fnmatch
 import functools
+import operator
 import re
 import string
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any
 
 import tree_sitter
@@ -21,6 +23,7 @@ import tree_sitter_bash
 LONGEST = 128 << 10  # MAX_ARG_STRLEN of linux/binfmts.h: of one argument or variable
 MOST_TEXT = 2 << 20  # of all of them: a quarter of the usual stack, 8 MiB (execve(2), "Limits on size of arguments and environment")
 LONGEST_NAME = 255  # of a host, or a rank in it: what ${NAME##PATTERN} is worked out of
+LONGEST_SUM = 100  # characters of $((…))
 _PARAMETER = re.compile(r"\$\{(?P<name>\w+)(?:\[(?P<index>[@*]|[0-9]{1,4})\])?(?:(?P<operator>:?[-=]|##?|%%?)(?P<word>.*))?\}", re.S)
 
 
@@ -160,7 +163,8 @@ class Shell:
             found = self._substitution(text)
             return self._same(text) if found is None else found
         if node.type == "arithmetic_expansion":
-            return self._same(text)
+            number = self._arithmetic(text)
+            return self._same(text) if number is None else str(number)
         if node.type == "word":
             return re.sub(r"\\(.)", r"\1", text)
         return text
@@ -240,10 +244,50 @@ class Shell:
                 return None
         return found
 
+    def _arithmetic(self, text: str) -> int | None:
+        """The result of $((…)) with whole numbers and known variables; None if only the shell knows."""
+        def value(found: re.Match[str]) -> str:
+            number = self.known.get(found[1], "")
+            return number if re.fullmatch("[0-9]{1,15}", number) else found[0]
+
+        inner = substitute(re.compile(r"\$?\{?\b([A-Za-z_]\w*)\}?"), value, text[3:-2]).strip()
+        if len(inner) > LONGEST_SUM or not re.fullmatch(r"[-+*/%()\s0-9]+", inner):
+            return None
+        try:
+            return _calculated(ast.parse(inner, mode="eval").body)
+        except (SyntaxError, ValueError, ZeroDivisionError):
+            return None
+
     def _spend(self, letters: int) -> None:
         self.budget.left -= letters
         if self.budget.left < 0:
             raise TooLong(f"with its variables it becomes longer than {MOST_TEXT >> 20} MiB")
+
+
+def _calculated(tree: ast.expr) -> int:
+    """The value of a sum of whole numbers. Raises a ValueError if it is something else, or leaves 64 bits."""
+    if isinstance(tree, ast.Constant) and isinstance(tree.value, int):
+        return tree.value
+    if isinstance(tree, ast.UnaryOp):
+        return -_calculated(tree.operand) if isinstance(tree.op, ast.USub) else _calculated(tree.operand)
+    if not isinstance(tree, ast.BinOp) or type(tree.op) not in _OPERATORS:
+        raise ValueError("not a sum")
+    made = _OPERATORS[type(tree.op)](_calculated(tree.left), _calculated(tree.right))
+    if abs(made) >= 1 << 63:
+        raise ValueError("more than 64 bits")
+    return made
+
+
+def _quotient(left: int, right: int) -> int:
+    """The quotient, rounded towards 0 as in C and the shell."""
+    made = abs(left) // abs(right)
+    return made if (left < 0) == (right < 0) else -made
+
+
+_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: _quotient,
+    ast.Mod: lambda left, right: left - right * _quotient(left, right),
+}
 
 
 def _is_reached(node: Any, children: list[Any], at: int) -> bool:

@@ -1,6 +1,7 @@
-"""Finds documents inside others: what a CronJob, an AppWrapper or an Argo Workflow creates when it runs.
+"""Finds documents inside others: what a CronJob, a RayCronJob, an AppWrapper or an Argo Workflow creates when it runs.
 
-Sources: Kubernetes documentation, "CronJob"; volcano-sh/volcano:example/cronjob/cronjob.yaml; project-codeflare/appwrapper:samples
+Sources: Kubernetes documentation, "CronJob"; volcano-sh/volcano:example/cronjob/cronjob.yaml;
+ray-project/kuberay:ray-operator/config/samples/ray-cronjob.sample.yaml; project-codeflare/appwrapper:samples
 (spec.components[].template; MCAD, which was before it, has spec.resources.GenericItems[].generictemplate);
 argoproj/argo-workflows:examples/k8s-jobs.yaml (resource.manifest is a text, in which parameters are {{…}}; a container or a script
 is a pod by itself).
@@ -23,6 +24,9 @@ def inside(document: Field, group: str, kind: str) -> list[Field] | None:
     if kind == "CronJob" and group in ("batch", "batch.volcano.sh"):
         return [_with(document, apiVersion=document.get("apiVersion").value, kind="Job", metadata=document.get("metadata").value,
                       spec=document.get("spec", "jobTemplate", "spec").value)]
+    if kind == "RayCronJob" and group == "ray.io":
+        return [_with(document, apiVersion=document.get("apiVersion").value, kind="RayJob", metadata=document.get("metadata").value,
+                      spec=document.get("spec", "jobTemplate").value)]
     if group.endswith("codeflare.dev") and kind == "AppWrapper":
         found = [entry.get("template") for entry in document.get("spec", "components").entries()]
         return found + [entry.get("generictemplate") for entry in document.get("spec", "resources", "GenericItems").entries()]

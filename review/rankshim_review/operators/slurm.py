@@ -41,7 +41,8 @@ def workload(file: str, text: str) -> Workload:
         if not found:
             return default
         if not re.fullmatch("[0-9]{1,9}", found) or not 0 < int(found) <= LARGEST_NUMBER:
-            raise Mistake(file, first, f"{names[0]}={found}: a number from 1 to {LARGEST_NUMBER} is expected")
+            hint = ", and sbatch expands no variables in these lines" if "$" in found else ""
+            raise Mistake(file, first, f"{names[0]}={found}: a number from 1 to {LARGEST_NUMBER} is expected{hint}")
         return int(found)
 
     def environment(on_srun: list[str]) -> tuple[dict[str, str], int, int, int]:
@@ -69,15 +70,16 @@ def workload(file: str, text: str) -> Workload:
         except TooLong as error:
             raise Mistake(file, 1, f"this script: {error}") from None
 
-    variables, of_job, *_ = environment([])
-    nodes = of_job
-    found = command(variables, nodes, {})
+    batch, of_job, *_ = environment([])
+    found = command(batch, of_job, {})
     in_step = any(base_name(word) == "srun" for word in found.before)
     on_srun = _of_srun(found.before)
     variables, nodes, tasks, per_node = environment(on_srun)
     place, hosts = Field(None, file, found.line), variables["SLURM_JOB_NODELIST"]
     made = Workload("Slurm job", name, Field(None, file, first), total=nodes, nodes=nodes, services={"*"}, bounded=True)
     made.keeps_others = _keeps_others(options) and (not in_step or _keeps_others(on_srun))
+    if in_step and found.told >= LAUNCHER and "$" in (hidden := option(on_srun, *NODES)):
+        made.notes.append((place, f"only the shell knows this srun's --nodes={hidden}; all {nodes} nodes of the job are taken for its own"))
     if in_step and nodes < of_job and found.told >= LAUNCHER:
         made.notes.append((place, f"this srun starts {nodes} of the job's {of_job} nodes; what starts the others is not reviewed"))
     made.restart_default = "Never"  # a job is requeued by an administrator, or after a node failure
@@ -89,7 +91,7 @@ def workload(file: str, text: str) -> Workload:
                 "SLURM_STEP_NUM_NODES": str(nodes), "SLURM_STEP_NUM_TASKS": str(tasks), "SLURM_STEP_NODELIST": hosts,
                 "SLURM_STEP_TASKS_PER_NODE": f"{per_node}(x{nodes})", "SLURM_TASKS_PER_NODE": f"{per_node}(x{nodes})",
             })
-        found = command(variables, nodes, own)
+        found = command(batch, of_job, own)
         gpus = int(variables.get("SLURM_GPUS_ON_NODE", 0))
         made.pods.append(Pod(f"node{index + 1}", f"node{index + 1}", "", {**own, **found.environment}, found, place, place, place,
                              devices={"nvidia": gpus} if gpus else {}, has_devices=bool(gpus), bypasses=found.told != RANKSHIM))
@@ -112,6 +114,12 @@ def _options(file: str, text: str) -> tuple[list[str], int]:
             except ValueError as error:
                 raise Mistake(file, number, f"this #SBATCH line cannot be read: {error}") from None
     return options, first
+
+
+def started(words: list[str]) -> list[str]:
+    """What the srun in these words starts; without srun, all of them."""
+    start = next((at + 1 for at, word in enumerate(words) if base_name(word) == "srun"), 0)
+    return words[start + len(_of_srun(words)):]
 
 
 def _of_srun(words: list[str]) -> list[str]:
