@@ -482,6 +482,40 @@ class Peer final : public Link {
     return options_.succession != nullptr || (own != nullptr && is_inconclusive(*own));
   }
 
+  /// What the attempts at several addresses have come to.
+  struct Contacts {
+    bool settled = false;
+    bool store = false;  ///< torch's store answers, and not at the address where another job's was
+    bool closed = false;
+  };
+
+  asio::awaitable<Contacts> connect_to_each(const std::vector<std::string>& addresses, std::uint16_t port,
+                                            Time deadline) {
+    Contacts contacts;
+    for (const std::string& address : addresses) {
+      const Contact contact = co_await connect({ip::make_address(address), port}, deadline);
+      contacts.settled = contact == Contact::settled;
+      if (contacts.settled) break;
+      contacts.store = contacts.store || (contact == Contact::store && address != stranger_at_);
+      contacts.closed = contacts.closed || contact == Contact::closed;
+    }
+    co_return contacts;
+  }
+
+  /// The master's addresses; none if the meeting is over because there are none.
+  asio::awaitable<std::vector<std::string>> look_up(Time deadline) {
+    options_.dns.timeout = std::chrono::ceil<milliseconds>(deadline - now());
+    const wait::Result found = co_await wait::wait_for(options_.master, options_.dns);
+    if (const auto* unreachable = std::get_if<wait::Unreachable>(&found)) {
+      handle(out_of_reach(*unreachable));
+      co_return std::vector<std::string>{};
+    }
+    std::vector<std::string> addresses = std::get<wait::Reached>(found).addresses;
+    if (const auto at = std::ranges::find(addresses, stranger_at_); at != addresses.end())
+      std::rotate(at, at + 1, addresses.end());  // to be tried last
+    co_return addresses;
+  }
+
   /// Looks for the hub until the meeting has ended or there is a connection: until the launch, where the
   /// master's name leads; also at the way back. `was_closed`: the hub's kernel closed the last connection; if
   /// it then refuses another one, the search may end early.
@@ -494,35 +528,23 @@ class Peer final : public Link {
     Time looked_up = now();
     while (now() < deadline && !is_over()) {
       if (!launched() && (addresses.empty() || now() - looked_up > between_look_ups)) {
-        options_.dns.timeout = std::chrono::ceil<milliseconds>(deadline - now());
-        const wait::Result found = co_await wait::wait_for(options_.master, options_.dns);
-        if (const auto* unreachable = std::get_if<wait::Unreachable>(&found))
-          co_return handle(out_of_reach(*unreachable));
-        addresses = std::get<wait::Reached>(found).addresses;
-        if (const auto at = std::ranges::find(addresses, stranger_at_); at != addresses.end())
-          std::rotate(at, at + 1, addresses.end());  // to be tried last
+        addresses = co_await look_up(deadline);
+        if (addresses.empty()) co_return;
         looked_up = now();
       }
-      bool is_store = false;
-      bool may_run = false;  // node 0 then listens on the second port, if the job may be restarted
-      for (const std::string& address : addresses) {
-        const Contact contact = co_await connect({ip::make_address(address), options_.master.port}, deadline);
-        if (contact == Contact::settled) co_return;
-        is_store = is_store || (contact == Contact::store && address != stranger_at_);
-        may_run = may_run || (contact == Contact::closed && options_.rules.decide);
-      }
-      // If the store belongs to another job, node 0 is waiting for the port.
-      if ((is_store || may_run) && options_.second_port != 0) {
+      const Contacts at_master = co_await connect_to_each(addresses, options_.master.port, deadline);
+      if (at_master.settled) co_return;
+      // Node 0 waits for the port if another job's store has it. If nobody has, node 0 may be running, and
+      // then listens on the second port if the job may be restarted.
+      const bool may_be_elsewhere = at_master.store || (at_master.closed && options_.rules.decide);
+      if (may_be_elsewhere && options_.second_port != 0) {
         const std::string reason = reason_;
-        for (const std::string& address : addresses)
-          if (co_await connect({ip::make_address(address), options_.second_port}, deadline) ==
-              Contact::settled)
-            co_return;
+        if ((co_await connect_to_each(addresses, options_.second_port, deadline)).settled) co_return;
         reason_ = reason;
       }
       // Something of the previous attempt may still listen there, or another job has the port, for which node
       // 0 waits. A store says nothing about whose it is.
-      const bool is_node_0s = is_store && !welcome_ && !options_.rules.decide;
+      const bool is_node_0s = at_master.store && !welcome_ && !options_.rules.decide;
       store_since_ = is_node_0s ? std::min(store_since_, now()) : Time::max();
       if (is_node_0s && now() - store_since_ >= options_.timing.store)
         co_return handle(Unlinked{{.kind = ProblemKind::store_answers,
