@@ -114,13 +114,6 @@ std::string shell_quote(const std::vector<std::string>& words) {
                 " ");
 }
 
-std::string few(const std::vector<std::string>& texts, std::size_t most, std::string_view between) {
-  std::string text = joined(texts | std::views::take(most), between);
-  if (texts.size() > most)
-    text.append(between).append("and " + std::to_string(texts.size() - most) + " more");
-  return text;
-}
-
 std::string host_port(std::string_view host, std::string_view port) {
   const bool bare = !host.starts_with('[') && std::ranges::count(host, ':') > 1;
   return (bare ? "[" : "") + std::string(host).append(bare ? "]:" : ":").append(port);

@@ -96,8 +96,13 @@ std::string joined(const Texts& texts, std::string_view between = ", ") {
   return all;
 }
 
-/// The first `most` texts, and how many more there are: "a, b, and 3 more".
-std::string few(const std::vector<std::string>& texts, std::size_t most, std::string_view between);
+/// The texts, and how many more there are: "a, b, and 3 more".
+template <class Texts>
+std::string few(const Texts& texts, std::size_t more, std::string_view between = ", ") {
+  std::string all = joined(texts, between);
+  if (more != 0) all.append(between).append("and " + std::to_string(more) + " more");
+  return all;
+}
 
 /// Whether `one` is among `those`.
 template <class Those, class One>

@@ -29,11 +29,11 @@ TEST_CASE("a list is taken apart, and put together again") {
 }
 
 TEST_CASE("of many texts only the first are shown, and how many more there are") {
-  CHECK(few({}, 2, ", ").empty());
-  CHECK(few({"a"}, 2, ", ") == "a");
-  CHECK(few({"a", "b"}, 2, ", ") == "a, b");
-  CHECK(few({"a", "b", "c"}, 2, ", ") == "a, b, and 1 more");
-  CHECK(few({"a", "b", "c", "d"}, 1, "; ") == "a; and 3 more");
+  using Texts = std::vector<std::string>;
+  CHECK(few(Texts{}, 0).empty());
+  CHECK(few(Texts{"a", "b"}, 0) == "a, b");
+  CHECK(few(Texts{"a", "b"}, 1) == "a, b, and 1 more");
+  CHECK(few(Texts{"a"}, 3, "; ") == "a; and 3 more");
 }
 
 TEST_CASE("only ASCII letters have a case") {

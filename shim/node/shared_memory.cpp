@@ -90,10 +90,9 @@ SharedMemory::Removal SharedMemory::remove_leftovers(bool only_name) const {
 
 std::string SharedMemory::Leftovers::in_words() const {
   constexpr std::size_t most = 5;
-  const std::string first = printable(joined(names | std::views::take(most)));
-  const std::string more = names.size() > most ? fmt::format(" and {} more", names.size() - most) : "";
-  return fmt::format("{} of {} in /dev/shm ({}{})", counted(std::to_string(names.size()), "file"),
-                     mebibytes(bytes), first, more);
+  const std::size_t more = names.size() - std::min(names.size(), most);
+  return fmt::format("{} of {} in /dev/shm ({})", counted(std::to_string(names.size()), "file"),
+                     mebibytes(bytes), printable(few(names | std::views::take(most), more)));
 }
 
 bool may_share_memory_with_host() {

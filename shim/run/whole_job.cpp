@@ -38,9 +38,9 @@ using Stage = reason::Stopped::Stage;
 
 namespace {
 
-/// How long a stopped node may take to end: --grace, or else Kubernetes' default.
+/// How long a stopped node may take to end.
 std::chrono::milliseconds grace_of(const Run& run) {
-  return run.settings.time(Option::grace).value_or(std::chrono::seconds(30));
+  return run.settings.time(Option::grace).value_or(supervise::default_grace);
 }
 
 /// How long to wait for the others when all start again: they may still need the grace to end.

@@ -35,8 +35,6 @@ using std::chrono::milliseconds;
 using Clock = SignalQueue::Clock;
 using Deadline = SignalQueue::Deadline;
 
-/// The default of --grace for leftovers after a stop, and for the other workers when one has failed.
-constexpr milliseconds grace_after_stop{30'000};
 constexpr milliseconds kill_again{100};      // a fork during a walk of the tree may have been missed
 constexpr milliseconds kill_patience{5000};  // a process that is left after that is stuck in the kernel
 constexpr milliseconds try_again{5};         // the pause before retrying what the system refused
@@ -100,7 +98,7 @@ class Supervisor {
 
   [[nodiscard]] pid_t command_pid() const { return spawns_.front().pid(); }
   [[nodiscard]] bool command_ended() const { return running_.empty(); }
-  [[nodiscard]] milliseconds patience() const { return policy_.grace.value_or(grace_after_stop); }
+  [[nodiscard]] milliseconds patience() const { return policy_.grace.value_or(default_grace); }
   [[nodiscard]] bool was_killed(int status) const;
 
   void on_signal(const Signal& arrived);
@@ -509,7 +507,7 @@ void Supervisor::begin_leftovers(milliseconds grace) {
   forwarder_.stop_what_is_left(true);
   forwarder_.continue_stopped();
   if (record_.stop && !policy_.grace)
-    log::info("leftover processes are stopped (SIGTERM), and killed in {}", seconds(grace_after_stop));
+    log::info("leftover processes are stopped (SIGTERM), and killed in {}", seconds(default_grace));
 }
 
 /// Schedules the KILL, unless it is already due sooner. Returns whether it did.

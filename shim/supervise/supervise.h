@@ -181,6 +181,10 @@ class Workers : public Observer {
   Observer* observer_ = nullptr;
 };
 
+/// The grace, where --grace sets none, for what is left after a stop and for other workers when one has
+/// failed: Kubernetes' default.
+inline constexpr std::chrono::milliseconds default_grace{30'000};
+
 /// Policy defines how a command is supervised.
 struct Policy {
   SignalScope scope = SignalScope::handlers;

@@ -162,8 +162,7 @@ std::string in_words(const std::vector<HangingProcess>& processes) {
   std::vector<std::string> names;
   for (const HangingProcess& process : std::span(processes).first(std::min(processes.size(), most)))
     names.push_back(in_words(process));
-  const std::string first = joined(names);
-  return processes.size() > most ? fmt::format("{} and {} more", first, processes.size() - most) : first;
+  return few(names, processes.size() - names.size());
 }
 
 }  // namespace rankshim::supervise

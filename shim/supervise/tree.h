@@ -72,7 +72,7 @@ std::chrono::milliseconds time_for_stacks(std::chrono::milliseconds grace);
 std::vector<HangingProcess> find_hanging(const std::vector<node::Process>& processes,
                                          const std::vector<WorkerState>& workers = {});
 
-/// The first five for messages: "worker 1 (rank 9, pid 17, state S, in futex_do_wait), 18 (python3, state R)
+/// The first five for messages: "worker 1 (rank 9, pid 17, state S, in futex_do_wait), 18 (python3, state R),
 /// and 3 more". The state is that of proc(5): R running, S sleeping, D in the kernel, T stopped.
 std::string in_words(const std::vector<HangingProcess>& processes);
 
