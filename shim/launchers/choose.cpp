@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -21,8 +22,27 @@
 namespace rankshim::launchers {
 namespace {
 
+using settings::LauncherChoice;
+using settings::LinkChoice;
 using settings::Option;
 using settings::RestartLimit;
+using settings::WaitChoice;
+
+/// Makes a launcher; `torchrun` is the command if it is one, else null.
+using Factory = std::shared_ptr<const Launcher> (*)(const settings::Settings& settings,
+                                                    std::shared_ptr<const TorchrunCommand> torchrun);
+
+/// What makes each launcher that --launcher can name, in the order of settings/launchers.h.
+constexpr std::array factories = {
+#define ROW(word, help) Factory(make_##word),
+    RANKSHIM_LAUNCHERS(ROW)
+#undef ROW
+};
+
+std::shared_ptr<const Launcher> make_launcher(LauncherChoice choice, const settings::Settings& settings,
+                                              std::shared_ptr<const TorchrunCommand> torchrun) {
+  return factories.at(static_cast<std::size_t>(choice) - 1)(settings, std::move(torchrun));  // 0 is auto
+}
 
 template <class One>
 void append(std::vector<One>& all, const std::vector<One>& more) {
@@ -32,6 +52,7 @@ void append(std::vector<One>& all, const std::vector<One>& more) {
 /// Whether the command may be a launcher other than torchrun (by_name/), and that matters.
 bool may_be_named(const plan::LaunchInput& input) {
   const auto& [topology, settings, command, host] = input;
+  if (settings.choice<LauncherChoice>(Option::launcher) != LauncherChoice::automatic) return false;
   if (topology.is<topology::CreatedProcess>() || topology.is<topology::Idle>()) return false;
   return plan::is_script(command) ? command[0] == "-m" : topology.has_other_nodes();
 }
@@ -41,13 +62,14 @@ bool may_be_named(const plan::LaunchInput& input) {
 std::shared_ptr<const Launcher> started_launcher(const plan::LaunchInput& input,
                                                  std::shared_ptr<const TorchrunCommand> torchrun,
                                                  bool is_named) {
-  const std::string_view wanted = input.settings.text(Option::launcher);
-  const bool by_default = wanted == "auto" && !input.topology.is<topology::CreatedProcess>() && !is_named &&
-                          (torchrun || plan::is_script(input.command));
-  if (wanted == "native") return std::make_shared<NativeLauncher>(torchrun != nullptr);
-  if (wanted == "torchrun" || wanted == "launch" || by_default)
-    return torchrun_launcher(input.settings, std::move(torchrun));
-  return nullptr;
+  auto wanted = input.settings.choice<LauncherChoice>(Option::launcher);
+  if (wanted == LauncherChoice::automatic) {
+    const bool starts_one = !input.topology.is<topology::CreatedProcess>() && !is_named &&
+                            (torchrun || plan::is_script(input.command));
+    wanted = starts_one ? LauncherChoice::torchrun : LauncherChoice::none;
+  }
+  if (wanted == LauncherChoice::none) return nullptr;
+  return make_launcher(wanted, input.settings, std::move(torchrun));
 }
 
 /// Sets the launcher: the one that rankshim starts; or the one that the command starts, completed by
@@ -101,7 +123,7 @@ Faults check_job_restarts(const plan::LaunchInput& input) {
                               "start them again",
                               topology.platform.name()),
                   "leave it out, or start one rankshim on each node");
-  if (topology.has_other_nodes() && settings.text(Option::link) == "off")
+  if (topology.has_other_nodes() && settings.choice<LinkChoice>(Option::link) == LinkChoice::off)
     return refuse("--link is off, and every node must know of a failure", "leave --link at auto");
   if (topology.is<topology::StaticNode>() && topology.master() == nullptr)
     return refuse("the nodes cannot be linked: nothing says where the master is",
@@ -162,36 +184,37 @@ std::optional<Fault> check_idle_role(LaunchChoice& choice, const plan::LaunchInp
 /// What rankshim waits for before it starts this launcher: the master's name, its port, or nothing.
 wait::Until until_of(const Launcher& launcher, const plan::LaunchInput& input) {
   const topology::Topology& topology = input.topology;
-  const std::string_view wanted = input.settings.text(Option::wait);
+  const auto wanted = input.settings.choice<WaitChoice>(Option::wait);
+  const bool is_auto = wanted == WaitChoice::automatic;
   const topology::Master* master = topology.master();
-  if (master == nullptr || wanted == "none") return wait::Until::none;
+  if (master == nullptr || wanted == WaitChoice::none) return wait::Until::none;
   // `rankshim wait` has no command: its purpose is the master itself, not only its name.
   const bool joins = launcher.connects_at_once(input.command) || input.command.empty() ||
                      topology.is<topology::CreatedProcess>();
   const bool needs_no_wait = topology.is_alone() && (topology::is_literal(master->host) ||
                                                      topology::is_localhost_name(master->host));
-  if (wanted == "auto" && (topology.platform.is_off() || needs_no_wait)) return wait::Until::none;
+  if (is_auto && (topology.platform.is_off() || needs_no_wait)) return wait::Until::none;
   const bool opens_port = topology.hosts_master().value_or(false);
-  const bool to_port = wanted == "port" || (wanted == "auto" && joins);
+  const bool to_port = wanted == WaitChoice::port || (is_auto && joins);
   return to_port && !opens_port ? wait::Until::port : wait::Until::name;
 }
 
 /// Decides whether the nodes are linked; the launcher must be known.
 void choose_link(LaunchChoice& choice, const plan::LaunchInput& input) {
   const auto& [topology, settings, command, host] = input;
-  const std::string_view wanted = settings.text(Option::link);
-  if (command.empty() || wanted == "off") return;
-  if (wanted == "on") {
+  const auto wanted = settings.choice<LinkChoice>(Option::link);
+  if (command.empty() || wanted == LinkChoice::off) return;
+  if (wanted == LinkChoice::on) {
     choice.link_demanded_by = "--link=on";
   } else if (settings.get<RestartLimit>(Option::job_restarts)->most != 0) {
     choice.link_demanded_by = "--job-restarts";
   }
   const bool is_possible = topology.is<topology::StaticNode>() && topology.master() != nullptr;
-  const std::string_view wait = settings.text(Option::wait);
-  const bool would_wait = wait == "auto" || wait == "port";
+  const auto wait = settings.choice<WaitChoice>(Option::wait);
+  const bool would_wait = wait == WaitChoice::automatic || wait == WaitChoice::port;
   const bool is_useful = choice.launcher->joins_nodes() && would_wait;
   choice.links = is_possible && (is_useful || !choice.link_demanded_by.empty());
-  if (wanted == "on" && !is_possible && !topology.is_alone())
+  if (wanted == LinkChoice::on && !is_possible && !topology.is_alone())
     choice.warnings.emplace_back(
         "only nodes that have their numbers and a master from the beginning can be linked: this one goes on "
         "without a link");

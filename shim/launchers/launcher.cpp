@@ -59,7 +59,7 @@ Faults Launcher::worker_faults(LaunchChoice& choice, const plan::LaunchInput& in
         "--log-dir, --tee and --prefix are for workers that torchrun or --launcher=native starts; "
         "{} writes to stdout and stderr itself",
         command[0]));
-  if (settings.text(Option::bind) != "none")
+  if (settings.choice<settings::BindChoice>(Option::bind) != settings::BindChoice::none)
     choice.warnings.emplace_back("--bind is for workers that --launcher=native starts");
   return {};
 }

@@ -125,18 +125,29 @@ class Launcher {
   [[nodiscard]] virtual bool launches() const { return false; }
   /// Whether rankshim itself starts and restarts each worker, with its own variables.
   [[nodiscard]] virtual bool starts_each_worker() const { return false; }
-  /// Whether torchrun's process starts the workers. It wants the same number on each node.
-  [[nodiscard]] bool has_agent() const { return launches() && !starts_each_worker(); }
-  /// Whether that process is the command itself, not a child of it.
-  [[nodiscard]] virtual bool is_agent() const { return false; }
+  /// Whether torchrun comes after a wrapper, which may change the user, the folder and the interpreter (gosu,
+  /// uv run).
+  [[nodiscard]] virtual bool is_wrapped() const { return false; }
+  /// Whether all nodes must have the same number of workers.
+  [[nodiscard]] virtual bool wants_equal_workers() const { return false; }
+  /// Whether what rankshim executes is a Python that runs rankshim's startup module, so that it can be
+  /// started early and wait (--warm).
+  [[nodiscard]] virtual bool can_start_early() const { return false; }
+  /// The flags of the command that name the node's place, without dashes. Empty if what is started reads its
+  /// place from variables.
+  [[nodiscard]] virtual std::vector<std::string> flags_of_place() const { return {}; }
   /// Whether it runs on each of a fixed set of nodes, and fails if one of them does.
   [[nodiscard]] virtual bool joins_nodes() const { return launches(); }
   /// Whether what this command starts connects to the master's port at once.
   [[nodiscard]] virtual bool connects_at_once(const std::vector<std::string>& /*command*/) const {
     return false;
   }
-  /// Whether it writes an error file if it fails itself.
-  [[nodiscard]] virtual bool writes_error() const { return false; }
+  /// Whether a failure of its own always shows. `has_error_file`: what error_file() names is read.
+  [[nodiscard]] virtual bool shows_own_failure(bool /*has_error_file*/) const { return false; }
+  /// torchrun's name for messages, if its process starts the workers; else empty.
+  [[nodiscard]] virtual std::string_view agent_name(const FoundTorch& /*found*/) const { return {}; }
+  /// The command's name for messages; empty if rankshim starts the workers instead.
+  [[nodiscard]] virtual std::string command_name(const LaunchPlan& plan) const { return plan.argv.front(); }
 
   // Its part of the plan. These are pure.
 

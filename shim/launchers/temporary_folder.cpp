@@ -93,8 +93,8 @@ std::string parent_of(const Host& host, bool launches) {
 
 }  // namespace
 
-std::string temporary_folder_template(const Host& host, bool launches) {
-  return parent_of(host, launches) + "/rankshim-XXXXXX";
+std::string temporary_folder_template(const Launcher& launcher, const Host& host) {
+  return parent_of(host, launcher.launches()) + "/rankshim-XXXXXX";
 }
 
 TemporaryFolder::TemporaryFolder(const LaunchChoice& choice, const std::optional<PythonSite>& site,

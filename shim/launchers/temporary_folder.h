@@ -35,6 +35,6 @@ class TemporaryFolder : boost::noncopyable {
 /// The pattern of the folder's path, also for showing it: in TMPDIR if set. Otherwise a launcher's is in
 /// /tmp, because it may contain its workers' logs, and a program's in /dev/shm, where a few small files take
 /// a tenth of the time, or in /tmp if /dev/shm is missing or not writable.
-std::string temporary_folder_template(const node::Host& host, bool launches);
+std::string temporary_folder_template(const Launcher& launcher, const node::Host& host);
 
 }  // namespace rankshim::launchers

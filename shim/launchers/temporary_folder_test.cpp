@@ -82,10 +82,12 @@ TEST_CASE("without a place for a temporary folder there is none") {
 }
 
 TEST_CASE("a program's files are in memory, a launcher's on disk, and all in TMPDIR if that is set") {
-  CHECK(temporary_folder_template(FakeHost({}), false) == "/dev/shm/rankshim-XXXXXX");
-  CHECK(temporary_folder_template(FakeHost({}), true) == "/tmp/rankshim-XXXXXX");
-  for (const bool launches : {false, true})
-    CHECK(temporary_folder_template(FakeHost({"TMPDIR=/a/"}), launches) == "/a/rankshim-XXXXXX");
+  const Launcher program;
+  const TorchrunLauncher torchrun;
+  CHECK(temporary_folder_template(program, FakeHost({})) == "/dev/shm/rankshim-XXXXXX");
+  CHECK(temporary_folder_template(torchrun, FakeHost({})) == "/tmp/rankshim-XXXXXX");
+  for (const Launcher* const launcher : {&program, static_cast<const Launcher*>(&torchrun)})
+    CHECK(temporary_folder_template(*launcher, FakeHost({"TMPDIR=/a/"})) == "/a/rankshim-XXXXXX");
 }
 
 TEST_CASE("where others could replace the temporary folder it is made in /tmp") {

@@ -338,14 +338,14 @@ bool is_sure_without_others(const Culprit& culprit, const Details& details) {
 }
 
 /// What failed first on this node; nullopt if nothing did.
-std::optional<RootCause> find_root(const ExitRecord& record, const launchers::Launcher& launcher,
-                                   const Details& details, const std::string& name) {
-  if (launcher.launches()) {
+std::optional<RootCause> find_root(const ExitRecord& record, bool launches, const Details& details,
+                                   const std::string& name) {
+  if (launches) {
     if (auto worker = failed_worker(record, details)) return worker;
   } else if (!record.stop && details.told_by_torchrun) {
     return failed_inner_worker(details);
   }
-  return failed_command(record, details, launcher.launches(), name);
+  return failed_command(record, details, launches, name);
 }
 
 /// Judges a failure on this node. A worker that lost a peer is a victim only if there can be a culprit, on
@@ -461,18 +461,18 @@ Verdict judge(const ExitRecord& record, const launchers::LaunchChoice& choice,
   }
 
   const launchers::Launcher& launcher = *choice.launcher;
-  std::string name = launcher.starts_each_worker() ? "" : program;
-  if (launcher.is_agent()) name = plan.agent_name;
+  const bool launches = launcher.launches();
+  const std::string name = launcher.command_name(plan);
   verdict.command = command_end(record, name);
-  verdict.root = find_root(record, launcher, details, name);
+  verdict.root = find_root(record, launches, details, name);
   if (verdict.root) {
     verdict.root->culprit.node = numbers ? numbers->node_rank : 0;
     verdict.root->culprit.host = details.host;
     judge_failure(verdict, record, details, choice.links, strict);
   } else if (record.stop) {
-    judge_stop(verdict, record, launcher.launches());
+    judge_stop(verdict, record, launches);
   }
-  judge_meeting(verdict, record, launcher.launches());
+  judge_meeting(verdict, record, launches);
   verdict.lone_training = record.workers.lone_training ? record.workers.lone_training : details.lone_training;
   add_notes(verdict, record);
   if (details.hang) {

@@ -70,12 +70,10 @@ report::Details ErrorFiles::gather(const supervise::ExitRecord& record, bool is_
     for (unsigned worker = 0; worker < job_.topology.workers(); ++worker)
       details.workers[worker] = read(error_file_of(record.workers.error_folder, worker));
   }
-  const launchers::Launcher& launcher = *job_.choice.launcher;
-  details.agent_writes_error = launcher.starts_each_worker();  // there is no agent that could fail
-  if (!launchers_.empty() && !record.stop) {
-    details.agent_writes_error = launcher.writes_error();
-    if (run_.host.file(launchers_).value_or("") != launchers_before_) details.agent = read(launchers_);
-  }
+  const bool reads_launchers = !launchers_.empty() && !record.stop;
+  details.agent_writes_error = job_.choice.launcher->shows_own_failure(reads_launchers);
+  if (reads_launchers && run_.host.file(launchers_).value_or("") != launchers_before_)
+    details.agent = read(launchers_);
   details.shm = node::describe_shm();
   const auto lacks_port = [](const auto& worker) {
     return launchers::is_error_of_busy_port(worker.second.message);

@@ -107,16 +107,13 @@ std::optional<std::vector<std::vector<std::string>>> Launch::update(
   static const std::vector<std::string> of_place = variables_of_place();
   static const Names of_master = Names(of_place).first(2);
   static const std::vector<std::string> may_come = {plan::gloo_interface};
-  // torchrun asks its command line.
-  static const std::vector<std::string> flags_of_place = {"nnodes", "node_rank", "master_addr",
-                                                          "master_port"};
+  const std::vector<std::string> flags_of_place = input.job.choice.launcher->flags_of_place();
   const auto ranks = ranks_of(input.job.topology);
   const bool moves = ranks != ranks_;
-  const bool is_agent = input.job.choice.launcher->is_agent();
-  const bool knows_rank = !is_agent && !modules.empty() && modules != "auto";
+  const bool knows_rank = flags_of_place.empty() && !modules.empty() && modules != "auto";
   Names may_change;
   if (moves) may_change = knows_rank ? of_master : Names(of_place);
-  const auto flags = moves && is_agent ? Names(flags_of_place) : Names();
+  const auto flags = moves ? Names(flags_of_place) : Names();
   launchers::LaunchPlan now = make_plan(input, number, master_address, folder.own());
   node::Environment its_environment = now.environment.apply(input.run.host.environment());
   if ((moves && !can_move(input)) || !workers->can_still_start() ||

@@ -74,7 +74,7 @@ LaunchPlan plan_launch(const LaunchChoice& choice, const LaunchInput& input,
 }
 
 LaunchPlan plan_shown_launch(const LaunchChoice& choice, const LaunchInput& input) {
-  const std::string folder = launchers::temporary_folder_template(input.host, choice.launcher->launches());
+  const std::string folder = launchers::temporary_folder_template(*choice.launcher, input.host);
   launchers::KnownAtStart known;
   known.folder = {.path = folder, .has_site = launchers::plan_site(choice, input, std::nullopt).has_value()};
   LaunchPlan plan = plan_launch(choice, input, known);

@@ -15,7 +15,7 @@ using namespace for_test;
 TEST_CASE("a script goes to torchrun with underscore flags and a static rendezvous") {
   const FakeHost host(kubeflow);
   const ShownPlan result = planned(host, {"train.py", "--epochs", "2"});
-  CHECK(result.launcher->has_agent());
+  CHECK(result.launcher->name() == "torchrun");
   CHECK(
       shell_quote(result.argv) ==
       "python3 -u -m torch.distributed.run --nnodes=3 --nproc_per_node=1 --rdzv_backend=static --node_rank=1 "

@@ -39,7 +39,6 @@ using report::NotRestarted;
 using report::PhaseName;
 using settings::Invocation;
 using settings::Option;
-using settings::Setting;
 using settings::Settings;
 using settings::Subcommand;
 using std::chrono::milliseconds;
@@ -49,7 +48,8 @@ namespace reason = report::reason;
 void announce(const Job& job, const launchers::FoundTorch& torch, const std::vector<std::string>& command) {
   const Facts& facts = job.topology.facts;
   const std::string& program = job.choice.interpreter.empty() ? command.front() : job.choice.interpreter;
-  const std::string what = job.choice.launcher->has_agent() ? std::string(torch.agent_name()) : program;
+  const std::string_view agent = job.choice.launcher->agent_name(torch);
+  const std::string what = agent.empty() ? program : std::string(agent);
   if (job.topology.is<topology::Idle>() || job.topology.platform.is_off())
     return log::info("starting {}", what);
   if (const auto* process = job.topology.as<topology::CreatedProcess>())
@@ -86,11 +86,14 @@ void prepare(Invocation& invocation) {
   // In a job with spares, a new pod may come while the others train, and the job can do without a node whose
   // check fails; so each node is checked by itself.
   const bool is_alone = launchers::number_of_spares(settings) != 0;
-  settings[Option::launcher] = Setting{{"none", Origin::fallback, ""}, {}};
-  settings[Option::job_restarts] = Setting{{"0", Origin::fallback, ""}, settings::RestartLimit{}};
-  settings[Option::link] = Setting{{is_alone ? "off" : "on", Origin::fallback, ""}, {}};
-  if (is_alone) settings[Option::wait] = Setting{{"none", Origin::fallback, ""}, {}};
-  settings[Option::spares] = Setting{{"0", Origin::fallback, ""}, {}};
+  const auto set = [&](Option option, std::string_view text) {
+    settings[option] = settings::builtin_setting(option, text);
+  };
+  set(Option::launcher, "none");
+  set(Option::job_restarts, "0");
+  set(Option::link, is_alone ? "off" : "on");
+  if (is_alone) set(Option::wait, "none");
+  set(Option::spares, "0");
   for (const Option option : {Option::log_dir, Option::tee, Option::prefix, Option::post_stop})
     settings[option].reset();
 }
@@ -236,7 +239,7 @@ awaitable<std::optional<int>> run_linked(const Run& run, const Job& job, RunStat
 std::optional<Job> resolve_for_others(const Run& run, const std::vector<std::string>& arguments) {
   Settings settings = run.settings;
   for (const bool one_worker : {false, true}) {
-    if (one_worker) settings[Option::nproc_per_node] = Setting{{"1", Origin::fallback, ""}, {}};
+    if (one_worker) settings[Option::nproc_per_node] = settings::builtin_setting(Option::nproc_per_node, "1");
     auto resolved = resolve_job(settings, arguments, run.host);
     if (auto* job = std::get_if<Job>(&resolved)) return std::move(*job);
   }

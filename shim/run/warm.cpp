@@ -55,10 +55,9 @@ bool all_have_started(const std::vector<supervise::WorkerState>& workers, const 
 bool wants_warm(const AttemptInput& input) {
   const auto& [topology, choice] = input.job;
   const settings::Settings& settings = input.run.settings;
-  const bool starts_python =
-      choice.launcher->launches() && (choice.launcher->starts_each_worker() || choice.launcher->is_agent());
-  return settings.text(Option::warm) != "off" && starts_python && !input.command.empty() &&
-         !settings.flag(Option::ctty) && !input.run.preflight && !input.run.only_wait;
+  return settings.text(Option::warm) != "off" && choice.launcher->can_start_early() &&
+         !input.command.empty() && !settings.flag(Option::ctty) && !input.run.preflight &&
+         !input.run.only_wait;
 }
 
 }  // namespace

@@ -131,7 +131,7 @@ link::Options plan_link(const Run& run, const Job& job, const topology::StaticNo
   options.token = token;
   options.timeout = *run.settings.time(Option::link_timeout);
   options.timing.end = time_to_come(run);
-  options.rules.equal_workers = job.choice.launcher->has_agent();
+  options.rules.equal_workers = job.choice.launcher->wants_equal_workers();
   options.rules.gathers = run.preflight;
   options.rules.earliest = attempts.earliest();
   if (attempts.of_the_job())

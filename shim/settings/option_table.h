@@ -23,9 +23,12 @@ OPTION(master_port, "", "master-port", port, "PORT", "",
 OPTION(run_id, "", "run-id", text, "ID", "",
        "job name, the same on all nodes; set it when two jobs share a rendezvous")
 
-OPTION(launcher, "Launching", "launcher", choice, "auto|torchrun|launch|native|none", "auto",
-       "what starts the workers; auto: torchrun for a script, nothing for a program; launch: torchrun with "
-       "--local_rank passed to the script; native: rankshim itself, for programs too")
+#define WORD(word, help) "|" #word
+#define HELP(word, help) help
+OPTION(launcher, "Launching", "launcher", choice, "auto" RANKSHIM_LAUNCHERS(WORD) "|none", "auto",
+       "what starts the workers; auto: torchrun for a script, nothing for a program" RANKSHIM_LAUNCHERS(HELP))
+#undef WORD
+#undef HELP
 OPTION(python, "", "python", text, "PATH", "",
        "interpreter for scripts; default: the first python3 or python in PATH")
 OPTION(max_restarts, "", "max-restarts", count, "N", "",

@@ -164,6 +164,12 @@ const Rule& rule_of(const OptionInfo& option) {
 
 bool is_choice(const OptionInfo& option) { return &rule_of(option) == &kinds::choice; }
 
+std::optional<ParsedValue> parse_choice(std::string_view choices, std::string_view text) {
+  for (Choice choice; !choices.empty(); ++choice.position)
+    if (split_next(choices, "|") == text) return choice;
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::string_view word_of_permanent(outcome::Cause cause) { return word_in(permanent_words, cause); }
@@ -177,8 +183,11 @@ std::string one_of(std::string_view choices, std::string_view instead) {
 }
 
 std::optional<ParsedValue> parse(const OptionInfo& option, std::string_view text) {
-  if (is_choice(option) && !has_part(option.argument, text, "|")) return std::nullopt;
-  return rule_of(option).parse(text);
+  return is_choice(option) ? parse_choice(option.argument, text) : rule_of(option).parse(text);
+}
+
+Setting builtin_setting(Option option, std::string_view text) {
+  return {{std::string(text), Origin::fallback, ""}, parse(info(option), text).value()};
 }
 
 std::string wanted(const OptionInfo& option, std::string_view instead) {

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "settings/launchers.h"
+
 namespace rankshim::settings {
 
 /// Every option. `--name`, `RANKSHIM_NAME` and the key `name` are one setting.
@@ -36,6 +38,27 @@ inline constexpr std::array options = {
 inline constexpr std::size_t option_count = options.size();
 
 constexpr const OptionInfo& info(Option option) { return options[static_cast<std::size_t>(option)]; }
+
+/// The value of --launcher.
+enum class LauncherChoice : std::uint8_t {
+  automatic,
+#define ROW(word, help) word,
+  RANKSHIM_LAUNCHERS(ROW)
+#undef ROW
+      none,
+};
+
+/// The value of --wait.
+enum class WaitChoice : std::uint8_t { automatic, port, dns, none };
+static_assert(info(Option::wait).argument == "auto|port|dns|none");
+
+/// The value of --link.
+enum class LinkChoice : std::uint8_t { automatic, on, off };
+static_assert(info(Option::link).argument == "auto|on|off");
+
+/// The value of --bind.
+enum class BindChoice : std::uint8_t { none, numa };
+static_assert(info(Option::bind).argument == "none|numa");
 
 /// What a command line asks for.
 enum class Subcommand : std::uint8_t {

@@ -97,9 +97,7 @@ class Reader {
     }
     for (const OptionInfo& option : options) {
       auto& value = invocation_.settings[option.option];
-      if (!value && !option.fallback.empty())
-        value = Setting{{std::string(option.fallback), Origin::fallback, ""},
-                        parse(option, option.fallback).value()};
+      if (!value && !option.fallback.empty()) value = builtin_setting(option.option, option.fallback);
     }
     check_arguments();
     check_format();

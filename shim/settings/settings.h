@@ -69,10 +69,15 @@ struct RestartLimit {
   static std::optional<RestartLimit> parse(std::string_view text);
 };
 
-/// A value parsed once, as its option's kind demands. monostate: the text itself is the value, as for a text,
-/// a choice and a fact of the topology.
+/// The position of a choice's value in its option's argument: 1 for "on" of "auto|on|off".
+struct Choice {
+  std::uint8_t position = 0;
+};
+
+/// A value parsed once, as its option's kind demands. monostate: the text itself is the value, as for a text
+/// and a fact of the topology.
 using ParsedValue =
-    std::variant<std::monostate, bool, std::chrono::milliseconds, int, SignalSet, SignalMap, ExitMap,
+    std::variant<std::monostate, Choice, bool, std::chrono::milliseconds, int, SignalSet, SignalMap, ExitMap,
                  RestartLimit, ExitPattern, std::vector<std::string>, node::Variables>;
 
 /// A value, its source, and the parsed value.
@@ -82,6 +87,9 @@ struct Setting : Value {
 
 /// Parses the text as the option's kind demands; nullopt if it is not valid.
 std::optional<ParsedValue> parse(const OptionInfo& option, std::string_view text);
+
+/// The setting if nobody but rankshim chooses the value, which must be valid.
+Setting builtin_setting(Option option, std::string_view text);
 
 /// What the option allows, for a message such as "… is not a number"; for a choice also the value nearest to
 /// `instead`.
@@ -102,6 +110,11 @@ class Settings : public ByKey<Option, Setting, option_count> {
   [[nodiscard]] std::optional<Kind> get(Option option) const {
     const auto& value = (*this)[option];
     return value ? std::optional(std::get<Kind>(value->parsed)) : std::nullopt;
+  }
+  /// The value of an option that is a choice, as its enum in options.h.
+  template <class Enum>
+  [[nodiscard]] Enum choice(Option option) const {
+    return static_cast<Enum>(get<Choice>(option).value_or(Choice{}).position);
   }
   [[nodiscard]] bool flag(Option option) const { return get<bool>(option).value_or(false); }
   [[nodiscard]] std::optional<std::chrono::milliseconds> time(Option option) const {

@@ -424,7 +424,6 @@ bool starts_named_launcher(std::string_view text) {
 }
 
 std::optional<NamedLauncher> find_launcher(const plan::LaunchInput& input, Faults& faults) {
-  if (input.settings.text(settings::Option::launcher) != "auto") return std::nullopt;
   auto files = users_launchers(input.settings.text(settings::Option::profile), input.host, faults);
   return launcher_in(input.command, files);
 }

@@ -74,7 +74,7 @@ struct NamedLauncher {
 };
 
 /// Finds the launcher that the command starts, possibly after wrappers (possible_starts) or in the text of
-/// `bash -c`; nullopt if there is none, or --launcher is not auto. Adds the faults of users' files.
+/// `bash -c`; nullopt if there is none. Adds the faults of users' files.
 std::optional<NamedLauncher> find_launcher(const plan::LaunchInput& input, Faults& faults);
 
 /// FilledLauncher is a launcher that the command starts, and to which rankshim adds what the user left out.

@@ -72,6 +72,11 @@ std::string NativeLauncher::make_log_folder(const Job& job, const std::string& t
   return make_folder_for_logs(named, log_folder_template("", job.topology.facts.text(Fact::run_id)));
 }
 
+std::shared_ptr<const Launcher> make_native(const settings::Settings& /*settings*/,
+                                            std::shared_ptr<const TorchrunCommand> torchrun) {
+  return std::make_shared<NativeLauncher>(torchrun != nullptr);
+}
+
 std::shared_ptr<supervise::Workers> NativeLauncher::workers(const WorkersInput& input) const {
   return std::make_shared<NativeWorkers>(input.io, input.topology, input.settings, input.log_folder,
                                          input.host, input.number);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "launchers/launcher.h"
+#include "launchers/torchrun/torchrun_command.h"
 
 namespace rankshim::launchers {
 
@@ -21,8 +22,10 @@ class NativeLauncher final : public Launcher {
   [[nodiscard]] bool connects_at_once(const std::vector<std::string>& command) const override {
     return plan::is_script(command);
   }
+  [[nodiscard]] bool can_start_early() const override { return true; }
   /// There is no agent that could fail.
-  [[nodiscard]] bool writes_error() const override { return true; }
+  [[nodiscard]] bool shows_own_failure(bool /*has_error_file*/) const override { return true; }
+  [[nodiscard]] std::string command_name(const LaunchPlan& /*plan*/) const override { return {}; }
 
   [[nodiscard]] Faults faults(const plan::LaunchInput& input) const override;
   [[nodiscard]] Faults worker_faults(LaunchChoice& choice, const plan::LaunchInput& input) const override;
@@ -45,5 +48,9 @@ class NativeLauncher final : public Launcher {
  private:
   const bool of_torchrun_;
 };
+
+/// The native launcher (settings/launchers.h); `torchrun` is the command if it is one, else null.
+std::shared_ptr<const Launcher> make_native(const settings::Settings& settings,
+                                            std::shared_ptr<const TorchrunCommand> torchrun);
 
 }  // namespace rankshim::launchers

@@ -99,7 +99,7 @@ StaticJob static_job(const topology::Topology& topology, const settings::Setting
   return {.node = static_node(topology),
           .master = master != nullptr ? *master : topology::Master{},
           .run_id = std::string(topology.facts.text(Fact::run_id)),
-          .binds = settings.text(Option::bind) == "numa",
+          .binds = settings.choice<settings::BindChoice>(Option::bind) == settings::BindChoice::numa,
           .variables = plan::user_variables(settings)};
 }
 

@@ -67,7 +67,7 @@ TEST_CASE("what only the native launcher can do is refused under torchrun, and a
       "native, or use torchrun's own: --torchrun-args=--numa-binding=node [R23]");
   FakeHost host(kubeflow);
   host.programs = {"/usr/bin/python3"};
-  CHECK(planned(host, {"--bind=none", "train.py"}).launcher->has_agent());
+  CHECK(planned(host, {"--bind=none", "train.py"}).launcher->name() == "torchrun");
   CHECK_THAT(planned(host, {"--bind=numa", "bash", "run.sh"}).warnings,
              Catch::VectorContains(std::string("--bind is for workers that --launcher=native starts")));
 }

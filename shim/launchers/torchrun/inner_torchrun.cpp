@@ -16,6 +16,7 @@ namespace rankshim::launchers {
 namespace {
 
 using node::Environment;
+using settings::LinkChoice;
 using settings::Option;
 
 /// Names the file to which a process under torch's @record, such as the agent, writes why it failed.
@@ -104,9 +105,9 @@ void set_unless_given(plan::EnvironmentChange& change, const plan::LaunchInput& 
 
 std::string tell_unlinked(const LaunchChoice& choice, const plan::LaunchInput& input) {
   const auto& [topology, settings, command, host] = input;
-  const bool could_be = topology.is<topology::StaticNode>() && topology.master() != nullptr &&
-                        settings.text(Option::link) != "off" && !choice.launcher->launches() &&
-                        may_start_torchrun(input);
+  const bool is_off = settings.choice<LinkChoice>(Option::link) == LinkChoice::off;
+  const bool could_be = topology.is<topology::StaticNode>() && topology.master() != nullptr && !is_off &&
+                        !choice.launcher->launches() && may_start_torchrun(input);
   if (choice.links || !could_be || !starts_torchrun(text_of(input))) return {};
   return fmt::format(
       "the nodes are not linked, because {} starts torchrun and not rankshim: a failure on one node does "
@@ -120,7 +121,7 @@ std::optional<PythonSite> plan_site(const LaunchChoice& choice, const plan::Laun
   if (input.command.empty()) return std::nullopt;
   const bool records = input.settings.flag(Option::record);
   const bool launches = choice.launcher->launches();
-  const bool is_wrapped = launches && choice.launcher->has_agent() && !choice.launcher->is_agent();
+  const bool is_wrapped = choice.launcher->is_wrapped();
   const bool joins = !launches && may_start_torchrun(input);
   const auto runs_python = [&] {
     return !topology.is<topology::Idle>() &&
@@ -133,7 +134,8 @@ std::optional<PythonSite> plan_site(const LaunchChoice& choice, const plan::Laun
   // A folder with a colon would become two entries of PYTHONPATH, and a variable above the kernel's limit
   // would prevent the command from being executed (execve(2), MAX_ARG_STRLEN).
   constexpr std::size_t longest_path = std::size_t{120} << 10U;
-  const bool two_folders = temporary_folder_template(input.host, launches).find(':') != std::string::npos;
+  const bool two_folders =
+      temporary_folder_template(*choice.launcher, input.host).find(':') != std::string::npos;
   if (two_folders || (path && path->size() > longest_path)) return std::nullopt;
   // Before the job is ended for a hang, because the exception is the real reason.
   constexpr double part_of_timeout = 0.75;

@@ -145,7 +145,8 @@ std::optional<TorchrunCommand> read_torchrun(const std::vector<std::string>& com
 
 std::shared_ptr<const TorchrunCommand> own_torchrun(const settings::Settings& settings,
                                                     const std::vector<std::string>& command) {
-  if (settings.text(settings::Option::launcher) == "none") return nullptr;
+  using settings::LauncherChoice;
+  if (settings.choice<LauncherChoice>(settings::Option::launcher) == LauncherChoice::none) return nullptr;
   for (const std::size_t at : plan::possible_starts(command))
     if (auto torchrun = read_torchrun(command, at))
       return std::make_shared<const TorchrunCommand>(std::move(*torchrun));

@@ -71,6 +71,14 @@ std::string rendezvous_conf(std::string conf, const topology::Topology& topology
   return fmt::format("{}{}{}{}", conf, conf.empty() ? "" : ",", key, wanted.count());
 }
 
+/// --torchrun-args, each option as --name or --name=value.
+std::vector<std::string> torchrun_options(const Settings& settings) {
+  std::vector<std::string> options;
+  for (const auto& flag : read_torchrun_args(settings).flags)
+    options.push_back(fmt::format("--{}{}{}", flag.name, flag.value.empty() ? "" : "=", flag.value));
+  return options;
+}
+
 /// The faults of --torchrun-args: words that are not options, and options that rankshim sets itself.
 Faults check_torchrun_args(const Settings& settings) {
   const TorchrunCommand torchrun = read_torchrun_args(settings);
@@ -192,13 +200,19 @@ Variables TorchrunLauncher::missing_flags(const LaunchChoice& choice, const Torc
   return flags;
 }
 
-std::shared_ptr<const Launcher> torchrun_launcher(const Settings& settings,
-                                                  std::shared_ptr<const TorchrunCommand> own) {
-  std::vector<std::string> more;
-  for (const auto& flag : read_torchrun_args(settings).flags)
-    more.push_back(fmt::format("--{}{}{}", flag.name, flag.value.empty() ? "" : "=", flag.value));
-  return std::make_shared<TorchrunLauncher>(std::move(own), settings.text(Option::launcher) == "launch",
-                                            std::move(more));
+std::shared_ptr<const Launcher> make_torchrun(const Settings& settings,
+                                              std::shared_ptr<const TorchrunCommand> own) {
+  return std::make_shared<TorchrunLauncher>(std::move(own), false, torchrun_options(settings));
+}
+
+std::shared_ptr<const Launcher> make_launch(const Settings& settings,
+                                            std::shared_ptr<const TorchrunCommand> own) {
+  return std::make_shared<TorchrunLauncher>(std::move(own), true, torchrun_options(settings));
+}
+
+std::vector<std::string> TorchrunLauncher::flags_of_place() const {
+  if (is_wrapped()) return {};
+  return {"nnodes", "node_rank", "master_addr", "master_port"};
 }
 
 Faults TorchrunLauncher::faults(const plan::LaunchInput& input) const {
@@ -228,7 +242,7 @@ Faults TorchrunLauncher::output_faults(const plan::LaunchInput& input) const {
 
 Faults TorchrunLauncher::worker_faults(LaunchChoice& /*choice*/, const plan::LaunchInput& input) const {
   Faults faults = output_faults(input);
-  if (input.settings.text(Option::bind) == "none") return faults;
+  if (input.settings.choice<settings::BindChoice>(Option::bind) == settings::BindChoice::none) return faults;
   for (Fault& fault :
        refused(input.settings, Option::bind, "torchrun starts the workers",
                "leave it out, or set --launcher (RANKSHIM_LAUNCHER) to native, or use torchrun's own: "

@@ -24,11 +24,22 @@ class TorchrunLauncher final : public Launcher {
 
   [[nodiscard]] std::string name() const override { return "torchrun"; }
   [[nodiscard]] bool launches() const override { return true; }
-  [[nodiscard]] bool is_agent() const override { return !is_wrapped(); }
+  [[nodiscard]] bool is_wrapped() const override { return own_ && own_->begins_at != 0; }
+  [[nodiscard]] bool wants_equal_workers() const override { return true; }
+  [[nodiscard]] bool can_start_early() const override { return !is_wrapped(); }
+  [[nodiscard]] std::vector<std::string> flags_of_place() const override;
   [[nodiscard]] bool connects_at_once(const std::vector<std::string>& /*command*/) const override {
     return true;
   }
-  [[nodiscard]] bool writes_error() const override { return !tells_local_rank_; }
+  [[nodiscard]] bool shows_own_failure(bool has_error_file) const override {
+    return has_error_file && !tells_local_rank_;
+  }
+  [[nodiscard]] std::string_view agent_name(const FoundTorch& found) const override {
+    return found.agent_name();
+  }
+  [[nodiscard]] std::string command_name(const LaunchPlan& plan) const override {
+    return is_wrapped() ? Launcher::command_name(plan) : std::string(plan.agent_name);
+  }
 
   [[nodiscard]] Faults faults(const plan::LaunchInput& input) const override;
   [[nodiscard]] Faults worker_faults(LaunchChoice& choice, const plan::LaunchInput& input) const override;
@@ -52,9 +63,6 @@ class TorchrunLauncher final : public Launcher {
   [[nodiscard]] std::shared_ptr<supervise::Workers> workers(const WorkersInput& input) const override;
 
  private:
-  /// Whether it comes after a wrapper, which may change the user, the folder and the interpreter (gosu, uv
-  /// run).
-  [[nodiscard]] bool is_wrapped() const { return own_ && own_->begins_at != 0; }
   [[nodiscard]] Faults output_faults(const plan::LaunchInput& input) const;
   [[nodiscard]] TorchrunCommand whole_command(const plan::LaunchInput& input, const FoundTorch& found) const;
   [[nodiscard]] node::Variables missing_flags(const LaunchChoice& choice, const TorchrunCommand& command,
@@ -66,9 +74,13 @@ class TorchrunLauncher final : public Launcher {
   const std::vector<std::string> more_;
 };
 
-/// The torchrun launcher for these settings; `own` as above.
-std::shared_ptr<const Launcher> torchrun_launcher(const settings::Settings& settings,
-                                                  std::shared_ptr<const TorchrunCommand> own);
+/// The torchrun launcher (settings/launchers.h); `own` as above.
+std::shared_ptr<const Launcher> make_torchrun(const settings::Settings& settings,
+                                              std::shared_ptr<const TorchrunCommand> own);
+
+/// The same as torch.distributed.launch: each script gets --local_rank.
+std::shared_ptr<const Launcher> make_launch(const settings::Settings& settings,
+                                            std::shared_ptr<const TorchrunCommand> own);
 
 /// Unsets the PET_* variables that would describe another job. `keeps_how`: keep those that say how, not
 /// where, torchrun starts the script.
