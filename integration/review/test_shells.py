@@ -31,7 +31,7 @@ OTHERS = {"scontrol": "seq -f node%.0f $SLURM_NNODES", "hostname": "echo node$((
           "ray": ":", "trl": ":", "getent": "echo 192.0.2.1", "pip": ":"}
 # Their function starts its steps in another order than it is written; the grammar cannot read the last one's words.
 UNLIKE = {"public-mpt", "public-template", "public-accelerate-cpu", "public-is-host"}
-SCRIPTS = sorted(path for path in CASES.iterdir() if (path.suffix == ".sbatch" or "skypilot" in path.stem) and path.stem not in UNLIKE)
+SCRIPTS = sorted(path for path in CASES.iterdir() if re.search(r"\.sbatch$|skypilot|dstack", path.name) and path.stem not in UNLIKE)
 
 
 @pytest.fixture
@@ -62,10 +62,16 @@ def like(words):
                                     r"\x1f?" + re.sub(r"(\\\$|`).*", "[^\x1f]*", re.escape(word)) for word in words) + r"\x1f?")
 
 
+def script(path, workload):
+    if path.suffix == ".sbatch":
+        return path.read_text()
+    return workload.field.get("run").text() or "\n".join(workload.field.get("commands").words())
+
+
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
 def test_bash_starts_the_words_that_the_review_reads(path, told):
     for workload in workloads(path):
-        text = path.read_text() if path.suffix == ".sbatch" else workload.field.get("run").text()
+        text = script(path, workload)
         for index, pod in enumerate(workload.pods):
             command = pod.command
             launch = ["rankshim", *command.after] if command.rankshim else [os.path.basename(command.launch[0]), *command.launch[1:]]
@@ -74,7 +80,7 @@ def test_bash_starts_the_words_that_the_review_reads(path, told):
             if of_job := re.search(r"^#SBATCH.*(?:--nodes=|-N )(\d+)", text, re.M):  # a step can have fewer
                 in_batch.update(SLURM_NNODES=of_job[1], SLURM_JOB_NUM_NODES=of_job[1])
             variables = {**in_batch, "PER_NODE": str(per_node)} if path.suffix == ".sbatch" else pod.environment
-            found = told(text, {name: value for name, value in variables.items() if name.startswith(("SLURM_", "SKY", "PER_NODE"))})
+            found = told(text, {name: value for name, value in variables.items() if re.match("SLURM_|SKY|DSTACK|PER_NODE", name)})
             in_step = "SLURM_STEP_ID" in pod.environment
             started = ["\x1f".join([first.partition(":")[2], *rest]) for first, *rest in found
                        if not in_step or first.startswith(f"{index}:")]

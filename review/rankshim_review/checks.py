@@ -26,7 +26,7 @@ UNTOLD = (
      "waits for the others at its own address, its default, until it times out"),
     ("R14", ("--node_rank", "--node-rank"), "fails, or trains alone, because FAULT"),
 )
-BY_SCRIPT = ("Slurm job", "SkyPilot task")  # on machines without a kubelet
+BY_SCRIPT = ("Slurm job", "SkyPilot task", "dstack task")  # on machines without a kubelet
 NODE_FLAGS = ("--nnodes", "--num_machines", "--num_nodes")
 RANK_FLAGS = ("--machine_rank", "--node_rank", "--node-rank")
 READ_NNODES = ("dist_train.sh", "dist_test.sh", "llamafactory-cli", "lmf", "llamafactory.cli")  # no flag tells them
@@ -180,7 +180,8 @@ def bypass(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary)
         return
     name = command.launcher or "the launcher"
     starts = base_name(command.launch[0]) if command.launch else name
-    why = {"Slurm job": "the script starts no rankshim", "SkyPilot task": "the task's run starts no rankshim"}.get(
+    why = {"Slurm job": "the script starts no rankshim", "SkyPilot task": "the task's run starts no rankshim",
+           "dstack task": "the task's commands start no rankshim"}.get(
         workload.kind, "the command bypasses the image's ENTRYPOINT, so rankshim does not run")
     advice = "begin the command with rankshim --"
     if workload.kind in BY_SCRIPT:

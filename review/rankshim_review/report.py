@@ -30,7 +30,7 @@ def as_text(jobs: list[Job], findings: list[Finding], out: TextIO) -> None:
                       width=shutil.get_terminal_size().columns if is_terminal else 1000)
     for workload, reviewed in jobs:
         platforms = sorted({str(each.answer.document["platform"]) for each in reviewed if each.answer.document})
-        unit = {"Slurm job": "node", "SkyPilot task": "node", "compose": "service"}.get(workload.kind, "pod")
+        unit = {"Slurm job": "node", "SkyPilot task": "node", "dstack task": "node", "compose": "service"}.get(workload.kind, "pod")
         pods = f"{workload.total} {unit}{'s' if workload.total != 1 else ''}"
         console.print(Text(printable(f"{workload.field.file}:{workload.field.line}: {workload.kind} {workload.name}, {pods}"
                                      f"{', platform ' if platforms else ''}{', '.join(platforms)}"), style="bold"))

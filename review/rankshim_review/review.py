@@ -15,6 +15,7 @@ from .command import LAUNCHER, PYTHON, base_name, expand, parse, without_unknown
 from .operators import (
     bare_pods,
     compose,
+    dstack,
     indexed_job,
     jobset,
     kubeflow_mpijob,
@@ -214,6 +215,8 @@ def _maker(cluster: Cluster, document: Field) -> Callable[[], list[Workload]] | 
         return lambda: [each for each in [compose.workload(cluster, document)] if each is not None]
     if skypilot.is_task(document):
         return lambda: [skypilot.workload(document)]
+    if dstack.is_task(document):
+        return lambda: [dstack.workload(document)]
     return None
 
 
@@ -223,7 +226,8 @@ def _why_not(document: Field) -> str:
     if kind in ("Kustomization", "Component") and group == "kustomize.config.k8s.io":
         return "a kustomization: review the output of `kubectl kustomize`"
     if not kind:
-        return "it is not a manifest (no kind), a compose file or a SkyPilot task; for a Helm chart, review the output of `helm template`"
+        return "it is not a manifest (no kind), a compose file, or a task of SkyPilot or dstack; for a Helm chart, review the output of " \
+            "`helm template`"
     if kind in RUNTIMES or (WITHOUT_PODS.fullmatch(group) and kind not in WITH_PODS):
         return ""
     return f"rankshim-review does not know which pods the kind {kind} ({group or 'core'}) creates; review the output of " \

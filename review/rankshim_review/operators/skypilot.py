@@ -24,22 +24,33 @@ def workload(document: Field) -> Workload:
     name, run = document.get("name").text("task"), document.get("run")
     nodes = document.get("num_nodes").number(1)
     gpus = _gpus(document.get("resources", "accelerators"))
-    hosts = tuple(f"192.0.2.{index % 250 + 1}" for index in range(nodes))
+    hosts = addresses(nodes)
     made = Workload("SkyPilot task", name, document, total=nodes, nodes=nodes, services={"*"}, restart_default="Never", bounded=True)
     for index in shown(nodes):
-        environment = Variables()
         given = {**{key: value.text() for key, value in document.get("envs").items()},
                  "SKYPILOT_NODE_RANK": str(index), "SKYPILOT_NODE_IPS": "\n".join(hosts), "SKYPILOT_NUM_NODES": str(nodes),
                  "SKYPILOT_NUM_GPUS_PER_NODE": str(gpus), "SKYPILOT_TASK_ID": f"sky-{name}"}
-        with run.blamed():
-            for key, value in given.items():
-                environment[key] = value
-            found = find(run.text(), Shell(environment))
-        place = Field(None, document.file, run.line + found.line)
-        environment.update(found.environment)
-        made.pods.append(Pod(f"{name}-{index}", f"{name}-{index}", "", environment, found, place, place, place,
-                             devices={"nvidia": gpus} if gpus else {}, has_devices=bool(gpus), bypasses=found.told != RANKSHIM))
+        pod = node(f"{name}-{index}", run, run.text(), given, gpus)
+        pod.place = Field(None, document.file, run.line + pod.command.line)
+        made.pods.append(pod)
     return made
+
+
+def addresses(nodes: int) -> tuple[str, ...]:
+    return tuple(f"192.0.2.{index % 250 + 1}" for index in range(nodes))
+
+
+def node(name: str, field: Field, script: str, variables: dict[str, str], gpus: int) -> Pod:
+    """A node that runs a script, which stands in this field."""
+    environment = Variables()
+    with field.blamed():
+        for key, value in variables.items():
+            environment[key] = value
+        found = find(script, Shell(environment))
+    environment.update(found.environment)
+    place = Field(None, field.file, field.line)
+    return Pod(name, name, "", environment, found, place, place, place, devices={"nvidia": gpus} if gpus else {},
+               has_devices=bool(gpus), bypasses=found.told != RANKSHIM)
 
 
 def _gpus(field: Field) -> int:
