@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 from itertools import count, islice
 from typing import Any
 
 from .clocks import align
+from .dumps import Dumps, read_dumps
 from .reports import (
     NOT_A_REPORT,
     Cause,
+    NoReport,
     Parser,
     Report,
     blamed,
@@ -41,12 +44,19 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--format", choices=("text", "json"), default="text")
     parser.add_argument("--clock-error", type=_seconds, default=0.1, metavar="SECONDS",
                         help="how wrong the clock of each node can be (default: 0.1)")
+    parser.add_argument("--dumps", metavar="DIR", help="show the last collectives of each rank by torch's dumps that rankshim --hang-dumps "
+                                                       "has kept in DIR")
     options = parser.parse_args(arguments)
     reports = read_all(options.reports)
     if reports is None:
         return NOT_A_REPORT
+    try:
+        dumps = read_dumps(options.dumps) if options.dumps else None
+    except NoReport as error:
+        print(f"rankshim-review: error: {error}", file=sys.stderr)
+        return NOT_A_REPORT
     reports, _, offsets = align(reports)
-    job = Job(reports, options.clock_error, bool(offsets))
+    job = Job(reports, options.clock_error, bool(offsets), dumps)
     print(_json(job) if options.format == "json" else _text(job))
     return job.exit_code
 
@@ -54,12 +64,13 @@ def main(arguments: list[str]) -> int:
 class Job:
     """What the reports say, taken together."""
 
-    def __init__(self, reports: Sequence[Report], clock_error: float, one_clock: bool):
+    def __init__(self, reports: Sequence[Report], clock_error: float, one_clock: bool, dumps: Dumps | None):
         self.failed = in_order(reports, clock_error)
         self.well = sorted((report for report in reports if report.ended_well), key=lambda report: report.ended)
         self.clock_error = clock_error
         self.one_clock = one_clock  #: all times are by the clock of the node that knows all
         self.blamed = blamed(reports)
+        self.dumps = dumps
 
     @property
     def reports(self) -> list[Report]:
@@ -157,6 +168,8 @@ def _text(job: Job) -> str:
     hang = next((report.hang for report in job.reports if report.hang and report.hang.stacks), None)
     if hang:
         lines += ["Where the ranks were when the job hung:", *hang.lines]
+    if job.dumps:
+        lines += ["The last collectives by torch's dumps:", *job.dumps.lines]
     return "\n".join([*lines, *_notes(job)])
 
 
@@ -178,6 +191,8 @@ def _json(job: Job) -> str:
         rank, cause = job.blamed_elsewhere
         first = {"report": None, "host": cause.host, "node_rank": rank, "outcome": "failed", "exit_code": cause.exit_code,
                  "verdict": cause.text, "time": None, "consequence": False}
+    dumps = {"dumps": {"collectives": [{**vars(collective), "ranks": ranks} for collective, ranks in job.dumps.collectives],
+                       "missing": job.dumps.missing}} if job.dumps else {}
     return json.dumps({
         "version": 1,
         "exit_code": job.exit_code,
@@ -186,4 +201,5 @@ def _json(job: Job) -> str:
         "nodes": [node(report) for report in job.reports],
         "not_ordered": [[printable(report.path) for report in group] for group in _unordered(job)],
         "missing": _missing(job.reports)[0],
+        **dumps,
     })

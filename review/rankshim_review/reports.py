@@ -106,15 +106,15 @@ class Hang:
 
     @property
     def name(self) -> str:
-        missing = f"{_ranks(self.missing)} missing" if self.missing else self.kind.replace("_", " ")
-        return f"hang: {missing}" + (f", {_ranks(self.waiting)} waited" if self.waiting else "")
+        missing = f"{rank_names(self.missing)} missing" if self.missing else self.kind.replace("_", " ")
+        return f"hang: {missing}" + (f", {rank_names(self.waiting)} waited" if self.waiting else "")
 
     @property
     def lines(self) -> list[str]:
         """All stacks, then who waited for whom."""
         lines = []
         for stack in self.stacks:
-            lines += [_ranks(stack.ranks), *(f"    {frame}" for frame in stack.frames or ("its stack could not be read",))]
+            lines += [rank_names(stack.ranks), *(f"    {frame}" for frame in stack.frames or ("its stack could not be read",))]
         return [*lines, *self.waits]
 
 
@@ -219,6 +219,12 @@ def node_name(rank: int | None, host: str) -> str:
     if rank is None:
         return f"host {host}"
     return f"node {rank} ({host})" if host else f"node {rank}"
+
+
+def rank_names(ranks: str) -> str:
+    """`0,2` as people say it: "ranks 0 and 2"."""
+    *before, last = ranks.split(",")
+    return f"rank {ranks}" if ranks.isdecimal() else f"ranks {', '.join(before)} and {last}" if before else f"ranks {ranks}"
 
 
 def printable(text: str) -> str:
@@ -401,12 +407,6 @@ def _report(path: str, top: _Object) -> Report:
     )
 
 
-def _ranks(ranks: str) -> str:
-    """`0,2` as people say it: "ranks 0 and 2"."""
-    *before, last = ranks.split(",")
-    return f"rank {ranks}" if ranks.isdecimal() else f"ranks {', '.join(before)} and {last}" if before else f"ranks {ranks}"
-
-
 def _hang(hang: _Object) -> Hang:
     seconds = hang.take("seconds", "a number of seconds",
                         lambda value: type(value) in (int, float) and 0 <= value <= MOST, 0)
@@ -418,7 +418,7 @@ def _hang(hang: _Object) -> Hang:
         stacks=tuple(Stack(group.text("ranks"),
                            tuple(f"{frame.text('function')} ({frame.text('file')}:{frame.count('line')})"
                                  for frame in group.objects("stack"))) for group in hang.objects("groups")),
-        waits=tuple(f"{_ranks(wait.text('ranks'))} waited for {_ranks(wait.text('for')) if wait.text('for') else 'nobody'} in "
+        waits=tuple(f"{rank_names(wait.text('ranks'))} waited for {rank_names(wait.text('for')) if wait.text('for') else 'nobody'} in "
                     f"{wait.text('operation')}, number {wait.count('number', most=2**64)} of {wait.text('group')}"
                     for wait in hang.objects("waits")),
     )

@@ -93,7 +93,7 @@ OPTION(
     "end the job when no collective has completed for TIME: exit with 124 on the node of the rank that the "
     "others wait for; a rank that still works or polls gets four times as long")
 OPTION(hang_dumps, "", "hang-dumps", text, "DIR", "",
-       "keep torch's own dumps of a hang in DIR, for torchfrtrace")
+       "keep torch's own dumps of a hang in DIR, for torchfrtrace and rankshim-review collect")
 OPTION(check, "", "check", text, "CMD", "", "for preflight: the command to run on each node, in /bin/sh")
 
 OPTION(signal_scope, "Signals and exit codes", "signal-scope", choice, "auto|child|group|tree", "auto",
