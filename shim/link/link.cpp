@@ -142,7 +142,7 @@ void Link::handle(const Message& message) {
     tell_stop();
   } else if (stop != nullptr && !stop->again) {  // it was to start again, but a node was stopped since
     stop_->again = false;
-    stop_->note = stop->note;
+    stop_->not_restarted = stop->not_restarted;
   } else if (const auto* look = std::get_if<Look>(&message); look != nullptr && launched() && asked_) {
     loop::spawn(io_, answer(weak_from_this(), *look));
   } else if (launched() && std::holds_alternative<End>(message)) {

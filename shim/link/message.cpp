@@ -7,6 +7,7 @@
 #include <array>
 #include <boost/describe.hpp>
 #include <boost/mp11/algorithm.hpp>
+#include <chrono>
 #include <concepts>
 #include <csignal>
 #include <limits>
@@ -28,6 +29,10 @@ BOOST_DESCRIBE_STRUCT(Hang, (),
 BOOST_DESCRIBE_STRUCT(Culprit, (),
                       (rank, program, cause, code, signal, text, node, host, frame, peer, ranks, victims,
                        after, hang))
+BOOST_DESCRIBE_ENUM(NotRestarted::Why, all_used, permanent, hung_again, raised_again, stopped, left_processes,
+                    node_gone)
+BOOST_DESCRIBE_STRUCT(NotRestarted, (),
+                      (why, used, most, within, of_the_job, code, cause, gone, was_spare))
 
 BOOST_DESCRIBE_STRUCT(GroupProgress, (), (name, description, members, entered, ended, operation))
 BOOST_DESCRIBE_STRUCT(WorkerLook, (),
@@ -69,7 +74,7 @@ BOOST_DESCRIBE_STRUCT(Refuse, (), (cause, roll_call, culprit))
 BOOST_DESCRIBE_STRUCT(Unlinked, (), (why))
 BOOST_DESCRIBE_STRUCT(Moved, (), (hub))
 BOOST_DESCRIBE_STRUCT(Stranger, (), (why))
-BOOST_DESCRIBE_STRUCT(Stop, (), (culprit, others, again, note))
+BOOST_DESCRIBE_STRUCT(Stop, (), (culprit, others, again, not_restarted))
 BOOST_DESCRIBE_STRUCT(WorkerReport, (), (local_rank, code, age, entered, ended))
 BOOST_DESCRIBE_STRUCT(Done, (), (code, workers))
 BOOST_DESCRIBE_STRUCT(End, (), ())
@@ -121,6 +126,11 @@ std::string written(char letter, const Bounds& /*bounds*/) { return json::quote(
 template <std::integral Number>
 std::string written(const Number& number, const Bounds& /*bounds*/) {
   return fmt::format("{}", number);
+}
+/// A time in milliseconds, of at most 49 days.
+std::string written(std::chrono::milliseconds time, const Bounds& /*bounds*/) {
+  constexpr std::int64_t most = std::numeric_limits<std::uint32_t>::max();
+  return fmt::format("{}", std::clamp<std::int64_t>(time.count(), 0, most));
 }
 template <class Struct>
 std::string written(const Struct& from, const Bounds& bounds);
@@ -175,6 +185,10 @@ bool settle(Culprit& culprit) {
   if (culprit.rank.value_or(0) >= most_ranks) culprit.rank.reset();
   if (culprit.signal && (*culprit.signal < 1 || *culprit.signal >= NSIG)) culprit.signal.reset();
   return culprit.node < most_nodes;
+}
+bool settle(outcome::NotRestarted& refusal) {
+  if (refusal.code) settle_code(*refusal.code);
+  return true;
 }
 bool settle(WorkerReport& worker) {
   if (worker.code) settle_code(*worker.code);
@@ -237,6 +251,12 @@ bool take(yyjson_val* value, Number& number) {
                                           : std::in_range<Number>(yyjson_get_sint(value));
   if (fits) number = static_cast<Number>(yyjson_get_sint(value));
   return fits && yyjson_is_int(value);
+}
+bool take(yyjson_val* value, std::chrono::milliseconds& time) {
+  std::uint32_t count = 0;
+  const bool good = take(value, count);
+  time = std::chrono::milliseconds(count);
+  return good;
 }
 template <class Struct>
 bool take(yyjson_val* value, Struct& to);

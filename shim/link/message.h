@@ -13,6 +13,7 @@
 #include "link/problem.h"
 #include "link/quorum.h"
 #include "outcome/look.h"
+#include "outcome/not_restarted.h"
 #include "outcome/outcome.h"
 #include "outcome/wording.h"
 
@@ -165,7 +166,7 @@ struct Stop {
   Culprit culprit;
   std::vector<Culprit> others;  ///< for a check: a few of the others that failed
   bool again = false;           ///< the job is restarted: all nodes meet again
-  std::string note;             ///< why it is not, if it could have been
+  std::optional<outcome::NotRestarted> not_restarted;  ///< why not, if it could have been
 
   /// Whether that node was stopped from outside.
   [[nodiscard]] bool drained() const { return culprit.cause == Cause::stop_requested; }

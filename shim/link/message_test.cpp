@@ -6,6 +6,7 @@ namespace rankshim::link {
 namespace {
 
 using namespace std::string_literals;
+using outcome::NotRestarted;
 
 template <class Type>
 Type there_and_back(const Type& message) {
@@ -34,13 +35,27 @@ TEST_CASE("a message comes back as it was", "[link]") {
       there_and_back(Stop{{.rank = 17, .cause = Cause::out_of_memory, .code = 137, .node = 2, .host = "c"},
                           {{.node = 7}},
                           true,
-                          "note"});
+                          NotRestarted{.why = NotRestarted::Why::node_gone,
+                                       .used = 2,
+                                       .most = 3,
+                                       .within = std::chrono::hours(1),
+                                       .of_the_job = true,
+                                       .code = 300,
+                                       .cause = Cause::hang,
+                                       .gone = Culprit{.cause = Cause::node_lost, .node = 4, .host = "e"},
+                                       .was_spare = true}});
   CHECK(stop.culprit.rank == 17);
   CHECK(stop.culprit.node == 2);
   REQUIRE(stop.others.size() == 1);
   CHECK(stop.others.front().node == 7);
   CHECK(stop.again);
-  CHECK(stop.note == "note");
+  REQUIRE(stop.not_restarted);
+  CHECK(stop.not_restarted->why == NotRestarted::Why::node_gone);
+  CHECK(stop.not_restarted->most == 3);
+  CHECK(stop.not_restarted->within == std::chrono::hours(1));
+  CHECK(stop.not_restarted->code == 255);
+  CHECK(stop.not_restarted->gone->host == "e");
+  CHECK(stop.not_restarted->was_spare);
   CHECK_FALSE(there_and_back(Culprit{.code = 1}).rank);
   const Done done = there_and_back(Done{143, {{0, 143, 12}, {7, 1, 1500}}});
   CHECK(done.code == 143);
@@ -93,6 +108,9 @@ TEST_CASE("what is no message is refused; unknown members are not", "[link]") {
       R"(fail {"rank":[]})",
       R"(stop {"culprit":[]})",
       R"(stop {"again":1})",
+      R"(stop {"not_restarted":{"why":"bad_luck"}})",
+      R"(stop {"not_restarted":{"gone":{"node":65536}}})",
+      R"(stop {"not_restarted":{"within":-1}})",
       R"(done {"workers":[{"age":-1}]})",
       R"(welcome {"port":65536})",
       R"(go {"attempt":1000001})",

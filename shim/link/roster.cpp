@@ -579,15 +579,16 @@ void Roster::stop_node(Node& node, const Stop& stop) {
   if (node.state == Node::State::running) node.state = Node::State::drained;
   members_.gone(index_of(node), Member::State::drained);
   if (!stop_ || !stop_->again) return stop_all(stop);
-  reconsider(in_words(stop.culprit));
+  reconsider(stop.culprit);
 }
 
-/// Reconsiders a restart when a node takes no further part, for the reason `why`: cancels it if there are not
-/// enough spares for all that are gone.
-void Roster::reconsider(const std::string& why) {
+/// Reconsiders a restart when this node, or spare, was stopped or lost: cancels it if there are not enough
+/// spares for all that are gone.
+void Roster::reconsider(const Culprit& gone, bool was_spare) {
   if (!stop_ || !stop_->again || can_replace()) return;
+  using outcome::NotRestarted;
   stop_->again = false;
-  stop_->note = why;
+  stop_->not_restarted = NotRestarted{.why = NotRestarted::Why::node_gone, .gone = gone, .was_spare = was_spare};
   send_all(*stop_);
 }
 
@@ -621,8 +622,10 @@ void Roster::lose_spare(Node& node, Node::State how) {
   node.back_by = {};
   members_.gone(index_of(node), is_drained ? Member::State::drained : Member::State::lost);
   if (stop_ && stop_->drained())
-    reconsider(fmt::format("{}, a spare, {}", node_name(index_of(node), node.hello.host),
-                           is_drained ? "was stopped" : "was lost"));
+    reconsider({.cause = is_drained ? Cause::stop_requested : Cause::node_lost,
+                .node = index_of(node),
+                .host = node.hello.host},
+               true);
 }
 
 /// Tells all nodes of all failures, once each node has ended. A node without a connection has not ended: it

@@ -325,7 +325,7 @@ class Roster {
   [[nodiscard]] bool can_replace() const;
   void lose_spare(Node& node, Node::State how);
   [[nodiscard]] bool is_outvoted() const;
-  void reconsider(const std::string& why);
+  void reconsider(const Culprit& gone, bool was_spare = false);
   [[nodiscard]] Time starts_at() const {
     return hindrance_ ? Time::max() : std::max({last_arrival_, rules_.earliest, rules_.silent_ended_by});
   }

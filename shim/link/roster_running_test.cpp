@@ -56,7 +56,10 @@ TEST_CASE("a node that is asked to stop while all end to start again keeps them 
   for (const ConnectionId id : {0U, 1U, 2U}) {
     CHECK_FALSE(story.told<Stop>(id)->again);
     CHECK(story.told<Stop>(id)->culprit.node == 1);
-    CHECK(story.told<Stop>(id)->note == "node 2 (host-2) was stopped (SIGTERM)");
+    const auto& why = story.told<Stop>(id)->not_restarted;
+    REQUIRE(why);
+    CHECK(in_words(why->gone.value()) == "node 2 (host-2) was stopped (SIGTERM)");
+    CHECK_FALSE(why->was_spare);
   }
 }
 

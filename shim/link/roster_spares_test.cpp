@@ -157,14 +157,19 @@ TEST_CASE("a drained node is replaced, as long as there is a spare for each", "[
   CHECK(job.starts_again());
   job.now().say(2, stopped);
   CHECK(job.starts_again());
-  SECTION("a spare is stopped too") { job.now().say(4, stopped); }
+  unsigned gone = 0;
+  SECTION("a spare is stopped too") { job.now().say(gone = 4, stopped); }
   SECTION("a spare is lost") {
-    job.now().leave(3, {.ended_by_other = true});
+    job.now().leave(gone = 3, {.ended_by_other = true});
     job.now().pass(10s);
   }
   SECTION("node 0 is stopped, too") { job.now().say(0, stopped); }
   CHECK_FALSE(job.starts_again());
-  CHECK_FALSE(job.now().told<Stop>(2)->note.empty());
+  const auto& why = job.now().told<Stop>(2)->not_restarted;
+  REQUIRE(why);
+  CHECK(why->gone->node == gone);
+  CHECK(why->gone->cause == (gone == 3 ? Cause::node_lost : Cause::stop_requested));
+  CHECK(why->was_spare == (gone != 0));
 }
 
 TEST_CASE("a spare that comes a moment after the launch can replace a node at once", "[link]") {
@@ -179,7 +184,11 @@ TEST_CASE("a spare that comes a moment after the launch can replace a node at on
     CHECK(job.starts_again());
     job.now().pass(10s);
     CHECK_FALSE(job.starts_again());
-    CHECK(job.now().told<Stop>(0)->note == "node 4, a spare, was lost");
+    const auto& why = job.now().told<Stop>(0)->not_restarted;
+    REQUIRE(why);
+    CHECK(why->gone->node == 4);
+    CHECK(why->gone->cause == Cause::node_lost);
+    CHECK(why->was_spare);
   }
   SECTION("it has come") {
     job.come({4});

@@ -10,6 +10,7 @@
 #include "base/fact.h"
 #include "base/fault.h"
 #include "outcome/alone.h"
+#include "outcome/not_restarted.h"
 #include "outcome/outcome.h"
 #include "supervise/exit_record.h"
 
@@ -133,24 +134,6 @@ struct Danger {
   int signal = 0;     ///< for stopping
 };
 
-/// Why a job that could have been restarted is not.
-struct NotRestarted {
-  enum class Why : std::uint8_t {
-    all_used,       ///< all restarts are used
-    permanent,      ///< by --permanent
-    hung_again,     ///< twice in a row at the same lines and collective
-    raised_again,   ///< twice in a row the same exception, soon after the start
-    stopped,        ///< this node was stopped
-    left_processes  ///< SIGKILL did not end all of this node's processes
-  };
-  Why why = Why::all_used;
-  unsigned used = 0, most = 0;                      ///< for all_used
-  std::optional<std::chrono::milliseconds> within;  ///< for all_used, as the option says
-  bool of_the_job = false;                          ///< for all_used: by --job-restarts, not --max-restarts
-  std::optional<int> code;                          ///< for permanent: the exit code; nullopt: the cause
-  outcome::Cause cause = outcome::Cause::none;      ///< for permanent
-};
-
 /// What else a reader must know.
 namespace note {
 
@@ -173,11 +156,6 @@ struct LeftBehind {
   std::vector<supervise::HangingProcess> processes;
 };
 
-/// The job is not restarted. `why` is node 0's sentence.
-struct Final {
-  std::string why;
-};
-
 /// Which attempt this was, and how the previous one ended.
 struct LastAttempt {
   std::string progress;  ///< "restart 1 of 3"
@@ -196,7 +174,7 @@ struct ExitMapped {
 
 }  // namespace note
 
-using Note = std::variant<note::Remark, supervise::NotStopped, note::Leftovers, note::LeftBehind, note::Final,
-                          NotRestarted, note::LastAttempt, note::SignalWhileWaiting, note::ExitMapped>;
+using Note = std::variant<note::Remark, supervise::NotStopped, note::Leftovers, note::LeftBehind,
+                          outcome::NotRestarted, note::LastAttempt, note::SignalWhileWaiting, note::ExitMapped>;
 
 }  // namespace rankshim::report

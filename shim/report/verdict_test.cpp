@@ -844,6 +844,21 @@ TEST_CASE("a check keeps its own result on each node", "[verdict]") {
   CHECK_FALSE(passed.stopped_for_culprit);
 }
 
+TEST_CASE("a node that has left keeps the job from being restarted, and is named", "[verdict]") {
+  using outcome::NotRestarted;
+  NotRestarted refusal{.why = NotRestarted::Why::node_gone,
+                       .gone = outcome::Culprit{.cause = Cause::stop_requested,
+                                                .code = 143,
+                                                .signal = SIGTERM,
+                                                .node = 2,
+                                                .host = "e"}};
+  CHECK(wording::in_words(refusal) == "node 2 (e) was stopped (SIGTERM)");
+  refusal.was_spare = true;
+  CHECK(wording::in_words(refusal) == "node 2 (e), a spare, was stopped");
+  refusal.gone->cause = Cause::node_lost;
+  CHECK(wording::in_words(refusal) == "node 2 (e), a spare, was lost");
+}
+
 TEST_CASE("a signal during the wait for the others stops a node whose part was done", "[verdict]") {
   Verdict done{.reason = reason::SpareNotNeeded{}};
   CHECK(set_signal_while_waiting(done, SIGTERM, std::nullopt));

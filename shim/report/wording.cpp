@@ -261,8 +261,7 @@ std::string words_of(const note::LeftBehind& left) {
   return "SIGKILL did not end " + supervise::in_words(left.processes) + ", which waits in the kernel";
 }
 
-std::string words_of(const note::Final& final) { return "not restarted: " + final.why; }
-std::string words_of(const NotRestarted& refusal) { return "not restarted: " + wording::in_words(refusal); }
+std::string words_of(const outcome::NotRestarted& refusal) { return "not restarted: " + wording::in_words(refusal); }
 
 std::string words_of(const note::LastAttempt& last) {
   return fmt::format("this was {}; the attempt before: {}", last.progress, last.before);
@@ -274,6 +273,14 @@ std::string words_of(const note::SignalWhileWaiting& late) {
 
 std::string words_of(const note::ExitMapped& mapped) {
   return fmt::format("--exit-map changes the exit code to {}", mapped.code);
+}
+
+/// Which node has left since the restart was decided: "node 3 (h), a spare, was lost".
+std::string gone_in_words(const outcome::NotRestarted& refusal) {
+  const outcome::Culprit gone = refusal.gone.value_or(outcome::Culprit());
+  if (!refusal.was_spare) return outcome::in_words(gone);
+  return fmt::format("{}, a spare, {}", outcome::node_name(gone.node, gone.host),
+                     gone.cause == Cause::stop_requested ? "was stopped" : "was lost");
 }
 
 /// Why the run ended, without the notes.
@@ -348,8 +355,8 @@ std::string in_words(const Reason& reason) {
   return std::visit([](const auto& one) { return words_of(one); }, reason);
 }
 
-std::string in_words(const NotRestarted& refusal) {
-  using Why = NotRestarted::Why;
+std::string in_words(const outcome::NotRestarted& refusal) {
+  using Why = outcome::NotRestarted::Why;
   switch (refusal.why) {
     case Why::permanent:
       return fmt::format("{} is permanent (--permanent)",
@@ -363,6 +370,8 @@ std::string in_words(const NotRestarted& refusal) {
       return "this node was stopped";
     case Why::left_processes:
       return "SIGKILL did not end all of its processes";
+    case Why::node_gone:
+      return gone_in_words(refusal);
     case Why::all_used:
       break;
   }

@@ -26,8 +26,9 @@ std::string why(const RootCause& root, const Details& details);
 /// nothing was started".
 std::string in_words(const Reason& reason);
 
-/// Why a job is not restarted, for the last lines of all nodes: "3 of 3 restarts are used (--job-restarts)".
-std::string in_words(const NotRestarted& refusal);
+/// Why a job is not restarted, for the last lines of all nodes: "3 of 3 restarts are used (--job-restarts)",
+/// "node 2 (e) was stopped (SIGTERM)".
+std::string in_words(const outcome::NotRestarted& refusal);
 
 /// "exited with code 3", "was killed by SIGKILL because it took longer than 10m", "cannot be started: …".
 std::string hook_end(const supervise::ExitRecord& hook, std::chrono::milliseconds limit);

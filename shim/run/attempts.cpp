@@ -8,12 +8,11 @@
 #include "base/duration.h"
 #include "base/text.h"
 #include "node/addresses.h"
-#include "report/wording.h"
 
 namespace rankshim::run {
 
 using link::Stop;
-using report::NotRestarted;
+using outcome::NotRestarted;
 using settings::Option;
 using Why = NotRestarted::Why;
 
@@ -102,9 +101,8 @@ void Attempts::next(Time now, bool is_counted) {
 
 void Attempts::decide(Stop& stop, Time now) {
   if (stop.drained() || !allowed()) return;
-  const auto refusal = why_not(stop, now);
-  stop.note = refusal ? report::wording::in_words(*refusal) : "";
-  stop.again = !refusal;
+  stop.not_restarted = why_not(stop, now);
+  stop.again = !stop.not_restarted;
   last_failure_ = lasting_failure(stop, now);
 }
 

@@ -10,7 +10,7 @@
 #include "link/members.h"
 #include "link/message.h"
 #include "link/succession.h"
-#include "report/reason.h"
+#include "outcome/not_restarted.h"
 #include "settings/settings.h"
 
 namespace rankshim::run {
@@ -45,7 +45,7 @@ class Attempts {
   /// Call this when the command is about to be started. `number` and `uncounted` are node 0's, because this
   /// container may be newer than the job.
   void begin(unsigned number, unsigned uncounted, Time now);
-  /// Decides whether the job is restarted after this stop: sets its `again`, or its `note`.
+  /// Decides whether the job is restarted after this stop: sets its `again`, or why not.
   void decide(link::Stop& stop, Time now);
   /// Counts the next attempt. A spare that replaces a drained node uses up no restart: then `is_counted` is
   /// false.
@@ -66,7 +66,7 @@ class Attempts {
  private:
   [[nodiscard]] unsigned counted() const { return number_ - uncounted_; }
   /// Why the job is not restarted after this stop; nullopt if it is.
-  [[nodiscard]] std::optional<report::NotRestarted> why_not(const link::Stop& stop, Time now) const;
+  [[nodiscard]] std::optional<outcome::NotRestarted> why_not(const link::Stop& stop, Time now) const;
   [[nodiscard]] std::string lasting_failure(const link::Stop& stop, Time now) const;
 
   settings::RestartLimit limit_;

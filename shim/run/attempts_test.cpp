@@ -5,6 +5,7 @@
 #include "launchers/native/native_launcher.h"
 #include "launchers/torchrun/torchrun_launcher.h"
 #include "node/fake_host_for_test.h"
+#include "report/wording.h"
 #include "settings/settings.h"
 
 namespace rankshim::run {
@@ -29,6 +30,11 @@ link::Stop failure(outcome::Cause cause, int code, std::string text = "boom", un
   return {.culprit = {.rank = rank, .cause = cause, .code = code, .text = std::move(text)}};
 }
 
+/// Why the job is not restarted; empty if it is.
+std::string why_not(const link::Stop& stop) {
+  return stop.not_restarted ? report::wording::in_words(*stop.not_restarted) : "";
+}
+
 TEST_CASE("a failure is followed by another attempt until the restarts are used") {
   Attempts job = attempts({"--job-restarts=2"});
   for (unsigned number = 0; number < 3; ++number) {
@@ -36,7 +42,7 @@ TEST_CASE("a failure is followed by another attempt until the restarts are used"
     link::Stop stop = failure(outcome::Cause::exited, 3);
     job.decide(stop, start + seconds(number));
     CHECK(stop.again == (number < 2));
-    CHECK(stop.note == (number < 2 ? "" : "2 of 2 restarts are used (--job-restarts)"));
+    CHECK(why_not(stop) == (number < 2 ? "" : "2 of 2 restarts are used (--job-restarts)"));
     if (stop.again) job.next(start);
   }
 }
@@ -62,7 +68,7 @@ TEST_CASE(
     CHECK(one->progress() == "restart 1 of 1");
     CHECK_FALSE(one->may_go_on());
     one->decide(stop = failure(outcome::Cause::exited, 3), start);
-    CHECK(stop.note == "1 of 1 restarts are used (--job-restarts)");
+    CHECK(why_not(stop) == "1 of 1 restarts are used (--job-restarts)");
   }
 }
 
@@ -100,7 +106,7 @@ TEST_CASE("what is permanent is not tried again, by its code or its cause") {
   link::Stop stop = row.stop;
   job.decide(stop, start);
   CHECK(stop.again == row.again);
-  CHECK(stop.note.empty() == row.again);
+  CHECK(stop.not_restarted.has_value() == !row.again);
 }
 
 TEST_CASE("the same hang twice in a row is permanent, another one is not") {
@@ -113,7 +119,7 @@ TEST_CASE("the same hang twice in a row is permanent, another one is not") {
         .place = {.line = {"train.py", line, "step"}}, .group = "default_pg", .number = collective};
     job.decide(stop, start + std::chrono::hours(3));
     if (stop.again) job.next(start);
-    return stop.note;
+    return why_not(stop);
   };
   CHECK(hangs_at(4711, 26).empty());
   CHECK(hangs_at(4711, 27).empty());
@@ -232,7 +238,7 @@ TEST_CASE("a stop from outside is never followed by another attempt, and needs n
   link::Stop stop = failure(outcome::Cause::stop_requested, 143);
   job.decide(stop, start);
   CHECK_FALSE(stop.again);
-  CHECK(stop.note.empty());
+  CHECK_FALSE(stop.not_restarted);
 }
 
 TEST_CASE("--max-restarts counts for the native launcher alone, and nothing is permanent then") {

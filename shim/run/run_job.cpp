@@ -35,7 +35,7 @@ namespace {
 using boost::asio::awaitable;
 using launchers::Job;
 using outcome::Cause;
-using report::NotRestarted;
+using outcome::NotRestarted;
 using report::PhaseName;
 using settings::Invocation;
 using settings::Option;
@@ -131,8 +131,7 @@ bool is_tried_again(Attempts& attempts, const WholeJob* whole, report::Verdict& 
     stop = link::Stop{.culprit = report::culprit_of(verdict)};
     attempts.decide(*stop, steady_clock::now());
   }
-  if (stop && attempts.of_the_job() && !stop->note.empty())
-    verdict.notes.emplace_back(report::note::Final{stop->note});
+  if (stop && attempts.of_the_job() && stop->not_restarted) verdict.notes.emplace_back(*stop->not_restarted);
   if (!stop || !stop->again) return false;
   if (verdict.stopped_by)
     verdict.notes.emplace_back(NotRestarted{.why = NotRestarted::Why::stopped});

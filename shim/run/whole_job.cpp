@@ -352,7 +352,7 @@ awaitable<std::optional<report::Verdict>> wait_as_spare(const Run& run, Attempts
   report::Verdict verdict{.reason = reason::SpareNotNeeded{}};
   if (stop) report::set_stopped_for(verdict, *stop);
   if (!stop || !stop->again) {
-    if (stop && !stop->note.empty()) verdict.notes.emplace_back(report::note::Final{stop->note});
+    if (stop && stop->not_restarted) verdict.notes.emplace_back(*stop->not_restarted);
     co_return verdict;
   }
   attempts.next(steady_clock::now(), !stop->drained());
