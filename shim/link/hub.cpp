@@ -249,10 +249,11 @@ class Hub final : public Link {
   void ended(ConnectionId id, const Connection& connection) {
     connections_.erase(id);
     expires_.erase(id);
-    const auto door = roster_.disconnected(id, now(),
-                                           {.unheard = connection.unheard(),
-                                            .silent = connection.why() == silent_ ? silent_ : "",
-                                            .ended_by_other = connection.ended_by_other()});
+    const auto door = roster_.disconnected(
+        id, now(),
+        {.unheard = connection.unheard(),
+         .silent = connection.why() == silent_ ? options_.timeout : milliseconds(0),
+         .ended_by_other = connection.ended_by_other()});
     if (door) loop::spawn(io_, knock(weak_from_this(), *door));
     log::debug("the link: connection {} of {} has ended: {}", id, connection.remote_address(),
                connection.why());

@@ -26,9 +26,12 @@ BOOST_DESCRIBE_STRUCT(Place, (), (line, call, state, kernel, holds_gil, works, p
 BOOST_DESCRIBE_STRUCT(Hang, (),
                       (kind, place, waits_at, group, number, operation, other_operation, further, stalled,
                        timeout))
+BOOST_DESCRIBE_ENUM(Loss::Sign, ended, silent, unanswered, suspended, cut_off, outvoted)
+BOOST_DESCRIBE_ENUM(Loss::Then, unknown, restarted, not_listening, not_back, not_reached)
+BOOST_DESCRIBE_STRUCT(Loss, (), (sign, then, time, within, others))
 BOOST_DESCRIBE_STRUCT(Culprit, (),
                       (rank, program, cause, code, signal, text, node, host, frame, peer, ranks, victims,
-                       after, hang))
+                       after, hang, loss))
 BOOST_DESCRIBE_ENUM(NotRestarted::Why, all_used, permanent, hung_again, raised_again, stopped, left_processes,
                     node_gone)
 BOOST_DESCRIBE_STRUCT(NotRestarted, (),

@@ -57,6 +57,14 @@ TEST_CASE("a message comes back as it was", "[link]") {
   CHECK(stop.not_restarted->gone->host == "e");
   CHECK(stop.not_restarted->was_spare);
   CHECK_FALSE(there_and_back(Culprit{.code = 1}).rank);
+  const outcome::Loss loss{.sign = outcome::Loss::Sign::silent,
+                           .then = outcome::Loss::Then::not_back,
+                           .time = std::chrono::seconds(30),
+                           .within = std::chrono::seconds(10),
+                           .others = 7};
+  CHECK(there_and_back(Culprit{.cause = Cause::node_lost, .loss = loss}).loss == loss);
+  const outcome::Loss long_ago{.time = std::chrono::years(1)};
+  CHECK(there_and_back(Culprit{.loss = long_ago}).loss->time == std::chrono::milliseconds(UINT32_MAX));
   const Done done = there_and_back(Done{143, {{0, 143, 12}, {7, 1, 1500}}});
   CHECK(done.code == 143);
   REQUIRE(done.workers.size() == 2);
@@ -106,6 +114,8 @@ TEST_CASE("what is no message is refused; unknown members are not", "[link]") {
       R"(done {"workers":3})",
       R"(done {"workers":["a"]})",
       R"(fail {"rank":[]})",
+      R"(fail {"loss":{"sign":"bad_luck"}})",
+      R"(fail {"loss":{"time":4294967296}})",
       R"(stop {"culprit":[]})",
       R"(stop {"again":1})",
       R"(stop {"not_restarted":{"why":"bad_luck"}})",

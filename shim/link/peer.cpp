@@ -597,27 +597,23 @@ class Peer final : public Link {
   /// Decides by what this node knows, because node 0 is out of reach and was sought for that long.
   void lose(std::optional<milliseconds> sought, const Liveness& liveness = {}) {
     const bool was_silent = liveness.is_silent();
-    const std::string end =
-        was_silent ? fmt::format("its rankshim has not answered for {}", seconds(options_.timeout))
-                   : std::string("its connection ended");
-    Stop stop{{.cause = Cause::node_lost,
-               .text = fmt::format(
-                   "{}, and {} could not be made again{}: {}", end, was_silent ? "the connection" : "it",
-                   sought ? fmt::format(" within {} s", sought->count() / 1000) : "", reason_),
-               .node = welcome_->rank,
-               .host = welcome_->host}};
     if (options_.succession) {
       options_.succession->gone[welcome_->rank] = Member::State::lost;
       if (was_silent) options_.succession->all_ended_by = now() + options_.timing.old_hub;
     }
-    if (liveness.slept != milliseconds(0)) {  // the others have lost this node
-      stop.culprit.node = options_.self.rank;
-      stop.culprit.host = options_.self.host;
-      stop.culprit.text =
-          fmt::format("its rankshim was suspended for {}, and node {} could not be reached again: {}",
-                      hours_and_minutes(liveness.slept), welcome_->rank, reason_);
-    }
-    if (const Culprit* own = told_failure(); own != nullptr && !is_inconclusive(*own)) stop.culprit = *own;
+    using outcome::Loss;
+    outcome::HubLoss evidence{.node = options_.self.rank,
+                              .host = options_.self.host,
+                              .hub = welcome_->rank,
+                              .hub_host = welcome_->host,
+                              .loss = {.sign = was_silent ? Loss::Sign::silent : Loss::Sign::ended,
+                                       .then = Loss::Then::not_reached,
+                                       .time = options_.timeout,
+                                       .within = sought},
+                              .slept = liveness.slept};
+    if (const Culprit* own = told_failure()) evidence.failure = *own;
+    Stop stop{judge_hub_loss(evidence)};
+    if (stop.lost()) stop.culprit.text = reason_;
     if (options_.rules.decide) options_.rules.decide(stop);
     handle(stop);
   }

@@ -739,15 +739,8 @@ Time Roster::tick_running(Time now) {
   const bool is_lost = std::ranges::any_of(nodes_, [&](const Node& node) {
     return node.trains() && node.lost_at != Time::max() && (holds || is_late || is_due(node.lost_at));
   });
-  if (is_lost || is_due(held_until_)) {
+  if (is_lost || is_due(held_until_) || is_outvoted()) {
     decide(now);
-  } else if (is_outvoted()) {
-    stop_all(
-        {.culprit = {.cause = Cause::node_lost,
-                     .text = "the connections to more than half of all nodes ended: look at this node's own "
-                             "network",
-                     .node = own_,
-                     .host = own().hello.host}});
   } else if (is_due(look_at_)) {
     look_at_ = Time::max();
     asked_at_ = now;
@@ -788,9 +781,26 @@ Culprit Roster::located(Culprit culprit) const {
   return culprit;
 }
 
+/// How a node without a connection was lost, and what has become of it.
+outcome::Loss Roster::loss_of(const Node& node, Time now) const {
+  using outcome::Loss;
+  Loss loss;
+  if (node.silent != std::chrono::milliseconds(0)) loss = {.sign = Loss::Sign::silent, .time = node.silent};
+  if (node.started_anew) {
+    loss.then = Loss::Then::restarted;
+  } else if (node.has_ended) {
+    loss.then = Loss::Then::not_listening;
+  } else if (node.lost_at <= now) {
+    loss.then = Loss::Then::not_back;
+    loss.within = node.time_to_return;
+  }
+  return loss;
+}
+
 /// What is known about the nodes, to find out who is to blame.
 outcome::Evidence Roster::evidence(Time now) const {
-  outcome::Evidence evidence{.nodes = {}, .launched = launched_, .slept = slept_, .hub = own_};
+  outcome::Evidence evidence{
+      .nodes = {}, .launched = launched_, .slept = slept_, .hub = own_, .is_outvoted = is_outvoted()};
   const bool all_lost = std::ranges::all_of(nodes_, [this](const Node& node) {
     return !node.trains() || node.lost_at != Time::max() || index_of(node) == own_;
   });
@@ -799,8 +809,8 @@ outcome::Evidence Roster::evidence(Time now) const {
     known.host = node.hello.host;
     known.address = node.hello.seen;
     if (!node.trains()) {  // it is nobody's peer, but shows whether this node has a network
-      if (all_lost && !node.connection) known.lost = "its connection ended";
-      if (!known.lost.empty()) known.lost_since = now;
+      if (all_lost && !node.connection) known.lost = outcome::Loss();
+      known.lost_since = now;
       continue;
     }
     known.failure = node.failure;
@@ -809,15 +819,9 @@ outcome::Evidence Roster::evidence(Time now) const {
     const bool has_answered = asked_at_ != Time() && node.seen_at >= asked_at_;
     known.is_silent = asked_at_ != Time() && !has_answered && !node.done && index_of(node) != own_;
     if (node.lost_at != Time::max()) {
-      known.lost = node.silent.empty() ? "its connection ended" : node.silent;
+      known.lost = loss_of(node, now);
       known.lost_since = node.lost_at - node.time_to_return;
     }
-    if (node.started_anew)
-      known.lost += ", and it was restarted";
-    else if (node.has_ended)
-      known.lost += ", and its rankshim no longer listens";
-    else if (node.lost_at <= now)
-      known.lost += fmt::format(", and it did not reconnect within {} s", node.time_to_return.count() / 1000);
     std::vector<WorkerReport> workers;
     if (node.done)
       workers = node.done->workers;

@@ -60,7 +60,7 @@ struct Node {
   Time done_at;                             ///< … by node 0's clock
   Time lost_at = Time::max();               ///< when it counts as lost unless it comes back …
   std::chrono::milliseconds time_to_return{0};  ///< … this long after it went away
-  std::string silent;                           ///< as in Roster::Disconnect, when it last went away, …
+  std::chrono::milliseconds silent{0};          ///< as in Roster::Disconnect, when it last went away, …
   bool was_closed = false;                      ///< … and whether its own kernel closed the connection
   bool has_ended = false;                       ///< … and then refused another connection
   bool started_anew = false;                    ///< another instance of it has come since
@@ -187,7 +187,7 @@ class Roster {
   /// How a connection ended.
   struct Disconnect {
     bool unheard = false;  ///< not everything that was sent to it has reached it
-    std::string silent;  ///< "its rankshim has not answered for 30 s"; empty if it was not closed for silence
+    std::chrono::milliseconds silent{0};  ///< for how long the node had not answered; 0: that was not why
     bool ended_by_other = false;  ///< by the node's own kernel, or by a proxy
   };
   /// Returns the door that shows whether the node has ended, with spares: where it listens as long as its
@@ -347,6 +347,7 @@ class Roster {
   static std::optional<outcome::WorkerLook> look_at(const Node& node, unsigned rank);
   static std::optional<outcome::Hang> wait_of(const Node& node, unsigned rank);
   void stop_all(Stop stop);
+  [[nodiscard]] outcome::Loss loss_of(const Node& node, Time now) const;
   [[nodiscard]] outcome::Evidence evidence(Time now) const;
   void decide(Time now);
   void tell_gathered();

@@ -388,7 +388,7 @@ TEST_CASE("a node that failed and has ended does not come back, whatever its ker
 TEST_CASE("a node whose rankshim does not answer is lost, and the line says so", "[link]") {
   Story story;
   story.all_launch();
-  story.leave(2, {.silent = "its rankshim has not answered for 30 s"});
+  story.leave(2, {.silent = 30s});
   story.pass(10s);
   REQUIRE(story.told<Stop>(1));
   CHECK(words(*story.told<Stop>(1)) ==
@@ -483,18 +483,18 @@ TEST_CASE("a node whose own kernel has ended a direct connection is lost after 2
     const char* name;
     bool ended_by_other;
     const char* address;
-    const char* silent;
+    std::chrono::milliseconds silent;
     std::chrono::milliseconds lost_after;
     const char* sentence;
   };
   const Case cases[] = {
-      {"it was killed", true, "10.0.0.1", "", 2s,
+      {"it was killed", true, "10.0.0.1", 0s, 2s,
        "its connection ended, and it did not reconnect within 2 s"},
-      {"a proxy was between", true, "10.9.9.9", "", 10s,
+      {"a proxy was between", true, "10.9.9.9", 0s, 10s,
        "its connection ended, and it did not reconnect within 10 s"},
-      {"the network was silent", false, "10.0.0.1", "", 10s,
+      {"the network was silent", false, "10.0.0.1", 0s, 10s,
        "its connection ended, and it did not reconnect within 10 s"},
-      {"its rankshim was silent", false, "10.0.0.1", "its rankshim has not answered for 30 s", 10s,
+      {"its rankshim was silent", false, "10.0.0.1", 30s, 10s,
        "its rankshim has not answered for 30 s, and it did not reconnect within 10 s"},
   };
   for (const Case& c : cases) {

@@ -1,7 +1,5 @@
 #include "outcome/judge.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <csignal>
@@ -10,11 +8,9 @@
 #include <set>
 #include <utility>
 
-#include "base/duration.h"
 #include "base/fault.h"
 #include "base/text.h"
 #include "outcome/hang.h"
-#include "outcome/wording.h"
 
 namespace rankshim::outcome {
 namespace {
@@ -82,14 +78,6 @@ const Hang* wait_of(const NodeEvidence& node, const WorkerEvidence& worker) {
   return is_first ? &*node.failure->hang : nullptr;
 }
 
-/// ", and ranks 0 and 2 lost their peer"; empty if nobody did.
-std::string lost_by(const Evidence& evidence) {
-  const auto victims = victims_of(evidence);
-  if (victims.empty()) return "";
-  return fmt::format(", and {} lost {} peer", in_words(to_ranges(victims)),
-                     victims.size() == 1 ? "its" : "their");
-}
-
 /// The node that has the worker with this rank.
 const NodeEvidence& node_with(const Evidence& evidence, unsigned rank) {
   const auto has_it = [rank](const NodeEvidence& node) {
@@ -129,6 +117,19 @@ void add_waits(const Evidence& evidence, Culprit& culprit) {
   }
 }
 
+/// Blames a node that is lost.
+Culprit blame(const Evidence& evidence, const NodeEvidence& node, const Loss& loss) {
+  return {.cause = Cause::node_lost, .node = rank_of(evidence, node), .host = node.host, .loss = loss};
+}
+
+/// Blames the hub, whose own process or network is the reason why nodes are out of its reach.
+Culprit blame_hub(const Evidence& evidence, const Loss& loss) {
+  return blame(evidence, evidence.nodes[evidence.hub], loss);
+}
+
+/// The ranks that lost a peer, for a lost node.
+std::vector<RankRange> bereft(const Evidence& evidence) { return to_ranges(victims_of(evidence)); }
+
 // ---- the rows ----
 
 using Row = std::optional<Culprit> (*)(const Evidence&);
@@ -157,14 +158,16 @@ std::optional<Culprit> found_to_differ(const Evidence& evidence) {
   return (is_only ? most : failed.front())->failure;
 }
 
-bool is_lost(const NodeEvidence& node) { return !node.lost.empty(); }
+bool is_lost(const NodeEvidence& node) { return node.lost.has_value(); }
+
+std::optional<Culprit> outvoted(const Evidence& evidence) {
+  if (!evidence.is_outvoted) return std::nullopt;
+  return blame_hub(evidence, {.sign = Loss::Sign::outvoted});
+}
 
 std::optional<Culprit> asleep(const Evidence& evidence) {
   if (evidence.slept == milliseconds(0) || std::ranges::none_of(evidence.nodes, is_lost)) return std::nullopt;
-  return Culprit{.cause = Cause::node_lost,
-                 .text = fmt::format("its rankshim was suspended for {}", hours_and_minutes(evidence.slept)),
-                 .node = evidence.hub,
-                 .host = evidence.nodes[evidence.hub].host};
+  return blame_hub(evidence, {.sign = Loss::Sign::suspended, .time = evidence.slept});
 }
 
 std::optional<Culprit> cut_off(const Evidence& evidence) {
@@ -172,22 +175,17 @@ std::optional<Culprit> cut_off(const Evidence& evidence) {
     return is_lost(node) || &node == &evidence.nodes[evidence.hub];
   };
   if (evidence.nodes.size() < 3 || !std::ranges::all_of(evidence.nodes, is_out_of_reach)) return std::nullopt;
-  return Culprit{
-      .cause = Cause::node_lost,
-      .text = fmt::format("the connections to all {} other nodes ended: look at this node's own network",
-                          evidence.nodes.size() - 1),
-      .node = evidence.hub,
-      .host = evidence.nodes[evidence.hub].host};
+  return blame_hub(evidence, {.sign = Loss::Sign::cut_off,
+                              .others = static_cast<unsigned>(evidence.nodes.size() - 1)});
 }
 
 std::optional<Culprit> lost_node(const Evidence& evidence) {
   auto lost = evidence.nodes | std::views::filter(is_lost);
   if (lost.empty()) return std::nullopt;
   const NodeEvidence& first = *std::ranges::min_element(lost, {}, &NodeEvidence::lost_since);
-  return Culprit{.cause = Cause::node_lost,
-                 .text = first.lost + lost_by(evidence),
-                 .node = rank_of(evidence, first),
-                 .host = first.host};
+  Culprit culprit = blame(evidence, first, *first.lost);
+  culprit.victims = bereft(evidence);
+  return culprit;
 }
 
 std::optional<Culprit> exited_early(const Evidence& evidence) {
@@ -219,11 +217,9 @@ std::optional<Culprit> silent_node(const Evidence& evidence) {
                 std::views::filter([](const NodeEvidence& node) { return node.is_silent && !node.failure; });
   const auto count = static_cast<std::size_t>(std::ranges::distance(silent));
   if (count == 0 || count > failed_nodes(evidence).size()) return std::nullopt;
-  const NodeEvidence& first = *silent.begin();
-  return Culprit{.cause = Cause::node_lost,
-                 .text = "its rankshim does not answer" + lost_by(evidence),
-                 .node = rank_of(evidence, first),
-                 .host = first.host};
+  Culprit culprit = blame(evidence, *silent.begin(), {.sign = Loss::Sign::unanswered});
+  culprit.victims = bereft(evidence);
+  return culprit;
 }
 
 bool has_timed_out(const NodeEvidence* node) { return node->failure->cause == Cause::timed_out; }
@@ -378,10 +374,43 @@ std::optional<Culprit> first_victim(const Evidence& evidence) {
   return (own == failed.end() ? failed.front() : *own)->failure;
 }
 
-constexpr std::array<Row, 11> rows = {
-    own_failure,  found_to_differ, asleep,      cut_off,       lost_node,
-    exited_early, further_failure, silent_node, still_running, in_different_collectives,
-    first_victim};
+constexpr std::array<Row, 12> rows = {
+    own_failure,  found_to_differ, outvoted,    asleep,        cut_off,                  lost_node,
+    exited_early, further_failure, silent_node, still_running, in_different_collectives, first_victim};
+
+// ---- the rows for a node that has lost the hub ----
+
+using HubRow = std::optional<Culprit> (*)(const HubLoss&);
+
+std::optional<Culprit> own_failure_before(const HubLoss& evidence) {
+  const bool counts = evidence.failure && !is_inconclusive(*evidence.failure);
+  return counts ? evidence.failure : std::nullopt;
+}
+
+std::optional<Culprit> asleep_here(const HubLoss& evidence) {
+  if (evidence.slept == milliseconds(0)) return std::nullopt;
+  return Culprit{
+      .cause = Cause::node_lost,
+      .node = evidence.node,
+      .host = evidence.host,
+      .loss = Loss{.sign = Loss::Sign::suspended, .then = evidence.loss.then, .time = evidence.slept}};
+}
+
+std::optional<Culprit> lost_hub(const HubLoss& evidence) {
+  return Culprit{.cause = Cause::node_lost,
+                 .node = evidence.hub,
+                 .host = evidence.hub_host,
+                 .loss = evidence.loss};
+}
+
+constexpr std::array<HubRow, 3> hub_rows = {own_failure_before, asleep_here, lost_hub};
+
+/// What the first row finds that finds somebody.
+std::optional<Culprit> first_found(const auto& table, const auto& evidence) {
+  for (const auto row : table)
+    if (auto culprit = row(evidence)) return culprit;
+  return std::nullopt;
+}
 
 }  // namespace
 
@@ -391,10 +420,8 @@ bool ended_by_itself(const Culprit& culprit) {
   return has_crashed || culprit.cause == Cause::exception || culprit.cause == Cause::out_of_memory;
 }
 
-std::optional<Culprit> judge(const Evidence& evidence) {
-  for (const Row row : rows)
-    if (auto culprit = row(evidence)) return culprit;
-  return std::nullopt;
-}
+std::optional<Culprit> judge(const Evidence& evidence) { return first_found(rows, evidence); }
+
+Culprit judge_hub_loss(const HubLoss& evidence) { return *first_found(hub_rows, evidence); }
 
 }  // namespace rankshim::outcome

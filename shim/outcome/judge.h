@@ -32,7 +32,7 @@ struct NodeEvidence {
   std::optional<Culprit> failure;  ///< the first one it reported; a timeout takes precedence over a lost peer
   Time failed;                     ///< when that was reported
   std::optional<Culprit> further;  ///< the first failure after a victim's that no peer caused
-  std::string lost;                ///< "its connection ended"; empty if it is connected or has succeeded
+  std::optional<Loss> lost;        ///< nullopt if it is connected or has succeeded
   Time lost_since;                 ///< if it is lost
   bool is_silent = false;          ///< it did not answer when asked about its workers
   std::vector<WorkerEvidence> workers;
@@ -44,6 +44,7 @@ struct Evidence {
   Time launched;                       ///< when all nodes were launched
   std::chrono::milliseconds slept{0};  ///< for how long the hub's process did not run (SIGSTOP); 0 if it did
   unsigned hub = 0;                    ///< the node that gathered this
+  bool is_outvoted = false;            ///< so many nodes are out of the hub's reach that they may go on alone
 };
 
 /// Decides who is to blame, by the first row of this table that finds somebody:
@@ -52,6 +53,7 @@ struct Evidence {
 /// - found to differ: torch has compared the ranks' collectives (TORCH_DISTRIBUTED_DEBUG=DETAIL). To blame:
 /// the
 ///   rank that most of them name, or else the first that failed; its message has both collectives.
+/// - outvoted: more than half of all nodes are out of the hub's reach. To blame: the hub's own network.
 /// - asleep: connections are gone, and the hub's process did not run for a while. To blame: the hub.
 /// - cut off: there are at least two other nodes, and the connections to all of them are gone. To blame: the
 ///   hub's own network.
@@ -74,5 +76,25 @@ struct Evidence {
 ///
 /// Returns nullopt if nobody failed and no node is lost. Pure.
 std::optional<Culprit> judge(const Evidence& evidence);
+
+/// What a node knows that has lost the hub, and cannot reach it again.
+struct HubLoss {
+  unsigned node = 0;  ///< this one
+  std::string host;
+  unsigned hub = 0;
+  std::string hub_host;
+  std::optional<Culprit> failure;      ///< the first that this node reported
+  Loss loss;                           ///< of the hub
+  std::chrono::milliseconds slept{0};  ///< for how long this node's process did not run (SIGSTOP) before
+};
+
+/// Decides who is to blame when no hub can, by the first row of this table that fits:
+///
+/// - own failure: this node has reported a failure that no peer caused. To blame: that.
+/// - asleep: this node's process did not run for a while, so the others have lost it. To blame: this node.
+/// - lost hub: anything else. To blame: the hub.
+///
+/// Pure.
+Culprit judge_hub_loss(const HubLoss& evidence);
 
 }  // namespace rankshim::outcome

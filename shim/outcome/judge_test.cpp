@@ -68,7 +68,7 @@ struct Story {
     return *this;
   }
   Story& lose(unsigned node, int second = 5) {
-    evidence.nodes[node].lost = "its connection ended";
+    evidence.nodes[node].lost = Loss();
     evidence.nodes[node].lost_since = at(second);
     return *this;
   }
@@ -107,6 +107,10 @@ struct Story {
     for (NodeEvidence& node : evidence.nodes)
       for (WorkerEvidence& worker : node.workers)
         if (worker.rank == rank) worker.waited = hang;
+    return *this;
+  }
+  Story& outvote() {
+    evidence.is_outvoted = true;
     return *this;
   }
   Story& sleep(int second) {
@@ -213,6 +217,9 @@ TEST_CASE("the culprit is named, never a victim") {
        "its rankshim does not answer, and rank 0 lost its peer"},
       {"of many that do not answer it may be any",
        Story(4).fail(0, 60, Cause::timed_out).silence(1).silence(2).silence(3), 0, Cause::timed_out, 0, ""},
+      {"so many spares are lost that they may train without node 0",
+       Story(4).lose(3).outvote(), 0, Cause::node_lost, std::nullopt,
+       "the connections to more than half of all nodes ended: look at this node's own network"},
       {"all other nodes are lost: node 0's own network", Story(3).lose(1).lose(2), 0, Cause::node_lost,
        std::nullopt, "the connections to all 2 other nodes ended: look at this node's own network"},
       {"the other node of two", Story(2).lose(1), 1, Cause::node_lost, std::nullopt, "its connection ended"},
@@ -255,7 +262,7 @@ TEST_CASE("the culprit is named, never a victim") {
   CHECK(culprit.node == row.node);
   CHECK(culprit.cause == row.cause);
   CHECK(culprit.rank == row.rank);
-  const bool is_told = culprit.ranks.empty() || culprit.cause == Cause::exception;
+  const bool is_told = culprit.cause == Cause::exception || (culprit.ranks.empty() && !culprit.loss);
   CHECK((is_told ? culprit.text : what_happened(culprit)) == row.text);
 }
 
@@ -435,6 +442,24 @@ TEST_CASE("several ranks that hang are named together") {
   CHECK(culprit.victims == std::vector<RankRange>{{0, 0}, {2, 2}});
   CHECK(what_happened(culprit) ==
         "ranks 1 and 3 are still running; ranks 0 and 2 timed out waiting for them");
+}
+
+TEST_CASE("a node that has lost the hub blames its own failure, its own sleep, or the hub") {
+  HubLoss evidence{.node = 2,
+                   .host = "c",
+                   .hub = 0,
+                   .hub_host = "a",
+                   .loss = {.then = Loss::Then::not_reached, .within = seconds(10)}};
+  CHECK(in_words(judge_hub_loss(evidence)) ==
+        "node 0 (a) was lost: its connection ended, and it could not be made again within 10 s");
+  evidence.slept = seconds(62);
+  CHECK(in_words(judge_hub_loss(evidence)) ==
+        "node 2 (c) was lost: its rankshim was suspended for 1 min 2 s, and the connection could not be made "
+        "again");
+  evidence.failure = Culprit{.rank = 2, .cause = Cause::peer_lost, .code = 1, .node = 2, .host = "c"};
+  CHECK(judge_hub_loss(evidence).cause == Cause::node_lost);
+  evidence.failure->cause = Cause::exception;
+  CHECK(in_words(judge_hub_loss(evidence)) == "node 2 (c) failed: rank 2 exited with code 1");
 }
 
 TEST_CASE("nobody is to blame where nobody failed") {

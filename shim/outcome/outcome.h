@@ -138,6 +138,32 @@ struct Hang {
   bool operator==(const Hang&) const = default;
 };
 
+/// Why a node is taken for lost.
+struct Loss {
+  enum class Sign : std::uint8_t {
+    ended,       ///< its connection ended
+    silent,      ///< its rankshim has not answered for `time`
+    unanswered,  ///< its rankshim did not answer when it was asked about its workers
+    suspended,   ///< its rankshim did not run for `time` (SIGSTOP), so the others have lost it
+    cut_off,     ///< its connections to all `others` other nodes ended
+    outvoted,    ///< its connections to more than half of all nodes ended, which may go on without it
+  };
+  enum class Then : std::uint8_t {
+    unknown,
+    restarted,      ///< another instance of it has come
+    not_listening,  ///< its rankshim no longer listens
+    not_back,       ///< it did not reconnect within `within`
+    not_reached,    ///< the connection could not be made again, within that time if one is given
+  };
+  Sign sign = Sign::ended;
+  Then then = Then::unknown;
+  std::chrono::milliseconds time{0};
+  std::optional<std::chrono::milliseconds> within;
+  unsigned others = 0;
+
+  bool operator==(const Loss&) const = default;
+};
+
 /// Who is to blame, and how it ended. Also describes any failure before it is known who is to blame. A node
 /// fills in what it knows of its own failure; node 0 sets `node` and `host`.
 struct Culprit {
@@ -146,17 +172,20 @@ struct Culprit {
   Cause cause = Cause::none;
   int code = 0;               ///< the exit code, or 128 + the signal
   std::optional<int> signal;  ///< that killed it or, for stop_requested, stopped it
-  std::string text;           ///< why, on one line and without secrets: "ValueError: boom"; empty if unknown
+  std::string text;  ///< what it left about that, such as its exception, on one line and without secrets:
+                     ///< "ValueError: boom"; empty if unknown
   unsigned node = 0;
   std::string host;
   std::string frame;  ///< the last of an exception's traceback: "File "/app/train.py", line 7, in main"
   std::string peer;   ///< the address that a victim's exception names; empty if none
   std::vector<RankRange> ranks;        ///< for hang and exited_early: the workers to blame; for an exception:
                                        ///< the rank whose collective differs, according to torch
-  std::vector<RankRange> victims;      ///< for hang and exited_early: the workers that waited for them
+  std::vector<RankRange> victims;      ///< for hang and exited_early: the workers that waited for them; for
+                                       ///< node_lost: those that lost a peer
   std::optional<std::uint32_t> after;  ///< how long it had run, in ms; nullopt if unknown
   std::optional<Hang> hang;  ///< for a hang that was looked at; for exited_early and a victim, where the
                              ///< victims waited, if known
+  std::optional<Loss> loss;  ///< for node_lost
 
   bool operator==(const Culprit&) const = default;
 };

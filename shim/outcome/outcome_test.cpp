@@ -51,11 +51,43 @@ TEST_CASE("a culprit is told with its node, what failed, how and why") {
        "node 0 timed out waiting for its peers: rank 1 exited with code 1"},
       {{.cause = Cause::stop_requested, .code = 143, .signal = 15}, "node 0 was stopped (SIGTERM)"},
       {{.cause = Cause::stop_requested, .code = 143}, "node 0 was stopped"},
-      {{.cause = Cause::node_lost, .text = "its connection ended"}, "node 0 was lost: its connection ended"},
+      {{.cause = Cause::node_lost}, "node 0 was lost: its connection ended"},
       {{.cause = Cause::signalled, .code = 1, .signal = 300},
        "node 0 failed: its command was killed by signal 300"},
   }));
   CHECK(in_words(row.culprit) == row.words);
+}
+
+TEST_CASE("a lost node is told with what showed the loss, and what has become of it since") {
+  using Sign = Loss::Sign;
+  using Then = Loss::Then;
+  using std::chrono::seconds;
+  struct Row {
+    Loss loss;
+    std::string words;
+  };
+  const auto row = GENERATE(values<Row>({
+      {{.then = Then::restarted}, "its connection ended, and it was restarted"},
+      {{.then = Then::not_listening}, "its connection ended, and its rankshim no longer listens"},
+      {{.then = Then::not_back, .within = seconds(2)},
+       "its connection ended, and it did not reconnect within 2 s"},
+      {{.then = Then::not_reached}, "its connection ended, and it could not be made again"},
+      {{.sign = Sign::silent, .then = Then::not_reached, .time = seconds(30), .within = seconds(10)},
+       "its rankshim has not answered for 30 s, and the connection could not be made again within 10 s"},
+      {{.sign = Sign::unanswered}, "its rankshim does not answer"},
+      {{.sign = Sign::suspended, .then = Then::not_reached, .time = seconds(62)},
+       "its rankshim was suspended for 1 min 2 s, and the connection could not be made again"},
+      {{.sign = Sign::cut_off, .others = 7},
+       "the connections to all 7 other nodes ended: look at this node's own network"},
+      {{.sign = Sign::outvoted},
+       "the connections to more than half of all nodes ended: look at this node's own network"},
+  }));
+  Culprit culprit{.cause = Cause::node_lost, .loss = row.loss};
+  CHECK(what_happened(culprit) == row.words);
+  culprit.victims = {{0, 0}};
+  CHECK(what_happened(culprit) == row.words + ", and rank 0 lost its peer");
+  culprit.victims = {{0, 0}, {2, 2}};
+  CHECK(what_happened(culprit) == row.words + ", and ranks 0 and 2 lost their peer");
 }
 
 }  // namespace rankshim::outcome

@@ -146,6 +146,55 @@ std::string hang_in_words(const Culprit& culprit, const Hang& hang) {
   }
 }
 
+// ---- a lost node ----
+
+std::string sign_in_words(const Loss& loss) {
+  constexpr std::string_view advice = "look at this node's own network";
+  switch (loss.sign) {
+    case Loss::Sign::silent:
+      return "its rankshim has not answered for " + seconds(loss.time);
+    case Loss::Sign::unanswered:
+      return "its rankshim does not answer";
+    case Loss::Sign::suspended:
+      return "its rankshim was suspended for " + hours_and_minutes(loss.time);
+    case Loss::Sign::cut_off:
+      return fmt::format("the connections to all {} other nodes ended: {}", loss.others, advice);
+    case Loss::Sign::outvoted:
+      return fmt::format("the connections to more than half of all nodes ended: {}", advice);
+    case Loss::Sign::ended:
+      break;
+  }
+  return "its connection ended";
+}
+
+/// ", and it did not reconnect within 10 s"; empty if that is unknown.
+std::string sequel_in_words(const Loss& loss) {
+  const std::string within = loss.within ? fmt::format(" within {} s", loss.within->count() / 1000) : "";
+  switch (loss.then) {
+    case Loss::Then::restarted:
+      return ", and it was restarted";
+    case Loss::Then::not_listening:
+      return ", and its rankshim no longer listens";
+    case Loss::Then::not_back:
+      return ", and it did not reconnect" + within;
+    case Loss::Then::not_reached:
+      return fmt::format(", and {} could not be made again{}",
+                         loss.sign == Loss::Sign::ended ? "it" : "the connection", within);
+    case Loss::Then::unknown:
+      break;
+  }
+  return "";
+}
+
+/// "its connection ended, and ranks 0 and 2 lost their peer".
+std::string loss_in_words(const Culprit& culprit) {
+  const Loss loss = culprit.loss.value_or(Loss());
+  std::string text = sign_in_words(loss) + sequel_in_words(loss);
+  if (!culprit.victims.empty())
+    text += fmt::format(", and {} lost {} peer", in_words(culprit.victims), words_for(culprit.victims).its);
+  return text + (culprit.text.empty() ? "" : ": " + culprit.text);
+}
+
 /// What follows the node's name: "failed: ".
 std::string verb(const Culprit& culprit) {
   switch (culprit.cause) {
@@ -228,6 +277,7 @@ std::string what_happened(const Culprit& culprit) {
                        in_words(culprit.victims), words.it,
                        collective_in_words(hang.operation, hang.waits_at), words.they);
   }
+  if (culprit.cause == Cause::node_lost) return loss_in_words(culprit);
   if (culprit.cause == Cause::stop_requested) return culprit.signal ? signal_name(*culprit.signal) : "";
   const std::string who = who_failed(culprit);
   if (who.empty()) return culprit.text;
