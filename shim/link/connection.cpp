@@ -132,10 +132,10 @@ std::optional<ReceivedMessage> Connection::take() {
       auto message = !key_ || check(*line) ? from_text(line->text) : std::nullopt;
       silent_rounds_ = 0;
       if (message) return ReceivedMessage{*std::move(message), *std::move(line)};
-      close("an invalid message, or one without the right tag");
+      close(Closed::invalid);
     } else if (decoder_.broken() != StreamError::no) {
       if (decoder_.broken() == StreamError::version) write();  // the greeting, with this side's version
-      close("not the link's protocol");
+      close(Closed::foreign);
     } else if (reads_++ == most_reads || !read()) {
       break;
     }
@@ -151,7 +151,10 @@ bool Connection::read() {
   if (error == asio::error::would_block) return false;
   ended_by_other_ = error == asio::error::eof || error == asio::error::connection_reset ||
                     error == asio::error::broken_pipe;
-  if (error) close(error == asio::error::eof ? "the other side closed it" : error.message());
+  if (error == asio::error::eof)
+    close(Closed::by_other);
+  else if (error)
+    close(Closed::by_system, error.message());
   decoder_.feed({buffer.data(), size});
   return true;
 }
@@ -167,7 +170,7 @@ void Connection::send(const std::string& text) {
   if (key_) out_ += key_->of_message(static_cast<char>(side_), sent_++, text);
   out_ += '\n';
   if (!writing_) write();
-  if (out_.size() > most_unsent) close("it does not read what it is sent");
+  if (out_.size() > most_unsent) close(Closed::unread);
 }
 
 void Connection::write() {
@@ -197,8 +200,11 @@ void Connection::finish() {
   if (is_open() && !std::exchange(finishing_, true) && !writing_) write();
 }
 
-void Connection::close(const std::string& why) {
-  if (why_.empty()) why_ = why;
+void Connection::close(Closed why, const std::string& error) {
+  if (why_ == Closed::no) {
+    why_ = why;
+    error_ = error;
+  }
   unheard_ = unheard();
   boost::system::error_code ignored;
   socket_.close(ignored);

@@ -97,11 +97,15 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   /// Sends what is left, and nothing more after that; the other side is expected to close.
   void finish();
-  /// Closes the connection; only the first reason is kept.
-  void close(const std::string& why);
+  /// Closes the connection; only the first reason is kept. `error` is the system's, for by_system.
+  void close(Closed why, const std::string& error = {});
 
   [[nodiscard]] bool is_open() const { return socket_.is_open(); }
-  [[nodiscard]] const std::string& why() const { return why_; }
+  [[nodiscard]] Closed why() const { return why_; }
+  /// The same as a problem of whoever needs the connection.
+  [[nodiscard]] Problem end() const {
+    return {.kind = ProblemKind::connection_ended, .detail = error_, .closed = why_};
+  }
   /// Whether the other side's kernel ended the connection (FIN, RST), rather than this side because of
   /// silence.
   [[nodiscard]] bool ended_by_other() const { return ended_by_other_; }
@@ -130,7 +134,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   unsigned silent_rounds_ = 0;
   Decoder decoder_;
   std::string out_;  ///< begins with the greeting; the hub's is sent with its first answer
-  std::string why_;
+  Closed why_ = Closed::no;
+  std::string error_;
   std::optional<Key> key_;
   std::uint64_t received_ = 0;
   std::uint64_t sent_ = 0;

@@ -6,7 +6,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include "base/duration.h"
 #include "base/fault.h"
 #include "base/log.h"
 #include "link/link.h"
@@ -63,7 +62,7 @@ class Hub final : public Link {
   ~Hub() override {
     if (inherited_limit_ && setrlimit(RLIMIT_NOFILE, &*inherited_limit_) != 0)
       log::debug("the limit of open files stays raised");
-    for (auto& [id, connection] : connections_) connection->close("node 0's link is over");
+    for (auto& [id, connection] : connections_) connection->close(Closed::over);
   }
 
   void begin() {
@@ -208,7 +207,7 @@ class Hub final : public Link {
         next_expiry_ = std::min(next_expiry_, until);
         return false;
       }
-      connections_.at(id)->close("it did not say in time who it is, or did not close");
+      connections_.at(id)->close(Closed::late);
       return true;
     });
     return next_expiry_;
@@ -228,7 +227,7 @@ class Hub final : public Link {
           continue;
         }
         if (connection->is_finishing())
-          connection->close("it was refused, and kept sending");
+          connection->close(Closed::sent_away);
         else if (expires_.contains(id))
           greet(id, *connection, *heard);
         else
@@ -241,7 +240,7 @@ class Hub final : public Link {
         });
     } catch (const std::exception& error) {
       loop::go_on_after(error);
-      connection->close({});
+      connection->close(Closed::by_system, error.what());
     }
     ended(id, *connection);
   }
@@ -252,11 +251,11 @@ class Hub final : public Link {
     const auto door = roster_.disconnected(
         id, now(),
         {.unheard = connection.unheard(),
-         .silent = connection.why() == silent_ ? options_.timeout : milliseconds(0),
+         .silent = connection.why() == Closed::silent ? options_.timeout : milliseconds(0),
          .ended_by_other = connection.ended_by_other()});
     if (door) loop::spawn(io_, knock(weak_from_this(), *door));
     log::debug("the link: connection {} of {} has ended: {}", id, connection.remote_address(),
-               connection.why());
+               in_words(connection.end()));
     if (const auto unproven = unproven_.extract(id)) {
       const Hello& hello = unproven.mapped();
       roster_.note_stranger(hello.rank, {.kind = ProblemKind::token_unproven, .node = name_of(hello)});
@@ -293,11 +292,10 @@ class Hub final : public Link {
   /// The other side says who it is, and proves the token; until then it counts for nothing.
   void greet(ConnectionId id, Connection& connection, const ReceivedMessage& heard) {
     if (const auto unproven = unproven_.find(id); unproven != unproven_.end()) {
-      if (!std::holds_alternative<Proof>(heard.message))
-        return connection.close("it did not prove the token");
+      if (!std::holds_alternative<Proof>(heard.message)) return connection.close(Closed::unproven);
       return arrived(id, connection, unproven_.extract(unproven).mapped());
     }
-    if (!std::holds_alternative<Hello>(heard.message)) return connection.close("it did not say who it is");
+    if (!std::holds_alternative<Hello>(heard.message)) return connection.close(Closed::unnamed);
     Hello hello = std::get<Hello>(heard.message);
     hello.seen = connection.remote_address();
     const bool has_token = !hello.nonce.empty();
@@ -383,7 +381,8 @@ class Hub final : public Link {
     if (slept) due_.signal();
     next_round_ = now() + ping_interval(options_.timeout);
     for (const auto& [id, connection] : connections_)
-      if (!expires_.contains(id) && connection->silent_rounds() > most_unanswered) connection->close(silent_);
+      if (!expires_.contains(id) && connection->silent_rounds() > most_unanswered)
+        connection->close(Closed::silent);
     return next_round_;
   }
 
@@ -587,7 +586,6 @@ class Hub final : public Link {
   Time deadline_ = Time::max();  ///< of the meeting
   loop::Event due_;              ///< for act()
   Time next_round_;              ///< of close_silent()
-  const std::string silent_ = fmt::format("its rankshim has not answered for {}", seconds(options_.timeout));
   bool short_of_descriptors_ = false;
 };
 

@@ -133,6 +133,7 @@ void Link::handle(const Message& message) {
     if (!voters->doors.empty()) options_.succession->doors = voters->doors;
   }
   if (waiting != nullptr) {
+    told_to_wait_ = *waiting;
     waiting_ = in_words(*waiting);
     if (parts_) next_line_ = now() + options_.rules.report + std::chrono::seconds(1);
     if (waits_.allows(waiting_)) waiting->is_wrong() ? log::warn("{}", waiting_) : log::info("{}", waiting_);

@@ -174,6 +174,8 @@ class Link : public std::enable_shared_from_this<Link> {
   [[nodiscard]] bool is_over() const { return stop_ || is_over_; }
   /// Whether this node's command has ended, and finish() waits for other nodes.
   [[nodiscard]] bool parts() const { return parts_; }
+  /// What the hub has said that it waits for; nullopt if it has said nothing.
+  [[nodiscard]] const std::optional<Waiting>& told_to_wait() const { return told_to_wait_; }
   /// Whether this node was stopped from outside, so that its platform may kill it soon.
   [[nodiscard]] bool is_stopping() const { return is_stopping_; }
   /// Waits until something changes, or until that time. Logs what it waits for every Rules::report, unless
@@ -206,8 +208,9 @@ class Link : public std::enable_shared_from_this<Link> {
 
   bool parts_ = false;
   bool is_stopping_ = false;
-  std::string waiting_;
-  Time next_line_ = Time::max();  ///< for waits after the command's end
+  std::string waiting_;                  ///< in words
+  std::optional<Waiting> told_to_wait_;  ///< the last message about that
+  Time next_line_ = Time::max();         ///< for waits after the command's end
   Time launched_at_;
   LogLimiter waits_;
   std::function<void(const Stop&)> told_;

@@ -34,8 +34,7 @@ BOOST_DESCRIBE_STRUCT(Culprit, (),
                        after, hang, loss))
 BOOST_DESCRIBE_ENUM(NotRestarted::Why, all_used, permanent, hung_again, raised_again, stopped, left_processes,
                     node_gone)
-BOOST_DESCRIBE_STRUCT(NotRestarted, (),
-                      (why, used, most, within, of_the_job, code, cause, gone, was_spare))
+BOOST_DESCRIBE_STRUCT(NotRestarted, (), (why, used, most, within, of_the_job, code, cause, gone, was_spare))
 
 BOOST_DESCRIBE_STRUCT(GroupProgress, (), (name, description, members, entered, ended, operation))
 BOOST_DESCRIBE_STRUCT(WorkerLook, (),
@@ -61,8 +60,9 @@ BOOST_DESCRIBE_ENUM(Agreed, run_id, attempt, nnodes, master_port, launcher, job_
 BOOST_DESCRIBE_ENUM(ProblemKind, differs, too_many_workers, too_many_restarts, rank_out_of_range, rank_twice,
                     token_missing, token_unexpected, token_unproven, hub_without_token, other_token, version,
                     attempt_unknown, too_late, failed, itself, impossible_hub, hub_restarted, not_the_hub,
-                    another_hub, port_in_use, port_not_free, store_clients, store_answers, no_hub,
-                    no_time_for_hub, hub_left, hub_waits, refused)
+                    another_hub, port_in_use, port_not_free, store_clients, store_answers, nodes_missing,
+                    refused, no_connection, no_answer, hangs_up, store_there, other_there, unproven_hub,
+                    connection_ended)
 BOOST_DESCRIBE_STRUCT(NodeName, (), (rank, host, address))
 BOOST_DESCRIBE_STRUCT(Problem, (),
                       (kind, agreed, node, other, culprit, theirs, ours, master, addresses, detail, number,

@@ -16,6 +16,7 @@
 #include "outcome/not_restarted.h"
 #include "outcome/outcome.h"
 #include "outcome/wording.h"
+#include "wait/wait.h"
 
 /// The messages of the whole job's link: node 0 (the hub) and the others (its peers) say who they are, agree,
 /// and tell each other how the job ends. docs/protocol.md specifies the wire format.
@@ -101,6 +102,23 @@ struct Waiting {
   [[nodiscard]] bool is_wrong() const { return !roll_call.problems.empty(); }
 };
 
+/// Why a node has not met the hub in time. Only this node knows it, so it is not on the wire.
+struct HubNotMet {
+  enum class State : std::uint8_t {
+    not_tried,     ///< no time was left
+    not_reached,   ///< `last` says why
+    disconnected,  ///< it was here, and the connection ended, as `last` says
+    waits,         ///< it is connected; `waiting` says for whom it waits, if it has said that
+    not_found,     ///< node 0's name or address did not appear, as `name` says; `last`, if anything: who was
+                   ///< there before
+  };
+  State state = State::not_tried;
+  std::string master;  ///< node 0's name and port; empty if the hub may be another node
+  std::optional<Problem> last;
+  std::optional<Waiting> waiting;
+  std::optional<wait::Unreachable> name;
+};
+
 /// Tells all nodes, or one that has come too late, that the job does not start.
 struct Refuse {
   /// configuration: it cannot run as it is; unreachable: not all nodes came in time; peer_lost: a node cannot
@@ -109,6 +127,7 @@ struct Refuse {
   RollCall roll_call;                      ///< who did not come, and what is wrong
   std::optional<Culprit> culprit;          ///< with peer_lost: that node, and why
   ErrorCode error_code = ErrorCode::none;  ///< of a name or address out of reach; not on the wire
+  std::optional<HubNotMet> hub;            ///< why this node alone gave up; not on the wire
 };
 
 /// Tells all nodes that the job continues without a link between them.
@@ -164,9 +183,10 @@ using MeetingResult = std::variant<Go, Refuse, Unlinked, Moved>;
 /// Tells each node to end its command because of `culprit`.
 struct Stop {
   Culprit culprit;
-  std::vector<Culprit> others;  ///< for a check: a few of the others that failed
-  bool again = false;           ///< the job is restarted: all nodes meet again
+  std::vector<Culprit> others;                         ///< for a check: a few of the others that failed
+  bool again = false;                                  ///< the job is restarted: all nodes meet again
   std::optional<outcome::NotRestarted> not_restarted;  ///< why not, if it could have been
+  std::optional<Problem> unreached;  ///< why this node could not reach the lost hub again; not on the wire
 
   /// Whether that node was stopped from outside.
   [[nodiscard]] bool drained() const { return culprit.cause == Cause::stop_requested; }

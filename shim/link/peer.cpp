@@ -5,7 +5,6 @@
 #include <random>
 #include <utility>
 
-#include "base/duration.h"
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -45,7 +44,7 @@ class Peer final : public Link {
   }
 
   ~Peer() override {
-    if (connection_) connection_->close("this node's link is over");
+    if (connection_) connection_->close(Closed::over);
   }
 
  private:
@@ -70,7 +69,7 @@ class Peer final : public Link {
     const wait::PortProbe look = co_await wait::connect(
         socket, endpoint, std::min(deadline, now() + options_.dns.timing.connect_timeout));
     if (look.state != wait::PortState::open) {
-      reason_ = look.reason();
+      reason_ = Problem{.kind = ProblemKind::no_connection, .probe = look};
       co_return look.state == wait::PortState::closed ? Contact::closed : Contact::none;
     }
     co_return co_await greet(
@@ -84,7 +83,7 @@ class Peer final : public Link {
     loop::Timer timer(io_.get_executor(), std::min(deadline, until));
     const auto first = co_await (connection->next() || timer.async_wait(asio::use_awaitable));
     if (first.index() != 0) {
-      reason_ = "the port accepts the connection and does not answer";
+      reason_ = Problem{.kind = ProblemKind::no_answer};
       co_return Contact::none;
     }
     const auto& reply = std::get<0>(first);
@@ -116,7 +115,7 @@ class Peer final : public Link {
     }
     std::optional<Problem> problem = options_.token ? prove(*connection, reply, hello) : std::nullopt;
     if (problem && !is_scout()) {
-      reason_ = why_not_hub_ = in_words(*problem);
+      reason_ = why_not_hub_ = problem;
       return Contact::none;  // anybody can say that
     }
     if (!problem && welcome != nullptr) problem = problem_of(*connection, *welcome);
@@ -138,10 +137,9 @@ class Peer final : public Link {
       handle(Unlinked{{.kind = ProblemKind::version}});
       return Contact::settled;
     }
-    reason_ = "the port accepts and closes the connection";
-    if (broken == StreamError::store) reason_ = "torch's store answers there";
-    if (broken == StreamError::other)
-      reason_ = "something other than rankshim or torch's store listens there";
+    reason_ = Problem{.kind = ProblemKind::hangs_up};
+    if (broken == StreamError::store) reason_->kind = ProblemKind::store_there;
+    if (broken == StreamError::other) reason_->kind = ProblemKind::other_there;
     return broken == StreamError::store ? Contact::store : Contact::none;
   }
 
@@ -155,7 +153,9 @@ class Peer final : public Link {
   std::optional<Problem> prove(Connection& connection, const ReceivedMessage& reply,
                                const std::string& hello) {
     if (sends_away(reply.message))
-      return Problem{.detail = "it answers without the job's token: " + why_sent_away(reply.message)};
+      return Problem{.kind = ProblemKind::unproven_hub,
+                     .addresses = {connection.remote_address()},
+                     .because = {why_sent_away(reply.message)}};
     const auto* welcome = std::get_if<Welcome>(&reply.message);
     if (welcome == nullptr) return std::nullopt;
     const NodeName hub{welcome->rank, welcome->host, connection.remote_address()};
@@ -205,9 +205,16 @@ class Peer final : public Link {
   }
 
   /// Why a message sends this node away.
-  static std::string why_sent_away(const Message& message) {
-    if (const auto* stranger = std::get_if<Stranger>(&message)) return in_words(stranger->why);
-    return in_words(*failed_meeting(message));
+  static Problem why_sent_away(const Message& message) {
+    if (const auto* stranger = std::get_if<Stranger>(&message)) return stranger->why;
+    if (const auto* unlinked = std::get_if<Unlinked>(&message)) return unlinked->why;
+    if (const auto* moved = std::get_if<Moved>(&message))
+      return {.kind = ProblemKind::another_hub,
+              .node = NodeName{.rank = moved->hub.index, .host = {}, .address = {}}};
+    const auto& refuse = std::get<Refuse>(message);
+    if (refuse.culprit) return {.kind = ProblemKind::failed, .culprit = refuse.culprit};
+    const auto& problems = refuse.roll_call.problems.first;
+    return problems.empty() ? Problem{.kind = ProblemKind::nodes_missing} : problems.front();
   }
 
   /// Handles a message with which the hub, or who is taken for it, sends this node away.
@@ -221,13 +228,11 @@ class Peer final : public Link {
       return take_hint(moved == nullptr ? nullptr : &moved->hub);
     }
     // When asking about another node 0, a hub that does not welcome this one belongs to another job.
-    if (is_scout() && (!connection_ || is_stranger)) return handle(Unlinked{{.detail = reason_}});
+    if (is_scout() && (!connection_ || is_stranger)) return handle(Unlinked{*reason_});
     if (is_stranger && !launched()) return avoid(hub.remote_address());
     if (launched()) lose({});
     if (moved != nullptr)  // but this node's job has no spares
-      handle(refusal(Cause::unreachable,
-                     {.kind = ProblemKind::another_hub,
-                      .node = NodeName{.rank = moved->hub.index, .host = {}, .address = {}}}));
+      handle(refusal(Cause::unreachable, *reason_));
     else
       handle(message);
   }
@@ -249,7 +254,8 @@ class Peer final : public Link {
     why_not_hub_ = reason_;
     welcome_.reset();
     way_back_ = {};
-    if (reports_.allows(reason_)) log::warn("waiting for node 0 at {}: {}", master_, reason_);
+    const std::string why = in_words(*reason_);
+    if (reports_.allows(why)) log::warn("waiting for node 0 at {}: {}", master_, why);
   }
 
   /// Handles the hub's messages until the connection ends, and then looks for the hub again while the command
@@ -265,7 +271,7 @@ class Peer final : public Link {
       liveness->unanswered = 0;
       if (sends_away(heard->message)) {
         sent_away(heard->message, *connection);
-        connection->close(why_sent_away(heard->message));
+        connection->close(Closed::sent_away);
         continue;
       }
       handle(heard->message);
@@ -285,10 +291,10 @@ class Peer final : public Link {
     const auto self = weak.lock();
     if (!self || connection_ != connection) co_return;
     connection_ = nullptr;
-    reason_ = connection->why();
+    if (connection->why() != Closed::sent_away) reason_ = connection->end();
     changed_.signal();
     if (!launched() || is_over()) co_return;
-    log::debug("the link to node {} has ended ({}); connecting again", welcome_->rank, reason_);
+    log::debug("the link to node {} has ended ({}); connecting again", welcome_->rank, in_words(*reason_));
     const bool is_direct = welcome_->seen == connection->local_address();  // no proxy is between
     const bool was_closed = connection->ended_by_other() && is_direct;
     const milliseconds patience = options_.rules.time_to_return(was_closed, options_.self.nnodes);
@@ -296,7 +302,7 @@ class Peer final : public Link {
     try {
       co_await seek(until, was_closed);
     } catch (const std::exception& error) {
-      reason_ = error.what();
+      reason_ = Problem{.detail = error.what()};
     }
     // If this node did not run, the hub has closed the connection, and may live.
     if (options_.succession)
@@ -318,7 +324,7 @@ class Peer final : public Link {
                                    std::shared_ptr<Liveness> liveness) {
     loop::Timer timer(co_await asio::this_coro::executor);
     while (connection->is_open()) {
-      if (liveness->is_silent()) co_return connection->close("its rankshim does not answer");
+      if (liveness->is_silent()) co_return connection->close(Closed::silent);
       connection->send(Ping{});
       if (liveness->answers) ++liveness->unanswered;
       const Time due = now() + interval;
@@ -337,7 +343,7 @@ class Peer final : public Link {
       co_await pause(milliseconds(options_.self.nnodes / 4), deadline);
     if (options_.scout) {
       if (const auto endpoint = endpoint_of(*options_.scout)) co_await connect(*endpoint, deadline);
-      if (!met_) met_ = Unlinked{{.detail = reason_}};
+      if (!met_) met_ = Unlinked{reason_.value_or(Problem())};
       co_return;
     }
     if (options_.succession && !is_scout()) loop::spawn(io_, answer_at_door(weak_from_this()));
@@ -353,26 +359,24 @@ class Peer final : public Link {
       if (!met_ && !std::exchange(got_hint_, false))
         co_await pause(between, deadline);  // whatever welcomes this node may close every time
     }
-    if (!met_) met_ = refusal(Cause::unreachable, why_not_met());
-    if (connection_ && !launched()) connection_->close("the meeting is over");
+    if (!met_) met_ = not_met();
+    if (connection_ && !launched()) connection_->close(Closed::over);
   }
 
   /// Why this node has not met the others, when the time for it is over.
-  [[nodiscard]] Problem why_not_met() const {
+  [[nodiscard]] Refuse not_met() const {
     const bool may_move = options_.succession && options_.succession->is_known();
-    Problem problem{.kind = ProblemKind::no_hub, .master = may_move ? "" : master_};
+    HubNotMet unmet{
+        .master = may_move ? "" : master_, .last = reason_, .waiting = told_to_wait(), .name = {}};
     if (connection_) {
-      problem.kind = ProblemKind::hub_waits;
-      problem.detail = waiting();
+      unmet.state = HubNotMet::State::waits;
     } else if (welcome_) {
-      problem.kind = ProblemKind::hub_left;
-      problem.detail = reason_;
-    } else if (reason_.empty()) {
-      problem.kind = ProblemKind::no_time_for_hub;
-    } else {
-      problem.detail = why_not_hub_.empty() ? reason_ : why_not_hub_;
+      unmet.state = HubNotMet::State::disconnected;
+    } else if (reason_) {
+      unmet.state = HubNotMet::State::not_reached;
+      if (why_not_hub_) unmet.last = why_not_hub_;
     }
-    return problem;
+    return {.cause = Cause::unreachable, .roll_call = {}, .culprit = {}, .hub = std::move(unmet)};
   }
 
   /// The hub is the first node of the list that can be reached, which may be this one. A node that refuses
@@ -460,7 +464,7 @@ class Peer final : public Link {
     connection->finish();
     loop::Timer timer(co_await asio::this_coro::executor, now() + patience);
     co_await (hear_out(*connection) || timer.async_wait(asio::use_awaitable));
-    connection->close("it was told where the hub is");
+    connection->close(Closed::sent_away);
     --*asking;
   }
   static asio::awaitable<void> hear_out(Connection& connection) {
@@ -469,10 +473,15 @@ class Peer final : public Link {
   }
 
   [[nodiscard]] Refuse out_of_reach(const wait::Unreachable& name) const {
-    const std::string before = why_not_hub_.empty() ? "" : "; before: " + why_not_hub_;
-    Refuse refuse = refusal(Cause::unreachable, {.detail = name.what + before});
-    refuse.error_code = name.error_code;
-    return refuse;
+    return {.cause = Cause::unreachable,
+            .roll_call = {},
+            .culprit = {},
+            .error_code = name.error_code,
+            .hub = HubNotMet{.state = HubNotMet::State::not_found,
+                             .master = master_,
+                             .last = why_not_hub_,
+                             .waiting = {},
+                             .name = name}};
   }
 
   /// Whether a hub whose kernel closed the connection and then refuses another has certainly ended: a worker
@@ -538,7 +547,7 @@ class Peer final : public Link {
       // then listens on the second port if the job may be restarted.
       const bool may_be_elsewhere = at_master.store || (at_master.closed && options_.rules.decide);
       if (may_be_elsewhere && options_.second_port != 0) {
-        const std::string reason = reason_;
+        const std::optional<Problem> reason = reason_;
         if ((co_await connect_to_each(addresses, options_.second_port, deadline)).settled) co_return;
         reason_ = reason;
       }
@@ -559,9 +568,13 @@ class Peer final : public Link {
       next = is_node_0s ? between_strangers() : std::min(longest, next);
       co_await pause(next, deadline);  // do not keep a cancelled attempt's reason
       next *= 2;
-      if (!launched() && options_.self.rank != 0 && reports_.allows(reason_))
-        log::info("waiting for node 0 at {}: {}", master_, reason_);
+      if (!launched() && options_.self.rank != 0 && reason_) log_reason();
     }
+  }
+
+  void log_reason() {
+    const std::string why = in_words(*reason_);
+    if (reports_.allows(why)) log::info("waiting for node 0 at {}: {}", master_, why);
   }
 
   /// The pause between attempts while whoever answers is not this job's node 0.
@@ -613,7 +626,7 @@ class Peer final : public Link {
                               .slept = liveness.slept};
     if (const Culprit* own = told_failure()) evidence.failure = *own;
     Stop stop{judge_hub_loss(evidence)};
-    if (stop.lost()) stop.culprit.text = reason_;
+    if (stop.lost()) stop.unreached = reason_;
     if (options_.rules.decide) options_.rules.decide(stop);
     handle(stop);
   }
@@ -662,8 +675,8 @@ class Peer final : public Link {
   bool tries_successor_ = false;            ///< the node that is tried now may be the next hub, …
   bool answered_as_stranger_ = false;       ///< … it is a new container …
   bool got_hint_ = false;                   ///< … or it has said who the hub is
-  std::string reason_;                      ///< why there is no connection
-  std::string why_not_hub_;                 ///< why somebody who answered is not the hub
+  std::optional<Problem> reason_;           ///< why there is no connection
+  std::optional<Problem> why_not_hub_;      ///< why somebody who answered is not the hub
   std::string stranger_at_;                 ///< the address of the last that was another job's
   Time store_since_ = Time::max();          ///< since when a torch store has answered every attempt
   LogLimiter reports_;

@@ -10,9 +10,10 @@
 #include <boost/describe/class.hpp>
 
 #include "outcome/outcome.h"
+#include "wait/port.h"
 
-/// What keeps the nodes from starting together: values, which travel on the wire. The sentences are in
-/// link/wording.cpp.
+/// What keeps the nodes from starting together, or from being linked: values, most of which travel on the
+/// wire. The sentences are in link/wording.cpp.
 namespace rankshim::link {
 
 /// A node, as messages name it: "node 3 (e, 10.0.0.9)". Unknown parts are empty.
@@ -61,12 +62,33 @@ enum class ProblemKind : std::uint8_t {
   port_not_free,      ///< the master's, `number`: it cannot be bound while connections of it are open
   store_clients,      ///< `number` of them came instead of nodes, the first from `addresses`
   store_answers,      ///< torch's, at `master`, for `number` ms
-  no_hub,             ///< node 0 at `master` was not reached in time; `detail` says why. Without a `master`:
-                      ///< the node that coordinates the job
-  no_time_for_hub,    ///< the same, and no time was left to look for it
-  hub_left,           ///< the same, but it was here, and the connection ended because of `detail`
-  hub_waits,          ///< the same, but it was reached; `detail`: for whom it waited
+  nodes_missing,      ///< not all nodes have come in time
   refused,            ///< something that was needed; `detail` says what, and why
+
+  // Why there is no connection to the hub:
+  no_connection,     ///< `probe` says why
+  no_answer,         ///< whoever listens there accepts the connection, and says nothing
+  hangs_up,          ///< whoever listens there accepts the connection, and closes it
+  store_there,       ///< torch's store listens there
+  other_there,       ///< something else listens there
+  unproven_hub,      ///< whoever answers at `addresses` does not prove the token; `because`: what it says
+  connection_ended,  ///< `closed` says why and, for by_system, `detail`
+};
+
+/// Why a connection has ended.
+enum class Closed : std::uint8_t {
+  no,         ///< it is open
+  by_other,   ///< the other side closed it
+  by_system,  ///< the system reported an error
+  invalid,    ///< a message was invalid, or lacked the right tag
+  foreign,    ///< the other side does not speak the link's protocol
+  unread,     ///< the other side does not read what it is sent
+  silent,     ///< the other side's rankshim did not answer for --link-timeout
+  late,       ///< the other side did not say in time who it is, or did not close
+  unnamed,    ///< the other side did not say first who it is
+  unproven,   ///< the other side did not prove the token
+  sent_away,  ///< one side has sent the other away
+  over,       ///< this side needs it no longer
 };
 
 /// Something that keeps nodes from starting together, or from being linked.
@@ -80,9 +102,13 @@ struct Problem {
   std::string ours;    ///< empty if the other side must not know it
   std::string master;  ///< its name, or name and port
   std::vector<std::string> addresses;
-  std::string detail;  ///< the words of the system, or of a part that has no values for it
+  std::string detail;  ///< the system's words for an error, or the name of a process
   unsigned number = 0;
   unsigned most = 0;
+  // Not on the wire:
+  std::optional<wait::PortProbe> probe;
+  Closed closed = Closed::no;
+  std::vector<Problem> because;  ///< at most one
 
   bool operator==(const Problem&) const = default;
 };

@@ -588,7 +588,8 @@ void Roster::reconsider(const Culprit& gone, bool was_spare) {
   if (!stop_ || !stop_->again || can_replace()) return;
   using outcome::NotRestarted;
   stop_->again = false;
-  stop_->not_restarted = NotRestarted{.why = NotRestarted::Why::node_gone, .gone = gone, .was_spare = was_spare};
+  stop_->not_restarted =
+      NotRestarted{.why = NotRestarted::Why::node_gone, .gone = gone, .was_spare = was_spare};
   send_all(*stop_);
 }
 

@@ -135,8 +135,9 @@ TEST_CASE("node 0 is lost at once where a worker has lost its peer, and nobody l
   job.links[0].reset();
   if (!is_worker_first) fail();
   REQUIRE(job.told(1));
-  CHECK(in_words(job.stops[1]->culprit)
-            .starts_with("node 0 (host-0) was lost: its connection ended, and it could not be made again: "));
+  CHECK(in_words(*job.stops[1]) ==
+        "node 0 (host-0) was lost: its connection ended, and it could not be made again: port closed "
+        "(connection refused)");
   job.io.run_for(300ms);
   CHECK_FALSE(job.stops[2]);
 }

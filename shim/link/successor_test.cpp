@@ -469,7 +469,7 @@ TEST_CASE("a hub that closed its connections and its port is lost at once, for a
   for (const unsigned index : {1U, 4U}) {
     REQUIRE(job.told(index));
     CHECK(
-        in_words(job.stops[index]->culprit)
+        in_words(*job.stops[index])
             .starts_with("node 0 (host-0) was lost: its connection ended, and it could not be made again: "));
   }
 }

@@ -51,9 +51,31 @@ std::string difference_in_words(const Problem& problem, const std::string& node,
                      is_foreign ? "another" : value_in_words(problem.ours), remedy);
 }
 
-/// "node 0 at job-node-0:29500", "the node that coordinates the job".
-std::string hub_in_words(const Problem& problem) {
-  return problem.master.empty() ? "the node that coordinates the job" : "node 0 at " + problem.master;
+/// In the order of the enum.
+constexpr std::array<std::string_view, 12> closed_words = {
+    "it is open",
+    "the other side closed it",
+    "the system reported an error",
+    "an invalid message, or one without the right tag",
+    "not the link's protocol",
+    "it does not read what it is sent",
+    "its rankshim does not answer",
+    "it did not say in time who it is, or did not close",
+    "it did not say who it is",
+    "it did not prove the token",
+    "it was sent away",
+    "it is not needed any longer"};
+
+std::string closed_in_words(const Problem& problem) {
+  const bool is_told = problem.closed == Closed::by_system && !problem.detail.empty();
+  return is_told ? problem.detail : std::string(closed_words.at(static_cast<std::size_t>(problem.closed)));
+}
+
+std::string unproven_in_words(const Problem& problem) {
+  std::string text =
+      fmt::format("the rankshim at {} answers without the job's token", joined(problem.addresses));
+  for (const Problem& said : problem.because) text += ": " + in_words(said);
+  return text;
 }
 
 /// "the master's port 29500, which python (pid 7) holds".
@@ -132,6 +154,26 @@ std::string presence_in_words(const RollCall& roll_call) {
                        roll_call);
 }
 
+std::string hub_not_met_in_words(const HubNotMet& unmet) {
+  const std::string hub =
+      unmet.master.empty() ? "the node that coordinates the job" : "node 0 at " + unmet.master;
+  const std::string last = unmet.last ? in_words(*unmet.last) : "";
+  switch (unmet.state) {
+    case HubNotMet::State::not_reached:
+      return fmt::format("{} was not reached in time: {}", hub, last);
+    case HubNotMet::State::disconnected:
+      return fmt::format("{} connected and then disconnected: {}", hub, last);
+    case HubNotMet::State::waits:
+      return fmt::format("{} was reached, but {}", hub,
+                         unmet.waiting ? in_words(*unmet.waiting) : "not all nodes joined in time");
+    case HubNotMet::State::not_found:
+      return in_words(unmet.name.value_or(wait::Unreachable())) + (last.empty() ? "" : "; before: " + last);
+    case HubNotMet::State::not_tried:
+      break;
+  }
+  return hub + " was not contacted, because the timeout had expired";
+}
+
 }  // namespace
 
 std::string in_words(const Problem& problem) {
@@ -200,15 +242,22 @@ std::string in_words(const Problem& problem) {
           "torch's store, not rankshim, has answered at {} for {}; restart the whole job if only this node "
           "was restarted, or set another RANKSHIM_MASTER_PORT on all nodes if another job uses the port",
           problem.master, seconds(std::chrono::milliseconds(problem.number)));
-    case ProblemKind::no_hub:
-      return fmt::format("{} was not reached in time: {}", hub_in_words(problem), problem.detail);
-    case ProblemKind::no_time_for_hub:
-      return hub_in_words(problem) + " was not contacted, because the timeout had expired";
-    case ProblemKind::hub_left:
-      return fmt::format("{} connected and then disconnected: {}", hub_in_words(problem), problem.detail);
-    case ProblemKind::hub_waits:
-      return fmt::format("{} was reached, but {}", hub_in_words(problem),
-                         problem.detail.empty() ? "not all nodes joined in time" : problem.detail);
+    case ProblemKind::nodes_missing:
+      return "not all nodes joined in time";
+    case ProblemKind::no_connection:
+      return problem.probe.value_or(wait::PortProbe()).reason();
+    case ProblemKind::no_answer:
+      return "the port accepts the connection and does not answer";
+    case ProblemKind::hangs_up:
+      return "the port accepts and closes the connection";
+    case ProblemKind::store_there:
+      return "torch's store answers there";
+    case ProblemKind::other_there:
+      return "something other than rankshim or torch's store listens there";
+    case ProblemKind::unproven_hub:
+      return unproven_in_words(problem);
+    case ProblemKind::connection_ended:
+      return closed_in_words(problem);
     case ProblemKind::refused:
       break;
   }
@@ -235,7 +284,12 @@ std::string in_words(const Waiting& waiting) {
 }
 
 std::string in_words(const Refuse& refuse) {
+  if (refuse.hub) return hub_not_met_in_words(*refuse.hub);
   return refuse.culprit ? in_words(*refuse.culprit) : absence_in_words(refuse.roll_call);
+}
+
+std::string in_words(const Stop& stop) {
+  return in_words(stop.culprit) + (stop.unreached ? ": " + in_words(*stop.unreached) : "");
 }
 
 std::string in_words(const MeetingResult& result) {

@@ -18,6 +18,9 @@ std::string in_words(const Waiting& waiting);
 /// Why the job does not start: "1 of 3 nodes did not join in time: rank 2".
 std::string in_words(const Refuse& refuse);
 
+/// Why all nodes stop, without how this one does: "node 2 (e) failed: rank 5 exited with code 1".
+std::string in_words(const Stop& stop);
+
 /// How the meeting ended without a launch.
 std::string in_words(const MeetingResult& result);
 

@@ -60,25 +60,76 @@ TEST_CASE("each problem has its sentence", "[link]") {
       {{.kind = ProblemKind::store_clients, .addresses = {"10.0.0.3", "10.0.0.4"}, .number = 5},
        "a node without rankshim, or without its link, came to the master's port: 10.0.0.3, 10.0.0.4, and 3 "
        "more"},
-      {{.kind = ProblemKind::no_hub, .master = "a:29500", .detail = "port closed"},
-       "node 0 at a:29500 was not reached in time: port closed"},
-      {{.kind = ProblemKind::no_hub, .detail = "port closed"},
-       "the node that coordinates the job was not reached in time: port closed"},
-      {{.kind = ProblemKind::no_time_for_hub, .master = "a:29500"},
-       "node 0 at a:29500 was not contacted, because the timeout had expired"},
-      {{.kind = ProblemKind::hub_left, .master = "a:29500", .detail = "Connection reset by peer"},
-       "node 0 at a:29500 connected and then disconnected: Connection reset by peer"},
-      {{.kind = ProblemKind::hub_waits, .master = "a:29500"},
-       "node 0 at a:29500 was reached, but not all nodes joined in time"},
+      {{.kind = ProblemKind::nodes_missing}, "not all nodes joined in time"},
+      {{.kind = ProblemKind::no_connection, .probe = wait::PortProbe{.state = wait::PortState::closed}},
+       "port closed (connection refused)"},
+      {{.kind = ProblemKind::no_answer}, "the port accepts the connection and does not answer"},
+      {{.kind = ProblemKind::hangs_up}, "the port accepts and closes the connection"},
+      {{.kind = ProblemKind::store_there}, "torch's store answers there"},
+      {{.kind = ProblemKind::other_there}, "something other than rankshim or torch's store listens there"},
+      {{.kind = ProblemKind::unproven_hub,
+        .addresses = {"10.0.0.9"},
+        .because = {{.kind = ProblemKind::hub_restarted, .node = first}}},
+       "the rankshim at 10.0.0.9 answers without the job's token: node 0 (a) was restarted"},
+      {{.kind = ProblemKind::connection_ended, .closed = Closed::by_other}, "the other side closed it"},
+      {{.kind = ProblemKind::connection_ended,
+        .detail = "Connection reset by peer",
+        .closed = Closed::by_system},
+       "Connection reset by peer"},
+      {{.kind = ProblemKind::connection_ended, .closed = Closed::over}, "it is not needed any longer"},
       {{.kind = ProblemKind::refused, .detail = "Too many open files"}, "Too many open files"},
   };
   for (const Case& c : cases) CHECK(in_words(c.problem) == c.sentence);
 }
 
 TEST_CASE("a problem of which nothing is known is shown all the same", "[link][attack]") {
-  for (auto kind = ProblemKind::differs; kind < ProblemKind::refused;
+  for (auto kind = ProblemKind::differs; kind <= ProblemKind::connection_ended;
        kind = static_cast<ProblemKind>(static_cast<int>(kind) + 1))
-    CHECK_FALSE(in_words(Problem{.kind = kind}).empty());
+    if (kind != ProblemKind::refused) CHECK_FALSE(in_words(Problem{.kind = kind}).empty());
+}
+
+TEST_CASE("a node that has not met the hub says what it knows of it", "[link]") {
+  using Of = HubNotMet::State;
+  const Problem closed{.kind = ProblemKind::connection_ended, .closed = Closed::by_other};
+  const Waiting waiting{
+      .roll_call = {.nodes = 2, .missing = {{1}, 0}, .silent = {}, .gone = {}, .problems = {}},
+      .port = {},
+      .running = {}};
+  struct Case {
+    HubNotMet unmet;
+    std::string sentence;
+  };
+  const Case cases[] = {
+      {{.state = Of::not_tried, .master = "a:29500"},
+       "node 0 at a:29500 was not contacted, because the timeout had expired"},
+      {{.state = Of::not_reached, .master = "a:29500", .last = closed},
+       "node 0 at a:29500 was not reached in time: the other side closed it"},
+      {{.state = Of::not_reached, .last = closed},
+       "the node that coordinates the job was not reached in time: the other side closed it"},
+      {{.state = Of::disconnected, .master = "a:29500", .last = closed},
+       "node 0 at a:29500 connected and then disconnected: the other side closed it"},
+      {{.state = Of::waits, .master = "a:29500"},
+       "node 0 at a:29500 was reached, but not all nodes joined in time"},
+      {{.state = Of::waits, .master = "a:29500", .waiting = waiting},
+       "node 0 at a:29500 was reached, but waiting for 1 of 2 nodes: rank 1"},
+      {{.state = Of::not_found,
+        .last = Problem{.kind = ProblemKind::hub_restarted, .node = first},
+        .name =
+            wait::Unreachable{
+                .host = "a b", .master = "a b:1", .answer = {.status = wait::QueryStatus::bad_name}}},
+       "master a b:1: 'a b' is neither a host name nor an address; before: node 0 (a) was restarted"},
+  };
+  for (const Case& c : cases) CHECK(in_words(Refuse{.hub = c.unmet}) == c.sentence);
+}
+
+TEST_CASE("a stop names the culprit and, if that is the hub, why it was not reached again", "[link]") {
+  Stop stop{Culprit{.cause = Cause::node_lost,
+                    .host = "a",
+                    .loss = outcome::Loss{.then = outcome::Loss::Then::not_reached}}};
+  stop.unreached = Problem{.kind = ProblemKind::hangs_up};
+  CHECK(in_words(stop) ==
+        "node 0 (a) was lost: its connection ended, and it could not be made again: the port accepts and "
+        "closes the connection");
 }
 
 TEST_CASE("nodes wait for others, a pause, a port, or other commands", "[link]") {

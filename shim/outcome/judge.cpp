@@ -175,8 +175,8 @@ std::optional<Culprit> cut_off(const Evidence& evidence) {
     return is_lost(node) || &node == &evidence.nodes[evidence.hub];
   };
   if (evidence.nodes.size() < 3 || !std::ranges::all_of(evidence.nodes, is_out_of_reach)) return std::nullopt;
-  return blame_hub(evidence, {.sign = Loss::Sign::cut_off,
-                              .others = static_cast<unsigned>(evidence.nodes.size() - 1)});
+  return blame_hub(evidence,
+                   {.sign = Loss::Sign::cut_off, .others = static_cast<unsigned>(evidence.nodes.size() - 1)});
 }
 
 std::optional<Culprit> lost_node(const Evidence& evidence) {
@@ -374,9 +374,18 @@ std::optional<Culprit> first_victim(const Evidence& evidence) {
   return (own == failed.end() ? failed.front() : *own)->failure;
 }
 
-constexpr std::array<Row, 12> rows = {
-    own_failure,  found_to_differ, outvoted,    asleep,        cut_off,                  lost_node,
-    exited_early, further_failure, silent_node, still_running, in_different_collectives, first_victim};
+constexpr std::array<Row, 12> rows = {own_failure,
+                                      found_to_differ,
+                                      outvoted,
+                                      asleep,
+                                      cut_off,
+                                      lost_node,
+                                      exited_early,
+                                      further_failure,
+                                      silent_node,
+                                      still_running,
+                                      in_different_collectives,
+                                      first_victim};
 
 // ---- the rows for a node that has lost the hub ----
 
@@ -397,10 +406,8 @@ std::optional<Culprit> asleep_here(const HubLoss& evidence) {
 }
 
 std::optional<Culprit> lost_hub(const HubLoss& evidence) {
-  return Culprit{.cause = Cause::node_lost,
-                 .node = evidence.hub,
-                 .host = evidence.hub_host,
-                 .loss = evidence.loss};
+  return Culprit{
+      .cause = Cause::node_lost, .node = evidence.hub, .host = evidence.hub_host, .loss = evidence.loss};
 }
 
 constexpr std::array<HubRow, 3> hub_rows = {own_failure_before, asleep_here, lost_hub};

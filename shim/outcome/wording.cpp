@@ -192,7 +192,7 @@ std::string loss_in_words(const Culprit& culprit) {
   std::string text = sign_in_words(loss) + sequel_in_words(loss);
   if (!culprit.victims.empty())
     text += fmt::format(", and {} lost {} peer", in_words(culprit.victims), words_for(culprit.victims).its);
-  return text + (culprit.text.empty() ? "" : ": " + culprit.text);
+  return text;
 }
 
 /// What follows the node's name: "failed: ".

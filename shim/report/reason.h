@@ -9,10 +9,12 @@
 
 #include "base/fact.h"
 #include "base/fault.h"
+#include "link/message.h"
 #include "outcome/alone.h"
 #include "outcome/not_restarted.h"
 #include "outcome/outcome.h"
 #include "supervise/exit_record.h"
+#include "wait/wait.h"
 
 /// What a verdict says besides codes and culprits, as values; report/wording.h has the sentences.
 namespace rankshim::report {
@@ -25,10 +27,14 @@ struct Faulty {
   Fault fault;
 };
 
-/// Something that did not become right in time, in the words in which it was logged: what the platform had
-/// yet to write, the master's name or port.
+/// What the platform had yet to write did not come in time, in the words in which the wait was logged.
 struct StillWrong {
   std::string what;
+};
+
+/// The master was not reached in time.
+struct NoMaster {
+  wait::Unreachable master;
 };
 
 /// A program that is not there, in the words in which `rankshim explain` warns of it.
@@ -84,12 +90,12 @@ struct TooManyNodes {
 /// The nodes cannot be linked, which something requires.
 struct NoLink {
   std::string required_by;
-  std::string why;
+  link::Problem why;
 };
 
-/// The nodes did not meet, in the link's words.
+/// The nodes did not meet.
 struct NotMet {
-  std::string why;
+  link::Refuse why;
   std::vector<std::string> own;  ///< this node's values, which the others may not share; empty if that is not
                                  ///< the reason
   std::optional<std::chrono::milliseconds> waited;
@@ -117,10 +123,11 @@ struct TrainsAlone {
 
 }  // namespace reason
 
-using Reason = std::variant<reason::Faulty, reason::StillWrong, reason::Missing, reason::Stopped,
-                            reason::HookFailed, reason::NoTorch, reason::OldTorch, reason::Refused,
-                            reason::TooManyNodes, reason::NoLink, reason::NotMet, reason::SpareNotNeeded,
-                            reason::Unseen, reason::NobodyJoined, reason::TrainsAlone>;
+using Reason =
+    std::variant<reason::Faulty, reason::StillWrong, reason::NoMaster, reason::Missing, reason::Stopped,
+                 reason::HookFailed, reason::NoTorch, reason::OldTorch, reason::Refused, reason::TooManyNodes,
+                 reason::NoLink, reason::NotMet, reason::SpareNotNeeded, reason::Unseen, reason::NobodyJoined,
+                 reason::TrainsAlone>;
 
 /// What may get rankshim killed before it can report the end.
 struct Danger {
@@ -174,7 +181,8 @@ struct ExitMapped {
 
 }  // namespace note
 
-using Note = std::variant<note::Remark, supervise::NotStopped, note::Leftovers, note::LeftBehind,
-                          outcome::NotRestarted, note::LastAttempt, note::SignalWhileWaiting, note::ExitMapped>;
+using Note =
+    std::variant<note::Remark, supervise::NotStopped, note::Leftovers, note::LeftBehind,
+                 outcome::NotRestarted, note::LastAttempt, note::SignalWhileWaiting, note::ExitMapped>;
 
 }  // namespace rankshim::report

@@ -496,6 +496,7 @@ void set_stopped_for(Verdict& verdict, const link::Stop& stop) {
   verdict.cause = Cause::peer_lost;
   verdict.error_code = error_code_of(stop.culprit);
   verdict.culprit = stop.culprit;
+  verdict.unreached = stop.unreached;
   verdict.others = stop.others;
   verdict.of_several = verdict.is_linked = verdict.stopped_for_culprit = true;
   verdict.root.reset();
@@ -510,6 +511,7 @@ void set_job_end(Verdict& verdict, const link::Stop& stop, unsigned node_rank, b
     return;
   }
   verdict.culprit = culprit;
+  verdict.unreached = stop.unreached;
   verdict.others = stop.others;
   verdict.of_several = true;
   if (verdict.error_code == ErrorCode::none || is_found(culprit.cause))

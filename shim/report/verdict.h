@@ -91,10 +91,11 @@ struct Verdict {
   std::optional<RootCause> root;      ///< what failed here; if `code` is 0, the command has hidden it
   /// Who is to blame, according to what all nodes, or all workers of a lone node, know.
   std::optional<outcome::Culprit> culprit;
-  std::vector<outcome::Culprit> others;  ///< who else failed, in a check
-  bool of_several = false;               ///< the job has other nodes
-  bool is_linked = false;                ///< this node knows what they know
-  bool stopped_for_culprit = false;      ///< this node did nothing wrong: it was stopped because of another
+  std::optional<link::Problem> unreached;  ///< why the lost hub, if it is the culprit, was not reached again
+  std::vector<outcome::Culprit> others;    ///< who else failed, in a check
+  bool of_several = false;                 ///< the job has other nodes
+  bool is_linked = false;                  ///< this node knows what they know
+  bool stopped_for_culprit = false;        ///< this node did nothing wrong: it was stopped because of another
   std::optional<outcome::LoneTraining> lone_training;  ///< if it trained alone, and that is not the reason
   std::vector<Note> notes;                             ///< what else a reader must know
   /// The signal by which this node was stopped from outside, whatever else ended it, and even if that was

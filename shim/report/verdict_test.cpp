@@ -846,12 +846,10 @@ TEST_CASE("a check keeps its own result on each node", "[verdict]") {
 
 TEST_CASE("a node that has left keeps the job from being restarted, and is named", "[verdict]") {
   using outcome::NotRestarted;
-  NotRestarted refusal{.why = NotRestarted::Why::node_gone,
-                       .gone = outcome::Culprit{.cause = Cause::stop_requested,
-                                                .code = 143,
-                                                .signal = SIGTERM,
-                                                .node = 2,
-                                                .host = "e"}};
+  NotRestarted refusal{
+      .why = NotRestarted::Why::node_gone,
+      .gone = outcome::Culprit{
+          .cause = Cause::stop_requested, .code = 143, .signal = SIGTERM, .node = 2, .host = "e"}};
   CHECK(wording::in_words(refusal) == "node 2 (e) was stopped (SIGTERM)");
   refusal.was_spare = true;
   CHECK(wording::in_words(refusal) == "node 2 (e), a spare, was stopped");

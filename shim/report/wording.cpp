@@ -18,6 +18,7 @@
 #include "base/signals.h"
 #include "base/text.h"
 #include "launchers/python_error.h"
+#include "link/wording.h"
 #include "outcome/wording.h"
 #include "settings/not_found.h"
 #include "settings/settings.h"
@@ -115,6 +116,7 @@ std::string culprit_in_words(const Verdict& verdict) {
   const outcome::Culprit& culprit = *verdict.culprit;
   std::string text = verdict.stopped_for_culprit ? "stopped: " : "";
   text += in_words(culprit, verdict);
+  if (verdict.unreached) text += ": " + link::in_words(*verdict.unreached);
   for (const outcome::Culprit& other : verdict.others) text += "; " + outcome::in_words(other);
   if (!verdict.stopped_for_culprit && verdict.is_linked && is_victim(culprit.cause))
     text += "; no other node had failed before";
@@ -147,6 +149,7 @@ std::string_view meanwhile(reason::Stopped::Stage stage) {
 
 std::string words_of(const reason::Faulty& faulty) { return to_line(faulty.fault); }
 std::string words_of(const reason::StillWrong& wrong) { return wrong.what; }
+std::string words_of(const reason::NoMaster& unmet) { return wait::in_words(unmet.master); }
 std::string words_of(const reason::Missing& missing) { return missing.what; }
 
 std::string words_of(const reason::Stopped& stopped) {
@@ -184,7 +187,8 @@ std::string words_of(const reason::TooManyNodes& many) {
 }
 
 std::string words_of(const reason::NoLink& none) {
-  return fmt::format("the nodes cannot be linked, and {} requires it: {}", none.required_by, none.why);
+  return fmt::format("the nodes cannot be linked, and {} requires it: {}", none.required_by,
+                     link::in_words(none.why));
 }
 
 std::string words_of(const reason::NotMet& unmet) {
@@ -194,7 +198,7 @@ std::string words_of(const reason::NotMet& unmet) {
       unmet.own.empty()
           ? ""
           : fmt::format("; this node has {}; compare rankshim explain on all nodes", joined(unmet.own));
-  return unmet.why + where + own;
+  return link::in_words(unmet.why) + where + own;
 }
 
 std::string words_of(const reason::SpareNotNeeded&) {
@@ -261,7 +265,9 @@ std::string words_of(const note::LeftBehind& left) {
   return "SIGKILL did not end " + supervise::in_words(left.processes) + ", which waits in the kernel";
 }
 
-std::string words_of(const outcome::NotRestarted& refusal) { return "not restarted: " + wording::in_words(refusal); }
+std::string words_of(const outcome::NotRestarted& refusal) {
+  return "not restarted: " + wording::in_words(refusal);
+}
 
 std::string words_of(const note::LastAttempt& last) {
   return fmt::format("this was {}; the attempt before: {}", last.progress, last.before);

@@ -228,7 +228,7 @@ awaitable<void> wait_for_master(const Run& run, topology::Topology& topology, wa
   }
   if (const auto* unreachable = std::get_if<wait::Unreachable>(&first))
     throw early_end(exit_code::unreachable, Cause::unreachable, unreachable->error_code,
-                    reason::StillWrong{unreachable->what});
+                    reason::NoMaster{*unreachable});
   reached = std::get<wait::Reached>(first);
   // Only now is it known which node hosts an elastic job without ranks.
   auto* elastic = std::get_if<topology::ElasticNode>(&topology.part);

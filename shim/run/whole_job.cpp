@@ -144,16 +144,16 @@ link::Options plan_link(const Run& run, const Job& job, const topology::StaticNo
 EarlyEnd end_of(const link::Refuse& refuse, const topology::Topology& topology,
                 std::chrono::milliseconds time, bool have_met) {
   if (refuse.culprit) {
-    EarlyEnd end = early_end(exit_code::peer, Cause::peer_lost, ErrorCode::node_stopped,
-                             reason::NotMet{in_words(refuse)});
+    EarlyEnd end =
+        early_end(exit_code::peer, Cause::peer_lost, ErrorCode::node_stopped, reason::NotMet{refuse});
     report::set_stopped_for(end.verdict, {.culprit = *refuse.culprit});
     return end;
   }
   const bool late = refuse.cause == Cause::unreachable;
   const int code = late ? exit_code::unreachable : exit_code::configuration;
   if (refuse.error_code != ErrorCode::none)
-    return early_end(code, refuse.cause, refuse.error_code, reason::NotMet{in_words(refuse)});
-  reason::NotMet unmet{.why = in_words(refuse), .master = topology.master()->text()};
+    return early_end(code, refuse.cause, refuse.error_code, reason::NotMet{refuse});
+  reason::NotMet unmet{.why = refuse, .master = topology.master()->text()};
   if (late) unmet.waited = time;
   for (const Fact fact : {Fact::nnodes, Fact::node_rank, Fact::master_port})
     if (const auto& value = topology.facts[fact]; value && !have_met)
@@ -266,11 +266,12 @@ awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attemp
   }
   if (const auto* refuse = std::get_if<link::Refuse>(&met.end))
     throw end_of(*refuse, job.topology, time, again || (attempts.succession && attempts.succession->term));
-  const std::string why = in_words(std::get<link::Unlinked>(met.end).why);
+  const link::Problem& why = std::get<link::Unlinked>(met.end).why;
   if (const std::string_view required_by = link_required_by(run, job); !required_by.empty())
     throw early_end(exit_code::configuration, Cause::configuration, ErrorCode::no_link,
                     reason::NoLink{std::string(required_by), why});
-  log::warn("the job continues without a link between its nodes: {}; --link on makes this an error", why);
+  log::warn("the job continues without a link between its nodes: {}; --link on makes this an error",
+            in_words(why));
   co_return nullptr;
 }
 
@@ -356,7 +357,7 @@ awaitable<std::optional<report::Verdict>> wait_as_spare(const Run& run, Attempts
     co_return verdict;
   }
   attempts.next(steady_clock::now(), !stop->drained());
-  log::info("{}; all nodes meet again", in_words(stop->culprit));
+  log::info("{}; all nodes meet again", in_words(*stop));
   co_return std::nullopt;
 }
 
@@ -399,7 +400,7 @@ void WholeJob::begin(const std::shared_ptr<supervise::Workers>& launcher,
     stop_ = stop;
     if (is_check_ && stop.failed()) return;  // each node's command has ended
     const auto launcher = watched.lock();
-    log::warn("{}; this node {}", in_words(stop.culprit),
+    log::warn("{}; this node {}", in_words(stop),
               launcher != nullptr ? "is stopped too" : "had ended already");
     if (launcher != nullptr) launcher->give({.kind = supervise::Order::Kind::stop});
   });

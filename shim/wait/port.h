@@ -29,6 +29,7 @@ struct PortProbe {
 
   /// A few words for a log line.
   [[nodiscard]] std::string reason() const;
+  bool operator==(const PortProbe&) const = default;
 };
 
 /// Opens the socket, which the command does not inherit, and connects it; gives up at `until`.

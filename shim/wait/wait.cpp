@@ -57,6 +57,23 @@ std::string_view what_to_do(ErrorCode why) {
   }
 }
 
+/// Whether the name has only addresses that no other node can have.
+bool is_placeholder(const Unreachable& known) {
+  return known.addresses.empty() && !known.answer.addresses.empty();
+}
+
+bool is_hopeless(const Answer& answer) { return answer.status == QueryStatus::bad_name; }
+
+/// Why the master is not reached yet.
+std::string reason_of(const Unreachable& known) {
+  if (is_placeholder(known))
+    return fmt::format("resolves to {}, which is not the address of another node",
+                       list(known.answer.addresses));
+  if (known.addresses.empty()) return known.answer.reason();
+  const std::string port = known.port ? known.port->reason() : "not tried yet";
+  return node::literal(known.host) ? port : "resolves to " + list(known.addresses) + ", " + port;
+}
+
 /// Waits for one master, and remembers what is known of it.
 class MasterWait {
  public:
@@ -96,7 +113,7 @@ class MasterWait {
     co_return port.state == PortState::open;
   }
 
-  [[nodiscard]] bool over() const { return hopeless() || Clock::now() >= deadline_; }
+  [[nodiscard]] bool over() const { return is_hopeless(resolver_.answer()) || Clock::now() >= deadline_; }
 
   [[nodiscard]] Clock::time_point next_look() {
     const milliseconds waited = since(step_begin_);
@@ -111,7 +128,7 @@ class MasterWait {
   void log_reason() {
     if (limits_.is_quiet) return;
     const auto now = Clock::now();
-    const std::string text = reason();
+    const std::string text = reason_of(known());
     if (logged_.empty()) {
       log::info("waiting for master {}: {}", name(), text);
       last_report_ = now;
@@ -140,17 +157,17 @@ class MasterWait {
     return result;
   }
 
-  [[nodiscard]] Unreachable unreachable() const {
-    if (hopeless())
-      return {ErrorCode::no_host,
-              fmt::format("master {}: '{}' is neither a host name nor an address", name(), master_.host)};
-    std::string why = reason();
-    if (addresses_.empty() && !is_placeholder())
-      why = (ever_resolved_.empty() ? "its name never resolved: "
-                                    : fmt::format("its name resolved to {} and is gone: ", ever_resolved_)) +
-            resolver_.answer().account();
-    return {error_code(), fmt::format("master {} not reached in {}: {}; {}", name(),
-                                      short_seconds(since(begin_)), why, what_to_do(error_code()))};
+  /// What is known of the master, as long as it is not reached.
+  [[nodiscard]] Unreachable known() const {
+    Unreachable known{.host = master_.host,
+                      .master = name(),
+                      .waited = since(begin_),
+                      .answer = resolver_.answer(),
+                      .addresses = addresses_,
+                      .before = last_resolved_,
+                      .port = port_};
+    known.error_code = error_code_of(known);
+    return known;
   }
 
  private:
@@ -162,28 +179,14 @@ class MasterWait {
     return master_.port == 0 ? host : host_port(host, std::to_string(master_.port));
   }
 
-  [[nodiscard]] std::string reason() const {
-    if (is_placeholder())
-      return fmt::format("resolves to {}, which is not the address of another node",
-                         list(resolver_.answer().addresses));
-    if (addresses_.empty()) return resolver_.answer().reason();
-    const std::string port = port_ ? port_->reason() : "not tried yet";
-    return node::literal(master_.host) ? port : "resolves to " + list(addresses_) + ", " + port;
+  static ErrorCode error_code_of(const Unreachable& known) {
+    if (is_hopeless(known.answer)) return ErrorCode::no_host;
+    if (is_placeholder(known)) return ErrorCode::placeholder;
+    if (known.addresses.empty())
+      return is_negative(known.answer.status) ? ErrorCode::no_such_name : ErrorCode::name_server;
+    return known.port && known.port->state == PortState::closed ? ErrorCode::port_closed
+                                                                : ErrorCode::port_silent;
   }
-
-  [[nodiscard]] ErrorCode error_code() const {
-    if (is_placeholder()) return ErrorCode::placeholder;
-    if (addresses_.empty())
-      return is_negative(resolver_.answer().status) ? ErrorCode::no_such_name : ErrorCode::name_server;
-    return port_ && port_->state == PortState::closed ? ErrorCode::port_closed : ErrorCode::port_silent;
-  }
-
-  /// Whether the name has only addresses that no other node can have.
-  [[nodiscard]] bool is_placeholder() const {
-    return addresses_.empty() && !resolver_.answer().addresses.empty();
-  }
-
-  [[nodiscard]] bool hopeless() const { return resolver_.answer().status == QueryStatus::bad_name; }
 
   /// Whether the master was given as 0.0.0.0 or ::, which as a destination means this node itself (ip(7)).
   [[nodiscard]] bool is_wildcard(const ip::address& address) const {
@@ -202,8 +205,8 @@ class MasterWait {
     std::vector<ip::address> useful = answer.addresses;
     std::erase_if(useful, [this](const ip::address& address) { return is_useless(address); });
     if (!useful.empty()) {
-      if (ever_resolved_.empty()) step_begin_ = last_lookup_;  // a new thing to wait for, so look often again
-      ever_resolved_ = list(useful);
+      if (last_resolved_.empty()) step_begin_ = last_lookup_;  // a new thing to wait for, so look often again
+      last_resolved_ = useful;
       mine_ = std::ranges::any_of(useful, [this](const ip::address& address) {
         return node::is_own(address) || is_wildcard(address);
       });
@@ -234,12 +237,25 @@ class MasterWait {
   Clock::time_point last_report_;
   std::vector<std::string> logged_;  // since the last report
   std::vector<ip::address> addresses_;
-  std::string ever_resolved_;
+  std::vector<ip::address> last_resolved_;
   std::optional<PortProbe> port_;
   bool mine_ = false;
 };
 
 }  // namespace
+
+std::string in_words(const Unreachable& unreachable) {
+  const auto& [error_code, host, master, waited, answer, addresses, before, port] = unreachable;
+  if (is_hopeless(answer))
+    return fmt::format("master {}: '{}' is neither a host name nor an address", master, host);
+  std::string why = reason_of(unreachable);
+  if (addresses.empty() && !is_placeholder(unreachable))
+    why = (before.empty() ? "its name never resolved: "
+                          : fmt::format("its name resolved to {} and is gone: ", list(before))) +
+          answer.account();
+  return fmt::format("master {} not reached in {}: {}; {}", master, short_seconds(waited), why,
+                     what_to_do(error_code));
+}
 
 asio::awaitable<Result> wait_for(MasterTarget master, Limits limits) {
   if (master.until == Until::none) co_return Reached{};
@@ -251,7 +267,7 @@ asio::awaitable<Result> wait_for(MasterTarget master, Limits limits) {
       timer.expires_at(waiting.next_look());
       co_await timer.async_wait(asio::use_awaitable);
     }
-    if (waiting.over()) co_return waiting.unreachable();
+    if (waiting.over()) co_return waiting.known();
   }
   co_return waiting.reached();
 }
@@ -262,7 +278,7 @@ LookupResult look_up(std::string_view host, milliseconds timeout) {
     const Result result =
         loop::block_on(io, wait_for({.host = std::string(host), .until = Until::name}, {.timeout = timeout}));
     if (const auto* reached = std::get_if<Reached>(&result)) return {reached->addresses, ""};
-    return {{}, std::get<Unreachable>(result).what};
+    return {{}, in_words(std::get<Unreachable>(result))};
   } catch (const boost::system::system_error& error) {
     return {{}, std::string("the name could not be looked up: ").append(loop::reason(error))};
   }

@@ -1,14 +1,18 @@
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/ip/address.hpp>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
 #include "base/fault.h"
+#include "wait/dns.h"
+#include "wait/port.h"
 #include "wait/schedule.h"
 #include "wait/until.h"
 
@@ -46,12 +50,21 @@ struct Reached {
   bool mine = false;                   ///< the name was looked up, and one of the addresses is this node's
 };
 
-/// The wait timed out, or the name can never be valid. `what` is one line for messages: the step that never
-/// succeeded, the queries and their servers, and the last answer.
+/// Why the master was not reached: the wait timed out, or the name can never be valid.
 struct Unreachable {
   ErrorCode error_code = ErrorCode::none;
-  std::string what;
+  std::string host;    ///< as it was given
+  std::string master;  ///< for messages: "job-master-0:29500"
+  std::chrono::milliseconds waited{0};
+  Answer answer;                                    ///< the last one about the name
+  std::vector<boost::asio::ip::address> addresses;  ///< those of them that another node can have
+  std::vector<boost::asio::ip::address> before;     ///< what it last resolved to, even if that is gone
+  std::optional<PortProbe> port;                    ///< nullopt: it was not tried
 };
+
+/// The step that never succeeded, the queries and their servers, the last answer, and what to do, on one
+/// line: "master job-master-0:29500 not reached in 10 s: its name never resolved: …".
+std::string in_words(const Unreachable& unreachable);
 
 using Result = std::variant<Reached, Unreachable>;
 

@@ -41,14 +41,14 @@ struct WaitForTest {
   Result wait(MasterTarget master) { return run(context, wait_for(std::move(master), limits)); }
   Reached reach(MasterTarget master) {
     Result result = wait(std::move(master));
-    if (const auto* failure = std::get_if<Unreachable>(&result)) FAIL(failure->what);
+    if (const auto* failure = std::get_if<Unreachable>(&result)) FAIL(in_words(*failure));
     return std::get<Reached>(std::move(result));
   }
   /// Why it fails; "S" replaces the server.
   std::string why_not(MasterTarget master) {
     Result result = wait(std::move(master));
     REQUIRE(std::holds_alternative<Unreachable>(result));
-    return neutral(std::get<Unreachable>(result).what);
+    return neutral(in_words(std::get<Unreachable>(result)));
   }
   /// The text on stderr, without what differs from run to run.
   [[nodiscard]] std::string printed() const { return neutral(captured.text()); }
