@@ -24,21 +24,12 @@ if(NOT RANKSHIM_ZIG_TOOLS)
          "#!/bin/sh\n[ ! -d ${zig_sources} ] || export ZIG_LIB_DIR=${zig_sources}\nexec '${RANKSHIM_ZIG}' ${tool} \"$@\"\n")
     file(CHMOD "${RANKSHIM_ZIG_TOOLS}/${tool}" PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
   endforeach()
-  # zig's part of libc, for a program of one thread, and for speed. In what zig c++ links, which -fsingle-threaded does not
-  # reach, malloc takes three system calls for each class of sizes, and memcpy is a loop over bytes. -fno-builtin: without
-  # it the compiler turns the loop of memcpy into a call of memcpy, and a long copy overflows the stack.
-  set(build -target "${RANKSHIM_ARCH}-linux-musl" -lc -fstrip)
-  foreach(part c compiler_rt)
-    list(APPEND commands COMMAND "${RANKSHIM_ZIG}" build-obj "${zig_sources}/${part}.zig" ${build} -O ReleaseFast
-                         -fno-builtin -fsingle-threaded -ffunction-sections -fdata-sections "-femit-bin=${RANKSHIM_ZIG_TOOLS}/${part}.o")
-    string(APPEND CMAKE_EXE_LINKER_FLAGS_INIT " \"${RANKSHIM_ZIG_TOOLS}/${part}.o\"")
-  endforeach()
   # The first link compiles musl and libc++ into zig's cache: with two processors one file at a time, unless -j says more,
   # which zig c++ does not know.
   file(WRITE "${RANKSHIM_ZIG_TOOLS}/empty.cpp" "int main() {}\n")
   set(ENV{ZIG_LIB_DIR} ${zig_sources})
-  execute_process(${commands} COMMAND "${RANKSHIM_ZIG}" build-exe -j8 "${RANKSHIM_ZIG_TOOLS}/empty.cpp" ${build} -lc++ -static
-                                      -flto -O ReleaseSmall "-femit-bin=${RANKSHIM_ZIG_TOOLS}/empty"
+  execute_process(COMMAND "${RANKSHIM_ZIG}" build-exe -j8 "${RANKSHIM_ZIG_TOOLS}/empty.cpp" -target "${RANKSHIM_ARCH}-linux-musl"
+                          -lc -lc++ -static -fstrip -flto -O ReleaseSmall "-femit-bin=${RANKSHIM_ZIG_TOOLS}/empty"
                   WORKING_DIRECTORY "${CMAKE_BINARY_DIR}" COMMAND_ERROR_IS_FATAL ANY)
   unset(ENV{ZIG_LIB_DIR})
 endif()
