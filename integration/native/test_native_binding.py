@@ -66,7 +66,7 @@ def test_each_worker_has_the_cpus_and_the_memory_near_its_accelerator(machine):
     assert second[0] == "1" and second[2] == ("prefer:1" if has_memory else "default")
     assert second[1] == re.search(r"1: NUMA node 1, CPUs (\S+) \(NVIDIA 0000:01:00.0\)", done.stderr)[1]
     assert first[3] == second[3] == allowed("Cpus"), "rankshim itself stays where it is"
-    assert f"bound, by local rank: 0: NUMA node 0, CPUs {cpus[0]} (NVIDIA 0000:00:00.0); 1: " in done.stderr
+    assert f"workers are bound, by local rank: 0: NUMA node 0, CPUs {cpus[0]} (NVIDIA 0000:00:00.0); 1: " in done.stderr
 
 
 def test_a_worker_that_may_not_use_the_cpus_near_its_accelerator_is_not_bound(machine):
@@ -75,7 +75,7 @@ def test_a_worker_that_may_not_use_the_cpus_near_its_accelerator_is_not_bound(ma
     assert done.code == 0, done.transcript()
     assert sorted(line.split()[:2] for line in done.stdout.splitlines()) == [["0", first], ["1", first]]
     assert sorted(line.split()[2] for line in done.stdout.splitlines()) == ["default", "prefer:0"]
-    assert re.search(r"warning: bound, by local rank: .*; 1: not bound: this container may use no CPU of NUMA node 1 "
+    assert re.search(r"warning: workers are bound, by local rank: .*; 1: not bound: this container may use no CPU of NUMA node 1 "
                      r"\(NVIDIA 0000:01:00.0\)", done.stderr)
 
 

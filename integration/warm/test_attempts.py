@@ -59,7 +59,7 @@ def test_an_interpreter_that_does_not_import_our_part_runs_nothing_before_its_ti
     wrapper.write_text('#!/bin/sh\nexec python3 -I "$@"\n')
     wrapper.chmod(0o755)
     first = node(0, [str(script)], f"--python={wrapper}", "--warm=auto")
-    first.wait_line("this Python does not import our part", 30)
+    first.wait_line("this Python does not import rankshim's startup module", 30)
     assert not first.stdout and not first.status().get("prepared")
     second = node(1, [str(script)], f"--python={wrapper}")
     assert [first.wait(60), second.wait(60)] == [0, 0]

@@ -137,12 +137,12 @@ def test_a_python_that_does_not_load_us_is_never_started_early(noted, tmp_path, 
     python.write_text(f'#!/bin/sh\nexec {sys.executable} {option} "$@"\n')
     python.chmod(0o755)
     (tmp_path / "train.py").write_text("import os\nprint('worker', os.getpid(), flush=True)\n")
-    told = "nothing is prepared: this Python does not import our part"
+    told = "nothing is prepared: this Python does not import rankshim's startup module"
     noted("auto", f"--python={python}", until_true=lambda node: told in node.stderr)
 
 
 def test_without_our_part_in_python_nothing_is_prepared(noted):
-    told = "nothing is prepared: --no-record keeps our part out of Python"
+    told = "nothing is prepared: --no-record leaves out rankshim's startup module"
     early, _, _ = noted("auto", "--no-record", until_true=lambda node: told in node.stderr)
     assert early is None
 

@@ -91,7 +91,7 @@ struct KnownAtStart {
   FoundTorch torch;
   std::optional<std::string> master_address;  ///< the master's literal address, if it was looked up
   OwnFolder folder;
-  node::Variables network_interface;  ///< plan/launch.h
+  node::Variables network_interface;  ///< what plan::network_interface() returned
   unsigned attempt = 0;               ///< how often the job was restarted (--job-restarts)
 };
 
@@ -102,7 +102,7 @@ struct WorkersInput {
   const settings::Settings& settings;
   const node::Host& host;
   std::string log_folder;  ///< the launcher's; empty: none
-  unsigned number = 0;     ///< how often this job was restarted
+  unsigned attempt = 0;    ///< how often this job was restarted
   std::string answers;     ///< the folder where the workers' Python answers (look/progress.h); empty: none
 };
 
@@ -119,7 +119,7 @@ class Launcher {
   /// The file that describes the launcher; empty for one written in C++.
   [[nodiscard]] virtual std::string_view described_by() const { return {}; }
 
-  // Its kind.
+  // Its properties.
 
   /// Whether rankshim starts torchrun, or the workers.
   [[nodiscard]] virtual bool launches() const { return false; }
@@ -178,7 +178,7 @@ class Launcher {
   }
   /// The content of the host file that it reads from rankshim's folder; empty if it needs none.
   [[nodiscard]] virtual std::string hostfile() const { return {}; }
-  /// The consequence of rankshim having no folder, for a warning.
+  /// What goes wrong if rankshim has no folder, for a warning.
   [[nodiscard]] virtual std::string_view lost_without_folder() const { return "exceptions may not be known"; }
   /// The file to which the command writes its error, according to its environment; empty if there is none.
   [[nodiscard]] virtual std::string error_file(const node::Environment& environment,

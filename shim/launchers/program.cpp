@@ -20,8 +20,8 @@ using std::chrono::milliseconds;
 
 // Most launchers have workers by the first look, and slow ones (which import from a network file system) by
 // the last.
-constexpr std::array<milliseconds, 3> looks_after = {milliseconds(5'000), milliseconds(20'000),
-                                                     milliseconds(60'000)};
+constexpr std::array<milliseconds, 3> look_times = {milliseconds(5'000), milliseconds(20'000),
+                                                    milliseconds(60'000)};
 
 /// Whether a rendezvous endpoint of this name would be somewhere else than the master.
 bool meets_elsewhere(const topology::Topology& topology, const std::string& own_name) {
@@ -61,7 +61,7 @@ void Program::started(const std::vector<pid_t>& processes, Clock::time_point whe
   command_ = processes.front();
   started_ = when;
   environment_ = &environment;
-  if (job_.nodes > 1) plan(Task::look, started_ + looks_after.front(), [this] { look(1); });
+  if (job_.nodes > 1) plan(Task::look, started_ + look_times.front(), [this] { look(1); });
 }
 
 void Program::command_ended(const supervise::ExitRecord& /*record*/) {
@@ -89,9 +89,9 @@ std::vector<supervise::WorkerState> Program::running_workers() const {
   return workers;
 }
 
-/// Those that run of all that ever had a process group. Their local ranks do not change when others have
-/// ended, and those that the command has started after these have the same ones again. What all have in
-/// common, a RANK, is not the rank of each.
+/// Those of `ever`, all that ever had a process group, that still run. A local rank is the position in
+/// `ever`, so it stays when others end, and those that the command starts next count from 0 again. RANK is
+/// left out: all of them have the command's.
 std::vector<supervise::WorkerState> Program::answering(const std::vector<pid_t>& ever) const {
   std::vector<Process> running = node::descendants(command_).value_or(std::vector<Process>{});
   running.push_back({.pid = command_});
@@ -122,8 +122,8 @@ void Program::look(std::size_t number) {
     log::warn("{}", in_words(*record_.lone_training));
     record_.stopped_for_it = strict_;
     if (strict_) give({.kind = Order::Kind::stop});
-  } else if (number < looks_after.size()) {
-    plan(Task::look, started_ + looks_after.at(number), [this, number] { look(number + 1); });
+  } else if (number < look_times.size()) {
+    plan(Task::look, started_ + look_times.at(number), [this, number] { look(number + 1); });
   }
 }
 

@@ -16,8 +16,8 @@ namespace rankshim::launchers {
 /// if rankshim is killed.
 class TemporaryFolder : boost::noncopyable {
  public:
-  /// Creates the folder if the launcher or `site` needs one. If that fails (a read-only root), the command
-  /// runs without it. Logs a warning if the launcher needs it, or if a file cannot be written.
+  /// Creates the folder if the launcher or `site` needs one, and writes its files. If that fails (a read-only
+  /// root), logs a warning, and the command runs without it.
   TemporaryFolder(const LaunchChoice& choice, const std::optional<PythonSite>& site, const node::Host& host);
   ~TemporaryFolder();
 
@@ -32,9 +32,9 @@ class TemporaryFolder : boost::noncopyable {
   UniqueFd lock_;
 };
 
-/// The pattern of the folder's path, also for showing it: in TMPDIR if set. Otherwise a launcher's is in
-/// /tmp, because it may contain its workers' logs, and a program's in /dev/shm, where a few small files take
-/// a tenth of the time, or in /tmp if /dev/shm is missing or not writable.
+/// The pattern of the folder's path, also for showing it. It is in TMPDIR if that is set. Otherwise a
+/// launcher's is in /tmp, because it may contain its workers' logs. A program's is in /dev/shm, where a few
+/// small files take a tenth of the time, or in /tmp if /dev/shm is missing or not writable.
 std::string temporary_folder_template(const Launcher& launcher, const node::Host& host);
 
 }  // namespace rankshim::launchers

@@ -10,20 +10,20 @@
 /// What a worker is doing, as far as /proc shows.
 namespace rankshim::look {
 
-/// The counters of a process at one moment. They only grow. They are those of its main thread, because other
-/// threads (gloo's, NCCL's) poll while it waits.
+/// A process at one moment. All but `bytes` is about its main thread, because other threads (gloo's, NCCL's)
+/// poll while it waits. The counters only grow.
 struct Activity {
   char state = '?';            ///< of the main thread, as in proc(5)
   std::string kernel;          ///< the kernel function in which it waits; empty if it runs, or unknown
   std::uint64_t switches = 0;  ///< context switches, voluntary and not
   std::uint64_t ticks = 0;     ///< of CPU time
-  std::uint64_t bytes = 0;     ///< read and written by the process and its descendants
+  std::uint64_t bytes = 0;     ///< read and written by the whole process and its descendants
 };
 
 /// Reads a process's activity, as far as /proc shows it.
 Activity read_activity(pid_t pid);
 
-/// What a process was doing over a period.
+/// What a process was doing between two readings.
 enum class Work : std::uint8_t {
   none,   ///< it waits, or is stuck
   polls,  ///< more than one switch a second, but nothing else: it checks something again and again, or waits
@@ -31,7 +31,7 @@ enum class Work : std::uint8_t {
   works,  ///< more than 1 % of a CPU, or 10 kB/s: an evaluation, a checkpoint; an endless loop looks the same
 };
 
-/// What a process was doing between two readings.
+/// Judges two readings of one process, which were taken this far apart.
 Work work_between(const Activity& before, const Activity& after, std::chrono::milliseconds between);
 
 /// A descendant that a worker may be waiting for, and what that descendant is doing: "python3 (pid 81), which

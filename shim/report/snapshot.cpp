@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "base/text.h"
@@ -13,11 +14,11 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// The parts of an answer. The rest of it has less than 2 KiB.
+// The largest parts of an answer; all the others together take less than 2 KiB.
 constexpr std::size_t longest_waiting_for = std::size_t{4} << 10U;
 constexpr std::size_t longest_hang = std::size_t{4} << 10U;
 constexpr std::size_t room_for_workers = std::size_t{16} << 10U;
-constexpr std::ptrdiff_t most_history = 30;  // the newest entries of the ranks' nodes
+constexpr std::ptrdiff_t most_history = 30;  // entries, the newest, about which node had which rank
 constexpr std::size_t room_for_nodes = std::size_t{32} << 10U;
 
 /// Adds what this node knows of its job.
@@ -85,10 +86,10 @@ void add_list(json::Object& answer, std::string_view name, const std::vector<Lis
 }
 
 std::string status_json(const Snapshot& snapshot) {
-  const auto past = std::chrono::duration_cast<milliseconds>(Snapshot::Clock::now() - snapshot.since);
+  const auto elapsed = std::chrono::duration_cast<milliseconds>(Snapshot::Clock::now() - snapshot.since);
   json::Object object;
   object.number("version", 1).text("phase", name(snapshot.phase)).flag("failed", snapshot.failed);
-  object.text("since", json::moment(std::chrono::system_clock::now() - past)).seconds("seconds", past);
+  object.text("since", json::moment(std::chrono::system_clock::now() - elapsed)).seconds("seconds", elapsed);
   if (!snapshot.waiting_for.empty())
     object.text("waiting_for", cut(snapshot.waiting_for, longest_waiting_for));
   object.number("pid", getpid());

@@ -74,7 +74,7 @@ void Attempt::watch() {
 }
 
 awaitable<supervise::ExitRecord> Attempt::run_command() {
-  if (state_.attempts.may_go_on()) state_.warm.beside(*launch_, master_address(state_));
+  if (state_.attempts.may_go_on()) state_.warm.prepare_next(*launch_, master_address(state_));
   const supervise::Policy policy = plan_policy();
   co_return co_await supervise::supervise(run_.io, run_.signals, launch_->command, policy);
 }

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "launchers/launcher.h"
-#include "launchers/torchrun/torchrun_launcher.h"
 #include "link/message.h"
 #include "look/raised.h"
 #include "node/shared_memory.h"
@@ -82,7 +81,7 @@ class Attempt final : public supervise::Observer {
  private:
   /// How this node sees the job: the hub of linked nodes sees all of it, any other node its own workers.
   [[nodiscard]] HangWatch::Job job_to_watch();
-  /// The same, by what the workers' Python and their stacks tell only.
+  /// The same without NCCL's RAS: from what the workers' Python and their stacks tell.
   [[nodiscard]] HangWatch::Job job_by_python();
   /// Tells the other nodes how the command ended, unless it was stopped.
   void report_end(const supervise::ExitRecord& record);

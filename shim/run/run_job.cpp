@@ -298,7 +298,7 @@ awaitable<int> run_stages(const Run& run, const std::vector<std::string>& argume
       co_return exit_code::ok;
     }
     if (whole && whole->is_spare()) {
-      state.warm.beside_job(state.attempts.number() + 1);
+      state.warm.prepare_spare(state.attempts.number() + 1);
       auto verdict = co_await wait_as_spare(run, state.attempts, *whole);
       if (!verdict) continue;
       state.warm.drop();

@@ -33,10 +33,10 @@ namespace {
 
 /// When to check whether an attempt has started up; at the last of these it is taken to have.
 constexpr std::array looks_at_start{5s, 10s, 20s, 40s, 60s};
-constexpr std::chrono::minutes to_import{10};  // enough for a cold file system
+constexpr std::chrono::minutes import_timeout{10};  // enough for a cold file system
 /// If all nodes are there, they meet in milliseconds, and anything started meanwhile would only get in the
 /// way.
-constexpr std::chrono::milliseconds moment{100};
+constexpr std::chrono::milliseconds head_start{100};
 
 /// Whether there is plenty of memory: imports must not take it away from training.
 bool has_clear_room(const node::Host& host) {
@@ -65,12 +65,13 @@ bool wants_warm(const AttemptInput& input) {
 struct Warm::State {
   AttemptInput input;
   bool wanted = false;
-  loop::Event changed;               ///< signalled when a prepared process has advanced, or preparing is over
-  unsigned round = 0;                ///< incremented when what is being prepared is no longer wanted
-  std::optional<bool> gate_answers;  ///< whether this Python runs rankshim's part; nullopt if not known yet
-  std::unique_ptr<Launch> launch;    ///< what is prepared
+  loop::Event changed;  ///< signalled when a prepared process has advanced, or preparing is over
+  unsigned round = 0;   ///< incremented when what is being prepared is no longer wanted
+  /// Whether this Python imports rankshim's startup module; nullopt if not known yet.
+  std::optional<bool> imports_module;
+  std::unique_ptr<Launch> launch;                ///< what is prepared
   std::vector<supervise::Command> commands;      ///< its command or workers, each with its process
-  std::shared_ptr<Prepared> probe;               ///< the process that finds out
+  std::shared_ptr<Prepared> probe;               ///< the process that shows that
   std::vector<std::shared_ptr<Prepared>> taken;  ///< by the running attempt
   std::vector<Process> ending;                   ///< those that were killed, or are ending
   std::string working_directory;                 ///< the one that rankshim leaves while a command runs
@@ -110,7 +111,7 @@ std::shared_ptr<Prepared> Warm::State::start(const supervise::Command& command, 
 
 awaitable<void> Warm::State::until_imported(std::shared_ptr<Prepared> process, unsigned of_round) {
   using enum Prepared::State;
-  const auto end = steady_clock::now() + to_import;
+  const auto end = steady_clock::now() + import_timeout;
   const auto imports = [&] { return process->state() == starting || process->state() == at_gate; };
   while (round == of_round && imports() && steady_clock::now() < end) co_await changed.wait(end);
 }
@@ -145,17 +146,17 @@ void Warm::State::end() {
   launch.reset();
 }
 
-/// Finds out whether Python imports rankshim's part. With -I and the like it does not, and the script would
-/// run too early.
+/// Finds out whether Python imports rankshim's startup module. With -I and the like it does not, and the
+/// script would run too early.
 awaitable<bool> Warm::State::ask_gate(std::shared_ptr<State> self, unsigned of_round) {
   const auto python = plan::read_python(self->launch->plan.argv);
   if (!python || python->interpreter.empty() || !self->launch->folder.own().has_site) co_return false;
-  supervise::Command probe = self->launch->command;
-  probe.argv = python->interpreter;
-  probe.argv.insert(probe.argv.end(), {"-c", "pass"});
-  self->probe = self->start(probe, "-");
+  supervise::Command command = self->launch->command;
+  command.argv = python->interpreter;
+  command.argv.insert(command.argv.end(), {"-c", "pass"});
+  self->probe = self->start(command, "-");
   self->ending.push_back(self->probe->process());
-  const auto end = steady_clock::now() + to_import;
+  const auto end = steady_clock::now() + import_timeout;
   while (self->round == of_round && self->probe->state() == Prepared::State::starting &&
          steady_clock::now() < end)
     co_await self->changed.wait(end);
@@ -179,16 +180,16 @@ awaitable<void> Warm::State::prepare(std::shared_ptr<State> self, unsigned numbe
   }
   self->launch = std::make_unique<Launch>(self->input, number, master_address);
   self->launch->command.open_files = self->open_files;
-  if (!self->gate_answers) {
+  if (!self->imports_module) {
     const bool answers = co_await ask_gate(self, of_round);
     if (self->round != of_round) co_return;
-    self->gate_answers = answers;
+    self->imports_module = answers;
     if (!answers)
       self->tell(self->input.run.settings.flag(Option::record)
-                     ? "nothing is prepared: this Python does not import our part"
-                     : "nothing is prepared: --no-record keeps our part out of Python");
+                     ? "nothing is prepared: this Python does not import rankshim's startup module"
+                     : "nothing is prepared: --no-record leaves out rankshim's startup module");
   }
-  if (!*self->gate_answers) co_return self->end();
+  if (!*self->imports_module) co_return self->end();
   self->commands = self->launch->commands();
   for (std::size_t at = 0; at < self->commands.size() && has_room(); ++at) {
     const auto process = self->start(self->commands[at], self->launch->modules);
@@ -201,7 +202,7 @@ awaitable<void> Warm::State::prepare(std::shared_ptr<State> self, unsigned numbe
 
 awaitable<void> Warm::State::prepare_in_meeting(std::shared_ptr<State> self, unsigned number) {
   const unsigned of_round = self->round;
-  const auto begin = steady_clock::now() + moment;
+  const auto begin = steady_clock::now() + head_start;
   while (self->round == of_round && steady_clock::now() < begin) co_await self->changed.wait(begin);
   if (self->round == of_round && !self->launch) co_await prepare(self, number, std::nullopt, false);
 }
@@ -226,7 +227,7 @@ Warm::Warm(const AttemptInput& input)
     : state_(new State{.input = input,
                        .wanted = wants_warm(input),
                        .changed = loop::Event(input.run.io.get_executor()),
-                       .gate_answers = {},
+                       .imports_module = {},
                        .launch = {},
                        .commands = {},
                        .probe = {},
@@ -251,13 +252,13 @@ void Warm::before_meeting(unsigned number, bool waits) {
   loop::spawn(state_->input.run.io, State::prepare_in_meeting(state_, number));
 }
 
-void Warm::beside_job(unsigned number) {
+void Warm::prepare_spare(unsigned number) {
   if (!state_->wanted || (state_->launch && state_->launch->number == number)) return;
   state_->end();
   loop::spawn(state_->input.run.io, State::prepare(state_, number, std::nullopt, false));
 }
 
-void Warm::beside(const Launch& running, const std::optional<std::string>& master_address) {
+void Warm::prepare_next(const Launch& running, const std::optional<std::string>& master_address) {
   if (!state_->wanted) return;
   loop::spawn(state_->input.run.io,
               State::prepare_after_start(state_, running.number + 1, running.folder.own().path,
@@ -272,8 +273,9 @@ void Warm::started() {
 std::unique_ptr<Launch> Warm::take(unsigned number, const std::optional<std::string>& master_address) {
   State& state = *state_;
   std::unique_ptr<Launch> launch;
-  const bool is_it = state.launch && state.launch->number == number && !state.commands.empty();
-  const auto late = is_it ? state.launch->update(state.input, master_address, state.commands) : std::nullopt;
+  const bool is_for_attempt = state.launch && state.launch->number == number && !state.commands.empty();
+  const auto late =
+      is_for_attempt ? state.launch->update(state.input, master_address, state.commands) : std::nullopt;
   state.taken.clear();
   if (late) {
     launch = std::move(state.launch);

@@ -29,14 +29,14 @@ class Warm {
   /// start would be just as quick.
   void before_meeting(unsigned number, bool waits);
 
-  /// Call this when an attempt is running and a failure would be followed by another one. The next one's
-  /// processes are started one after another, if there is room in memory, once this attempt has started up:
-  /// when all of its workers have a process group, or a minute has passed. `master_address` is where this
-  /// attempt found the master.
-  void beside(const Launch& running, const std::optional<std::string>& master_address);
+  /// Prepares the next attempt while one runs. Call this when a failure would be followed by another attempt.
+  /// The processes are started one after another, if there is room in memory, once the running attempt has
+  /// started up: when all of its workers have a process group, or a minute has passed. `master_address` is
+  /// where it found the master.
+  void prepare_next(const Launch& running, const std::optional<std::string>& master_address);
 
-  /// The same for a node that waits as a spare: prepares the attempt in which it may take a node's place.
-  void beside_job(unsigned number);
+  /// Prepares the attempt in which this node, which waits as a spare, may take another's place.
+  void prepare_spare(unsigned number);
 
   /// What was prepared for this attempt, to be started by supervise(); null if there is nothing, or not what
   /// this attempt needs.

@@ -42,16 +42,16 @@ std::vector<Process> children_of(const Process& process, const std::vector<Proce
 bool goes_on(const Process& parent, const SignalMasks& masks, const Process& child, bool by_shell,
              int signal) {
   if (child.group != parent.group) return false;
-  const std::optional<SignalMasks> childs = signal_masks(child.pid);
-  if (!childs) return false;
+  const std::optional<SignalMasks> child_masks = signal_masks(child.pid);
+  if (!child_masks) return false;
   if (by_shell) {  // a shell's background jobs ignore both
     constexpr SignalSet both = bit(SIGINT) | bit(SIGQUIT);
-    return (childs->ignored & both) != both || (masks.ignored & both) == both;
+    return (child_masks->ignored & both) != both || (masks.ignored & both) == both;
   }
-  return (masks.ignored & bit(signal)) != 0 && (childs->ignored & bit(signal)) == 0;
+  return (masks.ignored & bit(signal)) != 0 && (child_masks->ignored & bit(signal)) == 0;
 }
 
-/// How the process hangs, without its name.
+/// Where the process hangs. Leaves out its name.
 HangingProcess hanging(const Process& process) {
   std::string channel = node::read_proc(process.pid, "wchan").value_or("");  // proc(5): 0 if it does not wait
   if (channel == "0") channel.clear();
@@ -110,7 +110,7 @@ bool is_young(const Process& process) {
 
 std::vector<Process> handlers_below(std::vector<Process> roots, const std::vector<Process>& all, int signal) {
   std::vector<Process> handlers;
-  for (std::size_t at = 0; at < roots.size(); ++at) {  // grows meanwhile
+  for (std::size_t at = 0; at < roots.size(); ++at) {  // grows in the loop
     const Process process = roots[at];
     const std::optional<SignalMasks> masks = signal_masks(process.pid);
     const bool handles = masks && masks->handle(signal);

@@ -79,7 +79,7 @@ std::shared_ptr<const Launcher> make_native(const settings::Settings& /*settings
 
 std::shared_ptr<supervise::Workers> NativeLauncher::workers(const WorkersInput& input) const {
   return std::make_shared<NativeWorkers>(input.io, input.topology, input.settings, input.log_folder,
-                                         input.host, input.number);
+                                         input.host, input.attempt);
 }
 
 }  // namespace rankshim::launchers

@@ -215,7 +215,7 @@ std::vector<Command> NativeWorkers::workers_to_start(const Command& command) {
   if (!made && !folder.empty())
     log::warn("cannot make {} or a folder there ({}): the workers' exceptions will not be known", folder,
               std::strerror(errno));
-  if (!bound.empty()) log::logger().log(level, "bound, by local rank{}", bound);
+  if (!bound.empty()) log::logger().log(level, "workers are bound, by local rank{}", bound);
   return commands;
 }
 

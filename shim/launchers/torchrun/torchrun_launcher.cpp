@@ -140,7 +140,7 @@ TorchrunCommand TorchrunLauncher::whole_command(const plan::LaunchInput& input,
     words.insert(words.begin(),
                  {"-m", found.has_only_launch ? "torch.distributed.launch" : "torch.distributed.run"});
   auto at = words.begin() + static_cast<std::ptrdiff_t>(own_ ? own_->flags_at : 2);
-  for (const std::string& option : more_) {
+  for (const std::string& option : torchrun_args_) {
     if (std::ranges::find(found.rejected, option) == found.rejected.end())
       at = std::next(words.insert(at, option));
   }
@@ -185,17 +185,19 @@ Variables TorchrunLauncher::missing_flags(const LaunchChoice& choice, const Torc
   // The flags that torch.distributed.launch has always had.
   constexpr std::string_view of_launch = "nnodes nproc_per_node node_rank master_addr master_port";
   constexpr std::string_view of_one_node = "nproc_per_node max_restarts log_dir redirects tee";
-  const std::string_view of_others = elastic ? "node_rank master_addr master_port" : "rdzv_endpoint";
+  const std::string_view of_other_rendezvous =
+      elastic ? "node_rank master_addr master_port" : "rdzv_endpoint";
   const bool meets_itself = has_own_rendezvous(command, topology);
   std::erase_if(flags, [&](const auto& flag) {
     const auto& [name, value] = flag;
-    if (value.empty() || has_part(of_others, name, " ")) return true;
+    if (value.empty() || has_part(of_other_rendezvous, name, " ")) return true;
     if (known.torch.has_only_launch && !has_part(of_launch, name, " ")) return true;
     if (meets_itself && !has_part(of_one_node, name, " ")) return true;
-    const auto* his = command.find(name);
-    if (his == nullptr) return false;
-    if (name == "nproc_per_node") return topology::parse_count(his->value) || !topology::parse_count(value);
-    return name != "rdzv_conf" || his->value == value;
+    const auto* given_flag = command.find(name);
+    if (given_flag == nullptr) return false;
+    if (name == "nproc_per_node")
+      return topology::parse_count(given_flag->value) || !topology::parse_count(value);
+    return name != "rdzv_conf" || given_flag->value == value;
   });
   return flags;
 }

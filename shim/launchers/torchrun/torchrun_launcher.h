@@ -16,11 +16,12 @@ namespace rankshim::launchers {
 class TorchrunLauncher final : public Launcher {
  public:
   /// `own` is the user's command if it is a torchrun itself, else null. `tells_local_rank`: the script gets
-  /// --local_rank, as from torch.distributed.launch. `more` holds --torchrun-args, each option as --name or
+  /// --local_rank, as from torch.distributed.launch. `torchrun_args` holds --torchrun-args, each option as
+  /// --name or
   /// --name=value.
   explicit TorchrunLauncher(std::shared_ptr<const TorchrunCommand> own = {}, bool tells_local_rank = false,
-                            std::vector<std::string> more = {})
-      : own_(std::move(own)), tells_local_rank_(tells_local_rank), more_(std::move(more)) {}
+                            std::vector<std::string> torchrun_args = {})
+      : own_(std::move(own)), tells_local_rank_(tells_local_rank), torchrun_args_(std::move(torchrun_args)) {}
 
   [[nodiscard]] std::string name() const override { return "torchrun"; }
   [[nodiscard]] bool launches() const override { return true; }
@@ -44,7 +45,7 @@ class TorchrunLauncher final : public Launcher {
   [[nodiscard]] Faults faults(const plan::LaunchInput& input) const override;
   [[nodiscard]] Faults worker_faults(LaunchChoice& choice, const plan::LaunchInput& input) const override;
   void complete(LaunchChoice& choice, const plan::LaunchInput& input) const override;
-  [[nodiscard]] std::vector<std::string> torchrun_args() const override { return more_; }
+  [[nodiscard]] std::vector<std::string> torchrun_args() const override { return torchrun_args_; }
   [[nodiscard]] std::string script(const std::vector<std::string>& command) const override;
   /// A c10d job needs the master's address to find the local address that peers can reach.
   [[nodiscard]] std::vector<std::string> argv(const LaunchChoice& choice, const plan::LaunchInput& input,
@@ -71,7 +72,7 @@ class TorchrunLauncher final : public Launcher {
 
   const std::shared_ptr<const TorchrunCommand> own_;
   const bool tells_local_rank_;
-  const std::vector<std::string> more_;
+  const std::vector<std::string> torchrun_args_;
 };
 
 /// The torchrun launcher (settings/launchers.h); `own` as above.
