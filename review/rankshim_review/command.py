@@ -32,8 +32,9 @@ _WITHOUT_VALUE = {"--", "--standalone", "--no_ssh", "--no_python", "--no-python"
 # Commands that mention a launcher, but do not start it: `module load deepspeed`, `: "${MODELS:=/data/deepspeed}"`.
 _QUIET = re.compile(r":|module|ml|spack|export|echo|printf|which|command|type|pip3?|ls|cat|cp|mv|rm|mkdir|cd|ln|grep|sed|awk|pkill"
                     r"|killall|kill|test|apt(-get)?|git|rsync|tar|touch|wget|curl|chmod|source|\.|head|tail|ps|trap|alias|hash|scontrol|tee|find")
-# Options whose value is a name, such as `conda run -n deepspeed`.
-_NAMED = re.compile("--launcher|-[npJ]|--((container-|job-)?name|prefix)")
+# Options whose value is a name, such as `srun -J deepspeed`; of conda's alone, because `sudo -n` and `time -p` take none.
+_NAMED = re.compile("--launcher|-J|--((container-|job-)?name|prefix)")
+_CONDAS, _CONDAS_NAMED = re.compile("conda|mamba|micromamba"), ("-n", "-p")
 # How much a launch line tells, most first.
 RANKSHIM, LAUNCHER, STARTER, PYTHON, NOTHING = range(4, -1, -1)
 
@@ -142,7 +143,7 @@ def _of_words(statement: Statement, shell: Shell, step: dict[str, str] | None, d
                 yield dataclasses.replace(found, before=[*words[:at], *found.before], in_shell=True,
                                           environment={**_known(own), **found.environment})
             return
-        if at > 0 and _NAMED.fullmatch(words[at - 1]):
+        if at > 0 and _is_name(words, at):
             continue
         if launch := _launch(words[at:]):
             yield Command(words, environment=_known(own), launch=launch, told=LAUNCHER)
@@ -154,6 +155,12 @@ def _of_words(statement: Statement, shell: Shell, step: dict[str, str] | None, d
             return
     if starter is not None:
         yield Command(words, environment=_known(own), told=NOTHING)
+
+
+def _is_name(words: list[str], at: int) -> bool:
+    """Whether the word is the value of an option that takes a name."""
+    of_conda = words[at - 1] in _CONDAS_NAMED and any(_CONDAS.fullmatch(base_name(word)) for word in words[:at])
+    return of_conda or _NAMED.fullmatch(words[at - 1]) is not None
 
 
 def _launch(words: list[str]) -> list[str]:
