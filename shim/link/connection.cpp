@@ -149,14 +149,21 @@ bool Connection::read() {
   boost::system::error_code error;
   const std::size_t size = socket_.read_some(asio::buffer(buffer), error);
   if (error == asio::error::would_block) return false;
-  ended_by_other_ = error == asio::error::eof || error == asio::error::connection_reset ||
-                    error == asio::error::broken_pipe;
+  note_end(error);
   if (error == asio::error::eof)
     close(Closed::by_other);
   else if (error)
     close(Closed::by_system, error.message());
   decoder_.feed({buffer.data(), size});
   return true;
+}
+
+/// The first error counts: after RST, the kernel says ECONNRESET once and then no more than EOF. EPIPE: it
+/// had FIN before (tcp_reset() in net/ipv4/tcp_input.c).
+void Connection::note_end(const boost::system::error_code& error) {
+  if (ended_by_ != EndedBy::nothing) return;
+  if (error == asio::error::connection_reset) ended_by_ = EndedBy::rst;
+  if (error == asio::error::eof || error == asio::error::broken_pipe) ended_by_ = EndedBy::fin;
 }
 
 bool Connection::check(const Line& line) {
@@ -176,7 +183,8 @@ void Connection::send(const std::string& text) {
 void Connection::write() {
   boost::system::error_code error;
   const std::size_t size = out_.empty() ? 0 : socket_.write_some(asio::buffer(out_), error);
-  if (error && error != asio::error::would_block) return;  // reading will report it, after what came before
+  if (error && error != asio::error::would_block)
+    return note_end(error);  // reading will report the end, after what came before
   out_.erase(0, size);
   writing_ = !out_.empty();
   if (!writing_) {

@@ -106,9 +106,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
   [[nodiscard]] Problem end() const {
     return {.kind = ProblemKind::connection_ended, .detail = error_, .closed = why_};
   }
-  /// Whether the other side's kernel ended the connection (FIN, RST), rather than this side because of
-  /// silence.
-  [[nodiscard]] bool ended_by_other() const { return ended_by_other_; }
+  /// How the other side's kernel ended the connection: it sends FIN for a process that ends, and RST if that
+  /// had not read everything. A firewall sends RST.
+  enum class EndedBy : std::uint8_t {
+    nothing,  ///< this side closed it, because of silence
+    rst,
+    fin,
+  };
+  [[nodiscard]] EndedBy ended_by() const { return ended_by_; }
   [[nodiscard]] StreamError broken() const { return decoder_.at_end(); }
   [[nodiscard]] bool is_finishing() const { return finishing_; }
   /// Whether something that was sent has not reached the other side's kernel yet; after the end, whether it
@@ -121,6 +126,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
  private:
   bool read();
   void write();
+  void note_end(const boost::system::error_code& error);
 
   tcp::socket socket_;
   std::string local_address_;
@@ -129,7 +135,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool finishing_ = false;
   bool writing_ = false;
   bool unheard_ = false;  ///< at the end
-  bool ended_by_other_ = false;
+  EndedBy ended_by_ = EndedBy::nothing;
   unsigned reads_ = 0;  ///< since it last waited
   unsigned silent_rounds_ = 0;
   Decoder decoder_;

@@ -248,12 +248,14 @@ class Hub final : public Link {
   void ended(ConnectionId id, const Connection& connection) {
     connections_.erase(id);
     expires_.erase(id);
+    const auto by = connection.ended_by();
     const auto door = roster_.disconnected(
         id, now(),
         {.unheard = connection.unheard(),
          .silent = connection.why() == Closed::silent ? options_.timeout : milliseconds(0),
-         .ended_by_other = connection.ended_by_other()});
-    if (door) loop::spawn(io_, knock(weak_from_this(), *door));
+         .ended_by_other = by != Connection::EndedBy::nothing,
+         .by_fin = by == Connection::EndedBy::fin});
+    if (door && shows_ends_) loop::spawn(io_, knock(weak_from_this(), *door));
     log::debug("the link: connection {} of {} has ended: {}", id, connection.remote_address(),
                in_words(connection.end()));
     if (const auto unproven = unproven_.extract(id)) {
@@ -272,7 +274,7 @@ class Hub final : public Link {
   /// before its door.
   asio::awaitable<void> knock(std::weak_ptr<Link> weak, Door door) {
     const auto endpoint = endpoint_of(door);
-    if (!endpoint) co_return;
+    if (weak.expired() || !endpoint) co_return;
     loop::Timer timer(io_.get_executor());
     const Time until = now() + options_.rules.ended;
     for (milliseconds pause{5}; now() < until; pause *= 2) {

@@ -190,6 +190,9 @@ class Link : public std::enable_shared_from_this<Link> {
   /// Whether all have succeeded, or this node has ended in some other way and said so, or there is no way
   /// back to node 0.
   bool is_over_ = false;
+  /// Whether a node that ends its connection and then refuses another one has certainly ended: with spares,
+  /// where each listens as long as its rankshim runs, and unless a mesh's proxy does both in its name.
+  bool shows_ends_ = false;
   std::function<void()> news_;
 
  private:

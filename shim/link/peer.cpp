@@ -296,11 +296,12 @@ class Peer final : public Link {
     if (!launched() || is_over()) co_return;
     log::debug("the link to node {} has ended ({}); connecting again", welcome_->rank, in_words(*reason_));
     const bool is_direct = welcome_->seen == connection->local_address();  // no proxy is between
-    const bool was_closed = connection->ended_by_other() && is_direct;
+    const EndedBy ended_by = is_direct ? connection->ended_by() : EndedBy::nothing;
+    const bool was_closed = ended_by != EndedBy::nothing;
     const milliseconds patience = options_.rules.time_to_return(was_closed, options_.self.nnodes);
     const Time until = now() + patience;
     try {
-      co_await seek(until, was_closed);
+      co_await seek(until, ended_by);
     } catch (const std::exception& error) {
       reason_ = Problem{.detail = error.what()};
     }
@@ -484,11 +485,14 @@ class Peer final : public Link {
                              .name = name}};
   }
 
-  /// Whether a hub whose kernel closed the connection and then refuses another has certainly ended: a worker
-  /// has lost a peer, or with spares, where every hub listens as long as its rankshim runs.
-  [[nodiscard]] bool confirms_end() const {
+  using EndedBy = Connection::EndedBy;
+
+  /// Whether a hub that ended the connection like that, and then refuses another one, has certainly ended. A
+  /// firewall might do both, but sends RST; then only a worker that has lost a peer shows it.
+  [[nodiscard]] bool confirms_end(EndedBy by) const {
     const Culprit* const own = told_failure();
-    return options_.succession != nullptr || (own != nullptr && is_inconclusive(*own));
+    const bool has_lost_peer = own != nullptr && is_inconclusive(*own);
+    return (shows_ends_ && by == EndedBy::fin) || (by != EndedBy::nothing && has_lost_peer);
   }
 
   /// What the attempts at several addresses have come to.
@@ -526,9 +530,9 @@ class Peer final : public Link {
   }
 
   /// Looks for the hub until the meeting has ended or there is a connection: until the launch, where the
-  /// master's name leads; also at the way back. `was_closed`: the hub's kernel closed the last connection; if
-  /// it then refuses another one, the search may end early.
-  asio::awaitable<void> seek(Time deadline, bool was_closed = false) {
+  /// master's name leads; also at the way back. `ended_by`: how the hub's kernel ended the last connection;
+  /// if it then refuses another one, the search may end early.
+  asio::awaitable<void> seek(Time deadline, EndedBy ended_by = EndedBy::nothing) {
     const milliseconds longest = options_.timing.retry + milliseconds(options_.self.nnodes / 4);
     // Node 0 begins to listen a moment after the others have started, or after it has closed the connections.
     milliseconds next(10 + options_.self.nnodes / 16);
@@ -563,7 +567,7 @@ class Peer final : public Link {
       if (way_back_.port() != 0) {
         const Contact contact = co_await connect(way_back_, deadline);
         if (contact == Contact::settled) co_return;
-        if (was_closed && contact == Contact::closed && confirms_end()) co_return;
+        if (contact == Contact::closed && confirms_end(ended_by)) co_return;
       }
       next = is_node_0s ? between_strangers() : std::min(longest, next);
       co_await pause(next, deadline);  // do not keep a cancelled attempt's reason

@@ -251,7 +251,8 @@ std::optional<Door> Roster::disconnected(ConnectionId id, Time now, const Discon
   if (launched() && is_part && !has_left(*node) && (!is_told || how.unheard))
     node->back_by = now + node->time_to_return;
   tell_gathered();
-  if (!node->was_closed || node->lost_at == Time::max() || node->hello.door == 0) return {};
+  const bool may_have_ended = node->was_closed && how.by_fin && node->lost_at != Time::max();
+  if (!may_have_ended || node->hello.door == 0) return {};
   return Door{.index = index_of(*node), .address = node->hello.seen, .port = node->hello.door};
 }
 

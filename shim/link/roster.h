@@ -188,7 +188,8 @@ class Roster {
   struct Disconnect {
     bool unheard = false;                 ///< not everything that was sent to it has reached it
     std::chrono::milliseconds silent{0};  ///< for how long the node had not answered; 0: that was not why
-    bool ended_by_other = false;          ///< by the node's own kernel, or by a proxy
+    bool ended_by_other = false;          ///< by the node's own kernel, or by a proxy, …
+    bool by_fin = false;  ///< … in order; a firewall, which might refuse at the door too, sends RST
   };
   /// Returns the door that shows whether the node has ended, with spares: where it listens as long as its
   /// rankshim runs.

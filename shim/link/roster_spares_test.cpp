@@ -74,12 +74,14 @@ TEST_CASE("only a node that has not come back is lost because its door refuses",
   };
   for (const unsigned index : {1U, 2U, 3U, 4U}) come(index);
   job.launch();
-  const auto leave = [&](bool ended_by_other) {
-    return job.now().roster.disconnected(1, job.now().now, {.ended_by_other = ended_by_other});
+  const auto leave = [&](const Roster::Disconnect& how) {
+    return job.now().roster.disconnected(1, job.now().now, how);
   };
-  CHECK_FALSE(leave(false));
+  CHECK_FALSE(leave({}));
   come(1);
-  const auto door = leave(true);
+  CHECK_FALSE(leave({.ended_by_other = true}));  // a firewall may have sent RST, and refuse too
+  come(1);
+  const auto door = leave({.ended_by_other = true, .by_fin = true});
   REQUIRE(door);
   CHECK(door->address == "10.0.0.1");
   CHECK(door->port == 1001);
