@@ -26,6 +26,7 @@ UNTOLD = (
      "waits for the others at its own address, its default, until it times out"),
     ("R14", ("--node_rank", "--node-rank"), "fails, or trains alone, because FAULT"),
 )
+OTHER_FILE = re.compile(r"\.sh\b|(^|\s)\./|^/(?!bin/|usr/)")  # a command that is a script, or starts one
 BY_SCRIPT = ("Slurm job", "SkyPilot task", "dstack task")  # on machines without a kubelet
 NODE_FLAGS = ("--nnodes", "--num_machines", "--num_nodes")
 RANK_FLAGS = ("--machine_rank", "--node_rank", "--node-rank")
@@ -521,8 +522,11 @@ def unknown(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary
 
 
 def unread(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
-    """Launch lines of the script besides the one that is reviewed."""
-    for other in each.pod.command.others[:1]:
+    """Launch lines of the script besides the one that is reviewed, and a script that is not in these files."""
+    command = each.pod.command
+    if workload.nodes > 1 and each.pod.bypasses and not command.launch and OTHER_FILE.search(" ".join(command.before)):
+        yield "warning", each.pod.place, "not reviewed: the command starts a script that is not in these files"
+    for other in command.others[:1]:
         yield "warning", each.pod.place, f"not reviewed: the script also starts {other[:60]}{'…' if len(other) > 60 else ''}"
 
 

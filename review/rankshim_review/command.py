@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from .launchers import STARTS
 from .shell import Shell, Statement, TooLong, Variables, substitute
@@ -81,9 +81,10 @@ def expand(text: str, environment: dict[str, str]) -> str:
     return substitute(_OF_KUBERNETES, value, text)
 
 
-def parse(words: list[str], environment: dict[str, str], host: str = "") -> Command:
-    """Parses a container's command and arguments. `host` is the value of HOSTNAME there."""
-    shell = Shell({**({"HOSTNAME": host} if host else {}), **environment})
+def parse(words: list[str], environment: dict[str, str], host: str = "", files: dict[str, str] | None = None) -> Command:
+    """Parses a container's command and arguments. `host` is the value of HOSTNAME there, and `files` are those that are known, such
+    as a script in a ConfigMap."""
+    shell = Shell({**({"HOSTNAME": host} if host else {}), **environment}, files=files or {})
     return _best(words, _of_words(Statement(words, {}, 1), shell, None, 0))
 
 
@@ -129,14 +130,14 @@ def _of_words(statement: Statement, shell: Shell, step: dict[str, str] | None, d
         return
     starter = next((at for at, word in enumerate(words) if base_name(word) in _STARTERS), None)
     for at, word in enumerate(words):
-        script = _script(words, at, statement.stdin)
+        script = _script(words, at, statement.stdin, shell.files)
         if script is not None:
             variables, host = {**shell.variables, **own}, shell.host
             is_step = starter is not None and starter < at
             if is_step and step is not None:
                 # Each task reads the words by itself, with what the batch script exports.
                 variables, host = {**variables, **step}, ""
-            inner = Shell(variables, host, shell.hosts, shell.budget)
+            inner = Shell(variables, host, shell.hosts, shell.budget, shell.files)
             if is_step:
                 yield Command(words, told=NOTHING)  # in case nothing in the script tells more
             for found in _of_script(script, inner, step, depth + 1):
@@ -188,13 +189,13 @@ def _known(variables: dict[str, str]) -> dict[str, str]:
     return {name: value for name, value in variables.items() if "$" not in value}
 
 
-def _script(words: list[str], at: int, stdin: str) -> str | None:
-    """The text that a shell at this word reads: that of -c, of a here-document, or of eval."""
+def _script(words: list[str], at: int, stdin: str, files: Mapping[str, str]) -> str | None:
+    """The text that a shell at this word reads: that of -c, of a here-document, of eval, or of a known file."""
     name = base_name(words[at])
     if name == "eval":
         return " ".join(words[at + 1:])
     if name not in SHELLS:
-        return None
+        return files.get(words[at])
     is_script, rest = False, words[at + 1:]
     while rest and rest[0].startswith(("-", "+")) and rest[0] != "--":
         is_script = is_script or _SHELLS_SCRIPT.fullmatch(rest[0]) is not None
@@ -202,7 +203,7 @@ def _script(words: list[str], at: int, stdin: str) -> str | None:
     rest = rest[rest[:1] == ["--"]:]  # KubeRay's `bash -c -- …`
     if is_script:
         return rest[0] if rest else ""
-    return None if rest else stdin or None
+    return files.get(rest[0]) if rest else stdin or None
 
 
 def _rankshim(words: list[str]) -> int | None:

@@ -159,7 +159,7 @@ def make_pod(  # what a controller changes, by name
     if script is not None and script:
         words = [*words[:1], "-c", script.text()]
     with place.blamed():
-        pod.command = parse(words, pod.environment, host)
+        pod.command = parse(words, pod.environment, host, pod.files)
     if not pod.command.rankshim and not has["command"]:
         pod.command = Command([], pod.command.before, {}, ENTRYPOINT, told=pod.command.told)
     pod.bypasses = not pod.command.rankshim
@@ -274,13 +274,21 @@ def _downward(path: str, metadata: dict[str, object]) -> str | None:
 
 def _mounted(cluster: Cluster, pod: Pod, namespace: str) -> None:
     """The files that come from ConfigMaps of these documents: a profile, a configuration."""
-    maps = {volume.get("name").text(): volume.get("configMap", "name").text()
+    maps = {volume.get("name").text(): volume.get("configMap")
             for volume in pod.spec.get("volumes").entries() if volume.get("configMap")}
     for mount in pod.container.get("volumeMounts").entries():
-        found = cluster.named("ConfigMap", maps.get(mount.get("name").text(), ""), namespace)
-        for key, value in (found.get("data").items() if found else []):
+        source = maps.get(mount.get("name").text())
+        found = cluster.named("ConfigMap", source.get("name").text(), namespace) if source is not None else None
+        for name, value in (_named(found, source) if found is not None and source is not None else []):
             path, part = mount.get("mountPath").text(), mount.get("subPath").text()
             if path.count("/") > DEEPEST:
                 raise mount.get("mountPath").mistake(f"more than {DEEPEST} folders deep is not looked at")
-            if not part or part == key:
-                pod.files[path if part else f"{path}/{key}"] = value.text()
+            if not part or part == name:
+                pod.files[path if part else f"{path.rstrip('/')}/{name}"] = value.text()
+
+
+def _named(config_map: Field, source: Field) -> list[tuple[str, Field]]:
+    """The files of a ConfigMap's volume: all of its keys, or the `items` under their own paths."""
+    items = source.get("items").entries()
+    chosen = [(item.get("path").text(), config_map.get("data", item.get("key").text())) for item in items]
+    return [(name, value) for name, value in chosen if value] if items else config_map.get("data").items()

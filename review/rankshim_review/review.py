@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from . import wrappers
 from .binary import Binary, Unusable, find
-from .checks import BY_SCRIPT, Finding, Reviewed, check
+from .checks import BY_SCRIPT, OTHER_FILE, Finding, Reviewed, check
 from .command import LAUNCHER, PYTHON, base_name, expand, parse, without_unknown
 from .operators import (
     bare_pods,
@@ -33,7 +33,6 @@ from .report import FORMATS, Job, printable
 from .source import LARGEST_FILE, Field, Mistake, Unread, documents
 
 OK, WARNINGS, USAGE, SYSTEM, CONFIGURATION = 0, 1, 64, 71, 78  # the last three as the binary's
-OTHER_FILE = re.compile(r"\.sh\b|(^|\s)\./|^/(?!bin/|usr/)")  # a command that is a script, or starts one
 LONGEST_SHOWN = 60  # characters of a command
 MOST_PODS = 1000  # in all files; each takes a process of a few milliseconds
 
@@ -302,7 +301,7 @@ def _look_inside(each: Reviewed, arguments: list[str], environment: dict[str, st
     """Finds the launch line in the script of a shell that rankshim starts, with the variables that rankshim gives it."""
     each.program = binary.program(arguments)
     given = {str(key): str(value) for key, value in each.answer.document.get("environment", {}).get("set", {}).items()}
-    inner = parse(each.program, {**environment, **given}, each.pod.host)
+    inner = parse(each.program, {**environment, **given}, each.pod.host, each.pod.files)
     if not inner.in_shell or inner.told != LAUNCHER:
         return
     launch, each.unknown = without_unknown(inner.launch)

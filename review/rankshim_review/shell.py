@@ -64,12 +64,13 @@ class Budget:
 
 @dataclasses.dataclass
 class Shell:
-    """Where a script runs: the host, its variables, and the hosts of its Slurm job."""
+    """Where a script runs: the host, its variables, the hosts of its Slurm job, and the files that are known."""
 
     variables: Mapping[str, str]
     host: str = ""  # of a batch script, which runs once for all nodes; empty where each node runs it
     hosts: tuple[str, ...] = ()
     budget: Budget = dataclasses.field(default_factory=Budget)
+    files: Mapping[str, str] = dataclasses.field(default_factory=dict)  # {path: text}
     assigned: MutableMapping[str, str] = dataclasses.field(default_factory=Variables)
     arrays: dict[str, list[str]] = dataclasses.field(default_factory=dict)
 
