@@ -30,7 +30,7 @@ using settings::WaitChoice;
 
 /// Makes a launcher; `torchrun` is the command if it is one, else null.
 using Factory = std::shared_ptr<const Launcher> (*)(const settings::Settings& settings,
-                                                    std::shared_ptr<const TorchrunCommand> torchrun);
+                                                    const std::shared_ptr<const TorchrunCommand>& torchrun);
 
 /// What makes each launcher that --launcher can name, in the order of settings/launchers.h.
 constexpr std::array factories = {
@@ -40,8 +40,8 @@ constexpr std::array factories = {
 };
 
 std::shared_ptr<const Launcher> make_launcher(LauncherChoice choice, const settings::Settings& settings,
-                                              std::shared_ptr<const TorchrunCommand> torchrun) {
-  return factories.at(static_cast<std::size_t>(choice) - 1)(settings, std::move(torchrun));  // 0 is auto
+                                              const std::shared_ptr<const TorchrunCommand>& torchrun) {
+  return factories.at(static_cast<std::size_t>(choice) - 1)(settings, torchrun);  // 0 is auto
 }
 
 template <class One>
@@ -60,7 +60,7 @@ bool may_be_named(const plan::LaunchInput& input) {
 /// The launcher that rankshim starts, according to --launcher and the command; null if none. `is_named`: the
 /// command is a launcher other than torchrun. If the platform has created the processes, `auto` starts none.
 std::shared_ptr<const Launcher> started_launcher(const plan::LaunchInput& input,
-                                                 std::shared_ptr<const TorchrunCommand> torchrun,
+                                                 const std::shared_ptr<const TorchrunCommand>& torchrun,
                                                  bool is_named) {
   auto wanted = input.settings.choice<LauncherChoice>(Option::launcher);
   if (wanted == LauncherChoice::automatic) {
@@ -69,7 +69,7 @@ std::shared_ptr<const Launcher> started_launcher(const plan::LaunchInput& input,
     wanted = starts_one ? LauncherChoice::torchrun : LauncherChoice::none;
   }
   if (wanted == LauncherChoice::none) return nullptr;
-  return make_launcher(wanted, input.settings, std::move(torchrun));
+  return make_launcher(wanted, input.settings, torchrun);
 }
 
 /// Sets the launcher: the one that rankshim starts; or the one that the command starts, completed by
@@ -87,7 +87,7 @@ Faults choose_launcher(LaunchChoice& choice, const plan::LaunchInput& input,
                     topology.platform.name()));
     torchrun.reset();
   }
-  if (auto started = started_launcher(input, std::move(torchrun), named.has_value())) {
+  if (auto started = started_launcher(input, torchrun, named.has_value())) {
     choice.launcher = std::move(started);
     append(faults,
            has_processes

@@ -73,7 +73,7 @@ std::string NativeLauncher::make_log_folder(const Job& job, const std::string& t
 }
 
 std::shared_ptr<const Launcher> make_native(const settings::Settings& /*settings*/,
-                                            std::shared_ptr<const TorchrunCommand> torchrun) {
+                                            const std::shared_ptr<const TorchrunCommand>& torchrun) {
   return std::make_shared<NativeLauncher>(torchrun != nullptr);
 }
 

@@ -51,6 +51,6 @@ class NativeLauncher final : public Launcher {
 
 /// The native launcher (settings/launchers.h); `torchrun` is the command if it is one, else null.
 std::shared_ptr<const Launcher> make_native(const settings::Settings& settings,
-                                            std::shared_ptr<const TorchrunCommand> torchrun);
+                                            const std::shared_ptr<const TorchrunCommand>& torchrun);
 
 }  // namespace rankshim::launchers

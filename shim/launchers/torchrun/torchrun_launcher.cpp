@@ -203,13 +203,13 @@ Variables TorchrunLauncher::missing_flags(const LaunchChoice& choice, const Torc
 }
 
 std::shared_ptr<const Launcher> make_torchrun(const Settings& settings,
-                                              std::shared_ptr<const TorchrunCommand> own) {
-  return std::make_shared<TorchrunLauncher>(std::move(own), false, torchrun_options(settings));
+                                              const std::shared_ptr<const TorchrunCommand>& own) {
+  return std::make_shared<TorchrunLauncher>(own, false, torchrun_options(settings));
 }
 
 std::shared_ptr<const Launcher> make_launch(const Settings& settings,
-                                            std::shared_ptr<const TorchrunCommand> own) {
-  return std::make_shared<TorchrunLauncher>(std::move(own), true, torchrun_options(settings));
+                                            const std::shared_ptr<const TorchrunCommand>& own) {
+  return std::make_shared<TorchrunLauncher>(own, true, torchrun_options(settings));
 }
 
 std::vector<std::string> TorchrunLauncher::flags_of_place() const {

@@ -77,11 +77,11 @@ class TorchrunLauncher final : public Launcher {
 
 /// The torchrun launcher (settings/launchers.h); `own` as above.
 std::shared_ptr<const Launcher> make_torchrun(const settings::Settings& settings,
-                                              std::shared_ptr<const TorchrunCommand> own);
+                                              const std::shared_ptr<const TorchrunCommand>& own);
 
 /// The same as torch.distributed.launch: each script gets --local_rank.
 std::shared_ptr<const Launcher> make_launch(const settings::Settings& settings,
-                                            std::shared_ptr<const TorchrunCommand> own);
+                                            const std::shared_ptr<const TorchrunCommand>& own);
 
 /// Unsets the PET_* variables that would describe another job. `keeps_how`: keep those that say how, not
 /// where, torchrun starts the script.
