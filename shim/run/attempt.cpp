@@ -180,7 +180,7 @@ std::string Attempt::site_folder() const {
 
 supervise::Policy Attempt::plan_policy() {
   supervise::Policy policy = plan_supervision(run_.settings);
-  policy.scope = signal_scope(run_.settings);
+  policy.scope = run_.settings.choice<SignalScope>(Option::signal_scope);
   policy.stacks = run_.settings.flag(Option::stacks);
   policy.ctty = run_.settings.flag(Option::ctty);
   policy.launcher = launch_->workers.get();

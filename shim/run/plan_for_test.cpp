@@ -29,9 +29,9 @@ Planned try_plan(const Host& host, Words line) {
   auto chosen = launchers::choose_launch(input, torchrun);
   if (auto* faults = std::get_if<Faults>(&chosen)) return {known, std::move(*faults)};
   const auto& choice = std::get<launchers::LaunchChoice>(chosen);
-  return {known,
-          ShownPlan{choice, plan_shown_launch(choice, input),
-                    launchers::plan_site(choice, input, std::nullopt), signal_scope(invocation.settings)}};
+  return {known, ShownPlan{choice, plan_shown_launch(choice, input),
+                           launchers::plan_site(choice, input, std::nullopt),
+                           invocation.settings.choice<SignalScope>(settings::Option::signal_scope)}};
 }
 
 ShownPlan planned(const Host& host, Words line) {

@@ -13,11 +13,4 @@ supervise::Policy plan_supervision(const settings::Settings& settings) {
   return policy;
 }
 
-SignalScope signal_scope(const settings::Settings& settings) {
-  const std::string_view wanted = settings.text(Option::signal_scope);
-  if (wanted == "child") return SignalScope::child;
-  if (wanted == "group") return SignalScope::group;
-  return wanted == "tree" ? SignalScope::tree : SignalScope::handlers;
-}
-
 }  // namespace rankshim::run

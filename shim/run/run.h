@@ -29,9 +29,6 @@ struct Run {
 /// The part of the supervisor's policy that applies to hooks too.
 supervise::Policy plan_supervision(const settings::Settings& settings);
 
-/// Which processes get a signal, by --signal-scope.
-SignalScope signal_scope(const settings::Settings& settings);
-
 /// Publishes a verdict: the last line on stderr, the report, the termination log, the post-stop hook, and the
 /// hold of a failed container. `job` is null if there was none yet, and `record` if nothing was started.
 /// Returns the exit code.

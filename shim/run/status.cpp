@@ -22,6 +22,7 @@
 #include "base/text.h"
 #include "loop/loop.h"
 #include "node/process.h"
+#include "report/phase.h"
 
 namespace rankshim::run::status {
 namespace {
@@ -256,6 +257,8 @@ std::string ask(const std::vector<std::string>& folders, Question question) {
 
 bool is_well(std::string_view answer) { return json::field(answer, "failed") == "false"; }
 
-bool is_ready(std::string_view answer) { return is_well(answer) && json::field(answer, "phase") == "run"; }
+bool is_ready(std::string_view answer) {
+  return is_well(answer) && json::field(answer, "phase") == report::name(report::PhaseName::run);
+}
 
 }  // namespace rankshim::run::status

@@ -60,6 +60,9 @@ static_assert(info(Option::link).argument == "auto|on|off");
 enum class BindChoice : std::uint8_t { none, numa };
 static_assert(info(Option::bind).argument == "none|numa");
 
+// --signal-scope is a SignalScope (base/signals.h).
+static_assert(info(Option::signal_scope).argument == "auto|child|group|tree");
+
 /// What a command line asks for.
 enum class Subcommand : std::uint8_t {
   run,

@@ -27,13 +27,13 @@ Facts facts_of(const Known& known) {
 }
 
 /// "node nnodes=2 node_rank=1", or the first fault's line.
-std::string read(const Given& variables, const Known& known, std::string_view unit) {
+std::string read(const Given& variables, const Known& known, RankUnit unit) {
   const node::FakeHost host(variables);
   const settings::Settings settings;
   const platform::Platform platform;
   Resolution r{settings, platform, host};
   r.topology.facts = facts_of(known);
-  r.add(read_ranks(r, rank_unit(unit)));
+  r.add(read_ranks(r, unit));
   if (!r.faults.empty()) return to_line(r.faults.front());
   const Facts& facts = r.topology.facts;
   std::string text = r.granularity == Granularity::node ? "node" : "process";
@@ -48,49 +48,49 @@ TEST_CASE(
   struct Case {
     Given variables;
     Known known;
-    std::string_view unit;
+    RankUnit unit;
     std::string result;
   };
   const std::vector<Case> cases = {
-      {{}, {}, "auto", "node"},
-      {{"RANK=1", "WORLD_SIZE=2"}, {}, "auto", "node nnodes=2 node_rank=1"},
-      {{"RANK=01", "WORLD_SIZE=2"}, {}, "auto", "node nnodes=2 node_rank=1"},
-      {{"RANK=8", "WORLD_SIZE=16"}, {"2", "1", "8"}, "auto", "node nnodes=2 node_rank=1"},
+      {{}, {}, RankUnit::any, "node"},
+      {{"RANK=1", "WORLD_SIZE=2"}, {}, RankUnit::any, "node nnodes=2 node_rank=1"},
+      {{"RANK=01", "WORLD_SIZE=2"}, {}, RankUnit::any, "node nnodes=2 node_rank=1"},
+      {{"RANK=8", "WORLD_SIZE=16"}, {"2", "1", "8"}, RankUnit::any, "node nnodes=2 node_rank=1"},
       {{"RANK=3", "WORLD_SIZE=4", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2"},
        {},
-       "process",
+       RankUnit::process,
        "process rank=3 world_size=4 local_rank=1 local_world_size=2"},
       {{"RANK=3", "WORLD_SIZE=4", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2"},
        {},
-       "auto",
+       RankUnit::any,
        "cannot tell whether RANK and WORLD_SIZE count nodes or processes: RANK=3, WORLD_SIZE=4, "
        "LOCAL_RANK=1, "
        "LOCAL_WORLD_SIZE=2; describe this node with --nnodes and --node-rank (RANKSHIM_NNODES, "
        "RANKSHIM_NODE_RANK), or set --rank-unit=node or --rank-unit=process (RANKSHIM_RANK_UNIT) [R11]"},
-      {{"RANK=8", "WORLD_SIZE=16"}, {"", "", "8"}, "process", "node nnodes=2 node_rank=1"},
+      {{"RANK=8", "WORLD_SIZE=16"}, {"", "", "8"}, RankUnit::process, "node nnodes=2 node_rank=1"},
       {{"RANK=1", "WORLD_SIZE=0"},
        {},
-       "node",
+       RankUnit::node,
        "WORLD_SIZE=0 is not a number of nodes; correct or unset WORLD_SIZE, or describe this node with "
        "--nnodes and --node-rank (RANKSHIM_NNODES, RANKSHIM_NODE_RANK) [R13]"},
       {{"RANK=x", "WORLD_SIZE=2"},
        {},
-       "auto",
+       RankUnit::any,
        "RANK=x is not a number; correct or unset RANK, or describe this node with --nnodes and --node-rank "
        "(RANKSHIM_NNODES, RANKSHIM_NODE_RANK) [R13]"},
       {{"RANK=1", "WORLD_SIZE=3"},
        {"2", "1"},
-       "auto",
+       RankUnit::any,
        "NNODES=2 contradicts WORLD_SIZE=3; correct or unset WORLD_SIZE, or describe this node with --nnodes "
        "and --node-rank (RANKSHIM_NNODES, RANKSHIM_NODE_RANK) [R10]"},
       {{"RANK=8", "WORLD_SIZE=16"},
        {},
-       "process",
+       RankUnit::process,
        "--rank-unit=process, but the number of processes on a node is unknown; set --nproc-per-node "
        "(RANKSHIM_NPROC_PER_NODE) [R11]"},
       {{"RANK=9", "WORLD_SIZE=16"},
        {"", "", "8"},
-       "process",
+       RankUnit::process,
        "RANK=9 is not a multiple of the 8 workers of a node; correct --nproc-per-node "
        "(RANKSHIM_NPROC_PER_NODE), or set --rank-unit=node (RANKSHIM_RANK_UNIT) [R11]"},
   };

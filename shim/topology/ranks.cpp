@@ -347,11 +347,6 @@ RankVariables rank_variables(const node::Environment& environment) {
   return ranks;
 }
 
-RankUnit rank_unit(std::string_view option) {
-  if (option == "node") return RankUnit::node;
-  return option == "process" ? RankUnit::process : RankUnit::any;
-}
-
 RankUse use_of(const RankVariables& ranks, const KnownNode& node, RankUnit unit) {
   return first_of(meaning_rows, {ranks, node, unit});
 }

@@ -8,6 +8,7 @@
 
 #include "base/fact.h"
 #include "node/environment.h"
+#include "settings/options.h"
 
 /// Decides what RANK, WORLD_SIZE and LOCAL_RANK mean. They count nodes on one platform and processes on
 /// another (training-operator has done both). Only these functions read the variables, and decide by what
@@ -34,7 +35,7 @@ RankVariables rank_variables(const node::Environment& environment);
 
 /// --rank-unit: what RANK and WORLD_SIZE count. `any`: decided by what else is known.
 enum class RankUnit : std::uint8_t { any, node, process };
-RankUnit rank_unit(std::string_view option);
+static_assert(settings::info(settings::Option::rank_unit).argument == "auto|node|process");
 
 /// What other sources say about the node: the user, the platform, generic names, a launcher's flags.
 struct KnownNode {

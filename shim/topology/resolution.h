@@ -53,7 +53,7 @@ struct Resolution {
   platform::Granularity granularity = platform::Granularity::node;
   std::optional<platform::State> idle;
   RankVariables ranks = rank_variables(host.environment());  ///< without a leftover LOCAL_RANK
-  RankUnit unit = rank_unit(settings.text(settings::Option::rank_unit));
+  RankUnit unit = settings.choice<RankUnit>(settings::Option::rank_unit);
   Topology topology = {};
   Faults faults;
   Claims claims;
