@@ -369,6 +369,14 @@ def test_the_index_of_a_job_is_known_in_a_shells_words(review):
     assert [(pod["node_rank"], pod["nnodes"]) for pod in job["pods"]] == [(str(rank), "4") for rank in range(4)]
 
 
+@pytest.mark.parametrize("service", ["", "---\napiVersion: v1\nkind: Service\nmetadata: {name: etcd}\nspec: {ports: [{port: 2379}]}\n"])
+def test_etcd_is_a_service_and_no_pod(service, review, write):
+    text = (CASES / "public-operator-elastic.yaml").read_text()
+    text = text.replace("rdzvBackend: c10d", "rdzvBackend: etcd, rdzvHost: etcd, rdzvPort: 2379").replace("--rdzv_backend=c10d, ", "")
+    code, out, _ = review(write(text + service))
+    assert code == 0 and ("no Service in these files is named etcd, at which torchrun looks for etcd" in out) == (not service)
+
+
 @pytest.mark.parametrize("place", ["pod", "cluster"])
 def test_kuberay_keeps_a_command_by_an_annotation_of_the_pod_too(place, review, write):
     text = (CASES / "public-raycluster.yaml").read_text()

@@ -285,6 +285,9 @@ def master(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary)
         if host in workload.services or cluster.named("Service", host, namespace):
             return
         own = each.pod.place if workload.kind == "compose" else place
+        if each.answer.fact("rdzv_backend").startswith("etcd"):  # which no pod of the job hosts
+            yield "warning", own, f"no Service in these files is named {name}, at which torchrun looks for etcd"
+            return
         what = "service has" if workload.kind == "compose" else "Service makes"
         yield "warning", own, f"no {what} the master's name {name}" + (
             "" if workload.kind == "compose" else f": a pod has one only with a headless Service and `subdomain`, as {name}.SERVICE")
