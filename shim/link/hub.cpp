@@ -22,16 +22,16 @@ using std::chrono::milliseconds;
 namespace {
 
 constexpr std::size_t most_unknown = 64;  // unproven connections beyond the job's own nodes
-constexpr rlim_t own_files = 64;          // of rankshim, and those that it inherited
+constexpr rlim_t own_files = 64;          // of rankshim, including inherited ones
 constexpr milliseconds accept_pause{100};
 constexpr int name_rounds = 10;  // the factor by which looks for another hub become rarer once all run
 constexpr milliseconds between_looks{20};  // for what was sent to reach the others' kernels
 
-/// Raises the soft limit of open files to what all nodes need, and as many strangers as are kept, as far as
-/// the hard one allows. Returns the limit that was; nothing if it stays as it is.
+/// Raises the soft limit on open files, as far as the hard one allows, to what is needed for all nodes and
+/// the strangers that are kept. Returns the previous limit; nullopt if it was not changed.
 std::optional<rlimit> raise_descriptors(rlim_t nodes) {
   const rlim_t needed = nodes + most_unknown + own_files;
-  const rlim_t wanted = needed + 3 * (nodes + most_unknown);  // who is unknown, wrong, or of another job
+  const rlim_t wanted = needed + 3 * (nodes + most_unknown);  // unknown, rejected, or of another job
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return std::nullopt;
   if (limit.rlim_max < needed)
@@ -55,8 +55,8 @@ class Hub final : public Link {
       : Link(io, std::move(options)),
         roster_(options_.self, options_.rules, now()),
         port_(io),
-        own_way_back_(io),
-        way_back_(options_.succession ? options_.succession->listener : own_way_back_),
+        own_reconnect_listener_(io),
+        reconnect_listener_(options_.succession ? options_.succession->listener : own_reconnect_listener_),
         due_(io.get_executor()) {}
 
   ~Hub() override {
@@ -125,7 +125,7 @@ class Hub final : public Link {
                              .number = options_.master.port};
         look = now() + options_.rules.report;
         roster_.hinder(in_use, now());
-        open_way_back(options_.second_port);
+        open_reconnect_listener(options_.second_port);
         if (is_over && !met_) {
           Refuse refuse = refusal(Cause::unreachable, in_use);
           refuse.error_code = ErrorCode::nodes_missing;
@@ -138,19 +138,19 @@ class Hub final : public Link {
       co_await changed_.wait(std::min(deadline, now() + options_.timing.retry));
     }
     roster_.listens(now());
-    open_way_back(options_.rules.decide ? options_.second_port : 0);
+    open_reconnect_listener(options_.rules.decide ? options_.second_port : 0);
     loop::spawn(io_, accept_from(weak_from_this(), port_));
   }
 
   /// Listens on the port for nodes that lost their connection, unless it is already listening there.
-  void open_way_back(std::uint16_t port) {
-    if (has_way_back_) return;
-    if (!way_back_.is_open() && open_listener(way_back_, port, longest_backlog)) {
-      if (const auto error = open_listener(way_back_, 0, longest_backlog))
+  void open_reconnect_listener(std::uint16_t port) {
+    if (accepts_reconnects_) return;
+    if (!reconnect_listener_.is_open() && open_listener(reconnect_listener_, port, longest_backlog)) {
+      if (const auto error = open_listener(reconnect_listener_, 0, longest_backlog))
         return log::warn("the link: a connection that is lost cannot be made again: {}", error.message());
     }
-    has_way_back_ = true;
-    loop::spawn(io_, accept_from(weak_from_this(), way_back_));
+    accepts_reconnects_ = true;
+    loop::spawn(io_, accept_from(weak_from_this(), reconnect_listener_));
   }
 
   /// Accepts connections until the listener is closed. Asio's own accept is not used: the command could
@@ -188,7 +188,7 @@ class Hub final : public Link {
     due_.signal();
   }
 
-  /// The connection has a while to say who it is, or to close.
+  /// Gives the connection a while to say who it is, or to close.
   void let_expire(ConnectionId id) {
     expires_[id] = now() + options_.timing.hello;
     next_expiry_ = std::min(next_expiry_, expires_[id]);
@@ -291,7 +291,8 @@ class Hub final : public Link {
     }
   }
 
-  /// The other side says who it is, and proves the token; until then it counts for nothing.
+  /// Handles the first messages, in which the other side says who it is and proves that it has the token.
+  /// Until then it counts for nothing.
   void greet(ConnectionId id, Connection& connection, const ReceivedMessage& heard) {
     if (const auto unproven = unproven_.find(id); unproven != unproven_.end()) {
       if (!std::holds_alternative<Proof>(heard.message)) return connection.close(Closed::unproven);
@@ -311,7 +312,7 @@ class Hub final : public Link {
       arrived(id, connection, hello);
   }
 
-  /// It has no token and the job has one, or the other way round.
+  /// Refuses a node that has no token although the job has one, or the other way round.
   void refuse_without_token(ConnectionId id, const Hello& hello) {
     const ProblemKind kind = options_.token ? ProblemKind::token_missing : ProblemKind::token_unexpected;
     const Problem problem{.kind = kind, .node = name_of(hello)};
@@ -320,13 +321,13 @@ class Hub final : public Link {
     deliver({{id}, is_ours ? Message(refusal(Cause::configuration, problem)) : Message(Stranger{problem})});
   }
 
-  /// Another job's node does not learn this host's name.
+  /// The answer to a hello. A node of another job does not learn this host's name.
   [[nodiscard]] Welcome welcome(const Connection& connection, const Hello& hello) const {
     boost::system::error_code ignored;
     return {.instance = options_.self.instance,
             .rank = options_.self.rank,
             .host = hello.run == options_.self.run ? options_.self.host : "",
-            .port = way_back_.local_endpoint(ignored).port(),
+            .port = reconnect_listener_.local_endpoint(ignored).port(),
             .pings = static_cast<std::uint32_t>(ping_interval(options_.timeout).count()),
             .seen = connection.remote_address(),
             .term = roster_.term(),
@@ -340,7 +341,7 @@ class Hub final : public Link {
     roster_.arrived(id, hello, now());
   }
 
-  /// Those that were to be asked with the answer to their next ping.
+  /// Asks those that were to be asked with the answer to their next ping.
   void ask_at_once() {
     for (const auto& [id, question] : std::exchange(gently_, {}))
       if (const auto found = connections_.find(id); found != connections_.end())
@@ -429,7 +430,7 @@ class Hub final : public Link {
   asio::awaitable<void> hold_meeting(Time deadline) override {
     deadline_ = deadline;
     inherited_limit_ = raise_descriptors(options_.self.nnodes);
-    if (options_.succession) open_way_back(0);
+    if (options_.succession) open_reconnect_listener(0);
     options_.self.rank == 0 ? co_await listen(deadline) : roster_.listens(now());
     roster_.give_up_at(deadline);
     due_.signal();
@@ -537,7 +538,7 @@ class Hub final : public Link {
     process();  // sends what is still to be sent
     boost::system::error_code ignored;
     port_.close(ignored);
-    if (met_ && !launched()) own_way_back_.close(ignored);
+    if (met_ && !launched()) own_reconnect_listener_.close(ignored);
     for (const Time began = now();;) {
       if (!stop_)
         for (auto& [id, connection] : connections_) connection->finish();
@@ -575,14 +576,14 @@ class Hub final : public Link {
 
   Roster roster_;
   tcp::acceptor port_;
-  tcp::acceptor own_way_back_;
-  tcp::acceptor& way_back_;  ///< this one, or with spares the one that is always open
-  bool has_way_back_ = false;
+  tcp::acceptor own_reconnect_listener_;
+  tcp::acceptor& reconnect_listener_;  ///< this one, or with spares the one that is always open
+  bool accepts_reconnects_ = false;
   std::optional<rlimit> inherited_limit_;
   std::unordered_map<ConnectionId, std::shared_ptr<Connection>> connections_;
   std::map<ConnectionId, Time> expires_;  ///< they are to say who they are, or to close, until then
   Time next_expiry_ = Time::max();        ///< none of these moments is before it
-  std::unordered_map<ConnectionId, Hello> unproven_;  ///< they said who they are, and are to prove the token
+  std::unordered_map<ConnectionId, Hello> unproven_;  ///< they must still prove the token
   std::map<ConnectionId, Look> gently_;               ///< to be asked with the answer to their next ping
   ConnectionId last_id_ = myself;
   Time deadline_ = Time::max();  ///< of the meeting

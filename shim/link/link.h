@@ -80,10 +80,10 @@ struct LogLimiter {
   Time when;
 };
 
-/// How all nodes are asked for their workers.
+/// How all nodes are asked about their workers.
 struct LookMode {
-  bool full = false;    ///< also what the workers do
-  bool gently = false;  ///< no node is woken for it: each is asked with the answer to its next ping
+  bool full = false;    ///< also what the workers are doing
+  bool gently = false;  ///< wakes no node: each is asked with the answer to its next ping
 };
 
 /// What a node sees of its workers.
@@ -114,10 +114,10 @@ class Link : public std::enable_shared_from_this<Link> {
   /// Sets the function that answers node 0 how this node's workers are and, if `full`, what they are doing.
   /// It runs on the event loop, and must not throw.
   void on_look(std::function<boost::asio::awaitable<Sight>(bool full)> asked) { asked_ = std::move(asked); }
-  /// Node 0: asks all nodes, and waits at most Timing::look for their answers, which nodes() has then.
-  /// Others: does nothing.
+  /// On node 0, asks all nodes, and waits at most Timing::look for their answers, which nodes() then has. On
+  /// other nodes, does nothing.
   virtual boost::asio::awaitable<void> look(LookMode /*mode*/) { co_return; }
-  /// Node 0: the looks at the workers of all nodes, which nodes() no longer has: they are large.
+  /// On node 0, takes the looks at all nodes' workers out of nodes(), because they are large.
   virtual std::vector<outcome::WorkerLook> take_looks() { return {}; }
   /// On node 0, ends the job on all nodes because of `culprit`.
   virtual void end_job(const Culprit& /*culprit*/) {}

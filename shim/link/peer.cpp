@@ -90,7 +90,7 @@ class Peer final : public Link {
     co_return reply ? handle_reply(connection, *reply, hello) : explain_silence(*connection);
   }
 
-  /// What this node says of itself.
+  /// What this node says about itself.
   [[nodiscard]] Hello hello_for(const Connection& connection) const {
     Hello hello = options_.self;
     if (options_.succession) hello.term = options_.succession->term;  // it may have heard one since
@@ -98,8 +98,8 @@ class Peer final : public Link {
     hello.leads = options_.scout.has_value();
     hello.address = connection.local_address();
     if (options_.token) hello.nonce = random_number();
-    const Culprit* told = told_failure();
-    if (told == nullptr) told = told_stop();
+    const Culprit* told = reported_failure();
+    if (told == nullptr) told = reported_stop();
     if (told != nullptr && !launched()) hello.failure = *told;
     return hello;
   }
@@ -115,8 +115,8 @@ class Peer final : public Link {
     }
     std::optional<Problem> problem = options_.token ? prove(*connection, reply, hello) : std::nullopt;
     if (problem && !is_scout()) {
-      reason_ = why_not_hub_ = problem;
-      return Contact::none;  // anybody can say that
+      reason_ = hub_rejection_ = problem;
+      return Contact::none;  // anybody could say that
     }
     if (!problem && welcome != nullptr) problem = problem_of(*connection, *welcome);
     if (problem)
@@ -143,7 +143,8 @@ class Peer final : public Link {
     return broken == StreamError::store ? Contact::store : Contact::none;
   }
 
-  /// Whether this is no end of the search: the hub is elsewhere, or who answered is not to be asked again.
+  /// Whether the search goes on elsewhere, because the hub is there, or because whoever answered must not be
+  /// asked again.
   [[nodiscard]] bool leads_on(const Message& message) const {
     const bool is_new_here = tries_successor_ && std::holds_alternative<Stranger>(message);
     return options_.succession && !launched() && (std::holds_alternative<Moved>(message) || is_new_here);
@@ -182,9 +183,10 @@ class Peer final : public Link {
   void welcomed(const std::shared_ptr<Connection>& connection, const Welcome& welcome) {
     if (options_.scout) return scouted(welcome);
     welcome_ = welcome;
-    way_back_ = {ip::make_address(connection->remote_address()), static_cast<std::uint16_t>(welcome.port)};
+    reconnect_endpoint_ = {ip::make_address(connection->remote_address()),
+                           static_cast<std::uint16_t>(welcome.port)};
     connection_ = connection;
-    for (const Message& message : said_) connection->send(message);
+    for (const Message& message : reported_) connection->send(message);
     loop::spawn(io_, listen(weak_from_this(), connection, milliseconds(welcome.pings)));
   }
 
@@ -250,10 +252,10 @@ class Peer final : public Link {
   /// Avoids a hub of another job, whose address may be left over in a name server: this node's hub is
   /// elsewhere, or will be there in a moment. Until then, a torch store there belongs to the other job too.
   void avoid(const std::string& address) {
-    stranger_at_ = address;
-    why_not_hub_ = reason_;
+    foreign_address_ = address;
+    hub_rejection_ = reason_;
     welcome_.reset();
-    way_back_ = {};
+    reconnect_endpoint_ = {};
     const std::string why = in_words(*reason_);
     if (reports_.allows(why)) log::warn("waiting for node 0 at {}: {}", master_, why);
   }
@@ -280,7 +282,8 @@ class Peer final : public Link {
       if (go != nullptr && go->lead) vote(go->lead->ballot, *connection);
       if (voters != nullptr) vote(voters->ballot, *connection);
       const auto is_done = [](const Message& said) { return std::holds_alternative<Done>(said); };
-      if (std::holds_alternative<End>(heard->message) && !is_spare() && std::ranges::none_of(said_, is_done))
+      if (std::holds_alternative<End>(heard->message) && !is_spare() &&
+          std::ranges::none_of(reported_, is_done))
         log::warn("node {} exited 0 and was then stopped; the nodes are no longer linked", welcome_->rank);
       if (go != nullptr && !options_.succession) loop::spawn(io_, ask(connection, interval, liveness));
       if (go != nullptr && options_.succession) {
@@ -356,7 +359,7 @@ class Peer final : public Link {
       // Node 0 may have started a little later, and its verdict is the one that counts.
       const Time last = deadline + options_.timing.verdict;
       while (connection_ && !met_ && now() < last) co_await changed_.wait(last);
-      const auto between = stranger_at_.empty() ? options_.timing.retry : between_strangers();
+      const auto between = foreign_address_.empty() ? options_.timing.retry : between_strangers();
       if (!met_ && !std::exchange(got_hint_, false))
         co_await pause(between, deadline);  // whatever welcomes this node may close every time
     }
@@ -375,13 +378,13 @@ class Peer final : public Link {
       unmet.state = HubNotMet::State::disconnected;
     } else if (reason_) {
       unmet.state = HubNotMet::State::not_reached;
-      if (why_not_hub_) unmet.last = why_not_hub_;
+      if (hub_rejection_) unmet.last = hub_rejection_;
     }
     return {.cause = Cause::unreachable, .roll_call = {}, .culprit = {}, .hub = std::move(unmet)};
   }
 
-  /// The hub is the first node of the list that can be reached, which may be this one. A node that refuses
-  /// the connection has ended; one that accepts it and does not answer still ends its command.
+  /// Looks for the hub's successor, the first reachable node of the list, which may be this one. A node that
+  /// refuses the connection has ended; one that accepts it but does not answer is still ending its command.
   asio::awaitable<void> seek_successor(Time deadline) {
     Succession& known = *options_.succession;
     milliseconds next(10 + options_.self.nnodes / 16);
@@ -449,8 +452,9 @@ class Peer final : public Link {
         Stranger{{.kind = ProblemKind::not_the_hub,
                   .node = NodeName{.rank = options_.self.rank, .host = options_.self.host, .address = {}}}};
     if (knows_hub)
-      answer = Moved{
-          {.index = welcome_->rank, .address = way_back_.address().to_string(), .port = welcome_->port}};
+      answer = Moved{{.index = welcome_->rank,
+                      .address = reconnect_endpoint_.address().to_string(),
+                      .port = welcome_->port}};
     const auto connection =
         std::make_shared<Connection>(std::move(socket), Connection::Side::hub, options_.timeout);
     connection->send(answer);
@@ -480,7 +484,7 @@ class Peer final : public Link {
             .error_code = name.error_code,
             .hub = HubNotMet{.state = HubNotMet::State::not_found,
                              .master = master_,
-                             .last = why_not_hub_,
+                             .last = hub_rejection_,
                              .waiting = {},
                              .name = name}};
   }
@@ -490,7 +494,7 @@ class Peer final : public Link {
   /// Whether a hub that ended the connection like that, and then refuses another one, has certainly ended. A
   /// firewall might do both, but sends RST; then only a worker that has lost a peer shows it.
   [[nodiscard]] bool confirms_end(EndedBy by) const {
-    const Culprit* const own = told_failure();
+    const Culprit* const own = reported_failure();
     const bool has_lost_peer = own != nullptr && is_inconclusive(*own);
     return (shows_ends_ && by == EndedBy::fin) || (by != EndedBy::nothing && has_lost_peer);
   }
@@ -509,7 +513,7 @@ class Peer final : public Link {
       const Contact contact = co_await connect({ip::make_address(address), port}, deadline);
       contacts.settled = contact == Contact::settled;
       if (contacts.settled) break;
-      contacts.store = contacts.store || (contact == Contact::store && address != stranger_at_);
+      contacts.store = contacts.store || (contact == Contact::store && address != foreign_address_);
       contacts.closed = contacts.closed || contact == Contact::closed;
     }
     co_return contacts;
@@ -524,14 +528,14 @@ class Peer final : public Link {
       co_return std::vector<std::string>{};
     }
     std::vector<std::string> addresses = std::get<wait::Reached>(found).addresses;
-    if (const auto at = std::ranges::find(addresses, stranger_at_); at != addresses.end())
+    if (const auto at = std::ranges::find(addresses, foreign_address_); at != addresses.end())
       std::rotate(at, at + 1, addresses.end());  // to be tried last
     co_return addresses;
   }
 
   /// Looks for the hub until the meeting has ended or there is a connection: until the launch, where the
-  /// master's name leads; also at the way back. `ended_by`: how the hub's kernel ended the last connection;
-  /// if it then refuses another one, the search may end early.
+  /// master's name leads; also where the last hub listens for reconnects. `ended_by`: how the hub's kernel
+  /// ended the last connection; if it then refuses another one, the search may end early.
   asio::awaitable<void> seek(Time deadline, EndedBy ended_by = EndedBy::nothing) {
     const milliseconds longest = options_.timing.retry + milliseconds(options_.self.nnodes / 4);
     // Node 0 begins to listen a moment after the others have started, or after it has closed the connections.
@@ -564,8 +568,8 @@ class Peer final : public Link {
                                    .master = master_,
                                    .number = static_cast<unsigned>(options_.timing.store.count())}});
       // Node 0 may have said go while the connection was lost; it then listens elsewhere.
-      if (way_back_.port() != 0) {
-        const Contact contact = co_await connect(way_back_, deadline);
+      if (reconnect_endpoint_.port() != 0) {
+        const Contact contact = co_await connect(reconnect_endpoint_, deadline);
         if (contact == Contact::settled) co_return;
         if (contact == Contact::closed && confirms_end(ended_by)) co_return;
       }
@@ -599,12 +603,12 @@ class Peer final : public Link {
     return fmt::format("waiting for node {}", welcome_ ? welcome_->rank : 0);
   }
 
-  /// The first failure that this node has told of; null: none.
-  [[nodiscard]] const Culprit* told_failure() const { return first_told(false); }
-  /// That it was stopped, if it has told that; else null.
-  [[nodiscard]] const Culprit* told_stop() const { return first_told(true); }
-  [[nodiscard]] const Culprit* first_told(bool is_stop) const {
-    for (const Message& message : said_)
+  /// The first failure that this node has reported; null if none.
+  [[nodiscard]] const Culprit* reported_failure() const { return first_reported(false); }
+  /// The stop that this node has reported; null if none.
+  [[nodiscard]] const Culprit* reported_stop() const { return first_reported(true); }
+  [[nodiscard]] const Culprit* first_reported(bool is_stop) const {
+    for (const Message& message : reported_)
       if (const auto* failure = std::get_if<Culprit>(&message);
           failure && (failure->cause == Cause::stop_requested) == is_stop)
         return failure;
@@ -628,7 +632,7 @@ class Peer final : public Link {
                                        .time = options_.timeout,
                                        .within = sought},
                               .slept = liveness.slept};
-    if (const Culprit* own = told_failure()) evidence.failure = *own;
+    if (const Culprit* own = reported_failure()) evidence.failure = *own;
     Stop stop{judge_hub_loss(evidence)};
     if (stop.lost()) stop.unreached = reason_;
     if (options_.rules.decide) options_.rules.decide(stop);
@@ -637,16 +641,16 @@ class Peer final : public Link {
 
   void send(const Message& message) override {
     const bool is_news = !std::holds_alternative<Seen>(message) && !std::holds_alternative<Looked>(message);
-    if (is_news) said_.push_back(message);
+    if (is_news) reported_.push_back(message);
     if (connection_) connection_->send(message);
   }
 
   asio::awaitable<void> wait_for_end(bool well) override {
     if (launched()) {
-      const Time until = told_stop() != nullptr ? now() + options_.timing.farewell : Time::max();
+      const Time until = reported_stop() != nullptr ? now() + options_.timing.farewell : Time::max();
       // A node that failed waits for node 0's verdict: whether the job is restarted, how the others' check
       // ended, or whose peer was lost. If the network has failed too, the link's own timeouts show that.
-      const Culprit* const own = told_failure();
+      const Culprit* const own = reported_failure();
       const bool asks_why = own != nullptr && is_inconclusive(*own);
       if (well || asks_why || options_.rules.gathers || options_.rules.decide)
         while (!is_over() && now() < until)
@@ -675,16 +679,16 @@ class Peer final : public Link {
   std::minstd_rand random_;
   std::shared_ptr<Connection> connection_;  ///< to the hub that welcomed this node
   std::optional<Welcome> welcome_;          ///< the last one
-  tcp::endpoint way_back_;                  ///< to that hub; port 0 if there is none
+  tcp::endpoint reconnect_endpoint_;        ///< to that hub; port 0 if there is none
   bool tries_successor_ = false;            ///< the node that is tried now may be the next hub, …
   bool answered_as_stranger_ = false;       ///< … it is a new container …
   bool got_hint_ = false;                   ///< … or it has said who the hub is
   std::optional<Problem> reason_;           ///< why there is no connection
-  std::optional<Problem> why_not_hub_;      ///< why somebody who answered is not the hub
-  std::string stranger_at_;                 ///< the address of the last that was another job's
+  std::optional<Problem> hub_rejection_;    ///< why whoever answered is not the hub
+  std::string foreign_address_;             ///< the address of the last one that belonged to another job
   Time store_since_ = Time::max();          ///< since when a torch store has answered every attempt
   LogLimiter reports_;
-  std::vector<Message> said_;  ///< sent at the start of each new connection
+  std::vector<Message> reported_;  ///< sent at the start of each new connection
 };
 
 }  // namespace

@@ -29,16 +29,16 @@ struct Succession {
   std::optional<Door> leader;               ///< who has become the hub since, as far as this node has heard
   std::optional<KnownTerm> term;
   std::map<unsigned, Member::State> gone;  ///< the nodes that were lost or drained since
-  std::set<unsigned> unreachable;    ///< those of the list that could not be reached, since its beginning
+  std::set<unsigned> unreachable;    ///< those of the list that could not be reached since it was last begun
   std::set<unsigned> refused;        ///< of these, those that have ended: their kernels refuse the connection
   unsigned hub = 0;                  ///< the node that was the hub in the last attempt, …
   std::string hub_host;              ///< … its host name, …
   std::optional<unsigned> hub_rank;  ///< … and its rank in the job
-  bool hub_has_ended = false;    ///< its own kernel has ended the connection to it, and nothing else can have
-  std::optional<unsigned> rank;  ///< this node's in the last attempt
+  bool hub_has_ended = false;        ///< its own kernel ended the connection, and nothing else can have
+  std::optional<unsigned> rank;      ///< this node's in the last attempt
   std::chrono::steady_clock::time_point launched;
-  /// By then no command of a hub or a node runs any more that was lost in silence: it has noticed that it is
-  /// alone.
+  /// When the command of a hub or node that was lost in silence can no longer be running: by then it has
+  /// noticed that it is alone.
   std::chrono::steady_clock::time_point all_ended_by;
 
   /// Whether that node is the hub, as far as this one knows.

@@ -16,7 +16,9 @@ using Time = std::chrono::steady_clock::time_point;
 /// of its node had failed. A plain exit code proves nothing: programs answer a TERM with any code.
 bool ended_by_itself(const Culprit& culprit);
 
-/// What is known of a worker.
+/// What is known of a worker, by its rank in the job and the judging node's clock. supervise::WorkerEnd is
+/// what the kernel of its own node reports, by pid, and link::WorkerReport what its node tells the hub, which
+/// shares neither that node's pids nor its clock.
 struct WorkerEvidence {
   unsigned rank = 0;
   std::optional<int> code;         ///< the exit code, or 128 + the signal; nullopt while it runs

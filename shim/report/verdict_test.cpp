@@ -772,9 +772,9 @@ TEST_CASE("only a stop from outside counts as one, at any time", "[verdict]") {
   ExitRecord both = ordered;
   both.signal_after_order = SIGINT;
   ExitRecord late = torchrun({});
-  late.late_signal = SIGHUP;
+  late.signal_for_rankshim = SIGHUP;
   ExitRecord noticed = torchrun({});
-  noticed.late_signal = SIGUSR1;
+  noticed.signal_for_rankshim = SIGUSR1;
   struct Row {
     const char* name;
     ExitRecord record;

@@ -22,7 +22,7 @@ boost::asio::awaitable<ExitRecord> run_hook(const Run& run, const std::string& c
 }
 
 std::optional<int> stop_signal_of(const ExitRecord& hook) {
-  return hook.stop ? std::optional(hook.stop->signal) : hook.late_signal;
+  return hook.stop ? std::optional(hook.stop->signal) : hook.signal_for_rankshim;
 }
 
 int exit_code_of_hook(const ExitRecord& hook) {

@@ -54,7 +54,7 @@ TEST_CASE("a hook's end is a code and a sentence") {
 TEST_CASE("a stop counts while a hook runs and after its end") {
   ExitRecord end = record_of(ExitRecord::Kind::exited, 0);
   CHECK_FALSE(stop_signal_of(end));
-  end.late_signal = SIGHUP;
+  end.signal_for_rankshim = SIGHUP;
   CHECK(stop_signal_of(end) == SIGHUP);
   end.stop.emplace().signal = SIGTERM;
   CHECK(stop_signal_of(end) == SIGTERM);

@@ -119,9 +119,10 @@ struct ExitRecord {
   /// The first stop while the command ran, with the signal before Policy::rewrite.
   std::optional<outcome::StopRequest> stop;
   std::optional<int> signal_after_order;  ///< a stop signal that came after a stop by order
-  /// The first signal after the command's end that would have killed rankshim, or a stop signal that was not
-  /// passed on before the end; for a hook, also one that came while it ran.
-  std::optional<int> late_signal;
+  /// The first signal that rankshim itself must answer: one after the command's end that would have killed
+  /// rankshim, or a stop signal that was not passed on before the end; for a hook, also one that came while
+  /// it ran.
+  std::optional<int> signal_for_rankshim;
   bool killed_by_us = false;      ///< rankshim itself ended the command, by KILL or by asking for its stacks
   unsigned leftovers = 0;         ///< how many processes were left when the command had ended
   unsigned leftovers_killed = 0;  ///< how many of these had to be killed
@@ -142,7 +143,8 @@ struct ExitRecord {
 
   /// The signal by which this node was stopped from outside; nullopt if it was not.
   [[nodiscard]] std::optional<int> stopped_from_outside(During during) const {
-    if (during == During::anytime && late_signal && is_stop_signal(*late_signal)) return late_signal;
+    if (during == During::anytime && signal_for_rankshim && is_stop_signal(*signal_for_rankshim))
+      return signal_for_rankshim;
     return stop && stop->from_outside() ? std::optional(stop->signal) : signal_after_order;
   }
 };

@@ -102,7 +102,7 @@ class Supervisor {
   [[nodiscard]] bool was_killed(int status) const;
 
   void on_signal(const Signal& arrived);
-  void note_late(int signal);
+  void note_signal_for_rankshim(int signal);
   void on_running_signal(const Rewritten& one);
   void on_ignored_or_other(const Rewritten& one);
   void on_first_stop(const Rewritten& one);
@@ -269,7 +269,7 @@ void Supervisor::on_signal(const Signal& arrived) {
   const bool ignored = inherited_as_ignored(arrived.number);
   const bool stop = (is_stop_signal(arrived.number) && !ignored) ||
                     (signal.number != arrived.number && is_stop_signal(signal.number));
-  if (!ignored) note_late(arrived.number);
+  if (!ignored) note_signal_for_rankshim(arrived.number);
   if (state_ == State::running) {
     on_running_signal({.signal = signal, .arrived = arrived.number, .stop = stop});
   } else if (state_ == State::leftovers && stop) {
@@ -277,12 +277,12 @@ void Supervisor::on_signal(const Signal& arrived) {
   }
 }
 
-/// Keeps the first late signal in ExitRecord::late_signal; a stop takes precedence over other signals.
-void Supervisor::note_late(int signal) {
-  const bool is_late = policy_.hook || state_ != State::running;
-  if (!is_late || !terminates_by_default(signal)) return;
-  if (!record_.late_signal || (is_stop_signal(signal) && !is_stop_signal(*record_.late_signal)))
-    record_.late_signal = signal;
+/// Keeps the first one as ExitRecord::signal_for_rankshim; a stop takes precedence over other signals.
+void Supervisor::note_signal_for_rankshim(int signal) {
+  const bool is_ours = policy_.hook || state_ != State::running;
+  if (!is_ours || !terminates_by_default(signal)) return;
+  std::optional<int>& kept = record_.signal_for_rankshim;
+  if (!kept || (is_stop_signal(signal) && !is_stop_signal(*kept))) kept = signal;
 }
 
 void Supervisor::on_running_signal(const Rewritten& one) {

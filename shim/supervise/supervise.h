@@ -208,7 +208,7 @@ struct Policy {
   /// Whether the sender of a signal has also sent it to everything below rankshim; empty: never.
   std::function<bool(const Signal&)> sent_to_all;
   /// The command is not the job but a hook or a helper: a signal that arrives while it runs is also reported
-  /// as ExitRecord::late_signal.
+  /// as ExitRecord::signal_for_rankshim.
   bool hook = false;
   /// How long the command may run before everything is killed; nullopt: no limit.
   std::optional<std::chrono::milliseconds> time_limit;
