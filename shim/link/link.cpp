@@ -116,42 +116,50 @@ void Link::report_stop(int signal) {
 }
 
 void Link::handle(const Message& message) {
-  const auto* waiting = std::get_if<Waiting>(&message);
-  // A job that has not begun cannot end. Before the launch, only an impostor in node 0's place would say so.
-  const auto* stop = launched() ? std::get_if<Stop>(&message) : nullptr;
   if (const auto* go = std::get_if<Go>(&message); go != nullptr && !met_) {
     met_ = *go;
     launched_at_ = now();
     remember(*go);
-  }
-  if (!met_) met_ = failed_meeting(message);
-  const bool is_gone = stop != nullptr && (stop->drained() || stop->lost());
-  if (is_gone && options_.succession && stop->culprit.node < options_.self.nnodes)
-    options_.succession->gone[stop->culprit.node] =
-        stop->drained() ? Member::State::drained : Member::State::lost;
-  const auto* voters = std::get_if<Voters>(&message);
-  if (voters != nullptr && options_.succession) {
+  } else if (const auto* waiting = std::get_if<Waiting>(&message)) {
+    wait_as_told(*waiting);
+  } else if (const auto* voters = std::get_if<Voters>(&message); voters != nullptr && options_.succession) {
     hear(voters->ballot);
     if (!voters->doors.empty()) options_.succession->doors = voters->doors;
+  } else if (launched()) {
+    // A job that has not begun cannot end. Before the launch, only an impostor in node 0's place would say
+    // so.
+    if (const auto* stop = std::get_if<Stop>(&message)) stop_as_told(*stop);
+    if (const auto* look = std::get_if<Look>(&message); look != nullptr && asked_)
+      loop::spawn(io_, answer(weak_from_this(), *look));
+    if (std::holds_alternative<End>(message)) is_over_ = true;
   }
-  if (waiting != nullptr) {
-    told_to_wait_ = *waiting;
-    waiting_ = in_words(*waiting);
-    if (parts_) next_line_ = now() + options_.rules.report + std::chrono::seconds(1);
-    if (waits_.allows(waiting_)) waiting->is_wrong() ? log::warn("{}", waiting_) : log::info("{}", waiting_);
-  } else if (stop != nullptr && !stop_) {
-    stop_ = *stop;
-    stop_->again = stop->again && options_.rules.decide;
-    tell_stop();
-  } else if (stop != nullptr && !stop->again) {  // it was to start again, but a node was stopped since
-    stop_->again = false;
-    stop_->not_restarted = stop->not_restarted;
-  } else if (const auto* look = std::get_if<Look>(&message); look != nullptr && launched() && asked_) {
-    loop::spawn(io_, answer(weak_from_this(), *look));
-  } else if (launched() && std::holds_alternative<End>(message)) {
-    is_over_ = true;
-  }
+  if (!met_) met_ = failed_meeting(message);
   changed_.signal();
+}
+
+/// Logs what the hub waits for, and keeps it for whoever asks.
+void Link::wait_as_told(const Waiting& waiting) {
+  told_to_wait_ = waiting;
+  waiting_ = in_words(waiting);
+  if (parts_) next_line_ = now() + options_.rules.report + std::chrono::seconds(1);
+  if (waits_.allows(waiting_)) waiting.is_wrong() ? log::warn("{}", waiting_) : log::info("{}", waiting_);
+}
+
+/// Ends this node's part. Only the first stop counts, except that a later one may take back that all start
+/// again, because a node was stopped since.
+void Link::stop_as_told(const Stop& stop) {
+  const bool is_gone = stop.drained() || stop.lost();
+  if (is_gone && options_.succession && stop.culprit.node < options_.self.nnodes)
+    options_.succession->gone[stop.culprit.node] =
+        stop.drained() ? Member::State::drained : Member::State::lost;
+  if (!stop_) {
+    stop_ = stop;
+    stop_->again = stop.again && options_.rules.decide;
+    tell_stop();
+  } else if (!stop.again) {
+    stop_->again = false;
+    stop_->not_restarted = stop.not_restarted;
+  }
 }
 
 void Link::hear(const Ballot& ballot) {

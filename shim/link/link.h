@@ -204,6 +204,8 @@ class Link : public std::enable_shared_from_this<Link> {
   /// `well`: the command has exited 0.
   virtual boost::asio::awaitable<void> wait_for_end(bool well) = 0;
 
+  void wait_as_told(const Waiting& waiting);
+  void stop_as_told(const Stop& stop);
   void tell_stop();
   void hear(const Ballot& ballot);
   void remember(const Go& go);

@@ -150,7 +150,12 @@ void Roster::arrived(ConnectionId id, const Hello& hello, Time now) {
     return fail(nodes_[hello.rank], *hello.failure, now);
   }
   if (problem) return keep({id, hello, *problem});
-  Node& node = nodes_[hello.rank];
+  take_place(nodes_[hello.rank], id, hello, now);
+}
+
+/// Gives a node that agrees with the hub its place. If somebody else has it, that one has a moment to show
+/// that it is alive.
+void Roster::take_place(Node& node, ConnectionId id, const Hello& hello, Time now) {
   if (node.connection && hello.instance != node.hello.instance) {
     node.displaced.push_back(node.hello.instance);
     last_arrival_ = now + rules_.answer;
@@ -534,37 +539,50 @@ void Roster::looked(Node& node, const Looked& looked) const {
     if (known->groups.size() < most_groups) known->groups.push_back(std::move(group));
 }
 
+/// Handles what a node reports of itself: that a worker failed, that it cannot take part, or that it was
+/// stopped.
 void Roster::fail(Node& node, Culprit failure, Time now) {
   failure.node = node.hello.rank;
   failure.host = node.hello.host;
-  const Stop stop{failure};
-  if (!met_) {
-    node.state = stop.drained() ? Node::State::drained : Node::State::failed;
-    node.failure = failure;
-    members_.gone(index_of(node), stop.drained() ? Member::State::drained : Member::State::lost);
-    count(node, now);
-    const auto is_gone = [](const Member& member) { return member.is_gone(); };
-    const auto left = std::ranges::count_if(members_.all(), std::not_fn(is_gone));
-    const bool is_replaced = index_of(node) != own_ || (term_ && stop.drained());
-    if (is_replaced && left >= members_.ranks())  // the others can do without it
-      return note_stranger(node.hello.rank, {.kind = ProblemKind::failed, .culprit = failure});
-    return end_meeting(Refuse{.cause = Cause::peer_lost, .roll_call = {}, .culprit = failure});
-  }
-  const bool is_hub_leaving = index_of(node) == own_ && stop.drained();
-  if (launched() && !node.trains() && !is_hub_leaving)
-    return lose_spare(node, stop.drained() ? Node::State::drained : Node::State::lost);
-  if (stop.drained()) return stop_node(node, stop);
+  if (!met_) return leave_meeting(node, failure, now);
   if (!launched()) return;
+  const Stop stop{failure};
+  const bool is_hub_leaving = index_of(node) == own_ && stop.drained();
+  if (!node.trains() && !is_hub_leaving)
+    return lose_spare(node, stop.drained() ? Node::State::drained : Node::State::lost);
+  stop.drained() ? stop_node(node, stop) : fail_running(node, std::move(failure), now);
+}
+
+/// Handles a node that takes no part in what all are about to begin: it ends the meeting, unless spares are
+/// enough to do without it.
+void Roster::leave_meeting(Node& node, const Culprit& failure, Time now) {
+  const bool is_drained = failure.cause == Cause::stop_requested;
+  node.state = is_drained ? Node::State::drained : Node::State::failed;
+  node.failure = failure;
+  members_.gone(index_of(node), is_drained ? Member::State::drained : Member::State::lost);
+  count(node, now);
+  const auto is_gone = [](const Member& member) { return member.is_gone(); };
+  const auto left = std::ranges::count_if(members_.all(), std::not_fn(is_gone));
+  const bool is_replaced = index_of(node) != own_ || (term_ && is_drained);
+  if (is_replaced && left >= members_.ranks())
+    return note_stranger(node.hello.rank, {.kind = ProblemKind::failed, .culprit = failure});
+  end_meeting(Refuse{.cause = Cause::peer_lost, .roll_call = {}, .culprit = failure});
+}
+
+/// Keeps a failure as evidence. A node's first one stops all, at once or, if it alone does not show who is to
+/// blame, once there was time for others.
+void Roster::fail_running(Node& node, Culprit failure, Time now) {
   const bool is_loss = is_inconclusive(failure);
   if (is_loss && failure.hang && failure.rank && node.waits.size() < node.hello.workers)
     node.waits.try_emplace(*failure.rank, *failure.hang);
   if (!stop_) failure.text = with_node_names(failure.text, nodes_);
-  const bool tells_why =  // the peer was lost
-      node.failure && node.failure->cause == Cause::peer_lost && failure.cause == Cause::timed_out;
-  if (tells_why) node.failure = failure;
-  const bool is_further = node.failure && is_inconclusive(*node.failure) && !is_loss && !node.further;
-  if (is_further) node.further = failure;
-  if (node.failure) return;
+  if (node.failure) {
+    const bool tells_why =  // the peer was lost
+        node.failure->cause == Cause::peer_lost && failure.cause == Cause::timed_out;
+    if (tells_why) node.failure = failure;
+    if (is_inconclusive(*node.failure) && !is_loss && !node.further) node.further = failure;
+    return;
+  }
   node.failure = failure;
   node.failed_at = now;
   if (node.state == Node::State::running) node.state = Node::State::failed;
@@ -576,7 +594,6 @@ void Roster::fail(Node& node, Culprit failure, Time now) {
 }
 
 void Roster::stop_node(Node& node, const Stop& stop) {
-  if (!launched()) return;
   if (node.state == Node::State::running) node.state = Node::State::drained;
   members_.gone(index_of(node), Member::State::drained);
   if (!stop_ || !stop_->again) return stop_all(stop);

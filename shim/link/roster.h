@@ -343,7 +343,10 @@ class Roster {
   void end_rejected();
   [[nodiscard]] Time refused_at() const;
   void stop_node(Node& node, const Stop& stop);
+  void take_place(Node& node, ConnectionId id, const Hello& hello, Time now);
   void fail(Node& node, Culprit failure, Time now);
+  void leave_meeting(Node& node, const Culprit& failure, Time now);
+  void fail_running(Node& node, Culprit failure, Time now);
   void looked(Node& node, const Looked& looked) const;
   static std::optional<outcome::WorkerLook> look_at(const Node& node, unsigned rank);
   static std::optional<outcome::Hang> wait_of(const Node& node, unsigned rank);
