@@ -550,7 +550,8 @@ void Roster::fail(Node& node, Culprit failure, Time now) {
   const bool is_hub_leaving = index_of(node) == own_ && stop.drained();
   if (!node.trains() && !is_hub_leaving)
     return lose_spare(node, stop.drained() ? Node::State::drained : Node::State::lost);
-  stop.drained() ? stop_node(node, stop) : fail_running(node, std::move(failure), now);
+  if (stop.drained()) return stop_node(node, stop);
+  fail_running(node, std::move(failure), now);
 }
 
 /// Handles a node that takes no part in what all are about to begin: it ends the meeting, unless spares are
