@@ -147,6 +147,8 @@ def test_when_torchs_timeout_fires_in_a_circle_of_waits_no_rank_is_to_blame(star
 
 GRID_WAITS = (r"node 1 \(job-node-1\) hung: rank 3 (is|was) in step \(train.py:\d+\), in the kernel's \S+; "
               r"ranks 0-2 waited in all_reduce \(train.py:\d+\) {}")
+GRID_IS_WAITED_FOR = (r"ranks 0-2 wait in all_reduce \(train.py:\d+\) for rank 3 on node 1 \(job-node-1\), "
+                      r"which is in step \(train.py:\d+\), in the kernel's \S+")
 
 
 @pytest.mark.torch
@@ -166,8 +168,7 @@ def test_of_groups_of_two_by_two_the_rank_that_nobody_waits_behind_is_named(star
 @pytest.mark.parametrize("launcher", ["native", "torchrun"])
 def test_of_groups_of_two_by_two_the_notice_names_the_same_rank(start, tmp_path, torch, launcher):
     nodes = run_script(start, tmp_path, GRID, ["1800"], *NOTICE, nodes=2, RANKSHIM_LAUNCHER=launcher, RANKSHIM_NPROC_PER_NODE="2")
-    nodes[0].wait_line(r"no collective has completed for \S+ s: ranks 0-2 wait in all_reduce \(train.py:\d+\) for rank 3 on node 1 "
-                       r"\(job-node-1\), which is in step \(train.py:\d+\), in the kernel's \S+ \[R42\]$", LONG)
+    nodes[0].wait_line(rf"no collective has completed for \S+ s: {GRID_IS_WAITED_FOR} \[R42\]$", LONG)
 
 
 @pytest.mark.nightly
@@ -181,6 +182,44 @@ def test_of_a_torchrun_in_a_shell_the_worker_that_hangs_beside_a_victim_is_named
     assert [node.wait(LONG) for node in nodes] == [76, 124], [node.transcript() for node in nodes]
     for node in nodes:
         assert re.search(GRID_WAITS.format(r"for \S+ s" if level else "until their timeout"), last_line(node)), node.transcript()
+
+
+# An elastic job has no link, and torchrun chooses which node has ranks 2 and 3.
+ELASTIC = {"nodes": "1:2", "RANKSHIM_LAUNCHER": "torchrun", "RANKSHIM_NPROC_PER_NODE": "2"}
+
+
+def start_elastic(start, tmp_path, limit, *options):
+    script = tmp_path / "train.py"
+    script.write_text(GRID)
+    return [start(rank, [str(script), limit], "--grace=3s", f"--run-dir={tmp_path}/{rank}", *options, **ELASTIC) for rank in range(2)]
+
+
+@pytest.mark.nightly
+@pytest.mark.torch
+@pytest.mark.parametrize("level", [0, 3])
+def test_the_node_of_an_elastic_job_that_has_the_rank_that_hangs_names_it(start, tmp_path, torch, level):
+    nodes = start_elastic(start, tmp_path, "1800" if level else "6", *(["--hang-timeout=5s"] if level else []))
+    codes = [node.wait(LONG) for node in nodes]
+    assert sorted(codes) == [1, 124], [node.transcript() for node in nodes]
+    culprit, victim = nodes[codes.index(124)], nodes[codes.index(1)]
+    says = (r"hung: rank 3 (is|was) in step \(train.py:\d+\), in the kernel's \S+; rank 2 waited in all_reduce \(train.py:\d+\) "
+            + (BY_HANG_TIMEOUT if level else "until its timeout of 6.0 s"))
+    assert re.search(says, last_line(culprit)), culprit.transcript()
+    assert re.search(r"(lost|waiting for) its peers?.*: rank [01] .*; see (that node's report|the other nodes' reports)", last_line(victim)), victim.transcript()
+
+
+@pytest.mark.nightly
+@pytest.mark.torch
+def test_the_nodes_of_an_elastic_job_warn_and_show_who_hangs_among_their_own_workers(start, tmp_path, rankshim, torch):
+    for rank in range(2):
+        (tmp_path / str(rank)).mkdir()
+    nodes = start_elastic(start, tmp_path, "1800", "--hang-notice=2s")
+    own = r"rank 2 waits in all_reduce \(train.py:\d+\) for rank 3 .*, which is in step \(train.py:\d+\), in the kernel's \S+"
+    others = r"rank [01] waits in all_reduce \(train.py:\d+\) .*for ranks that this node cannot see"
+    until(lambda: [sum(bool(re.search(rf"warning: no collective has completed for .*: {says}", node.stderr)) for node in nodes)
+                   for says in (own, others)] == [1, 1], "both warnings", LONG)
+    shown = [run([rankshim, "status", "--stacks", f"--run-dir={tmp_path}/{rank}"], clean_environment()).stdout for rank in range(2)]
+    assert [sum(bool(re.search(says, text)) for text in shown) for says in (own, others)] == [1, 1], shown
 
 
 # What a program must do itself that no launcher has given its rank.
@@ -199,6 +238,24 @@ def test_of_a_python_program_that_is_linked_the_one_that_hangs_is_named(start, t
     assert [node.wait(LONG) for node in nodes] == [124 if rank == culprit else 76 for rank in range(3)], [node.transcript() for node in nodes]
     for node in nodes:
         assert re.search(ends_the_job(place, culprit, BY_HANG_TIMEOUT if level else BY_TIMEOUT), last_line(node)), node.transcript()
+
+
+@pytest.mark.nightly
+@pytest.mark.torch
+@pytest.mark.parametrize("program", ["torchrun", "python"])
+def test_of_programs_that_are_linked_a_notice_and_status_name_the_one_that_hangs(start, tmp_path, rankshim, torch, program):
+    (tmp_path / "train.py").write_text(GRID if program == "torchrun" else RANKS + TRAINS)
+    command = ["sh", "-c", f"torchrun {tmp_path}/train.py 1800; exit $?"] if program == "torchrun" else [
+        "python3", f"{tmp_path}/train.py", "sleeps", "1800"]
+    says = GRID_IS_WAITED_FOR if program == "torchrun" else is_noticed(*FAULTS[0][1:])
+    for rank in range(3):
+        (tmp_path / str(rank)).mkdir()
+    nodes = [start(rank, command, "--link=on", f"--run-dir={tmp_path}/{rank}", *NOTICE, nodes=2 if program == "torchrun" else 3,
+                   RANKSHIM_LAUNCHER="auto", RANKSHIM_NPROC_PER_NODE="2" if program == "torchrun" else "1")
+             for rank in range(2 if program == "torchrun" else 3)]
+    nodes[0].wait_line(rf"warning: no collective has completed for \S+ s: {says}.*\[R42\]$", LONG)
+    shown = run([rankshim, "status", "--stacks", f"--run-dir={tmp_path}/0"], clean_environment()).stdout
+    assert re.search(says, shown), shown
 
 
 @pytest.mark.torch
@@ -445,7 +502,7 @@ steps(150)
 ALONE = """\
 import os, sys, time, torch, torch.distributed as dist
 
-dist.init_process_group("gloo", init_method="file://" + sys.argv[1] + os.environ["RANK"], rank=0, world_size=1)
+dist.init_process_group("gloo", init_method=sys.argv[1], rank=0, world_size=1)
 while not os.path.exists(sys.argv[2]):
     dist.all_reduce(torch.ones(1))
     time.sleep(0.05)
@@ -453,10 +510,11 @@ while not os.path.exists(sys.argv[2]):
 
 
 @pytest.mark.torch
-def test_a_process_group_of_one_in_a_job_of_two_nodes_is_a_warning(start, tmp_path, torch):
+@pytest.mark.parametrize("method", ["file://{}/init{}", pytest.param("env://", marks=pytest.mark.nightly)])
+def test_a_process_group_of_one_in_a_job_of_two_nodes_is_a_warning(start, tmp_path, torch, method):
     script, over = tmp_path / "train.py", tmp_path / "over"
     script.write_text(ALONE)
-    nodes = [start(rank, [str(script), f"{tmp_path}/init", str(over)], "--hang-notice=2s", nodes=2) for rank in range(2)]
+    nodes = [start(rank, [str(script), method.format(tmp_path, rank), str(over)], "--hang-notice=2s", nodes=2) for rank in range(2)]
     for node in nodes:
         node.wait_line("this node trains alone: the default process group of rank", LONG)
     over.touch()

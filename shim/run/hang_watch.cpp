@@ -28,6 +28,12 @@ void print_stacks(const std::vector<outcome::WorkerLook>& looks) {
     log::info("{}", line);
 }
 
+/// Whether --hang-timeout is not enough: the worker that the others wait for still works, or it is on a node
+/// that this one cannot see, and which then has time to name it.
+bool has_more_time(const outcome::Hang& hang) {
+  return hang.place.works.value_or(false) || hang.kind == outcome::HangKind::elsewhere;
+}
+
 }  // namespace
 
 struct HangWatch::State {
@@ -97,7 +103,7 @@ awaitable<void> HangWatch::examine(std::shared_ptr<State> state) {
   if (!culprit || clock.stalled(now) == milliseconds::zero()) co_return;
   culprit->hang->stalled = static_cast<std::uint32_t>(clock.stalled(now).count());
   culprit = state->job.located(std::move(*culprit));
-  if (clock.ends(now, culprit->hang->place.works.value_or(false))) {
+  if (clock.ends(now, has_more_time(*culprit->hang))) {
     print_stacks(sight.living());
     state->over = true;
     state->job.end(*culprit, sight.living());

@@ -45,6 +45,12 @@ std::vector<WorkerLook> JobSight::living() const {
   return living;
 }
 
+std::optional<outcome::Culprit> JobSight::find_hang() const {
+  std::vector<WorkerLook> judged = looks;
+  std::erase_if(judged, [this](const WorkerLook& look) { return contains(raised, look.rank); });
+  return outcome::find_hang(judged, succeeded, victims);
+}
+
 std::vector<link::WorkerReport> ends_of(const std::vector<supervise::WorkerEnd>& workers) {
   std::vector<link::WorkerReport> ends;
   for (const supervise::WorkerEnd& worker : workers) {
@@ -216,8 +222,9 @@ awaitable<JobSight> Lookout::look_at_own(bool full) {
   job.workers = sight.workers.size();
   if (!full) co_return job;
   for (auto& [local_rank, look] : sight.looks) {
-    if (timed_out_.contains(local_rank) && !node::is_alive(static_cast<pid_t>(look.pid)))
-      job.victims[look.rank];
+    const auto pid = static_cast<pid_t>(look.pid);
+    if (timed_out_.contains(local_rank) && !node::is_alive(pid)) job.victims[look.rank];
+    if (raised_.contains(pid)) job.raised.push_back(look.rank);
     job.looks.push_back(std::move(look));
   }
   co_return job;

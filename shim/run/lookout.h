@@ -32,15 +32,14 @@ struct JobSight {
   std::map<unsigned, Collectives> running;     ///< by rank; without those that do not report their numbers
   std::vector<unsigned> succeeded;             ///< the ranks that exited 0
   std::map<unsigned, outcome::Place> victims;  ///< ranks that waited for others in vain, and exited
-  std::vector<outcome::WorkerLook> looks;      ///< at the running ones and the victims; empty if not wanted
-  std::size_t workers = 0;                     ///< how many there are, whether they run or have ended
+  std::vector<unsigned> raised;            ///< ranks whose script an exception has ended, but that still run
+  std::vector<outcome::WorkerLook> looks;  ///< at the running ones and the victims; empty if not wanted
+  std::size_t workers = 0;                 ///< how many there are, whether they run or have ended
 
   /// The looks at the running ones only.
   [[nodiscard]] std::vector<outcome::WorkerLook> living() const;
-  /// Who hangs, judging by all this.
-  [[nodiscard]] std::optional<outcome::Culprit> find_hang() const {
-    return outcome::find_hang(looks, succeeded, victims);
-  }
+  /// Who hangs, judging by all this. What a rank does after its exception shows nothing.
+  [[nodiscard]] std::optional<outcome::Culprit> find_hang() const;
 };
 
 /// Lookout knows what the workers of this node are doing in one attempt, and what they did before their

@@ -52,6 +52,17 @@ TEST_CASE("the answer about stacks blames a rank for those that waited for it in
   CHECK(told.find("train.py:37") == told.npos);
 }
 
+TEST_CASE(
+    "a rank that is exiting after its exception shows nothing of who hangs, and its stack is still shown") {
+  outcome::WorkerLook exits = look_of(1, 20, 26);
+  exits.groups.clear();
+  JobSight sight{.looks = {look_of(0, 21, 37), exits, look_of(2, 21, 37)}};
+  REQUIRE(sight.find_hang());
+  sight.raised = {0, 1, 2};
+  CHECK_FALSE(sight.find_hang());
+  CHECK(answer(sight).find("step (/app/train.py:26)") != std::string::npos);
+}
+
 TEST_CASE("the answer about stacks of a job that trains has no hang, and one of no worker says so") {
   CHECK(answer({.looks = {look_of(0, 20, 37), look_of(1, 20, 37)}}).find("hang") == std::string::npos);
   CHECK(answer({}).find("no worker is running") != std::string::npos);

@@ -7,7 +7,7 @@ namespace rankshim::run {
 namespace {
 
 constexpr unsigned looks_in_timeout = 5;
-constexpr unsigned more_for_work = 4;
+constexpr unsigned longer = 4;
 constexpr std::size_t looks_at_last = 10;
 constexpr std::size_t times_last = 9;
 constexpr std::chrono::milliseconds shortest_pause{200};
@@ -65,8 +65,8 @@ StallClock::Milliseconds StallClock::stalled(Time now) const {
   return std::chrono::duration_cast<Milliseconds>(now - since_);
 }
 
-bool StallClock::ends(Time now, bool works) const {
-  const auto after = works ? more_for_work * rules_.timeout : rules_.timeout;
+bool StallClock::ends(Time now, bool more_time) const {
+  const auto after = more_time ? longer * rules_.timeout : rules_.timeout;
   return rules_.timeout != Milliseconds::zero() && stalled(now) >= after;
 }
 

@@ -47,8 +47,8 @@ class StallClock {
     return rules_.notice != Milliseconds::zero() && stalled(now) >= notice_;
   }
   void noticed() { notice_ *= 2; }
-  /// Whether the job is to be ended. `works`: the worker that the others wait for computes, reads or writes.
-  [[nodiscard]] bool ends(Time now, bool works) const;
+  /// Whether the job is to be ended: after Rules::timeout, or after four times that with `more_time`.
+  [[nodiscard]] bool ends(Time now, bool more_time) const;
 
   /// The ranks that, in at least nine of the last ten looks at a moving job, were among the few that did not
   /// wait: slow, but not hung.
