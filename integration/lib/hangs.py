@@ -541,4 +541,69 @@ if rank == 1:
 steps(25 if rank == 1 else 26)
 """,
         r"rank 1 (is|was) in \w+ \(threading.py:\d+\).*; ranks 0 and 2 waited in all_reduce \(train.py:\d+\)"),
+    "sharded validation": Report(
+        ("https://github.com/PrimeIntellect-ai/prime-rl/issues/2515", "https://github.com/huggingface/transformers/pull/33483"),
+        "a model in FSDP, whose every forward gathers the weights, and one rank has a batch less to validate",
+        """
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+
+model = torch.nn.Sequential(torch.nn.Linear(6, 6), torch.nn.Linear(6, 6))
+for layer in (*model, model):
+    fully_shard(layer, mesh=init_device_mesh("cpu", (3,)))
+
+def validate():
+    with torch.no_grad():
+        for _ in range(2 if rank == 1 else 3):
+            model(torch.ones(1, 6))  # a batch
+    dist.all_reduce(x)  # the loss
+
+for _ in range(25):
+    time.sleep(0.1)
+    model(torch.ones(1, 6)).sum().backward()
+validate()
+""",
+        r"do not match.*rank 1 (is|was) in all_reduce \(train.py:\d+\), and ranks 0 and 2 in \w+ \(train.py:\d+\)"),
+    "skipped step": Report(
+        ("https://github.com/facebookresearch/fairscale/issues/754",),
+        "one rank's loss is not finite, so it skips the step of a sharded optimizer, which broadcasts the weights",
+        """
+from torch.distributed.optim import ZeroRedundancyOptimizer
+
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(1, 1))
+optimizer = ZeroRedundancyOptimizer(model.parameters(), optimizer_class=torch.optim.SGD, lr=0.1)
+for number in range(50):
+    time.sleep(0.1)
+    loss = model(torch.ones(1, 1)).sum()
+    loss.backward()
+    if rank != 1 or number != 25:  # finite
+        optimizer.step()
+""",
+        r"do not match.*rank 1 (is|was) in \w+ \(train.py:\d+\), and ranks 0 and 2 in \w+ \(train.py:\d+\)"),
+    "tokenized by rank 0": Report(
+        ("https://github.com/axolotl-ai-cloud/axolotl/issues/2684", "https://github.com/hiyouga/LlamaFactory/issues/1196"),
+        "rank 0 alone tokenizes for long, in processes of a pool; the others are in the barrier after it",
+        """
+import multiprocessing
+
+def tokenize(text):
+    time.sleep(1000)
+
+steps()
+if rank == 0:
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        pool.map(tokenize, ["a", "b"])
+dist.barrier()
+""",
+        r"rank 0 (is|was) in train.py:\d+, which called map.*above \S+ \(pid \d+\), which is in tokenize \(train.py:\d+\)"),
+    "breakpoint": Report(
+        ("https://github.com/pytorch/torchtitan/issues/652",),
+        "one rank waits at the prompt of torch's breakpoint, which nobody sees",
+        """
+os.dup2(os.pipe()[0], 0)  # a terminal at which nobody types
+steps()
+dist.breakpoint(1, timeout_s=int(sys.argv[1]))
+steps()
+""",
+        r"rank 1 (is|was) in train.py:\d+, which called breakpoint.*; ranks 0 and 2 waited in barrier \(train.py:\d+\)"),
 }

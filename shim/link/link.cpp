@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "link/wording.h"
+#include "outcome/hang.h"
 #include "wait/port.h"
 
 namespace rankshim::link {
@@ -226,7 +227,7 @@ asio::awaitable<void> Link::answer(std::weak_ptr<Link> weak, Look look) {
     Looked looked{.number = look.number, .local_rank = local_rank, .worker = std::move(worker)};
     std::vector<outcome::GroupProgress> groups = std::exchange(looked.worker.groups, {});
     groups.resize(std::min(groups.size(), most_groups));
-    looked.worker.stack.resize(std::min(looked.worker.stack.size(), most_frames));
+    outcome::shorten(looked.worker.stack, most_frames);
     send(looked);
     looked.worker.stack.clear();
     for (std::size_t at = 0; at < groups.size(); at += at_once) {

@@ -275,7 +275,8 @@ inline constexpr std::size_t most_reports = 30;  ///< of workers, in one message
 inline constexpr std::size_t most_groups = 64;   ///< of a worker; only the first ones are sent
 inline constexpr unsigned most_terms = 1U << 31U;
 inline constexpr std::size_t most_successors = 8;
-inline constexpr std::size_t most_frames = 16;  ///< of a worker's stack; only the innermost ones are sent
+inline constexpr std::size_t most_frames =
+    16;  ///< of a worker's stack; a deeper one is sent without calls of libraries
 
 inline constexpr std::size_t longest_text = 4096;
 inline constexpr std::size_t longest_line = longest_text + 64;  ///< with the tag, without the line end

@@ -48,8 +48,9 @@ bool is_of_library(const Frame& frame) {
 /// Whether the frame is one of the functions in which torch wraps each collective and each module's call, and
 /// which only log, check or forward.
 bool is_wrapper(const Frame& frame) {
-  constexpr auto functions = std::to_array<std::string_view>(
-      {"decorate_context", "_wrapped_call_impl", "_call_impl", "_fn", "_call_with_frames_removed"});
+  constexpr auto functions =
+      std::to_array<std::string_view>({"decorate_context", "_wrapped_call_impl", "_call_impl", "inner",
+                                       "wrapper", "_fn", "_call_with_frames_removed"});
   return frame.file.ends_with("/c10d_logger.py") || frame.file.ends_with("/contextlib.py") ||
          contains(functions, frame.function);
 }
@@ -360,6 +361,47 @@ Waiters at_last_entered(Waiters wait) {
   return wait;
 }
 
+/// Whether no rank can end the operation before all have entered it. Others have a source or a destination.
+bool is_of_all(std::string_view operation) {
+  return operation.starts_with("all") || operation.starts_with("reduce_scatter") || operation == "barrier";
+}
+
+/// The idle members that have gone on, if a member has ended a collective in which others still wait.
+Ranks gone_on(const JobLooks& job, const Waiters& wait) {
+  Ranks further;
+  bool has_ended = false;
+  for (const auto& [rank, progress] : wait.group->progress) {
+    if (wait.waiting.contains(rank) || job.looks.at(rank)->works != false) continue;
+    has_ended = has_ended || progress->ended >= wait.number;
+    if (progress->entered > wait.number || progress->ended >= wait.number) further.insert(rank);
+  }
+  return has_ended ? further : Ranks();
+}
+
+/// A collective that no rank can end before all have entered it, but that some have ended while others wait
+/// in it: theirs was another one.
+std::optional<Culprit> ended_for_some(const JobLooks& job, const Waiters& wait) {
+  const Ranks further = gone_on(job, wait);
+  const std::string operation = operation_of(wait);
+  if (further.empty() || !is_of_all(operation)) return std::nullopt;
+  const bool wait_most = wait.waiting.size() > further.size();
+  const Ranks& most = wait_most ? wait.waiting : further;
+  const Ranks& others = wait_most ? further : wait.waiting;
+  Ranks all = most;
+  all.insert(others.begin(), others.end());
+  const bool is_minority = others.size() < most.size();
+  Culprit culprit = is_minority ? hang_of(HangKind::mismatch, job, others, most)
+                                : hang_of(HangKind::mismatch, job, {}, all);
+  Hang& hang = *culprit.hang;
+  hang.group = wait.group->description;
+  hang.number = wait.number;
+  hang.waits_at = job.place(most);
+  hang.place = job.place(others);
+  hang.operation = wait_most ? operation : hang.waits_at.call;
+  hang.other_operation = wait_most ? hang.place.call : operation;
+  return culprit;
+}
+
 /// Finds a collective that all members have entered; of several, the one whose members others wait for.
 std::optional<Culprit> all_inside(const JobLooks& job, const std::vector<Waiters>& waits) {
   const Ranks last = last_of_all(waits);
@@ -381,7 +423,10 @@ std::optional<Culprit> all_inside(const JobLooks& job, const std::vector<Waiters
   if (group.size > group.members.size()) return of_all(HangKind::elsewhere);
   const Waiters last_entered = at_last_entered(wait);
   const auto operations = by_operation(job, last_entered);
-  if (operations.size() == 1) return of_all(HangKind::nobody_missing);
+  if (operations.size() == 1) {
+    auto differs = ended_for_some(job, wait);
+    return differs ? differs : of_all(HangKind::nobody_missing);
+  }
   const auto size = [](const auto& entry) { return entry.second.size(); };
   const auto largest = std::ranges::max_element(operations, {}, size);
   const auto other = std::ranges::find_if(operations, [&](const auto& entry) { return entry != *largest; });
@@ -545,6 +590,16 @@ Place place_of(const WorkerLook& look) {
   for (auto frame = look.stack.begin(); frame != line; ++frame)
     if (!is_wrapper(*frame)) place.call = frame->function;
   return place;
+}
+
+void shorten(std::vector<Frame>& stack, std::size_t most) {
+  if (stack.size() <= most) return;
+  const auto kept = static_cast<std::ptrdiff_t>(most / 2);              // of the innermost calls
+  const std::ptrdiff_t before = static_cast<std::ptrdiff_t>(most / 4);  // of the calls before the user's code
+  const auto users = users_frame(stack);
+  if (users != stack.end() && users - stack.begin() > kept + before)
+    stack.erase(stack.begin() + kept, users - before);
+  stack.resize(std::min(stack.size(), most));
 }
 
 std::vector<Frame> frames_of_traceback(std::string_view traceback) {

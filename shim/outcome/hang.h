@@ -25,6 +25,7 @@ namespace rankshim::outcome {
 ///   all of them wait for others, they wait in a cycle.
 /// - mismatch: all members have entered the next collective, with different operations or from different
 ///   lines. To blame is the minority; if there is none, nobody.
+///   The same if some have ended a collective that no rank can end before all have entered it.
 /// - nobody missing: all members have entered the same collective. If not all members can be seen, it is
 ///   elsewhere.
 /// - missing: nobody waits in a collective any more, and there are victims. To blame are the ranks that run
@@ -47,6 +48,10 @@ std::optional<Culprit> find_hang(const std::vector<WorkerLook>& looks,
 
 /// Whether a function of torch.distributed sends to one rank, or receives from one: "send", "irecv".
 bool is_point_to_point(std::string_view call);
+
+/// Shortens a stack to at most `most` frames: the innermost calls and, however deep in libraries they are,
+/// the user's own code with the call that it makes.
+void shorten(std::vector<Frame>& stack, std::size_t most);
 
 /// The frames of an exception's traceback, innermost call first. If the text has several tracebacks, those of
 /// the last one.

@@ -39,6 +39,18 @@ WorkerLook rank(unsigned rank, unsigned world, std::uint64_t entered, std::uint6
 WorkerLook waiting(unsigned number, unsigned world = 3) {
   return rank(number, world, 21, 20, {all_reduce, wrapper, line(37)});
 }
+/// Its own part of the last broadcast has ended, and the one before has not.
+WorkerLook in_optimizer(unsigned number, std::uint64_t ended = 23) {
+  const std::string torch = "/venv/lib/python3.11/site-packages/torch/";
+  WorkerLook look = rank(number, 3, 23, ended,
+                         {{torch + "distributed/optim/zero_redundancy_optimizer.py", 826, "_sync_params"},
+                          {torch + "distributed/optim/zero_redundancy_optimizer.py", 1151, "step"},
+                          {torch + "optim/optimizer.py", 530, "wrapper"},
+                          line(24)},
+                         "broadcast");
+  look.works = false;
+  return look;
+}
 WorkerLook without_answer(WorkerLook look) {
   look.holds_gil = true;
   look.groups.clear();
@@ -139,6 +151,21 @@ std::vector<Case> cases() {
        {},
        "node 0 hung: the ranks' collectives do not match (number 21 of default_pg): rank 1 is in broadcast "
        "(train.py:36), and ranks 0 and 2 in all_reduce (train.py:37)"},
+      {"a rank is in an all_reduce that the others have ended, which were broadcasts in a sharded optimizer",
+       {in_optimizer(0), rank(1, 3, 21, 20, {all_reduce, line(22)}), in_optimizer(2)},
+       {},
+       "node 0 hung: the ranks' collectives do not match (number 21 of default_pg): rank 1 is in all_reduce "
+       "(train.py:22), and ranks 0 and 2 in step (train.py:24)"},
+      {"the same where the source of the first broadcast waits in it, too",
+       {in_optimizer(0, 20), rank(1, 3, 21, 20, {all_reduce, line(22)}), in_optimizer(2, 22)},
+       {},
+       "node 0 hung: the ranks' collectives do not match (number 21 of default_pg): rank 1 is in all_reduce "
+       "(train.py:22), and ranks 0 and 2 in step (train.py:24)"},
+      {"a rank is in a broadcast that the others have ended: the network may be stuck",
+       {in_optimizer(0), rank(1, 3, 21, 20, {broadcast, line(22)}, "broadcast"), in_optimizer(2)},
+       {},
+       "the job hung: rank 1 waited in broadcast (train.py:22) (number 21 of default_pg), "
+       "and no rank is missing: a GPU or the network is stuck"},
       {"D with two ranks: both",
        {waiting(0, 2), rank(1, 2, 21, 20, {broadcast, line(36)}, "broadcast")},
        {},
@@ -463,6 +490,27 @@ TEST_CASE("the user's line and the library's call are found in a stack") {
     INFO(stack.name);
     CHECK(in_words(place_of({.stack = stack.frames})) == stack.words);
   }
+}
+
+TEST_CASE(
+    "a stack that is too deep keeps its innermost calls, and the user's code with the call that it makes") {
+  const std::string torch = "/venv/lib/python3.11/site-packages/torch/";
+  std::vector<Frame> stack{all_reduce};
+  for (unsigned number = 1; number < 30; ++number) stack.push_back({torch + "fsdp.py", number, "unshard"});
+  stack.push_back({torch + "nn/container.py", 253, "forward"});
+  stack.push_back({torch + "nn/modules/module.py", 1832, "inner"});
+  for (const unsigned number : {25U, 31U, 40U, 41U, 42U, 43U}) stack.push_back(line(number, "validate"));
+  shorten(stack, 16);
+  REQUIRE(stack.size() == 16);
+  CHECK(stack.front() == all_reduce);
+  CHECK(stack[7].line == 7);
+  CHECK(in_words(place_of({.stack = stack})) == "in validate (train.py:25), which called forward");
+  std::vector<Frame> short_one{all_reduce, line(37)};
+  shorten(short_one, 16);
+  CHECK(short_one.size() == 2);
+  std::vector<Frame> libraries(40, {torch + "fsdp.py", 1, "unshard"});
+  shorten(libraries, 16);
+  CHECK(libraries.size() == 16);
 }
 
 TEST_CASE("the frames of a traceback are read, the innermost first") {

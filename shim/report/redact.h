@@ -21,7 +21,7 @@ class Redactor {
  public:
   static constexpr std::size_t longest_line = 4096;
   static constexpr std::size_t longest_message = std::size_t{64} << 10U;
-  static constexpr std::size_t most_lines = 50;
+  static constexpr std::size_t most_lines = 300;  // a call deep in FSDP takes 100
   static constexpr std::chrono::milliseconds most_time{500};
 
   /// `time` is the overall limit for this object.
