@@ -605,5 +605,5 @@ steps()
 dist.breakpoint(1, timeout_s=int(sys.argv[1]))
 steps()
 """,
-        r"rank 1 (is|was) in train.py:\d+, which called breakpoint.*; ranks 0 and 2 waited in barrier \(train.py:\d+\)"),
+        r"rank 1 (is|was) in train.py:\d+, which called breakpoint.*; ranks 0 and 2 waited in (barrier|breakpoint) \(train.py:\d+\)"),
 }
