@@ -395,6 +395,14 @@ def test_whatever_fails_no_two_parts_of_the_job_train(pods, rounds):
     assert_one_attempt_at_a_time([*all, *ended])
 
 
+@pytest.mark.nightly
+def test_a_job_that_succeeds_after_a_spare_fell_silent_has_succeeded_on_node_0_too(pods):
+    all = pods.start_all(*QUICK)
+    pods.nodes[4].namespace.ip("link", "set", "eth0", "down")
+    until(lambda: pods.status(all[0])["nodes"][4]["state"] == "lost", "the spare is lost", 60)
+    pods.end_well(all[:4])
+
+
 def test_without_spares_a_lost_node_0_is_waited_for(pods):
     pods.count = pods.train = 2
     all = pods.start_all()

@@ -627,6 +627,7 @@ bool Roster::can_replace() const {
 /// Whether spares that were lost in silence may be training without this node. Nodes with a rank are not
 /// lost, or other rules would have decided.
 bool Roster::is_outvoted() const {
+  if (released_ || all_done()) return false;  // all may leave
   const auto may_live = [](const Node& node) {
     return !node.trains() && !node.connection && node.state == Node::State::lost && !node.was_closed;
   };

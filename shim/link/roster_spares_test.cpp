@@ -92,6 +92,22 @@ TEST_CASE("only a node that has not come back is lost because its door refuses",
   CHECK(job.starts_again() != comes_back);
 }
 
+TEST_CASE("when all have succeeded they may leave, though a spare was lost in silence", "[link]") {
+  SparesStory job;
+  job.run({1, 2, 3, 4});
+  for (const unsigned index : {1U, 2U, 3U, 4U}) job.now().say(index, Heard{1});
+  job.now().leave(4, {});
+  job.now().pass(11s);
+  for (const unsigned index : {1U, 2U, 3U}) job.now().say(index, Heard{job.now().roster.term()});
+  for (const unsigned index : {0U, 1U, 2U}) job.now().say(index, Done{});
+  REQUIRE(job.now().told<End>(0));
+  for (const unsigned index : {1U, 2U, 3U}) {
+    job.now().leave(index, {.ended_by_other = true});
+    job.now().pass(0s);
+  }
+  CHECK_FALSE(job.now().told<Stop>(0));
+}
+
 TEST_CASE("10 s after as many are here as train, they start without those that have not come", "[link]") {
   SparesStory job;
   job.come({2, 4});
