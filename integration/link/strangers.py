@@ -142,7 +142,67 @@ def false_hub(host, port, nnodes):
                 print("LIED", number, flush=True)
 
 
+class Insider:
+    """A connection of one that has the token."""
+
+    def __init__(self, host, to, secret, said):
+        self.said, self.sent = GREETING + said + b"\n", 0
+        self.connection = socket.create_connection((host, to), timeout=2)
+        self.connection.sendall(self.said)
+        self.lines = self.connection.makefile("rb")
+        welcome = self.lines.readline().removeprefix(GREETING).rstrip(b"\n")
+        self.key = None
+        if secret and welcome.startswith(b"welcome "):
+            self.key = keyed(secret.encode(), b"rankshim/1\n" + said + b"\n" + welcome[:-64])
+            self.say(b"proof {}")
+
+    def say(self, text):
+        tag = keyed(self.key, b"p%d " % self.sent + text) if self.key else b""
+        self.sent += 1
+        self.said += text + tag + b"\n"
+        self.connection.sendall(text + tag + b"\n")
+
+
+SAID_BY_SPARE = SAID + [
+    b'fail {"cause":"stop_requested","code":143,"signal":15,"node":0}', b'fail {"cause":"node_lost","node":1}',
+    b'seen {"number":4294967295,"more":true,"workers":[{"local_rank":4294967295,"code":-1,"age":4294967295}]}',
+    b'looked {"number":0,"local_rank":4294967295,"worker":{"rank":4294967295,"groups":[]}}', b'done {"code":256}', b'done {"code":1}',
+    b"go {}", b"welcome {}", b"look {}", b"hello {}"]
+
+
+def insider(host, port, nnodes, secret, index, *ports):
+    """Has the token and the number of a spare, and lies as who it is and in what it says, for ever."""
+    answers = {}
+    for number in itertools.count():
+        for to in map(int, ports):
+            for rank, members in [(int(index), {}), *((rank, members) for rank in range(nnodes) for members in FORGED)]:
+                nonce = {"nonce": "00" * 16} if secret else {}
+                said = hello(rank, nnodes, port, **{"instance": f"insider-{number}", "spares": nnodes - 3, "job_restarts": "100", **nonce, **members})
+                with contextlib.suppress(OSError):
+                    one = Insider(host, to, secret, said)
+                    for text in SAID_BY_SPARE[number % len(SAID_BY_SPARE):]:
+                        one.say(text)
+                    one.connection.settimeout(0.05)
+                    for line in one.lines:
+                        answers[line.split()[0]] = answers.get(line.split()[0], 0) + 1
+        print("INSIDER", number, answers, flush=True)
+
+
+def recorded(host, port, nnodes, secret, index, *ports):
+    """Says again, byte by byte, what one that has the token said on an earlier connection."""
+    for to in map(int, ports):
+        nonce = {"nonce": "00" * 16} if secret else {}
+        one = Insider(host, to, secret, hello(int(index), nnodes, port, instance="recorded", spares=nnodes - 3, job_restarts="100", **nonce))
+        first = one.lines.readline()
+        one.say(b'fail {"cause":"exited","code":3}')
+        with connect(host, to) as again:
+            again.sendall(one.said)
+            answer = rest(again)
+        print("RECORDED", to, first.split()[:1], [line.split()[0] for line in answer.removeprefix(GREETING).splitlines()], flush=True)
+        one.connection.close()
+
+
 if __name__ == "__main__":
     host, port, nnodes, way = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
     {"http": http, "slow": slow, "replayed": replayed, "many": many, "endless": endless, "forged": forged,
-     "false_hub": false_hub}[way](host, port, nnodes, *sys.argv[5:])
+     "false_hub": false_hub, "insider": insider, "recorded": recorded}[way](host, port, nnodes, *sys.argv[5:])

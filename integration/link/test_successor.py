@@ -13,8 +13,8 @@ import pytest
 from lib.events import until
 from lib.process import children, last_line, shell
 from link.pods import (
-    BEATS, LONG, MASTER, PORT, QUICK, WAITS, assert_each_rank_once, assert_one_attempt_at_a_time, hangs_when_killed, kill, listening, ranks,
-    reduce, settled, started_at, told,
+    BEATS, LONG, MASTER, PORT, QUICK, WAITS, assert_each_rank_once, assert_one_attempt_at_a_time, hangs_when_killed, kill, listening,
+    private_memory, ranks, reduce, settled, started_at, told,
 )
 
 
@@ -481,6 +481,28 @@ def test_forged_votes_and_a_false_successor_change_nothing_where_there_is_a_toke
     all[0].wait_line("waits as a spare", 60)
     pods.end_well([process for process in all if process != run[2]])
     assert_each_rank_once(all)
+
+
+@pytest.mark.attack
+@pytest.mark.nightly
+@pytest.mark.parametrize("way", ["insider", "recorded"])
+def test_a_spare_with_the_token_that_lies_ends_nobody_and_what_was_recorded_of_it_counts_for_nothing(pods, tmp_path, way):
+    (tmp_path / "token").write_text("the secret of this job")
+    pods.count = 6
+    all = [pods.start(index, RANKSHIM_JOB_TOKEN_FILE=str(tmp_path / "token"), RANKSHIM_JOB_RESTARTS="100") for index in range(5)]
+    for process in all[:3]:
+        process.wait_line("UP", 30)
+    argv = [sys.executable, str(pathlib.Path(__file__).parent / "strangers.py"), pods.nodes[0].address, PORT, "6", way,
+            "the secret of this job", "5", *map(str, listening(all[0]))]
+    liar = pods.network.node("stranger").start_beside(argv, name=way)
+    liar.wait_line(r"RECORDED .* \[b'go'\] \[b'welcome'\]|INSIDER .*b'go'", 60)  # it was a spare, and nothing when it was repeated
+    before = private_memory(all[0])
+    for _ in range(30 if way == "insider" else 0):
+        liar.wait_line("INSIDER", 60, since=len(liar.lines))
+    print(f"kB of node 0 while it lies: {before} to {private_memory(all[0])}")
+    assert private_memory(all[0]) - before < 300
+    pods.end_well(all)
+    assert {one[-1] for process in all for one in ranks(process)} == {0}
 
 
 @pytest.mark.torch
