@@ -243,6 +243,42 @@ TEST_CASE("the longest roll call fits into a message", "[link]") {
   CHECK(back.missing.first.size() == 10);
 }
 
+TEST_CASE("the longest stop fits into a message, with why the job is not restarted", "[link]") {
+  const std::string text(2000, '"');
+  const outcome::Place place{
+      .line = {text, UINT32_MAX, text}, .call = text, .kernel = text, .works = true, .below = text};
+  const Culprit culprit{
+      .rank = most_ranks - 1,
+      .program = text,
+      .cause = Cause::stop_requested,
+      .code = 255,
+      .signal = 64,
+      .text = text,
+      .node = most_nodes - 1,
+      .host = text,
+      .frame = text,
+      .peer = text,
+      .ranks = std::vector<outcome::RankRange>(100, {most_ranks - 2, most_ranks - 1}),
+      .after = UINT32_MAX,
+      .hang = outcome::Hang{.place = place, .waits_at = place, .number = UINT64_MAX, .further = UINT64_MAX},
+      .loss = outcome::Loss{.sign = outcome::Loss::Sign::unanswered,
+                            .then = outcome::Loss::Then::not_listening,
+                            .time = std::chrono::years(1),
+                            .within = std::chrono::years(1),
+                            .others = UINT32_MAX}};
+  const Stop stop{culprit, std::vector<Culprit>(4, culprit), true,
+                  NotRestarted{.why = NotRestarted::Why::left_processes,
+                               .used = UINT32_MAX,
+                               .most = UINT32_MAX,
+                               .within = std::chrono::years(1),
+                               .code = 255,
+                               .gone = culprit}};
+  CHECK(to_text(stop).size() <= longest_text);
+  const Stop back = there_and_back(stop);
+  CHECK(back.culprit.node == most_nodes - 1);
+  CHECK(back.not_restarted->gone->node == most_nodes - 1);
+}
+
 TEST_CASE("texts are bounded and printable", "[link]") {
   Hello hello{.run = std::string(5000, 'r')};
   CHECK(there_and_back(hello).run == std::string(1024, 'r'));
