@@ -267,7 +267,7 @@ void TorchrunLauncher::complete(LaunchChoice& choice, const plan::LaunchInput& i
         whole.interpreter.empty() ? interpreter_of(whole.words[0], input.host) : whole.interpreter;
   if (own_ || tells_local_rank_ || input.command.empty() || input.command[0] == "-m") return;
   const std::string text = script_text(input.command, input.host);
-  if (!local_rank_argument(text).empty() && text.find("LOCAL_RANK") == std::string::npos)
+  if (!local_rank_argument(text).empty() && text.find(variable_of(Fact::local_rank)) == std::string::npos)
     choice.warnings.push_back(fmt::format(
         "{} mentions --local_rank and not LOCAL_RANK; if it needs the argument, use --launcher=launch",
         input.command[0]));
