@@ -53,8 +53,7 @@ struct Evidence {
 ///
 /// - own failure: nodes reported failures that no peer caused. To blame: the first of these.
 /// - found to differ: torch has compared the ranks' collectives (TORCH_DISTRIBUTED_DEBUG=DETAIL). To blame:
-/// the
-///   rank that most of them name, or else the first that failed; its message has both collectives.
+///   the rank that most of them name, or else the first that failed; its message has both collectives.
 /// - outvoted: more than half of all nodes are out of the hub's reach. To blame: the hub's own network.
 /// - asleep: connections are gone, and the hub's process did not run for a while. To blame: the hub.
 /// - cut off: there are at least two other nodes, and the connections to all of them are gone. To blame: the
