@@ -23,6 +23,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "launchers/by_name/named_launcher.h"
+#include "launchers/choose.h"
 #include "platform/recognise.h"
 #include "run/plan.h"
 #include "run/status.h"
@@ -53,8 +54,12 @@ std::string waiting(const Job& job, const Settings& settings) {
   if (choice.wait == wait::Until::none && !choice.links) return "nothing";
   const topology::Master& master = *topology.master();
   const std::string limit = format_time(*settings.time(Option::wait_timeout));
+  const unsigned spares = launchers::number_of_spares(settings);
+  const std::string training =
+      spares != 0 ? fmt::format(", of which {} train", *topology.nodes() - spares) : "";
   if (choice.links)
-    return fmt::format("all {} nodes, which meet at {}, at most {}", *topology.nodes(), master.text(), limit);
+    return fmt::format("all {} nodes{}, which meet at {}, at most {}", *topology.nodes(), training,
+                       master.text(), limit);
   if (choice.wait == wait::Until::name) return fmt::format("the name {}, at most {}", master.host, limit);
   return fmt::format("{} to answer, at most {}", master.text(), limit);
 }

@@ -72,6 +72,8 @@ TEST_CASE("an IPv6 address has brackets in every endpoint, and none as master_ad
   };
   CHECK_THAT(text({"train.py"}),
              Catch::Contains("waits for    all 3 nodes, which meet at [fd00::1]:1234, at most"));
+  CHECK_THAT(text({"--job-restarts=3", "--spares=1", "train.py"}),
+             Catch::Contains("waits for    all 3 nodes, of which 2 train, which meet at [fd00::1]:1234"));
 }
 
 TEST_CASE("torch waits for the other nodes as long as --wait-timeout") {
