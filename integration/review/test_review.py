@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from rankshim_review.__main__ import main
 from rankshim_review.command import expand, find, parse
 from rankshim_review.shell import Shell
 from rankshim_review.source import documents
@@ -455,3 +456,9 @@ def test_a_reader_that_has_gone_is_no_traceback(rankshim, binary):
     done = subprocess.run(["sh", "-c", f"'{sys.executable}' -m rankshim_review --rankshim '{rankshim}' '{CASES}/alone.yaml' >/dev/full"],
                           cwd=PACKAGE, capture_output=True, text=True)
     assert done.returncode == 71 and "Traceback" not in done.stderr
+
+
+def test_a_python_that_is_too_old_is_named(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "version_info", (3, 8, 18, "final", 0))
+    assert main() == 71
+    assert capsys.readouterr().err.endswith("; 3.9 or later is needed\n")

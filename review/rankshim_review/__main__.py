@@ -7,6 +7,9 @@ import sys
 
 
 def main() -> int:
+    if sys.version_info < (3, 9):  # noqa: UP036 - the wheel is for 3.8 too, whose binary needs no Python
+        print(f"rankshim-review: error: this is Python {sys.version.split()[0]}; 3.9 or later is needed", file=sys.stderr)
+        return 71
     arguments = sys.argv[1:]
     try:
         if arguments[:1] in (["trace"], ["collect"]):
