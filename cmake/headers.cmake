@@ -15,6 +15,8 @@ set(headers_definitions
     BOOST_ASIO_SEPARATE_COMPILATION  # cmake/asio.cpp
     BOOST_ASIO_DISABLE_THREADS
     BOOST_ASIO_NO_DEPRECATED
+    BOOST_ASIO_DISABLE_STD_ALIGNED_ALLOC  # Asio then takes its memory from operator new, which has the reserve (loop.h)
+    BOOST_ASIO_DISABLE_BOOST_ALIGN
     BOOST_ASIO_HAS_TIMERFD=1  # which Asio knows of glibc only: without it an idle loop wakes up every 5 minutes
     BOOST_DISABLE_CURRENT_LOCATION
     _LARGEFILE64_SOURCE)

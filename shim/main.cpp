@@ -90,6 +90,7 @@ int main(int argc, char** argv) {
   // Catches what the system refuses before the command runs and after its end. (While it runs, exceptions are
   // caught where rankshim can go on: supervise/.)
   try {
+    rankshim::loop::reserve_memory();
     return rankshim::main(argc, argv);
   } catch (const std::bad_alloc&) {
     rankshim::log::write_what_fits(

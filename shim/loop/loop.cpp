@@ -8,6 +8,8 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
+#include <cstddef>
+#include <memory>
 #include <new>
 
 #include "base/log.h"
@@ -24,6 +26,14 @@ int set(int timer, Clock::duration when) {
   return timerfd_settime(timer, TFD_TIMER_ABSTIME, &time, nullptr) == 0 ? 0 : -errno;
 }
 
+constexpr std::size_t reserve_size = 256 * 1024;  // so large that malloc returns it to the kernel at once
+std::unique_ptr<std::byte[]> reserve;
+
+void use_reserve() {
+  if (!reserve) throw std::bad_alloc();
+  reserve.reset();
+}
+
 }  // namespace
 
 std::string_view reason(const std::exception& error) {
@@ -35,6 +45,11 @@ std::string_view reason(const std::exception& error) {
 void go_on_after(const std::exception& error) {
   static bool logged = false;
   if (!std::exchange(logged, true)) log::error("{}; rankshim goes on", reason(error));
+}
+
+void reserve_memory() {
+  reserve = std::make_unique_for_overwrite<std::byte[]>(reserve_size);
+  std::set_new_handler(use_reserve);
 }
 
 void throw_on_error(int result, const char* call) {

@@ -25,6 +25,11 @@ std::string_view reason(const std::exception& error);
 /// Logs an exception after which the caller goes on. Logs only the first one in the process.
 void go_on_after(const std::exception& error);
 
+/// Sets memory aside that operator new falls back on once, when the system refuses some. Where that happens
+/// while Asio begins a wait, Asio destroys the coroutine that waits, so that no exception reaches its caller
+/// (awaitable_async_op in boost/asio/impl/use_awaitable.hpp), and nothing would end the wait.
+void reserve_memory();
+
 /// Throws boost::system::system_error if `result` is −errno.
 void throw_on_error(int result, const char* call);
 

@@ -49,6 +49,15 @@ TEST_CASE("a run throws what its coroutine throws", "[loop]") {
   CHECK_THROWS_AS(block_on(io, fails(io)), std::bad_alloc);
 }
 
+TEST_CASE("memory that is refused is taken from the reserve, once", "[loop]") {
+  const std::new_handler before = std::get_new_handler();
+  reserve_memory();
+  const std::new_handler use_reserve = std::get_new_handler();
+  std::set_new_handler(before);
+  CHECK_NOTHROW(use_reserve());
+  CHECK_THROWS_AS(use_reserve(), std::bad_alloc);
+}
+
 TEST_CASE("a reason is the system's words", "[loop]") {
   CHECK(reason(std::bad_alloc()) == "the system refused memory");
   CHECK(reason(std::runtime_error("epoll: No space left on device [system:28]")) ==
