@@ -9,6 +9,7 @@ import subprocess
 from lib.process import Process, clean_environment, descendants
 from supervise.conftest import name, status
 
+RESERVE = 256 * 1024  # bytes that rankshim has set aside for such a moment (loop.cpp)
 # More children than a list of processes has room for without more memory.
 MANY_CHILDREN = """
 trap 'echo asked; exit 9' TERM
@@ -33,7 +34,7 @@ def test_refused_while_the_command_runs_signals_and_the_exit_code_are_still_true
     argv = [rankshim, "--signal-scope", "tree", "--", "bash", "-c", MANY_CHILDREN]
     with Process(argv, clean_environment()) as process:
         process.wait_line("ready", stream="stdout")
-        size = int(status(process.pid, "VmSize").split()[0]) * 1024
+        size = int(status(process.pid, "VmSize").split()[0]) * 1024 - RESERVE
         resource.prlimit(process.pid, resource.RLIMIT_AS, (size, size))
         process.signal(signal.SIGUSR1)
         process.wait_line("noted", stream="stdout")

@@ -26,7 +26,7 @@ int set(int timer, Clock::duration when) {
   return timerfd_settime(timer, TFD_TIMER_ABSTIME, &time, nullptr) == 0 ? 0 : -errno;
 }
 
-constexpr std::size_t reserve_size = 256 * 1024;  // so large that malloc returns it to the kernel at once
+constexpr std::size_t reserve_size = 256UL * 1024;  // so large that malloc returns it to the kernel at once
 std::unique_ptr<std::byte[]> reserve;
 
 void use_reserve() {
