@@ -10,6 +10,7 @@ import pytest
 
 from lib.events import until
 from lib.process import last_line, shell
+from link import mesh
 from link.conftest import MASTER, PORT
 
 LONG = 240  # for torch on a busy machine
@@ -20,35 +21,6 @@ dist.init_process_group("gloo")
 dist.all_reduce(torch.ones(1))
 print("REDUCED", os.environ["WORLD_SIZE"], flush=True)
 dist.destroy_process_group()
-"""
-# A mesh's proxy: it has the port 15001, accepts every connection, and closes those for which nobody listens.
-MESH = """
-import encodings.idna, os, socket, sys, threading  # all before it becomes another user, who may not read them
-server = socket.create_server(("", 15001))
-os.setuid(1337)
-print("listening", flush=True)
-
-def pass_on(one, other):
-    try:
-        while data := one.recv(4096):
-            other.sendall(data)
-    except OSError:
-        pass
-    for end in (one, other):
-        try: end.shutdown(socket.SHUT_RDWR)
-        except OSError: pass
-
-def serve(inside):
-    try:
-        outside = socket.create_connection((sys.argv[1], int(sys.argv[2])))
-    except OSError:
-        print("nobody", flush=True)
-        return inside.close()
-    threading.Thread(target=pass_on, args=(inside, outside), daemon=True).start()
-    pass_on(outside, inside)
-
-while True:
-    threading.Thread(target=serve, args=(server.accept()[0],), daemon=True).start()
 """
 
 
@@ -99,22 +71,19 @@ def test_a_script_that_calls_torchrun_trains_as_before(start, script):
 
 
 @pytest.fixture
-def mesh(cluster):
+def proxy(cluster):
     """Everything that leaves node 1 for the master's port goes through a mesh's proxy."""
-    proxy = cluster[1].start_beside([sys.executable, "-c", MESH, cluster[0].address, str(PORT)], name="proxy")
-    proxy.wait_line("listening")
-    rule = ["iptables", "-t", "nat", "-A", "OUTPUT", "-p", "tcp", "--dport", str(PORT), "-m", "owner", "!", "--uid-owner", "1337",
-            "-j", "REDIRECT", "--to-ports", "15001"]
-    assert cluster[1].start_beside(rule, name="iptables").wait() == 0
+    proxy = mesh.start(cluster[1])
+    mesh.redirect(cluster[1], "--dport", str(PORT))
     return proxy
 
 
-def test_through_a_mesh_that_accepts_everything_the_nodes_meet_when_node_0_is_there(start, mesh):
+def test_through_a_mesh_that_accepts_everything_the_nodes_meet_when_node_0_is_there(start, proxy):
     second = start(1, UP, nodes=2)
-    mesh.wait_line("nobody", LONG)
+    proxy.wait_line("nobody", LONG)
     second.wait_line("accepts and closes the connection", LONG)
     for _ in range(5):
-        mesh.wait_line("nobody", LONG, since=len(mesh.lines))
+        proxy.wait_line("nobody", LONG, since=len(proxy.lines))
     assert "without a link" not in second.stderr
     first = start(0, shell("echo UP; trap 'exit 3' USR1; while :; do sleep 0.1; done"), nodes=2)
     for node in (first, second):
@@ -125,9 +94,9 @@ def test_through_a_mesh_that_accepts_everything_the_nodes_meet_when_node_0_is_th
 
 @pytest.mark.torch
 @pytest.mark.nightly
-def test_through_a_mesh_a_node_0_without_rankshim_is_recognised(start, cluster, mesh, script):
+def test_through_a_mesh_a_node_0_without_rankshim_is_recognised(start, cluster, proxy, script):
     node = start(1, [script], nodes=2, **TORCH)
-    mesh.wait_line("nobody", LONG)
+    proxy.wait_line("nobody", LONG)
     plain = cluster[0].start(torchrun(0, script), {"OMP_NUM_THREADS": "1"})
     for process in (plain, node):
         assert process.wait(LONG) == 0, process.transcript()

@@ -142,7 +142,7 @@ class Launcher {
   [[nodiscard]] virtual bool connects_at_once(const std::vector<std::string>& /*command*/) const {
     return false;
   }
-  /// Whether a failure of its own always shows. `has_error_file`: what error_file() names is read.
+  /// Whether a failure of its own always shows. `has_error_file`: the file that error_file() names is read.
   [[nodiscard]] virtual bool shows_own_failure(bool /*has_error_file*/) const { return false; }
   /// torchrun's name for messages, if its process starts the workers; else empty.
   [[nodiscard]] virtual std::string_view agent_name(const FoundTorch& /*found*/) const { return {}; }

@@ -141,7 +141,7 @@ struct Moved {
   bool is_hearsay = false;  ///< told by a node that did not have to prove it; not on the wire
 };
 
-/// Tells one node that it does not belong to the hub's job, or not yet: the hub of its own job is elsewhere.
+/// Tells a node that it does not belong to the hub's job, or not yet, and that its own hub is elsewhere.
 struct Stranger {
   Problem why;
 };
