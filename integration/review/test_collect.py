@@ -32,7 +32,7 @@ def two_failures(rankshim, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def one_failure(rankshim, tmp_path_factory):
-    """Node 1 of 3 fails by itself, and node 0 as one whose peer is gone; node 2 ends well."""
+    """Node 1 of 3 fails by itself, and node 0 as one whose peer is gone; node 2 succeeds."""
     folder = tmp_path_factory.mktemp("job")
     (folder / "train.py").write_text("import os, pathlib, time\n"
                                      "rank = int(os.environ['RANK'])\n"

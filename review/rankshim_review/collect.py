@@ -66,7 +66,7 @@ class Job:
 
     def __init__(self, reports: Sequence[Report], clock_error: float, one_clock: bool, dumps: Dumps | None):
         self.failed = in_order(reports, clock_error)
-        self.well = sorted((report for report in reports if report.ended_well), key=lambda report: report.ended)
+        self.succeeded = sorted((report for report in reports if report.succeeded), key=lambda report: report.ended)
         self.clock_error = clock_error
         self.one_clock = one_clock  #: all times are by the clock of the node that knows all
         self.blamed = blamed(reports)
@@ -74,7 +74,7 @@ class Job:
 
     @property
     def reports(self) -> list[Report]:
-        return [*self.failed, *self.well]
+        return [*self.failed, *self.succeeded]
 
     @property
     def blamed_elsewhere(self) -> tuple[int, Cause] | None:
@@ -164,7 +164,7 @@ def _text(job: Job) -> str:
     for report in job.failed:
         what = "was stopped" if report.outcome == "stopped" else "failed"
         lines.append(f"{report.name} {what} {_when(job, report)}, with exit code {report.exit_code}: {report.verdict}")
-    lines += [f"{report.name} succeeded: {report.verdict}" for report in job.well]
+    lines += [f"{report.name} succeeded: {report.verdict}" for report in job.succeeded]
     hang = next((report.hang for report in job.reports if report.hang and report.hang.stacks), None)
     if hang:
         lines += ["Where the ranks were when the job hung:", *hang.lines]
@@ -182,7 +182,7 @@ def _json(job: Job) -> str:
             "outcome": report.outcome,
             "exit_code": report.exit_code,
             "verdict": report.verdict,
-            "time": clock_time(report.ended if report.ended_well else report.failed_at),
+            "time": clock_time(report.ended if report.succeeded else report.failed_at),
             "consequence": report.is_consequence,
         }
 

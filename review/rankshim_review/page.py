@@ -60,7 +60,7 @@ def html(timeline: Timeline, failed: Sequence[Report], note: str) -> str:
     if len(reports) > 1:
         _add(body, "h2", text="What each node reports")
         table = _add(body, "table")
-        for report in [*failed, *(report for report in reports if report.ended_well)][:MOST_NODES]:
+        for report in [*failed, *(report for report in reports if report.succeeded)][:MOST_NODES]:
             row = _add(table, "tr")
             _add(row, "th", text=report.name)
             _add(row, "td", text=report.verdict)

@@ -44,7 +44,7 @@ class Pod:
 
 @dataclasses.dataclass
 class Workload:
-    """What one document creates: its pods (the first and the last of many), and their surroundings."""
+    """What one document creates: its pods (the first and the last of many), and what surrounds them."""
 
     kind: str
     name: str

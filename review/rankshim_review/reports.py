@@ -183,7 +183,7 @@ class Report:
         return node_name(self.node_rank, self.host)
 
     @property
-    def ended_well(self) -> bool:
+    def succeeded(self) -> bool:
         return self.exit_code == 0 and self.outcome == "succeeded"
 
     def phase(self, name: str) -> Phase | None:
@@ -262,7 +262,7 @@ def blamed(reports: Sequence[Report]) -> tuple[int, Cause] | None:
 def in_order(reports: Sequence[Report], clock_error: float) -> list[Report]:
     """The reports of the nodes that failed: first that of the node that linked nodes blame, then by their clocks. Among those
     that the clocks cannot order, reports that themselves say that they are consequences come last."""
-    failed = sorted((report for report in reports if not report.ended_well), key=lambda report: report.failed_at)
+    failed = sorted((report for report in reports if not report.succeeded), key=lambda report: report.failed_at)
     culprit = blamed(reports)
     if culprit:
         return sorted(failed, key=lambda report: report.node_rank != culprit[0])
