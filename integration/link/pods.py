@@ -218,15 +218,15 @@ def listening(process):
 
 
 def reduce(pods, launcher, how, lost, warm=False):
-    """Node `lost` of three gets the signal `how`, or is cut off (None), and the spare takes its place. `warm`: all go on with what
-    they have prepared."""
-    pods.count = 4
+    """Node `lost` of those that train gets the signal `how`, or is cut off (None), and the spare takes its place. `warm`: all go on
+    with what they have prepared."""
+    pods.count, total = pods.train + 1, pods.train * (pods.train + 1) // 2
     (pods.folder / "train.py").write_text(REDUCES)
     command = [str(pods.folder / "train.py"), str(pods.go)]
     options = [*(["--warm=auto"] if warm else []), *([] if how else QUICK)]
-    all = [pods.start(index, *options, command=command, RANKSHIM_LAUNCHER=launcher, OMP_NUM_THREADS="1") for index in range(4)]
-    for process in all[:3]:
-        process.wait_line("SUM 0 6", IMPORTS)
+    all = [pods.start(index, *options, command=command, RANKSHIM_LAUNCHER=launcher, OMP_NUM_THREADS="1") for index in range(pods.count)]
+    for process in all[:pods.train]:
+        process.wait_line(f"SUM 0 {total}", IMPORTS)
     others = all[:lost] + all[lost + 1:]
     if warm:
         for process in others:
@@ -238,7 +238,7 @@ def reduce(pods, launcher, how, lost, warm=False):
         pods.nodes[lost].namespace.ip("link", "set", "eth0", "down")
     began = time.monotonic()
     for process in others:
-        process.wait_line("SUM 1 6 early$" if warm else "SUM 1 6", IMPORTS)
+        process.wait_line(f"SUM 1 {total} early$" if warm else f"SUM 1 {total}", IMPORTS)
     print(f"{launcher}, {how.name if how else 'no network'} for node {lost}: the first all_reduce after {time.monotonic() - began:.2f} s")
     if how == signal.SIGTERM:
         assert all[lost].wait(IMPORTS) == 143, all[lost].transcript()

@@ -321,6 +321,7 @@ def test_a_spare_has_its_worker_or_agent_ready_which_learns_its_rank_when_it_get
 
 @pytest.mark.torch
 def test_workers_that_communicate_continue_with_the_spare_in_the_drained_nodes_place(pods, torch):
+    pods.train = 2  # at night three
     reduce(pods, "native", signal.SIGTERM, 1)
 
 

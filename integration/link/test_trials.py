@@ -1,6 +1,7 @@
 """What goes wrong in a linked job, and in one of which only a part runs rankshim."""
 
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from link.conftest import MASTER, PORT
 
 LONG = 240  # for torch on a busy machine
 UP = shell("echo UP; exec sleep 1000")
+# Nobody has a WORLD_SIZE before all agents have met at torch's store.
+MEETS = 'import os\nprint("REDUCED", os.environ["WORLD_SIZE"], flush=True)\n'
 REDUCES = """
 import os, torch, torch.distributed as dist
 dist.init_process_group("gloo")
@@ -41,8 +44,11 @@ TORCH = {"RANKSHIM_LAUNCHER": "auto", "OMP_NUM_THREADS": "1", "RANKSHIM_PYTHON":
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("without", [0, pytest.param(1, marks=pytest.mark.nightly)])
-def test_a_node_without_rankshim_is_recognised_and_all_train(start, cluster, script, without):
+@pytest.mark.parametrize(("without", "text"), [
+    (0, MEETS), *(pytest.param(without, REDUCES, marks=pytest.mark.nightly) for without in (0, 1)),
+], ids=["0 meets", "0", "1"])
+def test_a_node_without_rankshim_is_recognised_and_all_train(start, cluster, script, without, text):
+    pathlib.Path(script).write_text(text)
     plain = cluster[without].start(torchrun(without, script), {"OMP_NUM_THREADS": "1"})
     node = start(1 - without, [script], nodes=2, **TORCH)
     for process in (plain, node):

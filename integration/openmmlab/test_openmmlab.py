@@ -7,6 +7,7 @@ there are none.
 import importlib.util
 import os
 import pathlib
+import shutil
 import sys
 
 import pytest
@@ -26,10 +27,17 @@ pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("torch")]
 
 
 @pytest.fixture
+def mmengine():
+    """What train.py imports."""
+    if importlib.util.find_spec("mmengine") is None:
+        cannot("mmengine is not there (scripts/setup nightly puts it into .venv)")
+
+
+@pytest.fixture
 def train(network, tmp_path):
     """Runs a command, by default dist_train.sh, with one worker on each of two pods; the two ended processes."""
-    if importlib.util.find_spec("mmengine") is None or not (TOOLS / "dist_train.sh").exists():
-        cannot("mmengine and mmpretrain's tools are not there (scripts/setup puts them into .venv)")
+    if not (TOOLS / "dist_train.sh").exists():
+        cannot("mmpretrain's tools are not there (scripts/setup puts them into .venv)")
     pods = [network.node(MASTER), network.node("job-worker-0")]
     network.dns().publish(MASTER, pods[0])
     platform = {
@@ -53,7 +61,7 @@ def train(network, tmp_path):
 
 
 @pytest.mark.nightly
-def test_without_rankshim_each_pod_trains_alone_without_a_message(train):
+def test_without_rankshim_each_pod_trains_alone_without_a_message(train, mmengine):
     processes = train(environment=lambda rank: operator_1_5(rank, 2, MASTER))
     for process in processes:
         assert "GPU number: 1" in process.stdout
@@ -64,18 +72,29 @@ def test_without_rankshim_each_pod_trains_alone_without_a_message(train):
     assert first == second, "the same work, done twice"
 
 
+def test_dist_train_sh_starts_one_job_on_both_pods(train, rankshim, tmp_path):
+    """What it starts says only what torch's launcher told it: the training itself is nightly."""
+    shutil.copy(TOOLS / "dist_train.sh", tmp_path)
+    (tmp_path / "train.py").write_text("import os, sys\n"
+                                       "print('RESULT rank={RANK} world={WORLD_SIZE}'.format(**os.environ), sys.argv[1:])\n")
+    command = ("bash", str(tmp_path / "dist_train.sh"), "config.py", "1")
+    master, worker = train(rankshim, "--", environment=lambda rank: operator_1_5(rank, 2, MASTER), command=command)
+    assert [process.stdout for process in (master, worker)] == [
+        f"RESULT rank={rank} world=2 ['--local-rank=0', 'config.py', '--launcher', 'pytorch']\n" for rank in (0, 1)]
+
+
+@pytest.mark.nightly
 @pytest.mark.parametrize("environment", [
     pytest.param(lambda rank: operator_1_5(rank, 2, MASTER), id="operator-1.5"),
-    pytest.param(lambda rank: operator_1_9(rank, 2, MASTER, workers_per_node=1), id="operator-1.9",
-                 marks=pytest.mark.nightly),
+    pytest.param(lambda rank: operator_1_9(rank, 2, MASTER, workers_per_node=1), id="operator-1.9"),
 ])
-def test_with_rankshim_the_pods_train_once_together(train, rankshim, environment):
+def test_with_rankshim_the_pods_train_once_together(train, mmengine, rankshim, environment):
     is_one_job(*train(rankshim, "--", environment=environment))
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("launcher", ["torchrun", "native"])
-def test_train_py_itself_trains_together_under_either_launcher(train, rankshim, launcher):
+def test_train_py_itself_trains_together_under_either_launcher(train, mmengine, rankshim, launcher):
     command = [str(TOOLS / "train.py"), str(PROJECT / "config.py"), "--launcher", "pytorch"]
     is_one_job(*train(rankshim, f"--launcher={launcher}", "--", environment=lambda rank: operator_1_5(rank, 2, MASTER), command=command))
 
