@@ -33,13 +33,13 @@ SEARCH = f"default.svc.{CLUSTER_DOMAIN} svc.{CLUSTER_DOMAIN} {CLUSTER_DOMAIN}"
 NOBODY = "02:00:00:00:00:00"  # an interface that no node has
 CLONE_NEWNET = 0x40000000  # linux/sched.h
 TCP_LISTEN = "0A"  # in /proc/net/tcp
-TOOLS = ("ip", "unshare", "nsenter", "setpriv", "mount", "hostname", "dnsmasq")
+TOOLS = ("ip", "unshare", "nsenter", "setpriv", "mount", "dnsmasq")
 
 # What the container runtime does before the command becomes PID 1. $1 is a folder with the files to
 # put over /etc, $2 the host name; the rest is the command, by `env -i` with exactly its environment.
 BECOME_NODE = """
-for file in "$1"/*; do mount --bind "$file" "$(readlink -f "/etc/${file##*/}")" || exit 125; done
-hostname "$2" || exit 125
+for file in "$1"/*; do mount --bind "$file" "/etc/${file##*/}" || exit 125; done
+echo "$2" >/proc/sys/kernel/hostname || exit 125
 shift 2
 exec "$@"
 """

@@ -1,5 +1,6 @@
 """Every behaviour is tried twice: as PID 1 of a PID namespace, and as an ordinary process."""
 
+import functools
 import os
 import subprocess
 import sys
@@ -12,6 +13,13 @@ from lib.requirements import cannot
 from lib.torch_stand_in import make_torch_stand_in
 
 PID_1 = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
+
+
+@functools.cache
+def needs_pid_namespaces():
+    """For what runs as PID 1."""
+    if subprocess.run([*PID_1, "true"], capture_output=True).returncode != 0:
+        cannot("PID namespaces are not permitted")
 
 
 def name(pid):
@@ -97,8 +105,8 @@ def agent(start, torch_stand_in):
 def start(request, rankshim):
     """Starts a command under rankshim: start(COMMAND..., options=[...], before=[wrapper inside the namespace],
     around=[wrapper outside of it]); ended with the test."""
-    if request.param == "pid 1" and subprocess.run([*PID_1, "true"], capture_output=True).returncode != 0:
-        cannot("PID namespaces are not permitted")
+    if request.param == "pid 1":
+        needs_pid_namespaces()
     started = []
 
     def run(*command, options=(), before=(), around=(), env=None, **how):

@@ -1,13 +1,11 @@
 """A signal at each system call that rankshim makes before the command exists."""
 
 import signal
-import subprocess
 
 import pytest
 
 from lib import tracer as tracers
-from lib.requirements import cannot
-from supervise.conftest import PID_1
+from supervise.conftest import needs_pid_namespaces
 
 
 @pytest.fixture(scope="module")
@@ -18,8 +16,8 @@ def tracer(tmp_path_factory):
 @pytest.fixture(params=[True, False], ids=["pid 1", "subreaper"])
 def trace(request, tracer):
     """Runs the tracer with a command under rankshim."""
-    if request.param and subprocess.run([*PID_1, "true"], capture_output=True).returncode != 0:
-        cannot("PID namespaces are not permitted")
+    if request.param:
+        needs_pid_namespaces()
     return lambda *arguments: tracers.run(tracer, *arguments, pid_1=request.param)
 
 

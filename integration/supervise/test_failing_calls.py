@@ -4,14 +4,12 @@ import contextlib
 import errno
 import json
 import socket
-import subprocess
 import threading
 
 import pytest
 
 from lib import tracer as tracers
-from lib.requirements import cannot
-from supervise.conftest import PID_1
+from supervise.conftest import PID_1, needs_pid_namespaces
 
 # The errors of a kernel without memory, or of an older one; and other possible errors.
 REFUSALS = (errno.ENOMEM, errno.ENOSYS)
@@ -31,8 +29,7 @@ SCENES = {
 
 @pytest.fixture(scope="module")
 def tracer(tmp_path_factory):
-    if subprocess.run([*PID_1, "true"], capture_output=True).returncode != 0:
-        cannot("PID namespaces are not permitted")
+    needs_pid_namespaces()
     return tracers.build(tmp_path_factory.mktemp("tracer"))
 
 

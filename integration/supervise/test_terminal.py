@@ -6,7 +6,6 @@ import os
 import pty
 import signal
 import struct
-import subprocess
 import sys
 import termios
 import time
@@ -15,9 +14,9 @@ import pytest
 
 from lib.events import PATIENCE, NotInTime, until
 from lib.process import children, descendants
-from lib.requirements import cannot, needs_strace
+from lib.requirements import needs_strace
 from lib.torch_stand_in import make_torch_stand_in
-from supervise.conftest import PID_1, ended, name
+from supervise.conftest import PID_1, ended, name, needs_pid_namespaces
 
 # Several processes write to one terminal, so each line is written by one call: print() may take several.
 SAY = 'import os; say = lambda *words: os.write(1, (" ".join(map(str, words)) + "\\n").encode())\n'
@@ -188,8 +187,8 @@ def shell(terminal, rankshim):
 def leader(request, terminal, rankshim):
     """Runs rankshim with these words as the leader of a session on a terminal, as a container engine's `run -t` does;
     `before` is a wrapper."""
-    if request.param == "pid 1" and subprocess.run([*PID_1, "true"], capture_output=True).returncode != 0:
-        cannot("PID namespaces are not permitted")
+    if request.param == "pid 1":
+        needs_pid_namespaces()
     around = PID_1 if request.param == "pid 1" else ()
     return lambda *words, before=(): terminal(LEADER, *before, rankshim, *words, around=around)
 
