@@ -24,14 +24,14 @@ CHECKED_BY = {
 }
 # Commands of this repository's own, and what runs each of them: a file, and the words for it there.
 RUN_BY = {
-    ".venv/bin/python -m pytest integration/openmmlab": ("scripts/test", ".venv/bin/pytest integration "),
+    ".venv/bin/python -m pytest -m nightly integration/openmmlab": ("scripts/test", ".venv/bin/pytest integration "),
     "rankshim demo": ("integration/subcommands/test_demo.py", "shown_in_the_guide()"),
     "scripts/bench": ("integration/scripts/test_scripts.py", 'script("bench"'),
     "scripts/build": ("scripts/test", "scripts/build"),
     "scripts/demo": ("integration/scripts/test_scripts.py", '["demo"'),
     "scripts/release 0.1.0": ("integration/packages/test_release.py", '"scripts/release"'),
     "scripts/scale": ("integration/scripts/test_scripts.py", 'script("scale"'),
-    "scripts/setup": ("scripts/test", "scripts/setup"),
+    "scripts/setup nightly": ("scripts/test", "tests=nightly"),
     "scripts/test": (".ci/run", "exec scripts/test"),
 }
 
@@ -101,7 +101,7 @@ def test_a_script_trains_alone_under_rankshim_and_ends_well(block, rankshim, tor
                                        "def DistributedDataParallel(_):\n"
                                        "    return torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(1, 1))\n"
                                        + block.text)
-    done = run([rankshim, "--", str(tmp_path / "train.py")], clean_environment({"OMP_NUM_THREADS": "1"}), timeout=180)
+    done = run([rankshim, "--launcher=native", "--", str(tmp_path / "train.py")], clean_environment({"OMP_NUM_THREADS": "1"}), timeout=180)
     assert done.code == 0, done.transcript()
 
 

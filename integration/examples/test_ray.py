@@ -23,7 +23,7 @@ LONG = 90
 def node(network, rankshim):
     """Starts a script as PID 1 of a new node whose /tmp, where Ray's sockets are, is its own: node(NAME, SCRIPT)."""
     if not RAY.exists():
-        cannot(f"missing: {RAY} (scripts/setup makes it)")
+        cannot(f"missing: {RAY} (scripts/setup nightly makes it)")
     server = network.dns()
     environment = {"PATH": f"{os.path.dirname(rankshim)}:{RAY}:{PATH}", "OMP_NUM_THREADS": "1",
                    "HOME": "/tmp"}  # where Ray would find the token of another cluster

@@ -416,7 +416,7 @@ exec "$@"
 def ray(rankshim):
     """Starts a pod with Ray in its PATH: ray(POD, NODE, COMMAND)."""
     if not RAY.exists():
-        cannot(f"missing: {RAY} (scripts/setup makes it)")
+        cannot(f"missing: {RAY} (scripts/setup nightly makes it)")
     environment = {"PATH": f"{os.path.dirname(rankshim)}:{RAY}:{PATH}", "OMP_NUM_THREADS": "1", "RAY_USAGE_STATS_ENABLED": "0",
                    "HOME": "/tmp"}  # the pod's own: Ray leaves a token there
 

@@ -113,7 +113,7 @@ def job(network, rankshim, tmp_path):
         if backend == "c10d":
             return made
         if not (ETCD / "etcd").exists():
-            cannot("etcd is not there (scripts/setup puts it into .venv)")
+            cannot("etcd is not there (scripts/setup nightly puts it into .venv)")
         node = network.node("etcd")
         at = f"http://{node.address}:{PORT}"
         etcd = node.start([str(ETCD / "etcd"), "--enable-v2", f"--data-dir={tmp_path}/etcd", f"--listen-client-urls={at}",
