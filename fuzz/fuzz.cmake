@@ -5,7 +5,7 @@ file(GLOB fuzz_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/fuzz/*.cpp")
 add_executable(fuzz EXCLUDE_FROM_ALL ${fuzz_sources})
 target_link_libraries(fuzz PRIVATE rankshim_parts)
 target_link_options(fuzz PRIVATE -fsanitize=fuzzer)
-set_target_properties(fuzz PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)  # two, for two processors
+set_target_properties(fuzz PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
 if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
   target_precompile_headers(fuzz REUSE_FROM rankshim_parts)
 endif()
