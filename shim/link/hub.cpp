@@ -255,7 +255,7 @@ class Hub final : public Link {
          .silent = connection.why() == Closed::silent ? options_.timeout : milliseconds(0),
          .ended_by_other = by != Connection::EndedBy::nothing,
          .by_fin = by == Connection::EndedBy::fin});
-    if (door && shows_ends_) loop::spawn(io_, knock(weak_from_this(), *door));
+    if (door && shows_ends()) loop::spawn(io_, knock(weak_from_this(), *door));
     log::debug("the link: connection {} of {} has ended: {}", id, connection.remote_address(),
                in_words(connection.end()));
     if (const auto unproven = unproven_.extract(id)) {

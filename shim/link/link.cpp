@@ -9,7 +9,6 @@
 #include "base/signals.h"
 #include "link/wording.h"
 #include "outcome/hang.h"
-#include "wait/port.h"
 
 namespace rankshim::link {
 
@@ -56,7 +55,6 @@ Link::Link(asio::io_context& io, Options options)
 asio::awaitable<MeetingResult> Link::meet(Time deadline) {
   const auto self = shared_from_this();
   const auto cancellation = co_await asio::this_coro::cancellation_state;
-  shows_ends_ = options_.succession && wait::find_sidecar() == 0;
   try {
     co_await hold_meeting(deadline);
   } catch (const std::exception& error) {

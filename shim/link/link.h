@@ -56,6 +56,7 @@ struct Options {
   wait::Limits dns;                           ///< how names are looked up
   Roster::Rules rules;
   std::shared_ptr<Succession> succession;  ///< for a job with spares
+  bool has_mesh = false;                   ///< this node's connections pass through a mesh's proxy
   std::optional<Door> scout;               ///< for a hub that only asks whether there is another one
   Timing timing;
 };
@@ -176,6 +177,9 @@ class Link : public std::enable_shared_from_this<Link> {
   [[nodiscard]] bool parts() const { return parts_; }
   /// What the hub has said that it waits for; nullopt if it has said nothing.
   [[nodiscard]] const std::optional<Waiting>& told_to_wait() const { return told_to_wait_; }
+  /// Whether a node that ends its connection and then refuses another one has certainly ended: with spares,
+  /// where each listens as long as its rankshim runs, and unless a mesh's proxy does both in its name.
+  [[nodiscard]] bool shows_ends() const { return options_.succession && !options_.has_mesh; }
   /// Whether this node was stopped from outside, so that its platform may kill it soon.
   [[nodiscard]] bool is_stopping() const { return is_stopping_; }
   /// Waits until something changes, or until that time. Logs what it waits for every Rules::report, unless
@@ -190,9 +194,6 @@ class Link : public std::enable_shared_from_this<Link> {
   /// Whether all have succeeded, or this node has ended in some other way and said so, or there is no way
   /// back to node 0.
   bool is_over_ = false;
-  /// Whether a node that ends its connection and then refuses another one has certainly ended: with spares,
-  /// where each listens as long as its rankshim runs, and unless a mesh's proxy does both in its name.
-  bool shows_ends_ = false;
   std::function<void()> news_;
 
  private:

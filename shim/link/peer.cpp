@@ -496,7 +496,7 @@ class Peer final : public Link {
   [[nodiscard]] bool confirms_end(EndedBy by) const {
     const Culprit* const own = reported_failure();
     const bool has_lost_peer = own != nullptr && is_inconclusive(*own);
-    return (shows_ends_ && by == EndedBy::fin) || (by != EndedBy::nothing && has_lost_peer);
+    return (shows_ends() && by == EndedBy::fin) || (by != EndedBy::nothing && has_lost_peer);
   }
 
   /// What the attempts at several addresses have come to.

@@ -23,6 +23,7 @@
 #include "report/wording.h"
 #include "run/before_start.h"
 #include "run/job_watch.h"
+#include "wait/port.h"
 
 namespace rankshim::run {
 
@@ -83,6 +84,7 @@ void plan_succession(const Run& run, Attempts& attempts, link::Options& options)
   if (!attempts.succession) attempts.succession = std::make_shared<link::Succession>(run.io);
   const link::Succession& known = *attempts.succession;
   options.succession = attempts.succession;
+  options.has_mesh = wait::find_sidecar() != 0;
   const auto grace = grace_of(run);
   options.timing.successor = grace + std::chrono::seconds(5);
   options.timing.old_hub = options.timeout + grace;
