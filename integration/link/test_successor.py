@@ -429,6 +429,22 @@ def test_without_a_spare_that_is_left_a_lost_node_0_is_waited_for(pods):
 
 
 @pytest.mark.nightly
+@pytest.mark.parametrize("pause", [0, 0.002, 0.02])
+def test_a_node_0_that_is_drained_as_its_only_spare_comes_is_replaced_by_that_one(pods, pause):
+    """The spare's vote is needed, and may not have been counted yet."""
+    pods.train, pods.count = 2, 3
+    all = pods.start_all()
+    kill(all[2])
+    all[2] = pods.start(2)
+    all[2].wait_line("waits as a spare", 30)
+    time.sleep(pause)
+    all[0].signal(signal.SIGTERM)
+    assert all[0].wait(30) == 143, all[0].transcript()
+    assert pods.all_run(all[1:], 1) == [all[2], all[1]]
+    pods.end_well(all[1:])
+
+
+@pytest.mark.nightly
 def test_with_a_token_the_new_hub_knows_the_job_by_it_too(pods, tmp_path):
     (tmp_path / "token").write_text("the secret of this job")
     token = {"RANKSHIM_JOB_TOKEN_FILE": str(tmp_path / "token")}

@@ -595,6 +595,7 @@ void Roster::fail_running(Node& node, Culprit failure, Time now) {
 }
 
 void Roster::stop_node(Node& node, const Stop& stop) {
+  if (!stop_) count_voters_again();  // a spare that has just come may be needed to go on
   if (node.state == Node::State::running) node.state = Node::State::drained;
   members_.gone(index_of(node), Member::State::drained);
   if (!stop_ || !stop_->again) return stop_all(stop);

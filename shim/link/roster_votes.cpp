@@ -33,14 +33,20 @@ bool Roster::has_votes() const {
   return votes.suffice();
 }
 
-/// Whether the nodes that stay will have the votes, once they have heard the last term.
+/// Whether the nodes that stay will have the votes, once the last count is settled. Those that are about to
+/// go help with that, because they answer before they end: this hub above all.
 bool Roster::will_have_votes() const {
   if (!term_) return true;
-  Votes votes(*term_);
-  for (const Node& node : nodes_)
-    if (node.connection && !members_.all()[index_of(node)].is_gone())
-      votes.count(index_of(node) == own_ ? *term_ : heard(node.term, ballot(node)));
-  return votes.suffice();
+  KnownTerm settled = *term_;
+  settled.before.reset();
+  Votes all(*term_), staying(settled);
+  for (const Node& node : nodes_) {
+    if (!node.connection) continue;
+    const KnownTerm known = index_of(node) == own_ ? *term_ : heard(node.term, ballot(node));
+    all.count(known);
+    if (!members_.all()[index_of(node)].is_gone()) staying.count(known);
+  }
+  return all.suffice() && staying.suffice();
 }
 
 /// The voters that are connected, and have heard the last term: those of that one, or of the one before.

@@ -352,6 +352,27 @@ TEST_CASE("drained nodes do not vote on what follows", "[link]") {
   CHECK_FALSE(two.now().told<Stop>(103)->again);
 }
 
+TEST_CASE("a hub that is drained as its only spare comes settles the count in which that one votes",
+          "[link]") {
+  const bool is_counted = GENERATE(false, true);
+  SuccessionStory two;
+  two.train = 2;
+  two.meet(0), two.come({1});
+  two.now().pass(10s);
+  two.launch({1});
+  two.come({2});
+  if (is_counted) two.now().pass(0s);
+  two.now().say(myself, stopped);
+  REQUIRE(two.now().told<Stop>(101));
+  CHECK(two.now().told<Stop>(101)->again);
+  two.now().say(102, Heard{2});
+  two.now().pass(0s);
+  const auto* voters = two.now().told<Voters>(101);
+  REQUIRE(voters);
+  CHECK(voters->ballot.term.voters == 3);
+  CHECK_FALSE(voters->ballot.before);  // so two of the three may go on
+}
+
 TEST_CASE("a node that does not answer a count has no vote in it", "[link]") {
   SuccessionStory job;
   job.begin();
