@@ -197,7 +197,7 @@ def test_a_node_that_is_stopped_while_all_meet_again_is_named_by_the_others(star
         node.wait_line("UP", 30)
     nodes[1].signal(signal.SIGKILL)
     for node in (nodes[0], nodes[2]):
-        node.wait_line("waiting for 1 of 3 nodes: rank 1", 60)
+        node.wait_line("waiting for 1 of 3 nodes: node 1", 60)
     nodes[stopped].signal(signal.SIGUSR1)
     nodes[stopped].signal(signal.SIGTERM)
     assert nodes[stopped].wait(30) == 143, nodes[stopped].transcript()

@@ -29,7 +29,7 @@ def all_up(nodes):
 def test_a_node_of_another_job_in_the_place_of_one_that_is_late_is_refused_alone(start, cluster):
     """As many have come as are waited for. It goes on looking for its own node 0 until its time is over."""
     first, third = start(0, UP), start(2, UP)
-    first.wait_line("waiting for 1 of 3 nodes: rank 1", LONG)
+    first.wait_line("waiting for 1 of 3 nodes: node 1", LONG)
     other = start(1, UP, RANKSHIM_RUN_ID="another", RANKSHIM_REPORT="", **SHORTLY)
     says = f"node 1 (job-node-1, {cluster[1].address}) has run id another, node 0 has another; "
     for node in (first, other):
@@ -48,7 +48,7 @@ def test_a_node_with_another_run_id_is_named_when_the_time_is_over(start, cluste
         assert says in last_line(node)
         assert not node.stdout
         if rank != 2:
-            assert "1 of 3 nodes did not join in time: rank 2; " in last_line(node)
+            assert "1 of 3 nodes did not join in time: node 2; " in last_line(node)
 
 
 @pytest.mark.parametrize("stale", ["another job's node 0", "an older attempt's node 0"])
@@ -178,7 +178,7 @@ def test_a_node_to_which_the_system_refuses_the_start_after_the_meeting_ends_all
     """It may open no further file, and is connected already."""
     others = [start(rank, UP) for rank in (0, 2)]
     failed = others.pop()
-    failed.wait_line("waiting for 1 of 3 nodes: rank 1", LONG)
+    failed.wait_line("waiting for 1 of 3 nodes: node 1", LONG)
     opened = {int(name) for name in os.listdir(f"/proc/{failed.init}/fd")}
     free = next(number for number in range(len(opened) + 1) if number not in opened)
     resource.prlimit(failed.init, resource.RLIMIT_NOFILE, (free, free))
@@ -195,7 +195,7 @@ def test_a_node_that_lacks_memory_for_the_start_after_the_meeting_ends_all_by_it
     """It may have no further memory, and its command's environment needs more than what is free."""
     others = [start(0, UP)]
     failed = start(2, UP, **{f"LARGE_{number}": 100_000 * "x" for number in range(16)})
-    failed.wait_line("waiting for 1 of 3 nodes: rank 1", LONG)
+    failed.wait_line("waiting for 1 of 3 nodes: node 1", LONG)
     size = int(re.search(r"VmSize:\s+(\d+) kB", pathlib.Path(f"/proc/{failed.init}/status").read_text())[1]) << 10
     resource.prlimit(failed.init, resource.RLIMIT_AS, (size, size))
     others.append(start(1, UP))

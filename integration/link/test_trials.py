@@ -124,7 +124,7 @@ def test_a_worker_that_runs_out_of_memory_is_named_on_all_nodes(start, cluster, 
 
 def test_a_pod_that_its_kubelet_starts_again_before_all_are_there_takes_its_place(start):
     nodes = {rank: start(rank, UP) for rank in (0, 1)}
-    nodes[0].wait_line("waiting for 1 of 3 nodes: rank 2", LONG)
+    nodes[0].wait_line("waiting for 1 of 3 nodes: node 2", LONG)
     nodes[1].signal(signal.SIGKILL)
     nodes[1].wait(LONG)
     nodes[1], nodes[2] = start(1, UP), start(2, UP)
@@ -222,7 +222,7 @@ def test_a_second_after_the_last_node_came_all_are_refused(start, cluster, ranks
     for _ in range(3):
         nodes = [start(rank, [script], "--run-dir=/run", RANKSHIM_PYTHON=sys.executable) for rank in range(2)]
         status = ["nsenter", "--pid", "--mount", f"--target={nodes[0].init}", rankshim, "status", "--run-dir=/run"]
-        until(lambda status=status: b"waiting for 1 of 3 nodes: rank 2" in subprocess.run(status, capture_output=True, check=False).stdout,
+        until(lambda status=status: b"waiting for 1 of 3 nodes: node 2" in subprocess.run(status, capture_output=True, check=False).stdout,
               "the other two are there")
         began = time.monotonic()
         nodes.append(start(2, [script], RANKSHIM_PYTHON=sys.executable, **variables))

@@ -84,7 +84,7 @@ def test_a_node_that_never_comes_is_named_on_every_node(start):
     nodes = [start(rank, WAITS, RANKSHIM_WAIT_TIMEOUT=PATIENCE[rank]) for rank in (0, 1)]
     for node in nodes:
         assert node.wait(90) == 75, node.transcript()
-        assert "1 of 3 nodes did not join in time: rank 2; waited " in last_line(node)
+        assert "1 of 3 nodes did not join in time: node 2; waited " in last_line(node)
         assert f" at job-node-0:29500; this node has RANKSHIM_NNODES=3, RANKSHIM_NODE_RANK={nodes.index(node)}, RANKSHIM_MASTER_PORT=29500;" in last_line(node)
         assert not node.stdout
 
@@ -202,7 +202,7 @@ def test_the_status_of_node_0_shows_who_is_missing_and_then_all_nodes(start, clu
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         return json.loads(done.stdout)
 
-    assert status()["waiting_for"] == "waiting for 1 of 3 nodes: rank 2"
+    assert status()["waiting_for"] == "waiting for 1 of 3 nodes: node 2"
     third = start(2, WAITS)
     for node in (first, second, third):
         node.wait_line("UP", 30)

@@ -259,9 +259,9 @@ TEST_CASE("who is missing is known on all nodes, and ends the meeting in time", 
   job.start(0, 600ms);
   job.start(1);
   REQUIRE(job.all_met());
-  CHECK(job.refusal(0) == "1 of 3 nodes did not join in time: rank 2");
-  CHECK(job.refusal(1) == "1 of 3 nodes did not join in time: rank 2");
-  CHECK(job.links[1]->waiting() == "waiting for 1 of 3 nodes: rank 2");
+  CHECK(job.refusal(0) == "1 of 3 nodes did not join in time: node 2");
+  CHECK(job.refusal(1) == "1 of 3 nodes did not join in time: node 2");
+  CHECK(job.links[1]->waiting() == "waiting for 1 of 3 nodes: node 2");
 }
 
 TEST_CASE("a node whose time is over a little before node 0's waits for its word", "[link]") {
@@ -270,7 +270,7 @@ TEST_CASE("a node whose time is over a little before node 0's waits for its word
   job.start(1, 400ms);
   REQUIRE(job.all_met());
   for (const unsigned rank : {0U, 1U})
-    CHECK(job.refusal(rank) == "1 of 3 nodes did not join in time: rank 2");
+    CHECK(job.refusal(rank) == "1 of 3 nodes did not join in time: node 2");
 }
 
 TEST_CASE("without a hub a node waits, and says why", "[link]") {

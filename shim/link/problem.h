@@ -141,8 +141,8 @@ struct LackingVotes {
 /// Who is not here, and why those that are here do not start.
 struct RollCall {
   unsigned nodes = 0;      ///< of the job
-  Few<unsigned> missing;   ///< ranks, the first ten; once the time is up, only those that never came
-  bool is_enough = false;  ///< as many are here as train
+  Few<unsigned> missing;   ///< by index, the first ten; once the time is up, only those that never came
+  bool is_enough = false;  ///< with spares: as many are here as train
   Few<NodeName> silent;    ///< they have not answered the count of the voters yet
   std::optional<LackingVotes> votes;
   Few<NodeName> gone;  ///< they were here

@@ -344,8 +344,10 @@ Waiting Roster::waiting() const {
   if (hindrance_) return {.what = WaitingFor::port, .roll_call = {}, .port = hindrance_, .running = {}};
   if (!awaits_answers() && assignment(Time::min())) {
     const bool is_for_silent = rules_.silent_ended_by > rules_.earliest;
+    RollCall here;
+    here.is_enough = members_.has_spares();
     return {.what = is_for_silent ? WaitingFor::silent_end : WaitingFor::pause,
-            .roll_call = {},
+            .roll_call = std::move(here),
             .port = {},
             .running = {}};
   }

@@ -117,7 +117,8 @@ TEST_CASE("10 s after as many are here as train, they start without those that h
   job.now().pass(60s);
   CHECK_FALSE(job.now().ready());
   job.come({4});
-  CHECK(job.now().waiting() == "waiting for 2 of 5 nodes: ranks 1, 3; enough nodes are here to start soon");
+  CHECK(job.now().waiting() ==
+        "waiting for 2 of 5 nodes: node 1, node 3; enough nodes are here to start soon");
   CHECK(job.now().roster.tick(job.now().now) <= job.now().now + 10s);
   job.now().pass(10s);
   job.launch();
@@ -382,7 +383,7 @@ TEST_CASE("with fewer spares than holes the others wait for a node to come", "[l
   }
   SECTION("nobody comes") {
     job.now().pass(60s);
-    CHECK(job.now().refusal(3) == "3 of 5 nodes did not join in time: ranks 1, 2, 4");
+    CHECK(job.now().refusal(3) == "3 of 5 nodes did not join in time: node 1, node 2, node 4");
     CHECK(job.now().told<Refuse>(0)->cause == Cause::unreachable);
   }
 }

@@ -18,7 +18,7 @@ TEST_CASE("all come, and each is told its ranks", "[link]") {
   Story story(own);
   CHECK_FALSE(story.ready());
   story.arrive(2);
-  CHECK(story.waiting() == "waiting for 1 of 3 nodes: rank 1");
+  CHECK(story.waiting() == "waiting for 1 of 3 nodes: node 1");
   story.all_launch();
   CHECK(story.told<Go>(0)->offset == 0);
   CHECK(story.told<Go>(1)->offset == 4);
@@ -53,7 +53,9 @@ TEST_CASE("before another attempt all wait together until its pause, or a silent
 
 TEST_CASE("of many missing nodes the first ten are named", "[link]") {
   const Story story(hello_of(0, 64));
-  CHECK(story.waiting() == "waiting for 63 of 64 nodes: ranks 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, and 53 more");
+  CHECK(story.waiting() ==
+        "waiting for 63 of 64 nodes: node 1, node 2, node 3, node 4, node 5, node 6, node 7, "
+        "node 8, node 9, node 10, and 53 more");
 }
 
 TEST_CASE("who is missing is told to all who wait, every 30 s", "[link]") {
@@ -63,7 +65,7 @@ TEST_CASE("who is missing is told to all who wait, every 30 s", "[link]") {
   CHECK(story.last.empty());
   story.pass(200ms);
   REQUIRE(story.told<Waiting>(2));
-  CHECK(story.waiting(2) == "waiting for 1 of 3 nodes: rank 1");
+  CHECK(story.waiting(2) == "waiting for 1 of 3 nodes: node 1");
   CHECK(story.told<Waiting>(0));
   story.last.clear();
   story.pass(29s);
@@ -73,7 +75,7 @@ TEST_CASE("who is missing is told to all who wait, every 30 s", "[link]") {
   story.roster.give_up_at(story.now);
   story.pass(0ms);
   CHECK(story.told<Refuse>(2)->cause == Cause::unreachable);
-  CHECK(story.refusal(2) == "1 of 3 nodes did not join in time: rank 1");
+  CHECK(story.refusal(2) == "1 of 3 nodes did not join in time: node 1");
   CHECK(story.refusal(0) == story.refusal(2));
 }
 
@@ -179,7 +181,7 @@ TEST_CASE("a rank twice waits until all who can come are here", "[link]") {
   story.arrive(5, hello_of(1, 4));
   story.pass(5s);
   CHECK(story.refusal(0).empty());
-  CHECK(story.waiting().starts_with("waiting for 2 of 4 nodes: ranks 2, 3; two nodes have the rank 1"));
+  CHECK(story.waiting().starts_with("waiting for 2 of 4 nodes: node 2, node 3; two nodes have the rank 1"));
   story.arrive(3, hello_of(3, 4));
   story.pass(0ms);
   CHECK_FALSE(story.refusal(3).empty());
@@ -210,7 +212,7 @@ TEST_CASE("the other of two nodes with one rank can come once one has gone", "[l
   story.leave(8);
   story.arrive(9, hello_of(1, 4));
   story.pass(0ms);
-  CHECK(story.waiting() == "waiting for 2 of 4 nodes: ranks 2, 3");
+  CHECK(story.waiting() == "waiting for 2 of 4 nodes: node 2, node 3");
 }
 
 TEST_CASE("three nodes with one rank do not displace each other for ever", "[link]") {
@@ -306,7 +308,7 @@ TEST_CASE("a stranger is named where the job's own node of that rank has not com
         "leads to another job, or set RANKSHIM_RUN_ID to the same on all nodes";
     for (const ConnectionId id : {0U, 1U}) {
       CHECK(story.told<Refuse>(id)->cause == Cause::unreachable);
-      CHECK(story.refusal(id) == "1 of 3 nodes did not join in time: rank 2" + (rank == 2 ? stranger : ""));
+      CHECK(story.refusal(id) == "1 of 3 nodes did not join in time: node 2" + (rank == 2 ? stranger : ""));
     }
   }
 }
@@ -343,16 +345,16 @@ TEST_CASE("why a node was not let in is known until it comes, or the time is ove
   story.arrive(1);
   story.roster.note_stranger(2, problem);
   story.pass(0ms);
-  CHECK(story.waiting(0) == "waiting for 1 of 3 nodes: rank 2; " + sentence);
+  CHECK(story.waiting(0) == "waiting for 1 of 3 nodes: node 2; " + sentence);
   CHECK(story.told<Waiting>(0)->is_wrong());
   story.roster.give_up_at(story.now);
   story.pass(0ms);
-  CHECK(story.refusal(1) == "1 of 3 nodes did not join in time: rank 2; " + sentence);
+  CHECK(story.refusal(1) == "1 of 3 nodes did not join in time: node 2; " + sentence);
   Story other;
   other.roster.note_stranger(2, problem);
   other.arrive(2);
   other.roster.note_stranger(2, problem);  // of an older connection
-  CHECK(other.waiting() == "waiting for 1 of 3 nodes: rank 1");
+  CHECK(other.waiting() == "waiting for 1 of 3 nodes: node 1");
 }
 
 TEST_CASE("a node that was here and went away is named among the missing", "[link]") {
@@ -360,9 +362,9 @@ TEST_CASE("a node that was here and went away is named among the missing", "[lin
   story.arrive(1);
   story.leave(1);
   CHECK(story.waiting() ==
-        "waiting for 2 of 3 nodes: ranks 1, 2; node 1 (host-1) connected and then disconnected");
+        "waiting for 2 of 3 nodes: node 1, node 2; node 1 (host-1) connected and then disconnected");
   story.arrive(1);
-  CHECK(story.waiting() == "waiting for 1 of 3 nodes: rank 2");
+  CHECK(story.waiting() == "waiting for 1 of 3 nodes: node 2");
 }
 
 TEST_CASE("a node that gave up a moment before the time is over is none that did not come", "[link]") {
@@ -376,7 +378,7 @@ TEST_CASE("a node that gave up a moment before the time is over is none that did
     CHECK(story.refusal(0) ==
           (second_came ? "not all nodes joined at the same time: node 1 (host-1), node 2 (host-2) "
                          "connected and then disconnected"
-                       : "1 of 3 nodes did not join in time: rank 2; node 1 (host-1) connected and "
+                       : "1 of 3 nodes did not join in time: node 2; node 1 (host-1) connected and "
                          "then disconnected"));
   }
 }

@@ -37,6 +37,7 @@ std::string set_the_same(std::string_view variable) {
 std::string value_in_words(const std::string& text) { return text.empty() ? "none" : in_quotes(text); }
 
 std::string name_of(const NodeName& node) { return node_name(node.rank, node.host, node.address); }
+std::string name_of(unsigned index) { return node_name(index, ""); }
 
 std::string difference_in_words(const Problem& problem, const std::string& node, const std::string& other) {
   const Agreed agreed = problem.agreed.value_or(Agreed::run_id);
@@ -91,21 +92,17 @@ std::string addresses_in_words(const Problem& problem) {
   return text;
 }
 
-/// "rank 2", "ranks 1, 2, and 5 more", "node 1 (e), node 2 (f)".
-std::string list_in_words(const Few<unsigned>& ranks) {
-  const std::string more = ranks.more == 0 ? "" : fmt::format(", and {} more", ranks.more);
-  return fmt::format("{} {}{}", ranks.first.size() + ranks.more == 1 ? "rank" : "ranks",
-                     fmt::join(ranks.first, ", "), more);
-}
-std::string list_in_words(const Few<NodeName>& nodes) {
+/// "node 1, node 2, and 5 more", "node 1 (e), node 2 (f)".
+template <class Element>
+std::string list_in_words(const Few<Element>& nodes) {
   std::vector<std::string> names;
   names.reserve(nodes.first.size() + 1);
-  for (const NodeName& node : nodes.first) names.push_back(name_of(node));
+  for (const Element& node : nodes.first) names.push_back(name_of(node));
   if (nodes.more != 0) names.push_back(fmt::format("and {} more", nodes.more));
   return joined(names);
 }
 
-/// "1 of 3 nodes: rank 2", "1 of 3 nodes did not join in time: rank 2".
+/// "1 of 3 nodes: node 2", "1 of 3 nodes did not join in time: node 2".
 std::string count_in_words(const RollCall& roll_call, std::string_view what) {
   return fmt::format("{} of {} nodes{}: {}", roll_call.missing.first.size() + roll_call.missing.more,
                      roll_call.nodes, what, list_in_words(roll_call.missing));
@@ -265,13 +262,17 @@ std::string in_words(const Problem& problem) {
 }
 
 std::string in_words(const Waiting& waiting) {
+  const std::string_view who =
+      waiting.roll_call.is_enough ? "enough" : "all";  // with spares, some may be missing
   switch (waiting.what) {
     case WaitingFor::nodes:
       return presence_in_words(waiting.roll_call);
     case WaitingFor::pause:
-      return "all nodes are here; the start is delayed because the last attempts failed early";
+      return fmt::format("{} nodes are here; the start is delayed because the last attempts failed early",
+                         who);
     case WaitingFor::silent_end:
-      return "all nodes are here; they start once the command of a node that fell silent must have ended";
+      return fmt::format(
+          "{} nodes are here; they start once the command of a node that fell silent must have ended", who);
     case WaitingFor::port:
       return "waiting for " + port_in_words(waiting.port.value_or(Problem()));
     case WaitingFor::ends:

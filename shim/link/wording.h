@@ -12,10 +12,10 @@ namespace rankshim::link {
 /// "node 2 (e, 10.0.0.9) has nnodes 2, node 0 (a) has 3; set RANKSHIM_NNODES to the same on all nodes".
 std::string in_words(const Problem& problem);
 
-/// "waiting for 2 of 16 nodes: ranks 5, 9"; empty if nobody is waited for.
+/// "waiting for 2 of 16 nodes: node 5, node 9"; empty if nobody is waited for.
 std::string in_words(const Waiting& waiting);
 
-/// Why the job does not start: "1 of 3 nodes did not join in time: rank 2".
+/// Why the job does not start: "1 of 3 nodes did not join in time: node 2".
 std::string in_words(const Refuse& refuse);
 
 /// Why all nodes stop, without how this one does: "node 2 (e) failed: rank 5 exited with code 1".

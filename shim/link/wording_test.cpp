@@ -111,7 +111,7 @@ TEST_CASE("a node that has not met the hub says what it knows of it", "[link]") 
       {{.state = Of::waits, .master = "a:29500"},
        "node 0 at a:29500 was reached, but not all nodes joined in time"},
       {{.state = Of::waits, .master = "a:29500", .waiting = waiting},
-       "node 0 at a:29500 was reached, but waiting for 1 of 2 nodes: rank 1"},
+       "node 0 at a:29500 was reached, but waiting for 1 of 2 nodes: node 1"},
       {{.state = Of::not_found,
         .last = Problem{.kind = ProblemKind::hub_restarted, .node = first},
         .name =
@@ -138,12 +138,17 @@ TEST_CASE("nodes wait for others, a pause, a port, or other commands", "[link]")
   waiting.roll_call.nodes = 16;
   waiting.roll_call.missing = {{5, 9}, 0};
   waiting.roll_call.gone = {{first, other}, 1};
-  CHECK(in_words(waiting) ==
-        "waiting for 2 of 16 nodes: ranks 5, 9; node 0 (a), node 2 (c, 10.0.0.3), and 1 more connected and "
-        "then disconnected");
+  CHECK(
+      in_words(waiting) ==
+      "waiting for 2 of 16 nodes: node 5, node 9; node 0 (a), node 2 (c, 10.0.0.3), and 1 more connected and "
+      "then disconnected");
   waiting.what = WaitingFor::pause;
   CHECK(in_words(waiting) ==
         "all nodes are here; the start is delayed because the last attempts failed early");
+  waiting.what = WaitingFor::silent_end;
+  waiting.roll_call.is_enough = true;
+  CHECK(in_words(waiting) ==
+        "enough nodes are here; they start once the command of a node that fell silent must have ended");
   waiting.what = WaitingFor::port;
   waiting.port = Problem{.kind = ProblemKind::port_in_use, .number = 7};
   CHECK(in_words(waiting) == "waiting for the master's port 7, which is in use");
