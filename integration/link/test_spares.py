@@ -66,6 +66,8 @@ def test_without_a_spare_that_is_left_a_drained_node_ends_the_job_as_ever(pods):
     assert "while it waited as a spare" in last_line(all[3])
     all[1].signal(signal.SIGTERM)
     assert [all[index].wait(30) for index in (0, 1, 2)] == [76, 143, 76], [process.transcript() for process in all]
+    for index in (0, 2):
+        assert "not restarted: no spare can take over" in last_line(all[index])
 
 
 def test_when_all_pods_are_deleted_all_end(pods):

@@ -33,7 +33,7 @@ BOOST_DESCRIBE_STRUCT(Culprit, (),
                       (rank, program, cause, code, signal, text, node, host, frame, peer, ranks, victims,
                        after, hang, loss))
 BOOST_DESCRIBE_ENUM(NotRestarted::Why, all_used, permanent, hung_again, raised_again, stopped, left_processes,
-                    node_gone)
+                    no_spare, node_gone)
 BOOST_DESCRIBE_STRUCT(NotRestarted, (), (why, used, most, within, of_the_job, code, cause, gone, was_spare))
 
 BOOST_DESCRIBE_STRUCT(GroupProgress, (), (name, description, members, entered, ended, operation))

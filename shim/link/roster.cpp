@@ -686,7 +686,12 @@ void Roster::stop_all(Stop stop) {
   if (stop_->failed() && !is_of_all(stop_->culprit) && stop_->culprit.node < nodes_.size())
     members_.failed(stop_->culprit.node);
   if (rules_.decide) rules_.decide(*stop_);
-  if (rules_.decide && stop_->drained()) stop_->again = can_replace();
+  if (rules_.decide && stop_->drained()) {
+    using outcome::NotRestarted;
+    stop_->again = can_replace();
+    if (members_.has_spares() && !stop_->again)
+      stop_->not_restarted = NotRestarted{.why = NotRestarted::Why::no_spare};
+  }
   send_all(*stop_);
 }
 

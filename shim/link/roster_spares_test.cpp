@@ -221,6 +221,8 @@ TEST_CASE("a spare that comes a moment after the launch can replace a node at on
     job.now().pass(10s);
     job.now().say(2, stopped);
     CHECK_FALSE(job.starts_again());
+    REQUIRE(job.now().told<Stop>(0)->not_restarted);
+    CHECK(job.now().told<Stop>(0)->not_restarted->why == outcome::NotRestarted::Why::no_spare);
   }
 }
 

@@ -18,6 +18,7 @@ struct NotRestarted {
     raised_again,    ///< twice in a row the same exception, soon after the start
     stopped,         ///< this node was stopped
     left_processes,  ///< SIGKILL did not end all of this node's processes
+    no_spare,        ///< a node was stopped, and no spare can take over
     node_gone,       ///< it was about to be, but `gone` has left since, and no spare can take over
   };
   Why why = Why::all_used;

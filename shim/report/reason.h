@@ -99,7 +99,7 @@ struct NotMet {
   std::vector<std::string> own;  ///< this node's values, which the others may not share; empty if that is not
                                  ///< the reason
   std::optional<std::chrono::milliseconds> waited;
-  std::string master;  ///< if it waited
+  std::string master;  ///< where it waited; empty if it did not, or if the hub may have moved
 };
 
 /// The job succeeded while this node waited as a spare.

@@ -857,6 +857,19 @@ TEST_CASE("a node that has left keeps the job from being restarted, and is named
   CHECK(wording::in_words(refusal) == "node 2 (e), a spare, was lost");
 }
 
+TEST_CASE("a node that waited in vain says where, unless the hub may have moved", "[verdict]") {
+  reason::NotMet unmet{.why = {.cause = Cause::unreachable, .roll_call = {}, .culprit = {}, .hub = {}},
+                       .own = {},
+                       .waited = std::chrono::seconds(20),
+                       .master = "job-0:29500"};
+  unmet.why.roll_call.nodes = 3;
+  unmet.why.roll_call.missing.add(2);
+  const std::string missing = "1 of 3 nodes did not join in time: node 2; waited 20s";
+  CHECK(wording::in_words(unmet) == missing + " at job-0:29500");
+  unmet.master.clear();
+  CHECK(wording::in_words(unmet) == missing);
+}
+
 TEST_CASE("a signal during the wait for the others stops a node whose part was done", "[verdict]") {
   Verdict done{.reason = reason::SpareNotNeeded{}};
   CHECK(set_signal_while_waiting(done, SIGTERM, std::nullopt));

@@ -192,8 +192,8 @@ std::string words_of(const reason::NoLink& none) {
 }
 
 std::string words_of(const reason::NotMet& unmet) {
-  const std::string where =
-      unmet.waited ? fmt::format("; waited {} at {}", format_time(*unmet.waited), unmet.master) : "";
+  const std::string at = unmet.master.empty() ? "" : " at " + unmet.master;
+  const std::string where = unmet.waited ? fmt::format("; waited {}{}", format_time(*unmet.waited), at) : "";
   const std::string own =
       unmet.own.empty()
           ? ""
@@ -376,6 +376,8 @@ std::string in_words(const outcome::NotRestarted& refusal) {
       return "this node was stopped";
     case Why::left_processes:
       return "SIGKILL did not end all of its processes";
+    case Why::no_spare:
+      return "no spare can take over";
     case Why::node_gone:
       return gone_in_words(refusal);
     case Why::all_used:

@@ -142,9 +142,10 @@ link::Options plan_link(const Run& run, const Job& job, const topology::StaticNo
   return options;
 }
 
-/// The end of a meeting that failed after that time. If the nodes `have_met` before, their settings agree.
+/// The end of a meeting that failed after that time. If the nodes have met before, their settings agree, and
+/// with spares the hub may be anywhere.
 EarlyEnd end_of(const link::Refuse& refuse, const topology::Topology& topology,
-                std::chrono::milliseconds time, bool have_met) {
+                std::chrono::milliseconds time, const Attempts& attempts) {
   if (refuse.culprit) {
     EarlyEnd end =
         early_end(exit_code::peer, Cause::peer_lost, ErrorCode::node_stopped, reason::NotMet{refuse});
@@ -155,7 +156,9 @@ EarlyEnd end_of(const link::Refuse& refuse, const topology::Topology& topology,
   const int code = late ? exit_code::unreachable : exit_code::configuration;
   if (refuse.error_code != ErrorCode::none)
     return early_end(code, refuse.cause, refuse.error_code, reason::NotMet{refuse});
-  reason::NotMet unmet{.why = refuse, .master = topology.master()->text()};
+  const bool may_move = attempts.succession && attempts.succession->is_known();
+  const bool have_met = attempts.number() != 0 || (attempts.succession && attempts.succession->term);
+  reason::NotMet unmet{.why = refuse, .master = may_move ? "" : topology.master()->text()};
   if (late) unmet.waited = time;
   for (const Fact fact : {Fact::nnodes, Fact::node_rank, Fact::master_port})
     if (const auto& value = topology.facts[fact]; value && !have_met)
@@ -267,7 +270,7 @@ awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attemp
                                          attempts.allowed());
   }
   if (const auto* refuse = std::get_if<link::Refuse>(&met.end))
-    throw end_of(*refuse, job.topology, time, again || (attempts.succession && attempts.succession->term));
+    throw end_of(*refuse, job.topology, time, attempts);
   const link::Problem& why = std::get<link::Unlinked>(met.end).why;
   if (const std::string_view required_by = link_required_by(run, job); !required_by.empty())
     throw early_end(exit_code::configuration, Cause::configuration, ErrorCode::no_link,
