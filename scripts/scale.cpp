@@ -124,13 +124,13 @@ outcome::WorkerLook look_of(unsigned rank, unsigned world) {
   return look;
 }
 
-asio::awaitable<Sight> see(unsigned node, unsigned nodes) {
-  Sight sight;
+asio::awaitable<Observation> see(unsigned node, unsigned nodes) {
+  Observation observation;
   for (unsigned local_rank = 0; local_rank < workers; ++local_rank) {
-    sight.workers.push_back({.local_rank = local_rank, .entered = 4711, .ended = 4710});
-    sight.looks[local_rank] = look_of(node * workers + local_rank, nodes * workers);
+    observation.workers.push_back({.local_rank = local_rank, .entered = 4711, .ended = 4710});
+    observation.looks[local_rank] = look_of(node * workers + local_rank, nodes * workers);
   }
-  co_return sight;
+  co_return observation;
 }
 
 std::shared_ptr<Link> make_watched(asio::io_context& io, unsigned rank, unsigned nodes) {

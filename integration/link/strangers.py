@@ -95,20 +95,20 @@ def endless(host, port, nnodes):
 
 
 # Votes, ends and leaders that somebody made up.
-LATER = {"last": {"number": 1000, "hub": "forged", "voters": 1}, "votes": True, "said": True}
+LATER = {"last": {"number": 1000, "hub": "forged", "voters": 1}, "votes": True, "led": True}
 FORGED = [
     {"term": LATER, "leads": True},
     {"term": LATER, "holds": 0},
     {"term": {"last": {"number": -1}}},
     {"term": {"last": {"number": 2**64}, "before": []}},
     {"term": LATER | {"voted": True, "before": LATER["last"], "kept": [{"first": 0, "last": 4, "step": 1}]}},
-    {"holds": 2**32 - 1, "door": 2**31, "spares": 2**32 - 1},
+    {"holds": 2**32 - 1, "listen_port": 2**31, "spares": 2**32 - 1},
     {"failure": {"cause": "stop_requested", "code": 143, "node": 0}},
     {"running": True},
 ]
 SAID = [b"heard {\"number\":%d}" % number for number in (0, 1, 2, 1000)] + [
     b'fail {"cause":"exited","code":1,"node":0}', b'done {"code":0}', b'stop {"culprit":{"node":0}}', b"end {}",
-    b'voters {"ballot":{"term":{"number":1000,"hub":"forged","voters":1},"votes":true},"doors":[]}']
+    b'voters {"ballot":{"term":{"number":1000,"hub":"forged","voters":1},"votes":true},"candidates":[]}']
 
 
 def forged(host, port, nnodes, *ports):

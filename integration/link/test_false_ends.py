@@ -19,9 +19,9 @@ def rule(node, *words):
 @pytest.mark.parametrize("refusal", ["tcp-reset", "icmp-port-unreachable"])
 def test_a_node_whose_connection_and_port_a_firewall_rejects_comes_back(pods, refusal):
     all = pods.start_all("--link-timeout=3s", "--log-level=debug")
-    (door,) = (port for port in listening(all[1]) if port != int(PORT))
+    (listens_at,) = (port for port in listening(all[1]) if port != int(PORT))
     node = pods.nodes[1]
-    rule(node, "-A", "INPUT", "-p", "tcp", "--dport", str(door), "-j", "REJECT", "--reject-with", refusal)
+    rule(node, "-A", "INPUT", "-p", "tcp", "--dport", str(listens_at), "-j", "REJECT", "--reject-with", refusal)
     rule(node, "-A", "INPUT", "-p", "tcp", "-s", pods.nodes[0].address, "--sport", PORT, "--tcp-flags", "RST", "NONE", "-j", "REJECT",
          "--reject-with", "tcp-reset")
     all[0].wait_line(f"the link: connection . of {node.address} has ended: Connection reset by peer", 30)

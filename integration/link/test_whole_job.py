@@ -85,7 +85,7 @@ def test_a_node_that_never_comes_is_named_on_every_node(start):
     for node in nodes:
         assert node.wait(90) == 75, node.transcript()
         assert "1 of 3 nodes did not join in time: node 2; waited " in last_line(node)
-        assert f" at job-node-0:29500; this node has RANKSHIM_NNODES=3, RANKSHIM_NODE_RANK={nodes.index(node)}, RANKSHIM_MASTER_PORT=29500;" in last_line(node)
+        assert f" at job-node-0:29500 (this node has RANKSHIM_NNODES=3, RANKSHIM_NODE_RANK={nodes.index(node)}, RANKSHIM_MASTER_PORT=29500:" in last_line(node)
         assert not node.stdout
 
 

@@ -227,7 +227,7 @@ State check_accelerators(const ContainerState& container, const node::DeviceCoun
                         "--nproc-per-node (RANKSHIM_NPROC_PER_NODE)",
                         seen, container.workers)};
   if (container.holders.empty()) return {ok, seen + "; no other visible process uses them"};
-  return {warning, fmt::format("{}; in use by other processes: {}; their memory may be taken", seen,
+  return {warning, fmt::format("{}; in use by other processes, which may take their memory: {}", seen,
                                joined(container.holders))};
 }
 

@@ -135,7 +135,8 @@ TEST_CASE("the doctor names what is wrong, with its value and what to do") {
           }},
       Row{"accelerators", Severity::problem, "1 visible (/dev/nvidia[0-9]*), fewer than the 2 workers",
           [](Case& it) { it.host.devices = DeviceCount{1, "/dev/nvidia[0-9]*"}; }},
-      Row{"accelerators", Severity::warning, "in use by other processes: /dev/nvidia0: python3 (pid 4711)",
+      Row{"accelerators", Severity::warning,
+          "in use by other processes, which may take their memory: /dev/nvidia0: python3 (pid 4711)",
           [](Case& it) {
             it.host.devices = DeviceCount{2, "/dev/nvidia[0-9]*"};
             it.container.holders = {"/dev/nvidia0: python3 (pid 4711)"};

@@ -423,8 +423,8 @@ int print_status(const Invocation& invocation, const Host& host) {
       run::status::socket_folders(settings.text(Option::run_dir), host.environment()), question);
   if (answer.empty())
     log::error(
-        "no rankshim of this container or job answers; check that one is running, and that it has the same "
-        "--run-dir; it answers only root and its own user");
+        "no rankshim of this container or job answers; check that one is running with the same --run-dir, "
+        "and that you are root or its own user");
   else if (print(in_format(answer, format, question)) != exit_code::ok)
     return exit_code::system;
   return is_wanted(wanted, answer) ? exit_code::ok : exit_code::not_well;

@@ -106,13 +106,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   [[nodiscard]] Problem end() const {
     return {.kind = ProblemKind::connection_ended, .detail = error_, .closed = why_};
   }
-  /// How the other side's kernel ended the connection: it sends FIN for a process that ends, and RST if that
-  /// had not read everything. A firewall sends RST.
-  enum class EndedBy : std::uint8_t {
-    nothing,  ///< this side closed it, because of silence
-    rst,
-    fin,
-  };
   [[nodiscard]] EndedBy ended_by() const { return ended_by_; }
   [[nodiscard]] StreamError broken() const { return decoder_.at_end(); }
   [[nodiscard]] bool is_finishing() const { return finishing_; }

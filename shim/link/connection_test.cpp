@@ -10,8 +10,6 @@
 namespace rankshim::link {
 namespace {
 
-using EndedBy = Connection::EndedBy;
-
 /// The hub's end of a connection on loopback, and the other one.
 struct Pair {
   Pair() {

@@ -75,7 +75,7 @@ class Hub final : public Link {
   [[nodiscard]] std::vector<Members::Tenure> history() const override { return roster_.members().history(); }
   [[nodiscard]] std::string waiting() const override {
     if (!launched()) return in_words(roster_.waiting());
-    return parts() ? in_words(roster_.running()) : "";
+    return is_finishing() ? in_words(roster_.running()) : "";
   }
   [[nodiscard]] std::optional<rlimit> inherited_limit() const override { return inherited_limit_; }
 
@@ -248,14 +248,12 @@ class Hub final : public Link {
   void ended(ConnectionId id, const Connection& connection) {
     connections_.erase(id);
     expires_.erase(id);
-    const auto by = connection.ended_by();
-    const auto door = roster_.disconnected(
+    const auto listener = roster_.disconnected(
         id, now(),
         {.unheard = connection.unheard(),
          .silent = connection.why() == Closed::silent ? options_.timeout : milliseconds(0),
-         .ended_by_other = by != Connection::EndedBy::nothing,
-         .by_fin = by == Connection::EndedBy::fin});
-    if (door && shows_ends()) loop::spawn(io_, knock(weak_from_this(), *door));
+         .ended_by = connection.ended_by()});
+    if (listener && shows_ends()) loop::spawn(io_, confirm_end(weak_from_this(), *listener));
     log::debug("the link: connection {} of {} has ended: {}", id, connection.remote_address(),
                in_words(connection.end()));
     if (const auto unproven = unproven_.extract(id)) {
@@ -271,18 +269,18 @@ class Hub final : public Link {
   }
 
   /// Asks until the node is back, or can no longer be. A process that ends closes its connection a moment
-  /// before its door.
-  asio::awaitable<void> knock(std::weak_ptr<Link> weak, Door door) {
-    const auto endpoint = endpoint_of(door);
+  /// before its listener.
+  asio::awaitable<void> confirm_end(std::weak_ptr<Link> weak, ListenAddress listener) {
+    const auto endpoint = endpoint_of(listener);
     if (weak.expired() || !endpoint) co_return;
     loop::Timer timer(io_.get_executor());
     const Time until = now() + options_.rules.ended;
     for (milliseconds pause{5}; now() < until; pause *= 2) {
       tcp::socket socket(io_);
       const auto look = co_await wait::connect(socket, *endpoint, until);
-      if (weak.expired() || roster_.nodes()[door.index].connection) co_return;
+      if (weak.expired() || roster_.nodes()[listener.index].connection) co_return;
       if (look.state == wait::PortState::closed) {
-        roster_.door_refuses(door, now());
+        roster_.refused_connection(listener, now());
         co_return due_.signal();
       }
       timer.expires_after(pause);
@@ -475,11 +473,12 @@ class Hub final : public Link {
       const bool runs = hub()->launched();
       if (runs && is_node_0) co_return;
       if (runs) between = name_rounds * options.timing.other_hub;
-      std::vector<Door> doors = runs ? std::vector<Door>() : known->doors;
-      if (!is_node_0) std::ranges::copy(co_await where_the_name_leads(options), std::back_inserter(doors));
-      for (const Door& door : doors) {
+      std::vector<ListenAddress> candidates = runs ? std::vector<ListenAddress>() : known->candidates;
+      if (!is_node_0)
+        std::ranges::copy(co_await where_the_name_leads(options), std::back_inserter(candidates));
+      for (const ListenAddress& listener : candidates) {
         std::optional<Moved> found;
-        if (door.index != options.self.rank) found = co_await ask(options, door);
+        if (listener.index != options.self.rank) found = co_await ask(options, listener);
         // The hub there must prove it.
         if (found && found->is_hearsay) found = co_await ask(options, found->hub);
         if (const auto self = hub(); self && found && !found->is_hearsay) self->yield(*found);
@@ -487,10 +486,10 @@ class Hub final : public Link {
     }
   }
 
-  /// Asks who is at this door: a hub to which this one yields, or somebody who says where the hub is
+  /// Asks who listens there: a hub to which this one yields, or somebody who says where the hub is
   /// (hearsay).
-  static asio::awaitable<std::optional<Moved>> ask(Options options, Door door) {
-    options.scout = door;
+  static asio::awaitable<std::optional<Moved>> ask(Options options, ListenAddress listener) {
+    options.scout = listener;
     const auto executor = co_await asio::this_coro::executor;
     auto& io = static_cast<asio::io_context&>(asio::query(executor, asio::execution::context));
     const MeetingResult found = co_await make_peer(io, options)->meet(now() + options.timing.scout);
@@ -506,9 +505,9 @@ class Hub final : public Link {
     due_.signal();
   }
 
-  /// The doors to which the master's name leads. A new container of node 0 that listens there yields to this
+  /// Where the master's name leads. A new container of node 0 that listens there yields to this
   /// hub, and sends its nodes on to it.
-  static asio::awaitable<std::vector<Door>> where_the_name_leads(const Options& options) {
+  static asio::awaitable<std::vector<ListenAddress>> where_the_name_leads(const Options& options) {
     wait::Limits limits = options.dns;
     limits.timeout = options.timing.other_hub;
     limits.is_quiet = true;
@@ -518,12 +517,12 @@ class Hub final : public Link {
     name.until = wait::Until::name;
     const wait::Result found = co_await wait::wait_for(name, limits);
     const auto* reached = std::get_if<wait::Reached>(&found);
-    std::vector<Door> doors;
-    if (reached == nullptr || reached->mine) co_return doors;
+    std::vector<ListenAddress> candidates;
+    if (reached == nullptr || reached->mine) co_return candidates;
     for (const std::string& address : reached->addresses)
       for (const unsigned port : {unsigned{options.master.port}, unsigned{options.second_port}})
-        doors.push_back({.index = 0, .address = address, .port = port});
-    co_return doors;
+        candidates.push_back({.index = 0, .address = address, .port = port});
+    co_return candidates;
   }
 
   /// When the job is over, waits until the others have closed their connections (so that no connection state
@@ -531,7 +530,7 @@ class Hub final : public Link {
   /// all start again. But every node is told how the job ended, unless this one was stopped: one that lost
   /// its connection may reconnect, and the kernel may still be sending. Otherwise it would believe that this
   /// node was lost.
-  asio::awaitable<void> wait_for_end(bool /*well*/) override {
+  asio::awaitable<void> wait_for_end(bool /*succeeded*/) override {
     while (launched() && !is_over()) co_await changed_.wait(Time::max());
     const auto* refuse = met_ ? std::get_if<Refuse>(&*met_) : nullptr;
     if (refuse != nullptr && refuse->culprit) co_await tell_those_to_come();
@@ -551,8 +550,9 @@ class Hub final : public Link {
       const Time until = began + (starts_again ? options_.timing.end : to_tell);
       if (now() >= until) break;
       co_await wait_for_change(told ? until : std::min(until, now() + between_looks), [this] {
-        const std::string who = in_words(roster_.running());
-        return who.empty() ? "waiting until all nodes know how the job ends" : who;
+        Waiting waiting = roster_.running();
+        if (waiting.running.empty()) waiting.what = WaitingFor::all_told;
+        return waiting;
       });
     }
   }

@@ -14,11 +14,11 @@ namespace rankshim::link {
 
 namespace asio = boost::asio;
 
-std::optional<tcp::endpoint> endpoint_of(const Door& door) {
+std::optional<tcp::endpoint> endpoint_of(const ListenAddress& listener) {
   boost::system::error_code error;
-  const auto address = asio::ip::make_address(door.address, error);
-  if (error || door.port == 0) return std::nullopt;
-  return tcp::endpoint(address, static_cast<std::uint16_t>(door.port));
+  const auto address = asio::ip::make_address(listener.address, error);
+  if (error || listener.port == 0) return std::nullopt;
+  return tcp::endpoint(address, static_cast<std::uint16_t>(listener.port));
 }
 
 bool LogLimiter::allows(const std::string& line) {
@@ -42,7 +42,7 @@ std::shared_ptr<Link> Link::make(asio::io_context& io, Options options) {
     if (!known.listener.is_open() && open_listener(known.listener, options.second_port, longest_backlog))
       error = open_listener(known.listener, 0, longest_backlog);
     if (error) throw boost::system::system_error(error, "cannot listen for the other nodes");
-    options.self.door = known.listener.local_endpoint(error).port();
+    options.self.listen_port = known.listener.local_endpoint(error).port();
   }
   if (options.self.port == 0) options.self.port = options.master.port;
   options.self.master = options.master.host;
@@ -72,8 +72,8 @@ asio::awaitable<void> Link::stand_by() {
 asio::awaitable<void> Link::finish(Done done) {
   const auto self = shared_from_this();
   const auto cancellation = co_await asio::this_coro::cancellation_state;
-  parts_ = true;
-  waiting_.clear();
+  is_finishing_ = true;
+  waiting_.reset();
   next_line_ = now() + options_.rules.report;
   try {
     send(done);
@@ -90,13 +90,13 @@ asio::awaitable<void> Link::leave(Done done) {
   co_await finish(std::move(done));
 }
 
-asio::awaitable<void> Link::wait_for_change(Time until, std::function<std::string()> for_what) {
-  if (waiting_.empty()) waiting_ = for_what();
+asio::awaitable<void> Link::wait_for_change(Time until, std::function<Waiting()> for_what) {
+  if (!waiting_) waiting_ = for_what();
   co_await changed_.wait(std::min(until, next_line_));
   if (now() < next_line_) co_return;
   next_line_ = now() + options_.rules.report;
   waiting_ = for_what();
-  log::info("{}", waiting_);
+  log::info("{}", in_words(*waiting_));
 }
 
 void Link::report_failure(Culprit failure) {
@@ -123,7 +123,7 @@ void Link::handle(const Message& message) {
     wait_as_told(*waiting);
   } else if (const auto* voters = std::get_if<Voters>(&message); voters != nullptr && options_.succession) {
     hear(voters->ballot);
-    if (!voters->doors.empty()) options_.succession->doors = voters->doors;
+    if (!voters->candidates.empty()) options_.succession->candidates = voters->candidates;
   } else if (launched()) {
     // A job that has not begun cannot end. Before the launch, only an impostor in node 0's place would say
     // so.
@@ -136,12 +136,16 @@ void Link::handle(const Message& message) {
   changed_.signal();
 }
 
+std::string Link::waiting() const {
+  return waiting_ && (!launched() || is_finishing_) ? in_words(*waiting_) : "";
+}
+
 /// Logs what the hub waits for, and keeps it for whoever asks.
 void Link::wait_as_told(const Waiting& waiting) {
-  told_to_wait_ = waiting;
-  waiting_ = in_words(waiting);
-  if (parts_) next_line_ = now() + options_.rules.report + std::chrono::seconds(1);
-  if (waits_.allows(waiting_)) waiting.is_wrong() ? log::warn("{}", waiting_) : log::info("{}", waiting_);
+  waiting_ = waiting;
+  if (is_finishing_) next_line_ = now() + options_.rules.report + std::chrono::seconds(1);
+  const std::string line = in_words(waiting);
+  if (waits_.allows(line)) waiting.is_wrong() ? log::warn("{}", line) : log::info("{}", line);
 }
 
 /// Ends this node's part. Only the first stop counts, except that a later one may take back that all start
@@ -167,7 +171,7 @@ void Link::hear(const Ballot& ballot) {
   // The hub of the last attempt, which has ended, did not begin this term.
   if (known && known->last != ballot.term) options_.succession->hub_has_ended = false;
   known = heard(known, ballot);
-  known->said = known->said || ballot.term.hub == options_.self.instance;
+  known->led = known->led || ballot.term.hub == options_.self.instance;
 }
 
 /// Stores what the next attempt needs to know about this one.
@@ -175,7 +179,7 @@ void Link::remember(const Go& go) {
   if (!options_.succession || !go.lead) return;
   Succession& known = *options_.succession;
   hear(go.lead->ballot);
-  known.doors = go.lead->doors;
+  known.candidates = go.lead->candidates;
   known.leader.reset();
   known.gone.clear();
   known.unreachable.clear();
@@ -187,13 +191,13 @@ void Link::remember(const Go& go) {
   known.all_ended_by = {};
 }
 
-const Door* Succession::next() const {
-  const auto is_left = [this](const Door& door) {
-    return !gone.contains(door.index) && !unreachable.contains(door.index);
+const ListenAddress* Succession::next() const {
+  const auto is_left = [this](const ListenAddress& candidate) {
+    return !gone.contains(candidate.index) && !unreachable.contains(candidate.index);
   };
   if (leader && is_left(*leader)) return &*leader;
-  const auto found = std::ranges::find_if(doors, is_left);
-  return found == doors.end() ? nullptr : &*found;
+  const auto found = std::ranges::find_if(candidates, is_left);
+  return found == candidates.end() ? nullptr : &*found;
 }
 
 unsigned Succession::to_come() const {
@@ -217,11 +221,11 @@ Members Succession::members_for(const Hello& self) const {
 asio::awaitable<void> Link::answer(std::weak_ptr<Link> weak, Look look) {
   constexpr std::size_t at_once = 6;
   constexpr std::size_t most_ranges = 8;  // of a group's members; without them those that tell of it are
-  Sight sight = co_await asked_(look.full);
+  Observation observation = co_await asked_(look.full);
   const auto self = weak.lock();
   if (!self) co_return;
-  if (!look.full) sight.looks.clear();
-  for (auto& [local_rank, worker] : sight.looks) {
+  if (!look.full) observation.looks.clear();
+  for (auto& [local_rank, worker] : observation.looks) {
     Looked looked{.number = look.number, .local_rank = local_rank, .worker = std::move(worker)};
     std::vector<outcome::GroupProgress> groups = std::exchange(looked.worker.groups, {});
     groups.resize(std::min(groups.size(), most_groups));
@@ -237,7 +241,7 @@ asio::awaitable<void> Link::answer(std::weak_ptr<Link> weak, Look look) {
       send(looked);
     }
   }
-  const std::vector<WorkerReport>& all = sight.workers;
+  const std::vector<WorkerReport>& all = observation.workers;
   for (std::size_t at = 0; all.size() - at > most_reports; at += most_reports) {
     const auto begin = all.begin() + static_cast<std::ptrdiff_t>(at);
     send(Seen{.workers = {begin, begin + most_reports}, .number = look.number, .more = true});

@@ -32,10 +32,10 @@ struct Timing {
   std::chrono::milliseconds verdict{5'000};   ///< more than its own time that a peer gives node 0 to end …
                                               ///< … the meeting, so that all say the same
   std::chrono::milliseconds farewell{1'000};  ///< at most, for the last messages
-  std::chrono::milliseconds leave{3'000};  ///< for a node that cannot take part to reach those that it tells
-  std::chrono::milliseconds late{10'000};  ///< the same for node 0, unless its platform may kill it soon
-  std::chrono::milliseconds look{2'000};   ///< for all nodes' answers about their workers
-  std::chrono::milliseconds end{600'000};  ///< for all nodes' commands to end, when all start again
+  std::chrono::milliseconds leave{3'000};     ///< for a node that cannot join to reach those that it tells
+  std::chrono::milliseconds late{10'000};     ///< the same for node 0, unless its platform may kill it soon
+  std::chrono::milliseconds look{2'000};      ///< for all nodes' answers about their workers
+  std::chrono::milliseconds end{600'000};     ///< for all nodes' commands to end, when all start again
   std::chrono::milliseconds successor{35'000};  ///< for a node that may be the next hub to end its command
   std::chrono::milliseconds other_hub{1'000};   ///< between looks for another hub
   std::chrono::milliseconds scout{500};         ///< for an answer to such a look
@@ -57,7 +57,7 @@ struct Options {
   Roster::Rules rules;
   std::shared_ptr<Succession> succession;  ///< for a job with spares
   bool has_mesh = false;                   ///< this node's connections pass through a mesh's proxy
-  std::optional<Door> scout;               ///< for a hub that only asks whether there is another one
+  std::optional<ListenAddress> scout;      ///< for a hub that only asks whether there is another one
   Timing timing;
 };
 
@@ -88,7 +88,7 @@ struct LookMode {
 };
 
 /// What a node sees of its workers.
-struct Sight {
+struct Observation {
   std::vector<WorkerReport> workers;
   std::map<unsigned, outcome::WorkerLook> looks;  ///< of the running ones, by local rank
 };
@@ -105,8 +105,8 @@ class Link : public std::enable_shared_from_this<Link> {
   Link& operator=(const Link&) = delete;
 
   /// Waits until all nodes are here and agree, or it is clear that they will not. Cancelling it (terminal)
-  /// ends it at once. If the system refuses what it needs, there is no link. After a Refuse with `moved`,
-  /// create another link: this node has become the hub, or is no longer the hub.
+  /// ends it at once. If the system refuses what it needs, there is no link. After a Moved, create another
+  /// link: this node has become the hub, or is no longer the hub.
   boost::asio::awaitable<MeetingResult> meet(Time deadline);
 
   /// Sets the function that is called once, when another node ends this one; it is called at once if that has
@@ -114,7 +114,9 @@ class Link : public std::enable_shared_from_this<Link> {
   void on_stop(std::function<void(const Stop&)> told);
   /// Sets the function that answers node 0 how this node's workers are and, if `full`, what they are doing.
   /// It runs on the event loop, and must not throw.
-  void on_look(std::function<boost::asio::awaitable<Sight>(bool full)> asked) { asked_ = std::move(asked); }
+  void on_look(std::function<boost::asio::awaitable<Observation>(bool full)> asked) {
+    asked_ = std::move(asked);
+  }
   /// On node 0, asks all nodes, and waits at most Timing::look for their answers, which nodes() then has. On
   /// other nodes, does nothing.
   virtual boost::asio::awaitable<void> look(LookMode /*mode*/) { co_return; }
@@ -124,13 +126,13 @@ class Link : public std::enable_shared_from_this<Link> {
   virtual void end_job(const Culprit& /*culprit*/) {}
   /// On node 0, adds the culprit's node, which follows from the ranks.
   [[nodiscard]] virtual Culprit located(Culprit culprit) const { return culprit; }
-  /// Reports that a worker of this node has failed; or, before all have met, that this node cannot take part,
+  /// Reports that a worker of this node has failed; or, before all have met, that this node cannot join,
   /// which ends the meeting.
   void report_failure(Culprit failure);
   /// Reports that this node was stopped from outside, by this signal.
   void report_stop(int signal);
 
-  /// Whether this node keeps the roster.
+  /// Whether this node coordinates the job.
   [[nodiscard]] virtual bool is_hub() const { return false; }
   /// Whether this node was launched without a rank, to wait as a spare.
   [[nodiscard]] bool is_spare() const { return launched() && !std::get<Go>(*met_).rank; }
@@ -160,7 +162,7 @@ class Link : public std::enable_shared_from_this<Link> {
   [[nodiscard]] virtual std::vector<Members::Tenure> history() const { return {}; }
   /// Who or what this node waits for, in the meeting and after its command's end; empty if nothing, or
   /// unknown.
-  [[nodiscard]] virtual std::string waiting() const { return launched() && !parts_ ? "" : waiting_; }
+  [[nodiscard]] virtual std::string waiting() const;
   /// The limit on open files that the command must get (setrlimit(2) in its process), because rankshim's own
   /// is raised while it has the connections; nullopt if it is not raised.
   [[nodiscard]] virtual std::optional<rlimit> inherited_limit() const { return std::nullopt; }
@@ -174,9 +176,10 @@ class Link : public std::enable_shared_from_this<Link> {
   [[nodiscard]] bool launched() const { return met_ && std::holds_alternative<Go>(*met_); }
   [[nodiscard]] bool is_over() const { return stop_ || is_over_; }
   /// Whether this node's command has ended, and finish() waits for other nodes.
-  [[nodiscard]] bool parts() const { return parts_; }
-  /// What the hub has said that it waits for; nullopt if it has said nothing.
-  [[nodiscard]] const std::optional<Waiting>& told_to_wait() const { return told_to_wait_; }
+  [[nodiscard]] bool is_finishing() const { return is_finishing_; }
+  /// What this node waits for, as the hub said last or, once its command has ended, as it knows itself;
+  /// nullopt if that is not known.
+  [[nodiscard]] const std::optional<Waiting>& waits_for() const { return waiting_; }
   /// Whether a node that ends its connection and then refuses another one has certainly ended: with spares,
   /// where each listens as long as its rankshim runs, and unless a mesh's proxy does both in its name.
   [[nodiscard]] bool shows_ends() const { return options_.succession && !options_.has_mesh; }
@@ -184,7 +187,7 @@ class Link : public std::enable_shared_from_this<Link> {
   [[nodiscard]] bool is_stopping() const { return is_stopping_; }
   /// Waits until something changes, or until that time. Logs what it waits for every Rules::report, unless
   /// node 0 does.
-  boost::asio::awaitable<void> wait_for_change(Time until, std::function<std::string()> for_what);
+  boost::asio::awaitable<void> wait_for_change(Time until, std::function<Waiting()> for_what);
 
   boost::asio::io_context& io_;
   Options options_;
@@ -202,8 +205,8 @@ class Link : public std::enable_shared_from_this<Link> {
   virtual boost::asio::awaitable<void> hold_meeting(Time deadline) = 0;
   /// Tells the others that the link is over, if this node is the one to end it.
   virtual void release() {}
-  /// `well`: the command has exited 0.
-  virtual boost::asio::awaitable<void> wait_for_end(bool well) = 0;
+  /// `succeeded`: the command has exited 0.
+  virtual boost::asio::awaitable<void> wait_for_end(bool succeeded) = 0;
 
   void wait_as_told(const Waiting& waiting);
   void stop_as_told(const Stop& stop);
@@ -212,15 +215,14 @@ class Link : public std::enable_shared_from_this<Link> {
   void remember(const Go& go);
   boost::asio::awaitable<void> answer(std::weak_ptr<Link> weak, Look look);
 
-  bool parts_ = false;
+  bool is_finishing_ = false;
   bool is_stopping_ = false;
-  std::string waiting_;                  ///< in words
-  std::optional<Waiting> told_to_wait_;  ///< the last message about that
-  Time next_line_ = Time::max();         ///< for waits after the command's end
+  std::optional<Waiting> waiting_;
+  Time next_line_ = Time::max();  ///< for waits after the command's end
   Time launched_at_;
   LogLimiter waits_;
   std::function<void(const Stop&)> told_;
-  std::function<boost::asio::awaitable<Sight>(bool full)> asked_;
+  std::function<boost::asio::awaitable<Observation>(bool full)> asked_;
 };
 
 /// Create node 0's side, and any other node's. Node 0 also uses the latter, to ask who answers where the

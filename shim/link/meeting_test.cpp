@@ -174,8 +174,7 @@ TEST_CASE("a node that leaves the meeting is named to those that wait for it", "
   }
 }
 
-TEST_CASE("a node that cannot take part tells those that wait, and those that come a moment later",
-          "[link]") {
+TEST_CASE("a node that cannot join tells those that wait, and those that come a moment later", "[link]") {
   for (const unsigned leaver : {0U, 1U}) {
     for (const bool is_first : {false, true}) {
       TestJob job;
@@ -202,7 +201,7 @@ TEST_CASE("a node that cannot take part tells those that wait, and those that co
   }
 }
 
-TEST_CASE("a node that comes seconds after another could not take part is told by node 0, which waits for it",
+TEST_CASE("a node that comes seconds after another could not join is told by node 0, which waits for it",
           "[link]") {
   TestJob job;
   job.options[0].timing.leave = 0ms;  // that of a node 0 that was stopped
@@ -223,9 +222,8 @@ TEST_CASE("a node that comes seconds after another could not take part is told b
   }
 }
 
-TEST_CASE(
-    "a node 0 that cannot take part waits no longer than its time, also where its port is held or freed",
-    "[link]") {
+TEST_CASE("a node 0 that cannot join waits no longer than its time, also where its port is held or freed",
+          "[link]") {
   for (const bool is_freed : {false, true}) {
     TestJob job;
     for (std::chrono::milliseconds* const time :

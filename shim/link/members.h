@@ -19,7 +19,7 @@ struct Member {
     active,   ///< it has a rank
     spare,    ///< it waits as a spare
     aside,    ///< a spare that gets a rank last, because its workers failed again and again
-    lost,     ///< it went away, or cannot take part
+    lost,     ///< it went away, or cannot join
     drained,  ///< it was stopped from outside
   };
   State state = State::missing;
@@ -75,7 +75,7 @@ class Members {
   /// names, by index.
   void launched(const Assignment& ranks, const std::vector<bool>& is_here,
                 const std::vector<std::string>& hosts, Time now);
-  /// Records that a node went away (lost), was stopped (drained), or cannot take part (lost).
+  /// Records that a node went away (lost), was stopped (drained), or cannot join (lost).
   void gone(unsigned index, Member::State how) {
     if (index < members_.size()) members_[index].state = how;
   }

@@ -47,7 +47,7 @@ TEST_CASE("at first all are waited for, and then as many as train are enough", "
   CHECK(story.assigned(false) == std::nullopt);
 }
 
-TEST_CASE("a node that cannot take part is not waited for", "[link]") {
+TEST_CASE("a node that cannot join is not waited for", "[link]") {
   MembersStory story;
   story.lose(2);
   CHECK(story.assigned() == Assignment{0, 1, 3});

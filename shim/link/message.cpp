@@ -47,12 +47,12 @@ namespace rankshim::link {
 // The structures on the wire.
 BOOST_DESCRIBE_STRUCT(Term, (), (number, hub, voters))
 BOOST_DESCRIBE_STRUCT(Ballot, (), (term, before, kept, votes))
-BOOST_DESCRIBE_STRUCT(KnownTerm, (), (last, votes, said, before, voted, said_before))
-BOOST_DESCRIBE_STRUCT(Door, (), (index, address, port))
+BOOST_DESCRIBE_STRUCT(KnownTerm, (), (last, votes, led, before, voted, led_before))
+BOOST_DESCRIBE_STRUCT(ListenAddress, (), (index, address, port))
 BOOST_DESCRIBE_STRUCT(Hello, (),
                       (run, attempt, restarts, uncounted, job_restarts, spares, instance, rank, nnodes,
                        workers, launcher, master, port, address, host, pod, platform_node, version, running,
-                       failure, door, holds, term, leads, nonce))
+                       failure, listen_port, holds, term, leads, nonce))
 BOOST_DESCRIBE_STRUCT(Welcome, (), (instance, rank, host, port, pings, seen, term, running, nonce))
 BOOST_DESCRIBE_STRUCT(Proof, (), ())
 BOOST_DESCRIBE_ENUM(Agreed, run_id, attempt, nnodes, master_port, launcher, job_restarts, spares,
@@ -71,7 +71,7 @@ BOOST_DESCRIBE_STRUCT(LackingVotes, (), (here, all, counted))
 BOOST_DESCRIBE_STRUCT(RollCall, (), (nodes, missing, is_enough, silent, votes, gone, problems))
 BOOST_DESCRIBE_ENUM(WaitingFor, nodes, pause, silent_end, port, ends)
 BOOST_DESCRIBE_STRUCT(Waiting, (), (what, roll_call, port, running))
-BOOST_DESCRIBE_STRUCT(Lead, (), (master, hub_rank, ballot, doors))
+BOOST_DESCRIBE_STRUCT(Lead, (), (master, hub_rank, ballot, candidates))
 BOOST_DESCRIBE_STRUCT(Go, (), (attempt, uncounted, rank, nodes, offset, world, lead))
 BOOST_DESCRIBE_STRUCT(Refuse, (), (cause, roll_call, culprit))
 BOOST_DESCRIBE_STRUCT(Unlinked, (), (why))
@@ -85,7 +85,7 @@ BOOST_DESCRIBE_STRUCT(Ping, (), ())
 BOOST_DESCRIBE_STRUCT(Look, (), (number, full))
 BOOST_DESCRIBE_STRUCT(Seen, (), (workers, number, more))
 BOOST_DESCRIBE_STRUCT(Looked, (), (number, local_rank, worker))
-BOOST_DESCRIBE_STRUCT(Voters, (), (ballot, doors))
+BOOST_DESCRIBE_STRUCT(Voters, (), (ballot, candidates))
 BOOST_DESCRIBE_STRUCT(Heard, (), (number))
 
 namespace {
@@ -169,10 +169,10 @@ constexpr bool settle(auto& /*has no such numbers*/) { return true; }
 void settle_code(int& code) { code = std::clamp(code, 0, 255); }
 bool is_port(unsigned port) { return port <= std::numeric_limits<std::uint16_t>::max(); }
 bool settle(Welcome& welcome) { return is_port(welcome.port) && welcome.rank < most_nodes; }
-bool settle(Door& door) { return is_port(door.port) && door.index < most_nodes; }
-/// A door is passed on to all nodes. The roster checks the other numbers.
+bool settle(ListenAddress& listener) { return is_port(listener.port) && listener.index < most_nodes; }
+/// The port is passed on to all nodes. The roster checks the other numbers.
 bool settle(Hello& hello) {
-  if (!is_port(hello.door)) hello.door = 0;
+  if (!is_port(hello.listen_port)) hello.listen_port = 0;
   return true;
 }
 bool settle(Term& term) { return term.voters <= most_nodes && term.number <= most_terms; }
@@ -204,7 +204,7 @@ bool settle(Looked& looked) {
   cut_to(looked.worker.groups, most_groups);
   return looked.local_rank < most_workers;
 }
-/// Only these causes end a meeting, and only a node that cannot take part is to blame for it.
+/// Only these causes end a meeting, and only a node that cannot join is to blame for it.
 bool settle(Refuse& refuse) {
   const bool is_known = refuse.cause == Cause::configuration || refuse.cause == Cause::unreachable;
   return refuse.culprit ? refuse.cause == Cause::peer_lost : is_known;

@@ -27,8 +27,8 @@ using outcome::Culprit;
 using outcome::in_words;
 using outcome::node_name;
 
-/// Where a node listens for the others.
-struct Door {
+/// Where a node listens for the others. With spares it does so as long as its rankshim runs.
+struct ListenAddress {
   unsigned index = 0;  ///< the node's number among all nodes
   std::string address;
   unsigned port = 0;
@@ -56,9 +56,9 @@ struct Hello {
   std::string platform_node;
   std::string version;             ///< rankshim's
   bool running = false;            ///< its command is running, and it seeks the hub that told it to launch
-  std::optional<Culprit> failure;  ///< why it cannot take part, if it connects only to say so
+  std::optional<Culprit> failure;  ///< why it cannot join, if it connects only to say so
   // In a job with spares:
-  unsigned door = 0;              ///< the port where the others find it if it becomes the hub
+  unsigned listen_port = 0;       ///< the port where the others find it if it becomes the hub
   std::optional<unsigned> holds;  ///< its rank in the previous attempt
   std::optional<KnownTerm> term;  ///< what it knows of the last go
   bool leads = false;             ///< it is a hub, and asks who answers here
@@ -89,6 +89,12 @@ enum class WaitingFor : std::uint8_t {
   silent_end,  ///< the time when the command of a node that fell silent must have ended
   port,        ///< the master's, which another process has
   ends,        ///< of other nodes' commands
+
+  // What a node knows itself, once its command has ended; not on the wire:
+  all_ended,  ///< `hub` to say that all nodes have ended
+  verdict,    ///< `hub` to say what ends the job
+  restart,    ///< `hub`, which ends its processes before all start again
+  all_told,   ///< on the hub: all nodes to know how the job ends
 };
 
 /// Tells what those that are here, or whose command has ended, wait for.
@@ -97,6 +103,7 @@ struct Waiting {
   RollCall roll_call;
   std::optional<Problem> port;  ///< for `port`: the process that has it
   Few<NodeName> running;        ///< for `ends`: the first ten
+  unsigned hub = 0;             ///< its number among all nodes; not on the wire
 
   /// Whether something is wrong, so that waiting may not help.
   [[nodiscard]] bool is_wrong() const { return !roll_call.problems.empty(); }
@@ -122,7 +129,7 @@ struct HubNotMet {
 /// Tells all nodes, or one that has come too late, that the job does not start.
 struct Refuse {
   /// configuration: it cannot run as it is; unreachable: not all nodes came in time; peer_lost: a node cannot
-  /// take part, or was stopped.
+  /// join, or was stopped.
   Cause cause = Cause::configuration;
   RollCall roll_call;                      ///< who did not come, and what is wrong
   std::optional<Culprit> culprit;          ///< with peer_lost: that node, and why
@@ -137,7 +144,7 @@ struct Unlinked {
 
 /// Tells where the hub is now. Nothing has ended.
 struct Moved {
-  Door hub;
+  ListenAddress hub;
   bool is_hearsay = false;  ///< told by a node that did not have to prove it; not on the wire
 };
 
@@ -151,7 +158,7 @@ struct Lead {
   std::string master;                ///< the address of the node with rank 0; empty if that is node 0
   std::optional<unsigned> hub_rank;  ///< the hub's rank in the job
   Ballot ballot;
-  std::vector<Door> doors;  ///< of the hub and its successors, in order
+  std::vector<ListenAddress> candidates;  ///< the hub and its successors, in order
 };
 
 /// Tells a node to launch, because all are here and agree.
@@ -169,7 +176,7 @@ struct Go {
 /// because enough of them have heard the term.
 struct Voters {
   Ballot ballot;
-  std::vector<Door> doors;  ///< as in Lead; empty: unchanged
+  std::vector<ListenAddress> candidates;  ///< as in Lead; empty: unchanged
 };
 
 /// The answer to a go or to Voters.

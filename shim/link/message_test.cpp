@@ -162,12 +162,12 @@ TEST_CASE("a code or a rank that nobody can have comes back as one that can be",
   }
 }
 
-TEST_CASE("a door that is no port is none: all nodes would take the go that names it for invalid",
+TEST_CASE("an impossible port to listen on is dropped: all nodes would take the go that names it for invalid",
           "[link][attack]") {
   for (const auto& [said, heard] : {std::pair{65'535U, 65'535U}, {65'536U, 0U}}) {
-    const auto hello = from_text(to_text(Hello{.door = said}));
+    const auto hello = from_text(to_text(Hello{.listen_port = said}));
     REQUIRE(hello);
-    CHECK(std::get<Hello>(*hello).door == heard);
+    CHECK(std::get<Hello>(*hello).listen_port == heard);
   }
 }
 

@@ -195,12 +195,14 @@ class Peer final : public Link {
   void scouted(const Welcome& welcome) {
     const Succession& known = *options_.succession;
     const unsigned term = known.term ? known.term->last.number : 0;
-    const auto place = [&](unsigned index) { return std::ranges::find(known.doors, index, &Door::index); };
+    const auto place = [&](unsigned index) {
+      return std::ranges::find(known.candidates, index, &ListenAddress::index);
+    };
     const bool goes_before = place(welcome.rank) < place(options_.self.rank);
-    Door door = *options_.scout;
-    door.index = welcome.rank;
+    ListenAddress listener = *options_.scout;
+    listener.index = welcome.rank;
     if (welcome.term >= term && term != 0 && (welcome.running || goes_before))
-      met_ = Moved{door};
+      met_ = Moved{listener};
     else
       met_ = Unlinked{{.kind = ProblemKind::another_hub,
                        .node = NodeName{.rank = welcome.rank, .host = welcome.host, .address = {}}}};
@@ -240,7 +242,7 @@ class Peer final : public Link {
   }
 
   /// Goes where the hub is, according to somebody who is not the hub; null if that one does not know it.
-  void take_hint(const Door* hub) {
+  void take_hint(const ListenAddress* hub) {
     Succession& known = *options_.succession;
     const bool is_new = hub != nullptr && hub->index != options_.self.rank &&
                         !known.gone.contains(hub->index) && !known.unreachable.contains(hub->index);
@@ -300,8 +302,7 @@ class Peer final : public Link {
     log::debug("the link to node {} has ended ({}); connecting again", welcome_->rank, in_words(*reason_));
     const bool is_direct = welcome_->seen == connection->local_address();  // no proxy is between
     const EndedBy ended_by = is_direct ? connection->ended_by() : EndedBy::nothing;
-    const bool was_closed = ended_by != EndedBy::nothing;
-    const milliseconds patience = options_.rules.time_to_return(was_closed, options_.self.nnodes);
+    const milliseconds patience = options_.rules.time_to_return(ended_by, options_.self.nnodes);
     const Time until = now() + patience;
     try {
       co_await seek(until, ended_by);
@@ -310,7 +311,7 @@ class Peer final : public Link {
     }
     // If this node did not run, the hub has closed the connection, and may live.
     if (options_.succession)
-      options_.succession->hub_has_ended = was_closed && liveness->slept == milliseconds(0);
+      options_.succession->hub_has_ended = ended_by != EndedBy::nothing && liveness->slept == milliseconds(0);
     if (!connection_ && !is_over()) lose(now() < until ? std::nullopt : std::optional(patience), *liveness);
   }
 
@@ -350,7 +351,7 @@ class Peer final : public Link {
       if (!met_) met_ = Unlinked{reason_.value_or(Problem())};
       co_return;
     }
-    if (options_.succession && !is_scout()) loop::spawn(io_, answer_at_door(weak_from_this()));
+    if (options_.succession && !is_scout()) loop::spawn(io_, redirect_callers(weak_from_this()));
     while (!met_ && now() < deadline) {
       if (options_.succession && options_.succession->is_known())
         co_await seek_successor(deadline);
@@ -370,8 +371,7 @@ class Peer final : public Link {
   /// Why this node has not met the others, when the time for it is over.
   [[nodiscard]] Refuse not_met() const {
     const bool may_move = options_.succession && options_.succession->is_known();
-    HubNotMet unmet{
-        .master = may_move ? "" : master_, .last = reason_, .waiting = told_to_wait(), .name = {}};
+    HubNotMet unmet{.master = may_move ? "" : master_, .last = reason_, .waiting = waits_for(), .name = {}};
     if (connection_) {
       unmet.state = HubNotMet::State::waits;
     } else if (welcome_) {
@@ -390,18 +390,18 @@ class Peer final : public Link {
     milliseconds next(10 + options_.self.nnodes / 16);
     std::optional<unsigned> tried_again;
     while (now() < deadline && !is_over() && !met_) {
-      const Door* const door = known.next();
-      if (door == nullptr) {
+      const ListenAddress* const listener = known.next();
+      if (listener == nullptr) {
         known.unreachable.clear();
         co_await pause(next, deadline);
         next = std::min(2 * next, options_.timing.retry + milliseconds(options_.self.nnodes / 4));
         continue;
       }
-      if (door->index == options_.self.rank) {  // this node becomes the hub, with another link
-        met_ = Moved{*door};
+      if (listener->index == options_.self.rank) {  // this node becomes the hub, with another link
+        met_ = Moved{*listener};
         co_return;
       }
-      const Door tried = *door;
+      const ListenAddress tried = *listener;
       const auto endpoint = endpoint_of(tried);
       tries_successor_ = true;
       answered_as_stranger_ = got_hint_ = false;
@@ -421,7 +421,7 @@ class Peer final : public Link {
 
   /// Tells those that take this node for the hub where the hub is. While the hub is out of reach they wait,
   /// because this node may become the next one.
-  asio::awaitable<void> answer_at_door(std::weak_ptr<Link> weak) {
+  asio::awaitable<void> redirect_callers(std::weak_ptr<Link> weak) {
     const std::shared_ptr<Succession> known = options_.succession;
     const auto asking = std::make_shared<unsigned>(0);
     loop::Timer later(io_.get_executor());
@@ -437,16 +437,16 @@ class Peer final : public Link {
     }
   }
 
-  /// Answers one of those at the door; false if the next one must wait. `asking` counts those that are being
+  /// Answers one of those that connect; false if the next one must wait. `asking` counts those that are being
   /// answered.
-  bool answer_one(tcp::acceptor& door, const std::shared_ptr<unsigned>& asking) {
+  bool answer_one(tcp::acceptor& acceptor, const std::shared_ptr<unsigned>& asking) {
     constexpr unsigned most_asking = 16;
     const Succession& known = *options_.succession;
     const bool knows_hub = connection_ && !known.gone.contains(welcome_->rank);
     if ((!knows_hub && known.term) || *asking == most_asking) return false;
     tcp::socket socket(io_);
     boost::system::error_code error;
-    door.accept(socket, error);
+    acceptor.accept(socket, error);
     if (error) return error == asio::error::would_block || error == asio::error::connection_aborted;
     Message answer =
         Stranger{{.kind = ProblemKind::not_the_hub,
@@ -489,14 +489,10 @@ class Peer final : public Link {
                              .name = name}};
   }
 
-  using EndedBy = Connection::EndedBy;
-
   /// Whether a hub that ended the connection like that, and then refuses another one, has certainly ended. A
   /// firewall might do both, but sends RST; then only a worker that has lost a peer shows it.
-  [[nodiscard]] bool confirms_end(EndedBy by) const {
-    const Culprit* const own = reported_failure();
-    const bool has_lost_peer = own != nullptr && is_inconclusive(*own);
-    return (shows_ends() && by == EndedBy::fin) || (by != EndedBy::nothing && has_lost_peer);
+  [[nodiscard]] bool confirms_end(EndedBy ended_by) const {
+    return (shows_ends() && ended_by == EndedBy::fin) || (ended_by != EndedBy::nothing && may_be_victim());
   }
 
   /// What the attempts at several addresses have come to.
@@ -598,13 +594,20 @@ class Peer final : public Link {
 
   // ---- running ----
 
-  /// "waiting for node 0".
-  [[nodiscard]] std::string waiting_for_hub() const {
-    return fmt::format("waiting for node {}", welcome_ ? welcome_->rank : 0);
+  [[nodiscard]] Waiting waiting_for_hub(WaitingFor what) const {
+    Waiting waiting;
+    waiting.what = what;
+    waiting.hub = welcome_ ? welcome_->rank : 0;
+    return waiting;
   }
 
   /// The first failure that this node has reported; null if none.
   [[nodiscard]] const Culprit* reported_failure() const { return first_reported(false); }
+  /// Whether this node has reported a failure that another one may have caused.
+  [[nodiscard]] bool may_be_victim() const {
+    const Culprit* const own = reported_failure();
+    return own != nullptr && is_inconclusive(*own);
+  }
   /// The stop that this node has reported; null if none.
   [[nodiscard]] const Culprit* reported_stop() const { return first_reported(true); }
   [[nodiscard]] const Culprit* first_reported(bool is_stop) const {
@@ -645,26 +648,21 @@ class Peer final : public Link {
     if (connection_) connection_->send(message);
   }
 
-  asio::awaitable<void> wait_for_end(bool well) override {
+  asio::awaitable<void> wait_for_end(bool succeeded) override {
     if (launched()) {
       const Time until = reported_stop() != nullptr ? now() + options_.timing.farewell : Time::max();
       // A node that failed waits for node 0's verdict: whether the job is restarted, how the others' check
       // ended, or whose peer was lost. If the network has failed too, the link's own timeouts show that.
-      const Culprit* const own = reported_failure();
-      const bool asks_why = own != nullptr && is_inconclusive(*own);
-      if (well || asks_why || options_.rules.gathers || options_.rules.decide)
+      if (succeeded || may_be_victim() || options_.rules.gathers || options_.rules.decide)
         while (!is_over() && now() < until)
           co_await wait_for_change(until, [&] {
-            return waiting_for_hub() +
-                   (well ? " to say that all nodes have ended" : " to say what ends the job");
+            return waiting_for_hub(succeeded ? WaitingFor::all_ended : WaitingFor::verdict);
           });
       is_over_ = true;
       // Node 0 also closes the connection when everything that it started has ended.
       const Time end = std::min(until, now() + options_.timing.end);
       while (connection_ && stop_ && stop_->again && now() < end)
-        co_await wait_for_change(end, [this] {
-          return waiting_for_hub() + ", which is stopping its processes before the restart";
-        });
+        co_await wait_for_change(end, [this] { return waiting_for_hub(WaitingFor::restart); });
     } else if (!met_ && !connection_ && !(options_.succession && options_.succession->is_known())) {
       // Otherwise the hub has heard it, or is gone too.
       co_await seek(now() + options_.timing.leave);

@@ -52,7 +52,7 @@ enum class ProblemKind : std::uint8_t {
   version,            ///< of the protocol; `addresses` has the other's, unless it is node 0
   attempt_unknown,    ///< `node`, a hub, does not know of the job's last attempt
   too_late,           ///< the job has started without `node`
-  failed,             ///< `culprit` cannot take part
+  failed,             ///< `culprit` cannot join
   itself,             ///< this node has connected to itself
   impossible_hub,     ///< whoever answers says that it is `node`, of `most`
   hub_restarted,      ///< the hub, `node`, is a new instance

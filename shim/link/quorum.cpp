@@ -12,14 +12,14 @@ bool is_quorum(const Term& term, std::size_t votes, bool has_hub) {
 KnownTerm heard(const std::optional<KnownTerm>& own, const Ballot& told) {
   KnownTerm known{.last = told.term, .votes = told.votes, .before = told.before, .kept = told.kept};
   if (!own) return known;
-  known.said = own->said && own->last == told.term;
+  known.led = own->led && own->last == told.term;
   if (!told.before) return known;
   if (own->last == *told.before) {
     known.voted = own->votes;
-    known.said_before = own->said;
+    known.led_before = own->led;
   } else if (own->before == told.before) {
     known.voted = own->voted;
-    known.said_before = own->said_before;
+    known.led_before = own->led_before;
   }
   return known;
 }
@@ -37,9 +37,9 @@ bool accepts(const std::optional<KnownTerm>& own, const Term& of_hub) {
 void Votes::count(const KnownTerm& member) {
   if (member.last != known_.last) return;
   votes_ += member.votes ? 1 : 0;
-  has_hub_ = has_hub_ || member.said;
+  has_hub_ = has_hub_ || member.led;
   voted_ += member.voted ? 1 : 0;
-  had_hub_ = had_hub_ || member.said_before;
+  had_hub_ = had_hub_ || member.led_before;
 }
 
 void Votes::count_hub_of(const Term& term) {

@@ -43,10 +43,10 @@ struct Ballot {
 struct KnownTerm {
   Term last;
   bool votes = false;                    ///< this member is one of its voters
-  bool said = false;                     ///< this member is its hub
+  bool led = false;                      ///< this member is its hub
   std::optional<Term> before;            ///< as in Ballot
   bool voted = false;                    ///< this member was one of the previous term's voters …
-  bool said_before = false;              ///< … and its hub
+  bool led_before = false;               ///< … and its hub
   std::vector<outcome::RankRange> kept;  ///< as in Ballot; not told to other nodes
 };
 

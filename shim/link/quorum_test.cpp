@@ -13,9 +13,7 @@ namespace {
 using Group = std::vector<KnownTerm>;
 
 /// What a voter of the term knows.
-KnownTerm voter_of(const Term& term, bool said = false) {
-  return {.last = term, .votes = true, .said = said};
-}
+KnownTerm voter_of(const Term& term, bool led = false) { return {.last = term, .votes = true, .led = led}; }
 
 bool may_go_on(const KnownTerm& of_hub, const Group& group) {
   Votes votes(of_hub);
@@ -64,8 +62,8 @@ TEST_CASE("what a member knows of its vote in the term before stays as it is whe
   const Term first{.number = 1, .hub = "a", .voters = 3}, second{.number = 2, .hub = "a", .voters = 5};
   const Ballot told{.term = second, .before = first, .votes = true};
   const KnownTerm again = heard(heard(voter_of(first, true), told), told);
-  CHECK((again.voted && again.said_before));
-  CHECK_FALSE(heard(voter_of(first), told).said_before);
+  CHECK((again.voted && again.led_before));
+  CHECK_FALSE(heard(voter_of(first), told).led_before);
   CHECK_FALSE(heard(KnownTerm{.last = first}, told).voted);
 }
 
@@ -223,7 +221,7 @@ class CutJob {
     next.kept = outcome::to_ranges(kept);
     next.votes = true;
     *own = heard(*own, next);
-    own->said = true;
+    own->led = true;
     if (!tell(members, hub, come, next, [](const Member&) { return true; }, is_sure).suffice()) return false;
     for (const unsigned id : come) {
       std::optional<KnownTerm>& known = members[id].known;

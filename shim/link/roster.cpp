@@ -97,7 +97,7 @@ std::optional<Problem> Roster::difference(const Hello& hello) const {
   return std::nullopt;
 }
 
-/// Why the node cannot take part in the job; nullopt if it can.
+/// Why the node cannot join the job; nullopt if it can.
 std::optional<Problem> Roster::problem_of(const Hello& hello) const {
   if (auto differs = difference(hello)) return differs;
   const Hello& own = this->own().hello;
@@ -178,7 +178,7 @@ void Roster::take_place(Node& node, ConnectionId id, const Hello& hello, Time no
 void Roster::other_hub_came(ConnectionId id, const Hello& hello) {
   const bool is_later = hello.term && hello.term->last.number > term();
   if (met_ || !is_later) return close(id);
-  end_meeting(Moved{{.index = hello.rank, .address = hello.seen, .port = hello.door}});
+  end_meeting(Moved{{.index = hello.rank, .address = hello.seen, .port = hello.listen_port}});
   send(id, to_message(*met_));
 }
 
@@ -228,7 +228,7 @@ Node* Roster::node_of(ConnectionId id) {
   return found == places_.end() ? nullptr : &nodes_[found->second];
 }
 
-std::optional<Door> Roster::disconnected(ConnectionId id, Time now, const Disconnect& how) {
+std::optional<ListenAddress> Roster::disconnected(ConnectionId id, Time now, const Disconnect& how) {
   std::erase_if(rejected_, [&](const RejectedNode& wrong) { return wrong.id == id; });
   std::erase(early_, id);
   Node* const node = node_of(id);
@@ -236,11 +236,12 @@ std::optional<Door> Roster::disconnected(ConnectionId id, Time now, const Discon
   node->connection.reset();
   places_.erase(id);
   unanswered_.erase(index_of(*node));
+  node->away_since = now;
   node->silent = how.silent;
-  const bool is_direct = node->hello.address == node->hello.seen;  // otherwise a proxy may have closed it
-  node->was_closed = how.ended_by_other && is_direct;
+  const bool is_direct = node->hello.address == node->hello.seen;
+  node->ended_by = is_direct ? how.ended_by : EndedBy::nothing;
   node->has_ended = false;
-  node->time_to_return = rules_.time_to_return(node->was_closed, nodes_.size());
+  const Time back_by = now + rules_.time_to_return(node->ended_by, nodes_.size());
   for (const RejectedNode& wrong : rejected_)
     if (wrong.hello.rank == node->hello.rank) close(wrong.id);  // it can come again
   if (!met_) {
@@ -249,24 +250,23 @@ std::optional<Door> Roster::disconnected(ConnectionId id, Time now, const Discon
   } else if (node->state == Node::State::running && stop_) {
     node->state = Node::State::stopped;
   } else if (node->state == Node::State::running || node->state == Node::State::spare) {
-    node->lost_at = now + node->time_to_return;
+    node->lost_at = back_by;
   }
   const bool is_told = stop_ || released_ || all_done();
   const bool is_part = node->trains() || node->state == Node::State::spare;
-  if (launched() && is_part && !has_left(*node) && (!is_told || how.unheard))
-    node->back_by = now + node->time_to_return;
+  if (launched() && is_part && !has_left(*node) && (!is_told || how.unheard)) node->back_by = back_by;
   tell_gathered();
-  const bool may_have_ended = node->was_closed && how.by_fin && node->lost_at != Time::max();
-  if (!may_have_ended || node->hello.door == 0) return {};
-  return Door{.index = index_of(*node), .address = node->hello.seen, .port = node->hello.door};
+  // A firewall sends RST, and might refuse the next connection too.
+  const bool may_have_ended = node->ended_by == EndedBy::fin && node->lost_at != Time::max();
+  if (!may_have_ended || node->hello.listen_port == 0) return {};
+  return ListenAddress{
+      .index = index_of(*node), .address = node->hello.seen, .port = node->hello.listen_port};
 }
 
-void Roster::door_refuses(const Door& door, Time now) {
-  Node& node = nodes_[door.index];
-  if (node.connection || node.lost_at == Time::max() || node.hello.door != door.port) return;
+void Roster::refused_connection(const ListenAddress& listener, Time now) {
+  Node& node = nodes_[listener.index];
+  if (node.connection || node.lost_at == Time::max() || node.hello.listen_port != listener.port) return;
   node.has_ended = true;
-  node.time_to_return = std::min(node.time_to_return, std::chrono::duration_cast<std::chrono::milliseconds>(
-                                                          now - (node.lost_at - node.time_to_return)));
   node.lost_at = std::min(node.lost_at, now);
   node.back_by = std::min(node.back_by, now);
 }
@@ -321,7 +321,7 @@ Time Roster::refused_at() const {
   return last_arrival_ + (count >= least ? rules_.settle : rules_.patience);
 }
 
-/// Ends the meeting because of those that cannot take part.
+/// Ends the meeting because of those that cannot join.
 void Roster::end_rejected() {
   if (!rejected_.empty() || store_clients_.empty()) {
     Refuse refuse{.cause = Cause::configuration, .roll_call = {}, .culprit = {}};
@@ -427,7 +427,7 @@ void Roster::launch(Time now) {
   }
   if (members_.has_spares()) {
     if (!term_) begin_term();
-    Lead lead{.hub_rank = own().go.rank, .ballot = {}, .doors = doors()};
+    Lead lead{.hub_rank = own().go.rank, .ballot = {}, .candidates = candidates()};
     if (ranks.front() != 0) lead.master = nodes_[ranks.front()].hello.seen;
     for (Node& node : nodes_) {
       node.go.lead = lead;
@@ -452,7 +452,7 @@ void Roster::join_late(Node& node, ConnectionId id, const Hello& hello, Time now
   node = {.state = Node::State::spare, .hello = hello, .go = node.go, .term = hello.term};
   if (node.go.lead) {
     node.go.lead->ballot = ballot(node);
-    node.go.lead->doors = doors();
+    node.go.lead->candidates = candidates();
   }
   connect(node, id);
   members_.came_back(index_of(node));
@@ -488,7 +488,7 @@ void Roster::come_back(ConnectionId id, const Hello& hello, Time now) {
     members_.came_back(index_of(*node));
   }
   send(id, node->go);  // the first one may have been lost with the connection
-  if (term_) send(id, Voters{ballot(*node), doors()});
+  if (term_) send(id, Voters{ballot(*node), candidates()});
   if (stop_) send(id, *stop_);  // even to a node that was lost, as the others know
   if (released_ || all_done()) send(id, End{});
 }
@@ -541,7 +541,7 @@ void Roster::looked(Node& node, const Looked& looked) const {
     if (known->groups.size() < most_groups) known->groups.push_back(std::move(group));
 }
 
-/// Handles what a node reports of itself: that a worker failed, that it cannot take part, or that it was
+/// Handles what a node reports of itself: that a worker failed, that it cannot join, or that it was
 /// stopped.
 void Roster::fail(Node& node, Culprit failure, Time now) {
   failure.node = node.hello.rank;
@@ -632,7 +632,8 @@ bool Roster::can_replace() const {
 bool Roster::is_outvoted() const {
   if (released_ || all_done()) return false;  // all may leave
   const auto may_live = [](const Node& node) {
-    return !node.trains() && !node.connection && node.state == Node::State::lost && !node.was_closed;
+    return !node.trains() && !node.connection && node.state == Node::State::lost &&
+           node.ended_by == EndedBy::nothing;
   };
   const auto is_away = [](const Node& node) { return node.trains() && node.lost_at != Time::max(); };
   return std::ranges::any_of(nodes_, may_live) && std::ranges::none_of(nodes_, is_away) && !will_have_votes();
@@ -821,7 +822,7 @@ outcome::Loss Roster::loss_of(const Node& node, Time now) const {
     loss.then = Loss::Then::not_listening;
   } else if (node.lost_at <= now) {
     loss.then = Loss::Then::not_back;
-    loss.within = node.time_to_return;
+    loss.within = std::chrono::duration_cast<std::chrono::milliseconds>(node.lost_at - node.away_since);
   }
   return loss;
 }
@@ -849,7 +850,7 @@ outcome::Evidence Roster::evidence(Time now) const {
     known.is_silent = asked_at_ != Time() && !has_answered && !node.done && index_of(node) != own_;
     if (node.lost_at != Time::max()) {
       known.lost = loss_of(node, now);
-      known.lost_since = node.lost_at - node.time_to_return;
+      known.lost_since = node.away_since;
     }
     std::vector<WorkerReport> workers;
     if (node.done)
@@ -888,14 +889,14 @@ void Roster::decide(Time now) {
     if (!node.trains() || (node.lost_at > now && !is_culprit)) continue;
     node.state = Node::State::lost;
     node.back_by = {};
-    if (!node.was_closed) all_ended_by_ = now + rules_.silent_end;
+    if (node.ended_by == EndedBy::nothing) all_ended_by_ = now + rules_.silent_end;
     if (index_of(node) != own_) members_.gone(index_of(node), Member::State::lost);
   }
   stop_all(rules_.gathers ? all_failures(culprit) : Stop{.culprit = std::move(culprit)});
 }
 
 /// Sends a message to all connected nodes, or only to those whose command has ended, and to those that cannot
-/// take part in the job.
+/// join the job.
 void Roster::send_all(Message message, bool only_ended) {
   Outgoing outgoing{{}, std::move(message)};
   for (const Node& node : nodes_)

@@ -26,6 +26,14 @@ using Time = std::chrono::steady_clock::time_point;
 using ConnectionId = std::uint64_t;
 inline constexpr ConnectionId myself = 0;
 
+/// How the other side's kernel ended a connection: it sends FIN for a process that ends, and RST if that had
+/// not read everything. A firewall sends RST.
+enum class EndedBy : std::uint8_t {
+  nothing,  ///< this side closed it, because of silence
+  rst,
+  fin,
+};
+
 /// What node 0 knows about a node.
 struct Node {
   enum class State : std::uint8_t {
@@ -58,13 +66,13 @@ struct Node {
   std::vector<outcome::WorkerLook> looks;   ///< what its workers were doing when it was last asked
   std::optional<Done> done;                 ///< set once its command has ended, …
   Time done_at;                             ///< … by node 0's clock
-  Time lost_at = Time::max();               ///< when it counts as lost unless it comes back …
-  std::chrono::milliseconds time_to_return{0};  ///< … this long after it went away
-  std::chrono::milliseconds silent{0};          ///< as in Roster::Disconnect, when it last went away, …
-  bool was_closed = false;                      ///< … and whether its own kernel closed the connection
-  bool has_ended = false;                       ///< … and then refused another connection
-  bool started_anew = false;                    ///< another instance of it has come since
-  Time back_by;                                 ///< until then it may come back to hear how the job ends
+  Time away_since;                          ///< when its connection last ended
+  std::chrono::milliseconds silent{0};      ///< as in Roster::Disconnect, when that was, …
+  EndedBy ended_by = EndedBy::nothing;      ///< … not set if a proxy may have done it
+  bool has_ended = false;                   ///< its kernel has refused another connection since
+  bool started_anew = false;                ///< another instance of it has come since
+  Time lost_at = Time::max();               ///< when it counts as lost unless it comes back
+  Time back_by;                             ///< until then it may come back to hear how the job ends
 
   /// Whether it has a rank in this attempt.
   [[nodiscard]] bool trains() const { return go.rank.has_value(); }
@@ -97,7 +105,7 @@ struct Outgoing {
 ///   second port.
 /// - Meeting: each hello either gives a node its place or is rejected. The meeting ends with launch() when
 ///   all are here, none was rejected, and the pause before another attempt is over; or with a Refuse to all,
-///   because something is wrong and nobody else can come, a node cannot take part, or the time is up.
+///   because something is wrong and nobody else can come, a node cannot join, or the time is up.
 /// - Running: `go` was sent. This ends with a Stop to all, or with End when all are done.
 /// - Held: a victim has reported its failure, but all go on. Another failure, or a node without a connection,
 ///   stops all at once; otherwise all are asked how their workers are, and the judge decides
@@ -155,11 +163,10 @@ class Roster {
     Time earliest;         ///< no launch before this, the end of the pause before another attempt, …
     Time silent_ended_by;  ///< … nor before this, when the commands of nodes lost in silence have ended
 
-    /// How long a node may be without a connection before the other side treats it as lost. `was_closed`: its
-    /// own kernel closed the connection, and nothing in between. All `nodes` may come back at the same
-    /// moment.
-    [[nodiscard]] std::chrono::milliseconds time_to_return(bool was_closed, std::size_t nodes) const {
-      if (!was_closed) return relink;
+    /// How long a node may be without a connection before the other side treats it as lost. `ended_by`: how
+    /// its own kernel ended the connection. All `nodes` may come back at the same moment.
+    [[nodiscard]] std::chrono::milliseconds time_to_return(EndedBy ended_by, std::size_t nodes) const {
+      if (ended_by == EndedBy::nothing) return relink;
       return std::min(relink, ended + std::chrono::milliseconds(nodes / 4));
     }
   };
@@ -188,14 +195,13 @@ class Roster {
   struct Disconnect {
     bool unheard = false;                 ///< not everything that was sent to it has reached it
     std::chrono::milliseconds silent{0};  ///< for how long the node had not answered; 0: that was not why
-    bool ended_by_other = false;          ///< by the node's own kernel, or by a proxy, …
-    bool by_fin = false;  ///< … in order; a firewall, which might refuse at the door too, sends RST
+    EndedBy ended_by = EndedBy::nothing;  ///< by the node's own kernel, or a proxy's
   };
-  /// Returns the door that shows whether the node has ended, with spares: where it listens as long as its
+  /// Returns, with spares, the address that shows whether the node has ended: where it listens as long as its
   /// rankshim runs.
-  std::optional<Door> disconnected(ConnectionId id, Time now, const Disconnect& how);
-  /// That door refuses connections. Whoever comes back meanwhile is not lost.
-  void door_refuses(const Door& door, Time now);
+  std::optional<ListenAddress> disconnected(ConnectionId id, Time now, const Disconnect& how);
+  /// Call this when a node refuses connections at that address. One that comes back meanwhile is not lost.
+  void refused_connection(const ListenAddress& listener, Time now);
   /// Takes for how long this process did not run (SIGSTOP); 0, which counts once all are back, means that it
   /// did.
   void slept(std::chrono::milliseconds time);
@@ -275,7 +281,7 @@ class Roster {
   }
 
  private:
-  /// A node of the job that cannot take part as it is.
+  /// A node of the job that cannot join as it is.
   struct RejectedNode {
     ConnectionId id;
     Hello hello;
@@ -317,7 +323,7 @@ class Roster {
   void tell_of_term(Node& node, bool is_same);
   void heard_by(Node& node, unsigned number);
   void settle();
-  [[nodiscard]] std::vector<Door> doors() const;
+  [[nodiscard]] std::vector<ListenAddress> candidates() const;
   [[nodiscard]] Few<NodeName> unanswered() const;
   [[nodiscard]] std::optional<LackingVotes> lacking_votes() const;
   void count(const Node& node, Time now);

@@ -48,7 +48,7 @@ TEST_CASE("whether the job is started again is decided once, and told with the s
   for (const ConnectionId id : {0U, 1U, 2U}) CHECK(story.told<Stop>(id)->again);
 }
 
-TEST_CASE("a node that is asked to stop while all end to start again keeps them from it", "[link]") {
+TEST_CASE("a node that is stopped while all end to start again keeps them from it", "[link]") {
   Story story(hello_of(0), {.decide = [](Stop& stop) { stop.again = true; }});
   story.all_launch();
   story.say(1, Culprit{.code = 137});
@@ -259,7 +259,7 @@ TEST_CASE("a worker that only lost its peer is the cause when no other comes, fi
   }
 }
 
-TEST_CASE("a node that ended well before a worker lost its peer is to blame, and is told", "[link]") {
+TEST_CASE("a node that succeeded before a worker lost its peer is to blame, and is told", "[link]") {
   Story story;
   story.all_launch();
   story.pass(312s);
@@ -416,7 +416,7 @@ TEST_CASE("a node 0 that loses all others at once is the one that is cut off", "
   CHECK(story.told<Stop>(0)->lost());
 }
 
-TEST_CASE("a node that is asked to stop after another has lost it is the one that is named", "[link]") {
+TEST_CASE("a node that is stopped after another has lost it is the one that is named", "[link]") {
   Story story;
   story.all_launch();
   story.say(1, lost_peer("10.0.0.2"));
@@ -481,20 +481,20 @@ TEST_CASE("a node without a connection is lost after 10 s, which ends all", "[li
 TEST_CASE("a node whose own kernel has ended a direct connection is lost after 2 s", "[link]") {
   struct Case {
     const char* name;
-    bool ended_by_other;
+    EndedBy ended_by;
     const char* address;
     std::chrono::milliseconds silent;
     std::chrono::milliseconds lost_after;
     const char* sentence;
   };
   const Case cases[] = {
-      {"it was killed", true, "10.0.0.1", 0s, 2s,
+      {"it was killed", EndedBy::rst, "10.0.0.1", 0s, 2s,
        "its connection ended, and it did not reconnect within 2 s"},
-      {"a proxy was between", true, "10.9.9.9", 0s, 10s,
+      {"a proxy was between", EndedBy::rst, "10.9.9.9", 0s, 10s,
        "its connection ended, and it did not reconnect within 10 s"},
-      {"the network was silent", false, "10.0.0.1", 0s, 10s,
+      {"the network was silent", EndedBy::nothing, "10.0.0.1", 0s, 10s,
        "its connection ended, and it did not reconnect within 10 s"},
-      {"its rankshim was silent", false, "10.0.0.1", 30s, 10s,
+      {"its rankshim was silent", EndedBy::nothing, "10.0.0.1", 30s, 10s,
        "its rankshim has not answered for 30 s, and it did not reconnect within 10 s"},
   };
   for (const Case& c : cases) {
@@ -504,7 +504,7 @@ TEST_CASE("a node whose own kernel has ended a direct connection is lost after 2
     hello.address = c.address;
     story.arrive(1, hello), story.arrive(2);
     story.roster.launch(story.now);
-    story.leave(1, {.silent = c.silent, .ended_by_other = c.ended_by_other});
+    story.leave(1, {.silent = c.silent, .ended_by = c.ended_by});
     story.pass(c.lost_after - 100ms);
     CHECK_FALSE(story.told<Stop>(2));
     story.pass(200ms);
@@ -517,9 +517,9 @@ TEST_CASE("a node whose own kernel has ended a direct connection is lost after 2
 
 TEST_CASE("thousands of nodes have the time to come back all at one moment", "[link]") {
   const Roster::Rules rules;
-  CHECK(rules.time_to_return(true, 2) == 2s);
-  CHECK(rules.time_to_return(true, 4096) == 3024ms);
-  CHECK(rules.time_to_return(true, most_nodes) == rules.relink);
+  CHECK(rules.time_to_return(EndedBy::fin, 2) == 2s);
+  CHECK(rules.time_to_return(EndedBy::fin, 4096) == 3024ms);
+  CHECK(rules.time_to_return(EndedBy::fin, most_nodes) == rules.relink);
 }
 
 TEST_CASE("another instance of a node without a connection shows that it is lost, and comes again",
@@ -555,6 +555,24 @@ TEST_CASE("another instance of a node without a connection shows that it is lost
       CHECK(words(*story.told<Stop>(2)) ==
             "node 1 (host-1) was lost: its connection ended, and it was restarted");
   }
+}
+
+TEST_CASE("of two lost nodes the one that went away first is named, though the other was started anew",
+          "[link]") {
+  Roster::Rules rules;
+  rules.decide = [](Stop& stop) { stop.again = true; };
+  Story story(hello_of(0, 4), rules);
+  for (const unsigned rank : {1U, 2U, 3U}) story.arrive(rank, hello_of(rank, 4));
+  story.roster.launch(story.now);
+  story.leave(1);
+  story.pass(1s);
+  story.leave(2);
+  Hello anew = hello_of(2, 4);
+  anew.instance = "anew";
+  story.arrive(8, anew);
+  story.pass(0s);
+  REQUIRE(story.told<Stop>(3));
+  CHECK(story.told<Stop>(3)->culprit.node == 1);
 }
 
 TEST_CASE("a node that comes back within 10 s is not lost, and learns what it missed", "[link]") {
@@ -631,7 +649,7 @@ TEST_CASE("all end well together", "[link]") {
   for (const Node& node : story.roster.nodes()) CHECK(node.state == Node::State::done);
 }
 
-TEST_CASE("nodes that have ended well are told every 30 s who still runs", "[link]") {
+TEST_CASE("nodes that have succeeded are told every 30 s who still runs", "[link]") {
   Story story;
   story.all_launch();
   story.pass(600s);
@@ -657,7 +675,7 @@ TEST_CASE("after each report the next is due, whatever else happens", "[link]") 
   CHECK(story.roster.tick(story.now + 30s) == story.now + 60s);
 }
 
-TEST_CASE("a failure reaches a node that has ended well", "[link]") {
+TEST_CASE("a failure reaches a node that has succeeded", "[link]") {
   Story story;
   story.all_launch();
   story.say(1, Done{0});

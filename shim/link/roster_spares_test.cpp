@@ -65,11 +65,11 @@ TEST_CASE("all nodes meet, as many as needed train, and the rest wait", "[link]"
   }
 }
 
-TEST_CASE("only a node that has not come back is lost because its door refuses", "[link]") {
+TEST_CASE("only a node that has not come back is lost because it refuses connections", "[link]") {
   SparesStory job;
   const auto come = [&](unsigned index) {
     Hello hello = hello_with_spares(index);
-    hello.door = 1000 + index;
+    hello.listen_port = 1000 + index;
     job.now().arrive(index, hello);
   };
   for (const unsigned index : {1U, 2U, 3U, 4U}) come(index);
@@ -79,15 +79,15 @@ TEST_CASE("only a node that has not come back is lost because its door refuses",
   };
   CHECK_FALSE(leave({}));
   come(1);
-  CHECK_FALSE(leave({.ended_by_other = true}));  // a firewall may have sent RST, and refuse too
+  CHECK_FALSE(leave({.ended_by = EndedBy::rst}));  // a firewall may have sent RST, and refuse too
   come(1);
-  const auto door = leave({.ended_by_other = true, .by_fin = true});
-  REQUIRE(door);
-  CHECK(door->address == "10.0.0.1");
-  CHECK(door->port == 1001);
+  const auto listener = leave({.ended_by = EndedBy::fin});
+  REQUIRE(listener);
+  CHECK(listener->address == "10.0.0.1");
+  CHECK(listener->port == 1001);
   const bool comes_back = GENERATE(false, true);
   if (comes_back) come(1);
-  job.now().roster.door_refuses(*door, job.now().now);
+  job.now().roster.refused_connection(*listener, job.now().now);
   job.now().pass(0s);
   CHECK(job.starts_again() != comes_back);
 }
@@ -102,7 +102,7 @@ TEST_CASE("when all have succeeded they may leave, though a spare was lost in si
   for (const unsigned index : {0U, 1U, 2U}) job.now().say(index, Done{});
   REQUIRE(job.now().told<End>(0));
   for (const unsigned index : {1U, 2U, 3U}) {
-    job.now().leave(index, {.ended_by_other = true});
+    job.now().leave(index, {.ended_by = EndedBy::rst});
     job.now().pass(0s);
   }
   CHECK_FALSE(job.now().told<Stop>(0));
@@ -137,7 +137,7 @@ TEST_CASE("all end well although spares have said nothing, and they are told", "
 TEST_CASE("the place of a lost node is a spare's in the next attempt", "[link]") {
   SparesStory job;
   job.run({1, 2, 3, 4});
-  job.now().leave(1, {.ended_by_other = true});
+  job.now().leave(1, {.ended_by = EndedBy::rst});
   job.now().pass(10s);
   CHECK(job.starts_again());
   CHECK(job.now().told<Stop>(3)->again);
@@ -179,7 +179,7 @@ TEST_CASE("a drained node is replaced, as long as there is a spare for each", "[
   unsigned gone = 0;
   SECTION("a spare is stopped too") { job.now().say(gone = 4, stopped); }
   SECTION("a spare is lost") {
-    job.now().leave(gone = 3, {.ended_by_other = true});
+    job.now().leave(gone = 3, {.ended_by = EndedBy::rst});
     job.now().pass(10s);
   }
   SECTION("node 0 is stopped, too") { job.now().say(0, stopped); }
@@ -240,7 +240,7 @@ TEST_CASE("a spare that is lost or stopped ends nobody", "[link]") {
   job.now().say(3, stopped);
   job.now().say(3, Done{143});
   job.now().leave(3);
-  job.now().leave(4, {.ended_by_other = true});
+  job.now().leave(4, {.ended_by = EndedBy::rst});
   job.now().pass(60s);
   CHECK_FALSE(job.now().told<Stop>(0));
   CHECK(job.now().roster.nodes()[3].state == Node::State::drained);
@@ -251,7 +251,7 @@ TEST_CASE("a spare that is lost or stopped ends nobody", "[link]") {
 TEST_CASE("who comes while the job runs waits as a spare, unless its place is not free", "[link]") {
   SparesStory job;
   job.run({1, 2, 3, 4});
-  job.now().leave(4, {.ended_by_other = true});
+  job.now().leave(4, {.ended_by = EndedBy::rst});
   job.now().arrive(14, hello_with_spares(4, "anew"));
   REQUIRE(job.now().told<Go>(14));
   CHECK_FALSE(job.now().told<Go>(14)->rank);
@@ -265,7 +265,7 @@ TEST_CASE("who comes while the job runs waits as a spare, unless its place is no
   CHECK(job.now().told<End>(14));
 }
 
-TEST_CASE("a node that cannot take part is done without, as long as enough are left", "[link]") {
+TEST_CASE("a node that cannot join is done without, as long as enough are left", "[link]") {
   SparesStory job;
   Hello wrong = hello_with_spares(1);
   wrong.failure = Culprit{.cause = Cause::configuration, .code = 78};
@@ -313,7 +313,7 @@ TEST_CASE("a lost spare is not to blame, and a node 0 that loses all is", "[link
 TEST_CASE("a node that is lost while all meet again is done without, if there are enough", "[link]") {
   SparesStory job;
   job.run({1, 2, 3, 4});
-  job.now().leave(1, {.ended_by_other = true});
+  job.now().leave(1, {.ended_by = EndedBy::rst});
   job.now().pass(10s);
   job.meet();
   SECTION("before anybody else has come") {
@@ -349,11 +349,11 @@ TEST_CASE("a node that is lost while all meet again is done without, if there ar
 TEST_CASE("a spare that has got a rank is a node like all others", "[link]") {
   SparesStory job;
   job.run({1, 2, 3, 4});
-  job.now().leave(1, {.ended_by_other = true});
+  job.now().leave(1, {.ended_by = EndedBy::rst});
   job.now().pass(10s);
   job.run({2, 3, 4});
   REQUIRE(job.rank(3) == 1U);
-  job.now().leave(3, {.ended_by_other = true});
+  job.now().leave(3, {.ended_by = EndedBy::rst});
   job.now().pass(10s);
   REQUIRE(job.now().told<Stop>(2));
   CHECK(job.now().told<Stop>(2)->culprit.node == 3);
@@ -369,7 +369,7 @@ TEST_CASE("a spare that has got a rank is a node like all others", "[link]") {
 TEST_CASE("with fewer spares than holes the others wait for a node to come", "[link]") {
   SparesStory job;
   job.run({1, 2, 3, 4});
-  for (const unsigned index : {1U, 2U}) job.now().leave(index, {.ended_by_other = true});
+  for (const unsigned index : {1U, 2U}) job.now().leave(index, {.ended_by = EndedBy::rst});
   job.now().pass(10s);
   job.meet();
   job.come({3});
@@ -407,7 +407,7 @@ TEST_CASE("node 0 does not wait at the end for a spare that was stopped", "[link
   job.run({1, 2, 3, 4});
   job.now().say(3, stopped);
   job.now().say(3, Done{143});
-  job.now().leave(3, {.ended_by_other = true});
+  job.now().leave(3, {.ended_by = EndedBy::rst});
   CHECK_FALSE(job.now().roster.awaits_return(job.now().now));
 }
 
@@ -434,7 +434,7 @@ TEST_CASE("who comes while the job runs is told why it is not let in", "[link][a
     CAPTURE(c.name);
     SparesStory job;
     job.run({1, 2, 3, 4});
-    job.now().leave(4, {.ended_by_other = true});
+    job.now().leave(4, {.ended_by = EndedBy::rst});
     Hello hello = hello_with_spares(4, "anew");
     c.change(hello);
     hello.host = "host-" + std::to_string(hello.rank);
@@ -447,10 +447,10 @@ TEST_CASE("who comes while the job runs is told why it is not let in", "[link][a
   }
 }
 
-TEST_CASE("a new pod that cannot take part is no spare", "[link]") {
+TEST_CASE("a new pod that cannot join is no spare", "[link]") {
   SparesStory job;
   job.run({1, 2, 3, 4});
-  for (const unsigned index : {3U, 4U}) job.now().leave(index, {.ended_by_other = true});
+  for (const unsigned index : {3U, 4U}) job.now().leave(index, {.ended_by = EndedBy::rst});
   job.now().pass(10s);
   Hello wrong = hello_with_spares(4, "anew");
   wrong.failure = Culprit{.cause = Cause::configuration, .code = 78};

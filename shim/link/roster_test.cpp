@@ -412,7 +412,7 @@ TEST_CASE("a store's client does not matter when all are here", "[link]") {
   CHECK(story.told<Go>(1));
 }
 
-TEST_CASE("a node that is asked to stop while the others still come ends the meeting", "[link]") {
+TEST_CASE("a node that is stopped while the others still come ends the meeting", "[link]") {
   Story story;
   story.arrive(1);
   story.say(1, stopped);
@@ -433,7 +433,7 @@ TEST_CASE("no job is launched for a last node that comes only to say that it was
     CHECK(story.refusal(id) == "node 2 (host-2) was stopped (SIGTERM)");
 }
 
-TEST_CASE("a node that cannot take part ends the meeting, and all name it", "[link]") {
+TEST_CASE("a node that cannot join ends the meeting, and all name it", "[link]") {
   const Culprit failure{.cause = Cause::exited, .code = 127, .text = "neither python3 nor python is in PATH"};
   struct Case {
     const char* name;
@@ -463,7 +463,7 @@ TEST_CASE("a node that cannot take part ends the meeting, and all name it", "[li
   }
 }
 
-TEST_CASE("a node of another job that cannot take part there ends nothing here", "[link]") {
+TEST_CASE("a node of another job that cannot join there ends nothing here", "[link]") {
   Story story;
   Hello other = hello_of(1);
   other.run = "other", other.failure = Culprit{.cause = Cause::exited, .code = 127};

@@ -75,7 +75,7 @@ void Roster::begin_term() {
   }
   next.kept = outcome::to_ranges(std::move(kept));
   term_ = heard(term_, next);
-  term_->said = true;
+  term_->led = true;
   own().term = term_;
 }
 
@@ -103,7 +103,7 @@ Ballot Roster::ballot(const Node& node) const {
 }
 
 void Roster::tell_voters() {
-  const std::vector<Door> all = launched() ? doors() : std::vector<Door>();
+  const std::vector<ListenAddress> all = launched() ? candidates() : std::vector<ListenAddress>();
   for (const Node& node : nodes_)
     if (node.connection) send(*node.connection, Voters{ballot(node), all});
 }
@@ -138,17 +138,18 @@ void Roster::settle() {
 }
 
 /// Where to find the hub and its successors: the nodes that train, by rank, and then the spares.
-std::vector<Door> Roster::doors() const {
+std::vector<ListenAddress> Roster::candidates() const {
   std::vector<const Node*> nodes;
   for (const Node& node : nodes_)
-    if (node.connection && node.hello.door != 0) nodes.push_back(&node);
+    if (node.connection && node.hello.listen_port != 0) nodes.push_back(&node);
   std::ranges::sort(nodes, {}, [this](const Node* node) {
     return std::tuple(node != &own(), !node->trains(), node->go.rank.value_or(0), node);
   });
-  std::vector<Door> doors;
+  std::vector<ListenAddress> candidates;
   for (const Node* node : nodes | std::views::take(most_successors + 1))
-    doors.push_back({.index = index_of(*node), .address = node->hello.seen, .port = node->hello.door});
-  return doors;
+    candidates.push_back(
+        {.index = index_of(*node), .address = node->hello.seen, .port = node->hello.listen_port});
+  return candidates;
 }
 
 /// The nodes that have not answered the count yet.

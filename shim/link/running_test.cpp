@@ -71,7 +71,7 @@ TEST_CASE("a drained node is told of as such", "[link]") {
   CHECK(in_words(job.stops[1]->culprit) == "node 2 (host-2) was stopped (SIGTERM)");
 }
 
-TEST_CASE("a node that has ended well learns of a failure while it waits", "[link]") {
+TEST_CASE("a node that has succeeded learns of a failure while it waits", "[link]") {
   TestJob job;
   job.all_launch();
   job.end(1, 0);
@@ -81,7 +81,7 @@ TEST_CASE("a node that has ended well learns of a failure while it waits", "[lin
   CHECK(job.ended[1]->stop->culprit.node == 2);
 }
 
-TEST_CASE("a node that ended well may leave, and the others go on", "[link]") {
+TEST_CASE("a node that succeeded may leave, and the others go on", "[link]") {
   for (const unsigned leaver : {0U, 1U}) {
     TestJob job;
     job.all_launch();
@@ -419,11 +419,11 @@ TEST_CASE("node 0 gets what the workers do only where that is wanted, and else t
   TestJob job;
   job.all_launch();
   for (const auto& link : job.links)
-    link->on_look([](bool full) -> asio::awaitable<Sight> {
-      Sight sight{.workers = {{.local_rank = 0, .entered = 7, .ended = 6}}, .looks = {}};
-      sight.looks[0].groups.resize(20);
-      if (full) sight.looks[0].stack = {{"train.py", 26, "step"}};
-      co_return sight;
+    link->on_look([](bool full) -> asio::awaitable<Observation> {
+      Observation observation{.workers = {{.local_rank = 0, .entered = 7, .ended = 6}}, .looks = {}};
+      observation.looks[0].groups.resize(20);
+      if (full) observation.looks[0].stack = {{"train.py", 26, "step"}};
+      co_return observation;
     });
   const auto look = [&](bool full) {
     bool over = false;

@@ -14,8 +14,8 @@
 
 namespace rankshim::link {
 
-/// Where that door is; nothing if what the other node said is not an address and a port.
-std::optional<boost::asio::ip::tcp::endpoint> endpoint_of(const Door& door);
+/// The address as Asio's; nullopt if what the other node said is not an address and a port.
+std::optional<boost::asio::ip::tcp::endpoint> endpoint_of(const ListenAddress& listener);
 
 /// Succession is what a node of a job with spares keeps over all attempts, in order to find the hub again or
 /// become it: the hub is on the first reachable node of the last go's list. Every node listens all the time,
@@ -25,8 +25,8 @@ struct Succession {
   explicit Succession(boost::asio::io_context& io) : listener(io) {}
 
   boost::asio::ip::tcp::acceptor listener;  ///< this node's
-  std::vector<Door> doors;                  ///< as in Go; if empty, node 0 is the hub
-  std::optional<Door> leader;               ///< who has become the hub since, as far as this node has heard
+  std::vector<ListenAddress> candidates;    ///< as in Lead; if empty, node 0 is the hub
+  std::optional<ListenAddress> leader;      ///< who has become the hub since, as far as this node has heard
   std::optional<KnownTerm> term;
   std::map<unsigned, Member::State> gone;  ///< the nodes that were lost or drained since
   std::set<unsigned> unreachable;    ///< those of the list that could not be reached since it was last begun
@@ -44,12 +44,12 @@ struct Succession {
   /// Whether that node is the hub, as far as this one knows.
   [[nodiscard]] bool is_led_by(unsigned index) const {
     if (leader) return leader->index == index;
-    return doors.empty() ? index == 0 : doors.front().index == index;
+    return candidates.empty() ? index == 0 : candidates.front().index == index;
   }
   /// Whether the hub may be a node other than node 0.
-  [[nodiscard]] bool is_known() const { return leader || !doors.empty(); }
+  [[nodiscard]] bool is_known() const { return leader || !candidates.empty(); }
   /// Where to look for the hub next; null if all were tried.
-  [[nodiscard]] const Door* next() const;
+  [[nodiscard]] const ListenAddress* next() const;
   /// How many voters of the last go are still to come when nobody has come yet.
   [[nodiscard]] unsigned to_come() const;
   /// The members for this node as the hub, which may have taken over from another one.

@@ -17,7 +17,7 @@ Hello member(unsigned index) {
   Hello hello = test::hello_of(index, 5);
   hello.spares = 2;
   hello.job_restarts = "3";
-  hello.door = 1000 + index;
+  hello.listen_port = 1000 + index;
   return hello;
 }
 
@@ -66,7 +66,7 @@ struct SuccessionStory {
   const Go* go(unsigned index) { return gos.contains(index) ? &gos[index] : nullptr; }
   void hear(unsigned index, const Ballot& ballot) {
     known[index] = heard(known[index], ballot);
-    known[index]->said = known[index]->said || ballot.term.hub == hello(index).instance;
+    known[index]->led = known[index]->led || ballot.term.hub == hello(index).instance;
   }
   /// All are counted that are connected, and all but `silent` hear that and answer.
   void count(const std::vector<unsigned>& silent = {}) {
@@ -107,11 +107,11 @@ TEST_CASE("a go says who takes over from the hub, who trains first, and how many
   CHECK(lead.ballot.votes);
   CHECK(lead.master.empty());
   CHECK(lead.hub_rank == 0U);
-  REQUIRE(lead.doors.size() == 5);
+  REQUIRE(lead.candidates.size() == 5);
   for (unsigned index = 1; index < 5; ++index) {
-    CHECK(lead.doors[index].index == index);
-    CHECK(lead.doors[index].port == 1000 + index);
-    CHECK(lead.doors[index].address == "10.0.0." + std::to_string(100 + index));
+    CHECK(lead.candidates[index].index == index);
+    CHECK(lead.candidates[index].port == 1000 + index);
+    CHECK(lead.candidates[index].address == "10.0.0." + std::to_string(100 + index));
   }
 }
 
@@ -128,7 +128,7 @@ TEST_CASE("the next hub keeps all ranks, and a spare has that of the hub that is
   CHECK(job.go(3)->rank == 0U);
   CHECK(job.go(2)->lead->master == "10.0.0.103");
   CHECK(job.go(2)->lead->ballot.term.number == 2);
-  CHECK(job.go(2)->lead->doors.front().index == 1);
+  CHECK(job.go(2)->lead->candidates.front().index == 1);
 }
 
 TEST_CASE("after 10 s the next hub does without who has not come", "[link]") {
@@ -185,7 +185,8 @@ TEST_CASE("a hub that is alone with those that train stops them when the spares 
   SuccessionStory two;
   two.train = 2;
   two.begin();
-  for (const unsigned index : {2U, 3U, 4U}) two.now().leave(100 + index, {.ended_by_other = !is_silent});
+  for (const unsigned index : {2U, 3U, 4U})
+    two.now().leave(100 + index, {.ended_by = is_silent ? EndedBy::nothing : EndedBy::rst});
   two.now().pass(60s);
   CHECK((two.now().told<Stop>(101) != nullptr) == is_silent);
 }
@@ -194,7 +195,7 @@ TEST_CASE("spares that come and go while all run are counted again", "[link]") {
   SuccessionStory job;
   job.begin();
   for (const unsigned index : {3U, 4U}) {
-    job.now().leave(100 + index, {.ended_by_other = true});
+    job.now().leave(100 + index, {.ended_by = EndedBy::rst});
     job.come_anew(index);
     CHECK_FALSE(job.now().told<Go>(200 + index)->lead->ballot.votes);
     job.now().pass(0s);
@@ -434,11 +435,11 @@ TEST_CASE("a hub that has ended stands only for the term that it began", "[link]
     CHECK_FALSE(known->hub_has_ended);
     told->handle(Voters{first, {}});
     CHECK(known->term->last.number == 2);  // the older one comes too late
-    CHECK_FALSE(known->term->said);
+    CHECK_FALSE(known->term->led);
   }
   SECTION("this node has begun it") {
     told->handle(Voters{{.term = {.number = 2, .hub = member(1).instance, .voters = 3}, .votes = true}, {}});
-    CHECK(known->term->said);
+    CHECK(known->term->led);
   }
 }
 
@@ -495,7 +496,7 @@ TEST_CASE("a hub that closed its connections and its port is lost at once, for a
   }
 }
 
-TEST_CASE("a node that closed its connection and its door is lost at once", "[link]") {
+TEST_CASE("a node that closed its connection and its listener is lost at once", "[link]") {
   LinkedJob job;
   for (Options& options : job.options) options.rules.relink = options.rules.ended = 1000s;
   job.all_launch();

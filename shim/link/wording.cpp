@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstddef>
+#include <iterator>
 #include <string_view>
 #include <vector>
 
@@ -86,20 +88,17 @@ std::string port_in_words(const Problem& problem) {
 }
 
 std::string addresses_in_words(const Problem& problem) {
-  std::string text = joined(problem.addresses);
-  if (problem.number > problem.addresses.size())
-    text += fmt::format(", and {} more", problem.number - problem.addresses.size());
-  return text;
+  const std::size_t shown = problem.addresses.size();
+  return few(problem.addresses, problem.number - std::min<std::size_t>(problem.number, shown));
 }
 
 /// "node 1, node 2, and 5 more", "node 1 (e), node 2 (f)".
 template <class Element>
 std::string list_in_words(const Few<Element>& nodes) {
   std::vector<std::string> names;
-  names.reserve(nodes.first.size() + 1);
-  for (const Element& node : nodes.first) names.push_back(name_of(node));
-  if (nodes.more != 0) names.push_back(fmt::format("and {} more", nodes.more));
-  return joined(names);
+  std::ranges::transform(nodes.first, std::back_inserter(names),
+                         [](const Element& node) { return name_of(node); });
+  return few(names, nodes.more);
 }
 
 /// "1 of 3 nodes: node 2", "1 of 3 nodes did not join in time: node 2".
@@ -131,8 +130,7 @@ std::string with_problems(std::vector<std::string> parts, const RollCall& roll_c
   const Few<Problem>& problems = roll_call.problems;
   std::erase(parts, "");
   for (const Problem& problem : problems.first) parts.push_back(in_words(problem));
-  if (problems.more != 0) parts.push_back(fmt::format("and {} more", problems.more));
-  return joined(parts, "; ");
+  return few(parts, problems.more, "; ");
 }
 
 std::string absence_in_words(const RollCall& roll_call) {
@@ -275,6 +273,15 @@ std::string in_words(const Waiting& waiting) {
           "{} nodes are here; they start once the command of a node that fell silent must have ended", who);
     case WaitingFor::port:
       return "waiting for " + port_in_words(waiting.port.value_or(Problem()));
+    case WaitingFor::all_ended:
+      return fmt::format("waiting for node {} to say that all nodes have ended", waiting.hub);
+    case WaitingFor::verdict:
+      return fmt::format("waiting for node {} to say what ends the job", waiting.hub);
+    case WaitingFor::restart:
+      return fmt::format("waiting for node {}, which is stopping its processes before the restart",
+                         waiting.hub);
+    case WaitingFor::all_told:
+      return "waiting until all nodes know how the job ends";
     case WaitingFor::ends:
       break;
   }

@@ -156,6 +156,15 @@ TEST_CASE("nodes wait for others, a pause, a port, or other commands", "[link]")
   CHECK(in_words(waiting).empty());
   waiting.running = {{first}, 2};
   CHECK(in_words(waiting) == "waiting for 3 of 16 nodes, which still run: node 0 (a), and 2 more");
+  waiting.hub = 1;
+  waiting.what = WaitingFor::all_ended;
+  CHECK(in_words(waiting) == "waiting for node 1 to say that all nodes have ended");
+  waiting.what = WaitingFor::verdict;
+  CHECK(in_words(waiting) == "waiting for node 1 to say what ends the job");
+  waiting.what = WaitingFor::restart;
+  CHECK(in_words(waiting) == "waiting for node 1, which is stopping its processes before the restart");
+  waiting.what = WaitingFor::all_told;
+  CHECK(in_words(waiting) == "waiting until all nodes know how the job ends");
 }
 
 }  // namespace

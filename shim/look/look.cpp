@@ -33,7 +33,7 @@ std::uint64_t entered_by(const WorkerLook& look) {
 
 /// Compares with the look before. If that was only a moment ago, no work would show, so its result still
 /// stands.
-Looker::Known Looker::compare(pid_t pid, Known now) const {
+WorkerInspector::Known WorkerInspector::compare(pid_t pid, Known now) const {
   const auto found = known_.find(pid);
   if (found == known_.end()) return now;
   const Known& before = found->second;
@@ -44,11 +44,11 @@ Looker::Known Looker::compare(pid_t pid, Known now) const {
   return now;
 }
 
-awaitable<std::vector<WorkerLook>> Looker::look(std::vector<WorkerToSee> workers, bool full) {
+awaitable<std::vector<WorkerLook>> WorkerInspector::look(std::vector<InspectedWorker> workers, bool full) {
   std::vector<WorkerLook> looks;
   std::vector<pid_t> pids;
   std::map<pid_t, Known> now_known;
-  for (const WorkerToSee& worker : workers) {
+  for (const InspectedWorker& worker : workers) {
     const auto now = steady_clock::now();
     const Activity activity = read_activity(worker.pid);
     WorkerLook& look = looks.emplace_back(WorkerLook{.rank = worker.rank,

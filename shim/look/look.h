@@ -20,23 +20,24 @@
 namespace rankshim::look {
 
 /// A worker, and its rank in the job.
-struct WorkerToSee {
+struct InspectedWorker {
   unsigned rank = 0;
   pid_t pid = 0;
 };
 
-/// Looker looks at workers, and compares them with how they were at its last look.
-class Looker {
+/// WorkerInspector looks at workers, and compares them with how they were at its last look.
+class WorkerInspector {
  public:
   /// `folder` is where the workers' Python answers (look/progress.h); empty if it does not.
-  Looker(boost::asio::io_context& io, std::string folder) : io_(io), folder_(std::move(folder)) {}
+  WorkerInspector(boost::asio::io_context& io, std::string folder) : io_(io), folder_(std::move(folder)) {}
 
   /// Looks at each of these workers, and returns the looks in the same order. Unless `full`, they lack
   /// stacks, operations and descendants. Whatever needs no answer is read at once, before the first
   /// suspension, so that a worker that ends in the meantime has still been seen. Takes a few milliseconds, or
   /// half a second if a worker does not answer. No worker gets a signal or is stopped. Logs why a stack
   /// cannot be read, each reason once. Must not be cancelled, and `this` must outlive it.
-  boost::asio::awaitable<std::vector<outcome::WorkerLook>> look(std::vector<WorkerToSee> workers, bool full);
+  boost::asio::awaitable<std::vector<outcome::WorkerLook>> look(std::vector<InspectedWorker> workers,
+                                                                bool full);
 
  private:
   struct Known {

@@ -26,7 +26,7 @@ class Implausible : public std::runtime_error {
 };
 
 /// Thrown for a process that runs no Python code: not yet, no longer, or not at this moment.
-class NothingRuns : public Implausible {
+class NoPythonCode : public Implausible {
  public:
   using Implausible::Implausible;
 };

@@ -102,7 +102,7 @@ class Reader {
  private:
   std::uint64_t main_interpreter() {
     std::uint64_t interpreter = memory_.pointer(python_.runtime + at_.interpreters);
-    if (interpreter == 0) throw NothingRuns("its Python has not begun, or has ended");
+    if (interpreter == 0) throw NoPythonCode("its Python has not begun, or has ended");
     for (unsigned step = 0; step < most_interpreters; ++step) {
       const std::uint64_t next = memory_.pointer(interpreter + at_.next_interpreter);
       if (next == 0) break;
@@ -211,7 +211,7 @@ std::vector<PythonThread> read_stacks(Memory& memory, const Python& python, pid_
     const auto first = std::ranges::find_if(found, is_main);
     if (first != found.end()) std::rotate(found.begin(), first, first + 1);
     if (threads == Threads::all) return found;
-    if (first == found.end()) throw NothingRuns("its main thread does not run Python");
+    if (first == found.end()) throw NoPythonCode("its main thread does not run Python");
     return std::vector{found.front()};
   });
   std::vector<PythonThread> stacks;
@@ -226,7 +226,7 @@ std::vector<PythonThread> read_stacks(Memory& memory, const Python& python, pid_
       why_not = implausible.what();
     }
   }
-  if (stacks.empty() && why_not.empty()) throw NothingRuns("it is in no Python code");
+  if (stacks.empty() && why_not.empty()) throw NoPythonCode("it is in no Python code");
   if (stacks.empty()) throw Implausible(why_not);
   return stacks;
 }

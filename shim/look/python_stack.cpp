@@ -35,7 +35,7 @@ PythonStacks stacks_of(pid_t pid, Threads threads) {
     auto& readable = std::get<Memory>(memory);
     const Python python = find_python(readable, parse_auxv(*auxv));
     return {.threads = read_stacks(readable, python, own_number(pid), threads)};
-  } catch (const NothingRuns& reason) {
+  } catch (const NoPythonCode& reason) {
     return {.unreadable = reason.what(), .runs_nothing = true};
   } catch (const Implausible& implausible) {
     const std::optional<node::Process> now = node::read_process(pid);

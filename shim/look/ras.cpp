@@ -141,8 +141,8 @@ std::optional<Communicator> communicator_of(yyjson_val* object, std::size_t rank
 /// The ranks of all processes, if this is the communicator of the whole job; empty if it is not, or a process
 /// has several ranks.
 std::map<RasProcess, unsigned> ranks_in(const Communicator& communicator, std::size_t ranks,
-                                        const std::vector<WorkerToSee>& own) {
-  const auto is_known = [&](const WorkerToSee& worker) {
+                                        const std::vector<InspectedWorker>& own) {
+  const auto is_known = [&](const InspectedWorker& worker) {
     const auto member = communicator.members.find(worker.rank);
     return member != communicator.members.end() && member->second.process.second == worker.pid;
   };
@@ -218,7 +218,7 @@ asio::awaitable<std::string> ask_ras(std::vector<tcp::endpoint> endpoints, milli
 }
 
 std::map<unsigned, std::vector<GroupProgress>> parse_ras(std::string_view json, std::size_t ranks,
-                                                         const std::vector<WorkerToSee>& own) {
+                                                         const std::vector<InspectedWorker>& own) {
   const std::unique_ptr<yyjson_doc, decltype(&yyjson_doc_free)> document(
       yyjson_read(json.data(), json.size(), YYJSON_READ_NOFLAG), &yyjson_doc_free);
   std::vector<Communicator> communicators;

@@ -34,6 +34,6 @@ boost::asio::awaitable<std::string> ask_ras(std::vector<boost::asio::ip::tcp::en
 /// rank has started, by operation, and not what has ended: of each operation, as many as the slowest rank has
 /// started are taken as ended. Pure.
 std::map<unsigned, std::vector<outcome::GroupProgress>> parse_ras(std::string_view json, std::size_t ranks,
-                                                                  const std::vector<WorkerToSee>& own);
+                                                                  const std::vector<InspectedWorker>& own);
 
 }  // namespace rankshim::look

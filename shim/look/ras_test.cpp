@@ -57,7 +57,7 @@ std::string document(const std::vector<std::string>& communicators) {
       communicators.size(), fmt::join(communicators, ","));
 }
 
-const std::vector<WorkerToSee> own = {{.rank = 0, .pid = 70}};
+const std::vector<InspectedWorker> own = {{.rank = 0, .pid = 70}};
 
 TEST_CASE("a rank that has started fewer collectives is behind the others", "[look]") {
   const auto found = parse_ras(
@@ -112,7 +112,8 @@ TEST_CASE("a process that does not answer RAS is a member without numbers", "[lo
 }
 
 TEST_CASE("an answer that does not know this node's workers is not believed", "[look]") {
-  const auto ranks = [](const std::string& json, std::size_t count, const std::vector<WorkerToSee>& workers) {
+  const auto ranks = [](const std::string& json, std::size_t count,
+                        const std::vector<InspectedWorker>& workers) {
     return parse_ras(json, count, workers).size();
   };
   const std::string zero = member(0, 70, ""), one = member(1, 71, "");

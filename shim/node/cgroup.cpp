@@ -129,24 +129,24 @@ MemoryUsage read_memory(const Host& host) {
   return usage;
 }
 
-MemoryRoom memory_room(const Host& host) {
+AvailableMemory available_memory(const Host& host) {
   constexpr Number kibibyte = 1024;
-  MemoryRoom room{.all = kibibyte * number_in(host, "/proc/meminfo", "MemTotal:").value_or(0),
-                  .left = kibibyte * number_in(host, "/proc/meminfo", "MemAvailable:").value_or(0)};
+  AvailableMemory memory{.total = kibibyte * number_in(host, "/proc/meminfo", "MemTotal:").value_or(0),
+                         .free = kibibyte * number_in(host, "/proc/meminfo", "MemAvailable:").value_or(0)};
   const auto group = find_memory_group(host, "/memory.stat", "/memory.stat");
-  if (!group) return room;
+  if (!group) return memory;
   const char* const usage = group->v2 ? "/memory.current" : "/memory.usage_in_bytes";
   const auto look_at = [&](const std::string& one) -> std::optional<Number> {
     const auto limit = group->limit(host, one), used = number_in(host, one + usage);
     if (!limit || !used) return std::nullopt;
     const Number files = number_in(host, one + "/memory.stat", "inactive_file ").value_or(0);
     const Number needed = *used - std::min(files, *used);
-    room.all = std::min(room.all, *limit);
+    memory.total = std::min(memory.total, *limit);
     return *limit - std::min(needed, *limit);
   };
   if (const auto least = smallest_limit(group->root, group->folder, look_at))
-    room.left = std::min(room.left, *least);
-  return room;
+    memory.free = std::min(memory.free, *least);
+  return memory;
 }
 
 std::string mebibytes(std::uint64_t bytes) { return std::to_string((bytes + (1U << 19U)) >> 20U) + " MiB"; }

@@ -38,14 +38,14 @@ MemoryUsage read_memory(const Host& host);
 
 /// Memory in bytes: what this container may have, and how much of that is free. Cached files that nobody has
 /// read lately count as free.
-struct MemoryRoom {
-  std::uint64_t all = 0;  ///< 0 if unknown
-  std::uint64_t left = 0;
+struct AvailableMemory {
+  std::uint64_t total = 0;  ///< 0 if unknown
+  std::uint64_t free = 0;
 };
 
-/// The least room that the machine's MemAvailable (proc_meminfo(5)) and the limits of this cgroup and those
+/// The least that the machine's MemAvailable (proc_meminfo(5)) and the limits of this cgroup and those
 /// above it leave. Reads v2's memory.current, v1's memory.usage_in_bytes, and inactive_file in memory.stat.
-MemoryRoom memory_room(const Host& host);
+AvailableMemory available_memory(const Host& host);
 
 /// Bytes as messages show them: "512 MiB".
 std::string mebibytes(std::uint64_t bytes);

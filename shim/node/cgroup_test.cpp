@@ -141,9 +141,9 @@ TEST_CASE("the memory that is left is the machine's, or that of the limit which 
     FakeHost host({});
     host.files = row.files;
     host.files.insert(machine.begin(), machine.end());
-    const MemoryRoom room = memory_room(host);
-    CHECK(room.all == row.all);
-    CHECK(room.left == row.left);
+    const AvailableMemory memory = available_memory(host);
+    CHECK(memory.total == row.all);
+    CHECK(memory.free == row.left);
   }
 }
 

@@ -172,8 +172,12 @@ struct Culprit {
   Cause cause = Cause::none;
   int code = 0;               ///< the exit code, or 128 + the signal
   std::optional<int> signal;  ///< that killed it or, for stop_requested, stopped it
-  std::string text;  ///< what it left about that, such as its exception, on one line and without secrets:
-                     ///< "ValueError: boom"; empty if unknown
+  /// What its own node adds to that, on one line and without secrets: an exception ("ValueError: boom"), what
+  /// the kernel shows ("out of memory: …"), or why a whole node cannot join. This one text travels between
+  /// nodes, and not values: an exception is a text anyway, and what else it says comes from one node's
+  /// settings, files and kernel, of more kinds than the protocol could name. Nothing is decided by its words;
+  /// a repeated exception is the same one if its text is. Empty if unknown.
+  std::string text;
   unsigned node = 0;
   std::string host;
   std::string frame;  ///< the last of an exception's traceback: "File "/app/train.py", line 7, in main"

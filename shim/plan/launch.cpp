@@ -46,8 +46,7 @@ void set_node(EnvironmentChange& change, const topology::Topology& topology, con
     set_known(change, facts, "RDZV_ID", Fact::rdzv_id);
   }
   const auto* lone = topology.as<topology::LoneNode>();
-  const topology::RankVariables ranks = topology::rank_variables(environment);
-  const bool has_ranks = ranks.text(Fact::rank) || ranks.text(Fact::world_size);
+  const bool has_ranks = topology.ranks.text(Fact::rank) || topology.ranks.text(Fact::world_size);
   if (lone != nullptr && lone->by_user && has_ranks) {
     // The platform's values are those of a job of several nodes, for which env:// would wait.
     const bool one = facts.text(Fact::nproc_per_node) == "1";
@@ -124,7 +123,7 @@ bool own_name_is_reachable(const Host& host, std::string_view master) {
 /// programs never read both.
 void warn_of_env(const topology::Topology& topology, const PythonWords& python, const Host& host,
                  std::vector<std::string>& warnings) {
-  const topology::RankVariables ranks = topology::rank_variables(host.environment());
+  const topology::RankVariables& ranks = topology.ranks;
   topology::KnownNode known;
   known.nnodes = topology.nodes();
   known.node_rank = topology.node_rank();

@@ -119,8 +119,8 @@ TEST_CASE("of many past attempts the first and the newest are kept, also where n
 TEST_CASE("the termination message keeps to its 4096 bytes and is empty on success", "[report]") {
   Verdict verdict;
   verdict.code = 1;
-  reason::StillWrong wrong;
-  for (int i = 0; i < 1000; ++i) wrong.what += "ä";
+  reason::StillWrong wrong{{.error_code = ErrorCode::document, .what = "", .names = {}, .fix = ""}};
+  for (int i = 0; i < 1000; ++i) wrong.fault.what += "ä";
   verdict.reason = wrong;
   launchers::PythonError error;
   for (int i = 0; i < 300; ++i) error.traceback += "line " + std::to_string(i) + " of a long traceback ä\n";

@@ -5,6 +5,10 @@
 #include <utility>
 
 /// Writes reports to files. A failure is only a warning: nothing secondary ends the job.
+///
+/// There are two ways to write. A report and the metrics are replaced: a new file takes the old one's name,
+/// so that no reader sees half of it. The termination log is a mount, and so is written in place, as is a
+/// report whose path cannot get a new file: a mount, a pipe, a descriptor.
 namespace rankshim::report {
 
 /// Replaces the file atomically, so that a reader sees either the old or the new one. The new file has the

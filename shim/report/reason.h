@@ -27,9 +27,9 @@ struct Faulty {
   Fault fault;
 };
 
-/// What the platform had yet to write did not come in time, in the words in which the wait was logged.
+/// What the platform had yet to write did not come in time.
 struct StillWrong {
-  std::string what;
+  Fault fault;
 };
 
 /// The master was not reached in time.
@@ -130,7 +130,7 @@ using Reason =
                  reason::TrainsAlone>;
 
 /// What may get rankshim killed before it can report the end.
-struct Danger {
+struct KillRisk {
   enum class Kind : std::uint8_t {
     limit_reached,  ///< a memory limit was reached
     kills_all,      ///< a process over the limit ends the whole container (memory.oom.group)

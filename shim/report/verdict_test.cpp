@@ -196,7 +196,7 @@ TEST_CASE("what ends after the agent or after a stop is no cause", "[verdict]") 
   CHECK(after.cause == Cause::stop_requested);
 }
 
-TEST_CASE("a launcher that was asked to stop is stopped, whatever its workers made of it", "[verdict]") {
+TEST_CASE("a launcher that was stopped counts as stopped, whatever its workers made of it", "[verdict]") {
   const Details details;
   ExitRecord saved = torchrun({worker(0, 0, 6s), worker(1, 0, 7s)});  // checkpoints, and an end with 0
   saved.stop = stop_at(start + 5s);

@@ -148,7 +148,7 @@ std::string_view meanwhile(reason::Stopped::Stage stage) {
 }
 
 std::string words_of(const reason::Faulty& faulty) { return to_line(faulty.fault); }
-std::string words_of(const reason::StillWrong& wrong) { return wrong.what; }
+std::string words_of(const reason::StillWrong& wrong) { return wrong.fault.what; }
 std::string words_of(const reason::NoMaster& unmet) { return wait::in_words(unmet.master); }
 std::string words_of(const reason::Missing& missing) { return missing.what; }
 
@@ -197,7 +197,7 @@ std::string words_of(const reason::NotMet& unmet) {
   const std::string own =
       unmet.own.empty()
           ? ""
-          : fmt::format("; this node has {}; compare rankshim explain on all nodes", joined(unmet.own));
+          : fmt::format(" (this node has {}: compare rankshim explain on all nodes)", joined(unmet.own));
   return link::in_words(unmet.why) + where + own;
 }
 
@@ -212,7 +212,7 @@ std::string words_of(const reason::Unseen& unseen) {
   if (record.kind == ExitRecord::Kind::withheld)
     return fmt::format("{} exited, but its exit status is unknown: wait4: {}", program, reason);
   if (code == exit_code::system)
-    return fmt::format("the system refused to start {}: {}: {}", program, record.failure.call, reason);
+    return fmt::format("the system refused to start {}: {}: {}", program, name(record.failure.call), reason);
   if (record.failure.interpreter) return without_interpreter(record);
   if (code == exit_code::not_found) return settings::not_found(program);
   if (record.number == ENOEXEC)
@@ -348,7 +348,7 @@ std::string resumed(std::chrono::milliseconds stalled) {
 
 std::string hook_end(const ExitRecord& hook, std::chrono::milliseconds limit) {
   if (hook.kind == ExitRecord::Kind::not_started)
-    return fmt::format("cannot be started: {}: {}", hook.failure.call, std::strerror(hook.number));
+    return fmt::format("cannot be started: {}: {}", name(hook.failure.call), std::strerror(hook.number));
   if (hook.kind == ExitRecord::Kind::withheld)
     return fmt::format("ended, and the system does not report how: wait4: {}", std::strerror(hook.number));
   const auto signal = hook.kind == ExitRecord::Kind::signalled ? std::optional(hook.number) : std::nullopt;
@@ -388,22 +388,22 @@ std::string in_words(const outcome::NotRestarted& refusal) {
                      refusal.within ? " within " + format_time(*refusal.within) : "");
 }
 
-std::string in_words(const Danger& danger) {
-  switch (danger.kind) {
-    case Danger::Kind::limit_reached:
-      return danger.limit + " was reached";
-    case Danger::Kind::kills_all:
-      return "memory.oom.group is set: a process over " + danger.limit + " ends the whole container";
-    case Danger::Kind::stopping:
+std::string in_words(const KillRisk& risk) {
+  switch (risk.kind) {
+    case KillRisk::Kind::limit_reached:
+      return risk.limit + " was reached";
+    case KillRisk::Kind::kills_all:
+      return "memory.oom.group is set: a process over " + risk.limit + " ends the whole container";
+    case KillRisk::Kind::stopping:
       break;
   }
-  return signal_name(danger.signal) + " came, and the job was stopping";
+  return signal_name(risk.signal) + " came, and the job was stopping";
 }
 
-std::string provisional(const Danger& danger, std::chrono::system_clock::time_point now) {
+std::string provisional(const KillRisk& risk, std::chrono::system_clock::time_point now) {
   return fmt::format(
       "rankshim, at {}Z: {}; if nothing follows, the container was killed before rankshim could write more",
-      json::moment(now).substr(0, 19), in_words(danger));
+      json::moment(now).substr(0, 19), in_words(risk));
 }
 
 }  // namespace rankshim::report::wording

@@ -40,10 +40,10 @@ std::string notice(const outcome::Culprit& culprit);
 std::string resumed(std::chrono::milliseconds stalled);
 
 /// "the memory limit of 512 MiB was reached".
-std::string in_words(const Danger& danger);
+std::string in_words(const KillRisk& risk);
 
 /// The text for the termination log while the job runs, which a kubelet shows if rankshim is killed before it
 /// can write more: "rankshim, at 2026-11-29T07:00:00Z: SIGTERM came, and the job was stopping; …".
-std::string provisional(const Danger& danger, std::chrono::system_clock::time_point now);
+std::string provisional(const KillRisk& risk, std::chrono::system_clock::time_point now);
 
 }  // namespace rankshim::report::wording

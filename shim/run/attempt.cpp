@@ -65,9 +65,10 @@ Attempt::Attempt(const Run& run, const Job& job, RunState& state, WholeJob* whol
 
 void Attempt::watch() {
   if (!site_folder().empty())
-    raised_.emplace(run_.io, site_folder(), [this](unsigned local_rank, const look::Raised::Groups& groups) {
-      worker_raised(local_rank, groups);
-    });
+    raised_.emplace(run_.io, site_folder(),
+                    [this](unsigned local_rank, const look::ExceptionSocket::Groups& groups) {
+                      worker_raised(local_rank, groups);
+                    });
   if (whole_ != nullptr) whole_->begin(launch_->workers, lookout_);
   run_.monitor.begin_attempt(state_.attempts.number(), !state_.attempts.allowed(), launch_->workers);
   watch_.emplace(run_, job_to_watch(), is_to_watch(run_.settings, job_, whole_));
@@ -136,16 +137,16 @@ void Attempt::command_ended(const supervise::ExitRecord& record) {
 
 namespace {
 
-awaitable<JobSight> with_nccl(awaitable<JobSight> looking, std::shared_ptr<Lookout> lookout,
-                              std::string nccl_ras_addr) {
-  JobSight sight = co_await std::move(looking);
-  co_return co_await lookout->with_nccl(std::move(sight), std::move(nccl_ras_addr));
+awaitable<JobObservation> with_nccl(awaitable<JobObservation> looking, std::shared_ptr<Lookout> lookout,
+                                    std::string nccl_ras_addr) {
+  JobObservation observation = co_await std::move(looking);
+  co_return co_await lookout->with_nccl(std::move(observation), std::move(nccl_ras_addr));
 }
 
 }  // namespace
 
-HangWatch::Job Attempt::job_to_watch() {
-  HangWatch::Job job = job_by_python();
+HangWatch::Target Attempt::job_to_watch() {
+  HangWatch::Target job = job_by_python();
   const std::string nccl_ras_addr(launch_->environment.get("NCCL_RAS_ADDR").value_or(""));
   job.look = [look = std::move(job.look), lookout = lookout_, nccl_ras_addr](link::LookMode mode) {
     return with_nccl(look(mode), lookout, nccl_ras_addr);
@@ -153,7 +154,7 @@ HangWatch::Job Attempt::job_to_watch() {
   return job;
 }
 
-HangWatch::Job Attempt::job_by_python() {
+HangWatch::Target Attempt::job_by_python() {
   const auto end = [this](const outcome::Culprit& culprit, std::vector<outcome::WorkerLook> looks) {
     end_hang(culprit, std::move(looks));
   };
@@ -194,7 +195,7 @@ supervise::Policy Attempt::plan_policy() {
   return policy;
 }
 
-void Attempt::worker_raised(unsigned local_rank, const look::Raised::Groups& groups) {
+void Attempt::worker_raised(unsigned local_rank, const look::ExceptionSocket::Groups& groups) {
   if (!launch_->workers) return;
   lookout_->worker_raised(local_rank);
   // It is unknown where a program's workers write their exceptions, and a look does no harm.

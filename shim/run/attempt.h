@@ -9,7 +9,7 @@
 
 #include "launchers/launcher.h"
 #include "link/message.h"
-#include "look/raised.h"
+#include "look/exception_socket.h"
 #include "node/shared_memory.h"
 #include "node/slurm_step.h"
 #include "outcome/outcome.h"
@@ -80,16 +80,16 @@ class Attempt final : public supervise::Observer {
 
  private:
   /// How this node sees the job: the hub of linked nodes sees all of it, any other node its own workers.
-  [[nodiscard]] HangWatch::Job job_to_watch();
+  [[nodiscard]] HangWatch::Target job_to_watch();
   /// The same without NCCL's RAS: from what the workers' Python and their stacks tell.
-  [[nodiscard]] HangWatch::Job job_by_python();
+  [[nodiscard]] HangWatch::Target job_by_python();
   /// Tells the other nodes how the command ended, unless it was stopped.
   void report_end(const supervise::ExitRecord& record);
   /// The folder where the workers' Python answers; empty if it does not.
   [[nodiscard]] std::string site_folder() const;
   [[nodiscard]] supervise::Policy plan_policy();
   /// Handles a worker that has raised an exception, and may not have ended yet.
-  void worker_raised(unsigned local_rank, const look::Raised::Groups& groups);
+  void worker_raised(unsigned local_rank, const look::ExceptionSocket::Groups& groups);
   /// Ends the whole job, or this node's command if the nodes are not linked, because --hang-timeout is over.
   void end_hang(const outcome::Culprit& culprit, std::vector<outcome::WorkerLook> looks);
 
@@ -100,7 +100,7 @@ class Attempt final : public supervise::Observer {
   std::unique_ptr<Launch> launch_;
   const ErrorFiles errors_;
   const std::shared_ptr<Lookout> lookout_;
-  std::optional<look::Raised> raised_;
+  std::optional<look::ExceptionSocket> raised_;
   std::optional<JobWatch> watch_;         // if nodes are linked, the hub's covers all of them
   std::optional<outcome::Culprit> hang_;  // for a node that is not linked
   std::vector<outcome::WorkerLook> hang_looks_;

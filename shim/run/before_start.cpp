@@ -163,7 +163,7 @@ awaitable<launchers::Job> resolve_when_ready(const Run& run, const std::vector<s
     const auto now = std::chrono::steady_clock::now();
     if (now >= end)
       throw early_end(exit_code::unreachable, Cause::unreachable, first.error_code,
-                      reason::StillWrong{first.what});
+                      reason::StillWrong{first});
     // No event shows that a file of a ConfigMap was written.
     const supervise::Signal signal = co_await run.signals.next_terminating(now + std::chrono::seconds(1));
     if (signal.number == 0) continue;

@@ -7,7 +7,6 @@
 
 #include "base/fault.h"
 #include "launchers/launcher.h"
-#include "launchers/torchrun/torchrun_launcher.h"
 #include "report/reason.h"
 #include "report/verdict.h"
 #include "run/run.h"
@@ -45,7 +44,7 @@ boost::asio::awaitable<launchers::Job> resolve_when_ready(const Run& run,
                                                           const std::vector<std::string>& command);
 
 /// Runs the launcher's interpreter to check that it finds torch, which takes milliseconds because torch is
-/// not imported. Otherwise a node that waits for others would find out too late that it cannot take part, and
+/// not imported. Otherwise a node that waits for others would find out too late that it cannot join, and
 /// a lone node would end with Python's code 1. An interpreter that does not answer is not an error. Returns
 /// what its torch lacks: an option in --torchrun-args, or torchrun itself.
 boost::asio::awaitable<launchers::FoundTorch> check_python(const Run& run, const launchers::Job& job);

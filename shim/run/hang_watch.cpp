@@ -38,7 +38,7 @@ bool has_more_time(const outcome::Hang& hang) {
 
 struct HangWatch::State {
   StallClock clock;
-  Job job;
+  Target job;
   std::function<void()> changed;
   std::string notice;
   bool gently = false;
@@ -51,9 +51,9 @@ struct HangWatch::State {
   }
 
   /// Tells the clock what was seen, and the user if the job has resumed. Returns when it was seen.
-  StallClock::Time take_in(const JobSight& sight) {
+  StallClock::Time take_in(const JobObservation& observation) {
     const auto now = steady_clock::now();
-    if (const auto stood = clock.saw(sight.running, now)) {
+    if (const auto stood = clock.saw(observation.running, now)) {
       log::info("{}", report::wording::resumed(*stood));
       set_notice("");
     }
@@ -61,7 +61,7 @@ struct HangWatch::State {
   }
 };
 
-HangWatch::HangWatch(boost::asio::io_context& io, StallClock::Rules rules, Job job,
+HangWatch::HangWatch(boost::asio::io_context& io, StallClock::Rules rules, Target job,
                      std::function<void()> changed)
     : state_(
           new State{.clock = StallClock(rules, steady_clock::now()),
@@ -86,9 +86,9 @@ awaitable<void> HangWatch::watch(std::shared_ptr<State> state) {
   while (!state->over) {
     co_await state->woken.wait(state->clock.next());
     if (state->over) co_return;
-    const JobSight sight = co_await state->job.look({.gently = state->gently});
+    const JobObservation observation = co_await state->job.look({.gently = state->gently});
     if (state->over) co_return;
-    const auto now = state->take_in(sight);
+    const auto now = state->take_in(observation);
     if (state->clock.notices(now) || state->clock.ends(now, false)) co_await examine(state);
   }
 }
@@ -96,22 +96,22 @@ awaitable<void> HangWatch::watch(std::shared_ptr<State> state) {
 /// Finds out who is to blame when nothing has moved for long.
 awaitable<void> HangWatch::examine(std::shared_ptr<State> state) {
   StallClock& clock = state->clock;
-  const JobSight sight = co_await state->job.look({.full = true});
+  const JobObservation observation = co_await state->job.look({.full = true});
   if (state->over) co_return;
-  const auto now = state->take_in(sight);  // it may have resumed meanwhile
-  std::optional<Culprit> culprit = sight.find_hang();
+  const auto now = state->take_in(observation);  // it may have resumed meanwhile
+  std::optional<Culprit> culprit = observation.find_hang();
   if (!culprit || clock.stalled(now) == milliseconds::zero()) co_return;
   culprit->hang->stalled = static_cast<std::uint32_t>(clock.stalled(now).count());
   culprit = state->job.located(std::move(*culprit));
   if (clock.ends(now, has_more_time(*culprit->hang))) {
-    print_stacks(sight.living());
+    print_stacks(observation.living());
     state->over = true;
-    state->job.end(*culprit, sight.living());
+    state->job.end(*culprit, observation.living());
   } else if (clock.notices(now)) {
     clock.noticed();
     state->set_notice(report::wording::notice(*culprit));
     log::warn("{}", state->notice);
-    print_stacks(sight.living());
+    print_stacks(observation.living());
   }
 }
 

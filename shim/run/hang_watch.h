@@ -19,10 +19,10 @@ namespace rankshim::run {
 /// destroyed.
 class HangWatch {
  public:
-  /// How it sees the job, and ends it.
-  struct Job {
+  /// The job that it watches: how to look at it, and how to end it.
+  struct Target {
     /// Looks at the job.
-    std::function<boost::asio::awaitable<JobSight>(link::LookMode mode)> look;
+    std::function<boost::asio::awaitable<JobObservation>(link::LookMode mode)> look;
     /// Adds the culprit's node.
     std::function<outcome::Culprit(outcome::Culprit)> located;
     /// Ends the job because of this culprit, whom these looks have shown.
@@ -30,7 +30,7 @@ class HangWatch {
   };
 
   /// `changed` is called when notice() has changed.
-  HangWatch(boost::asio::io_context& io, StallClock::Rules rules, Job job, std::function<void()> changed);
+  HangWatch(boost::asio::io_context& io, StallClock::Rules rules, Target job, std::function<void()> changed);
   ~HangWatch();
   HangWatch(const HangWatch&) = delete;
   HangWatch& operator=(const HangWatch&) = delete;

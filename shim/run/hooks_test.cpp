@@ -34,7 +34,7 @@ TEST_CASE("a hook's end is a code and a sentence") {
   ExitRecord stopped = killed;
   stopped.stop.emplace().signal = SIGTERM;
   ExitRecord refused = record_of(ExitRecord::Kind::not_started, ENOMEM);
-  refused.failure.call = "fork";
+  refused.failure.call = supervise::SpawnFailure::Call::fork;
   const std::vector<Case> cases = {
       {record_of(ExitRecord::Kind::exited, 0), 0, "exited with code 0"},
       {record_of(ExitRecord::Kind::exited, 3), 3, "exited with code 3"},

@@ -18,9 +18,9 @@ StallClock::Rules hang_rules(const settings::Settings& settings) {
   return {.notice = *settings.time(Option::hang_notice), .timeout = *settings.time(Option::hang_timeout)};
 }
 
-awaitable<void> answer_stacks(HangWatch::Job job, status::Socket::Reply reply) {
-  const JobSight sight = co_await job.look({.full = true});
-  reply(describe(sight, job.located).str());
+awaitable<void> answer_stacks(HangWatch::Target job, status::Socket::Reply reply) {
+  const JobObservation observation = co_await job.look({.full = true});
+  reply(describe(observation, job.located).str());
 }
 
 /// "rank 2 was the last in 9 of 10 looks"; empty if none is slow.
@@ -33,7 +33,7 @@ std::string slow_ranks(const HangWatch& watch) {
 
 }  // namespace
 
-JobWatch::JobWatch(const Run& run, const HangWatch::Job& job, bool for_hangs) : monitor_(run.monitor) {
+JobWatch::JobWatch(const Run& run, const HangWatch::Target& job, bool for_hangs) : monitor_(run.monitor) {
   if (for_hangs)
     hangs_ = std::make_unique<HangWatch>(run.io, hang_rules(run.settings), job,
                                          [&monitor = monitor_] { monitor.changed(); });

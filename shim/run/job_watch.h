@@ -12,7 +12,7 @@ namespace rankshim::run {
 class JobWatch {
  public:
   /// `for_hangs`: whether this node runs a HangWatch for the job, with --hang-notice and --hang-timeout.
-  JobWatch(const Run& run, const HangWatch::Job& job, bool for_hangs);
+  JobWatch(const Run& run, const HangWatch::Target& job, bool for_hangs);
   ~JobWatch();
   JobWatch(const JobWatch&) = delete;
   JobWatch& operator=(const JobWatch&) = delete;

@@ -82,8 +82,8 @@ std::vector<supervise::Command> commands_of(supervise::Workers& workers, const s
 Launch::Launch(const AttemptInput& input, unsigned attempt, const std::optional<std::string>& master_address)
     : number(attempt),
       modules(early_modules(input)),
-      site_(launchers::plan_site(input.job.choice, plan_input(input), master_address)),
-      folder(input.job.choice, site_, input.run.host),
+      site(launchers::plan_site(input.job.choice, plan_input(input), master_address)),
+      folder(input.job.choice, site, input.run.host),
       log_folder(make_log_folder(input, folder.own().path)),
       plan(make_plan(input, number, master_address, folder.own())),
       environment(plan.environment.apply(input.run.host.environment())),
@@ -117,7 +117,7 @@ std::optional<std::vector<std::vector<std::string>>> Launch::update(
   launchers::LaunchPlan now = make_plan(input, number, master_address, folder.own());
   node::Environment its_environment = now.environment.apply(input.run.host.environment());
   if ((moves && !can_move(input)) || !workers->can_still_start() ||
-      launchers::plan_site(input.job.choice, plan_input(input), master_address) != site_)
+      launchers::plan_site(input.job.choice, plan_input(input), master_address) != site)
     return std::nullopt;
   supervise::Command its_command = command;
   its_command.argv = now.argv;

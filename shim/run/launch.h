@@ -46,12 +46,8 @@ class Launch : boost::noncopyable {
       std::vector<supervise::Command>& commands);
 
   const unsigned number;
-  const std::string modules;  ///< to be imported early, if this is prepared (--warm)
-
- private:
-  const std::optional<launchers::PythonSite> site_;  // written to the folder
-
- public:
+  const std::string modules;                        ///< to be imported early, if this is prepared (--warm)
+  const std::optional<launchers::PythonSite> site;  ///< written to the folder
   launchers::TemporaryFolder folder;
   const std::string log_folder;  ///< the launcher's; empty if there is none
   launchers::LaunchPlan plan;

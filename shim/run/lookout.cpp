@@ -31,21 +31,21 @@ namespace {
 constexpr std::chrono::seconds time_to_exit{10};  // for a worker that has raised
 constexpr std::chrono::seconds time_to_ask_nccl{2};
 
-void add(JobSight& job, const link::WorkerReport& worker, unsigned rank) {
+void add(JobObservation& job, const link::WorkerReport& worker, unsigned rank) {
   if (worker.code == 0) job.succeeded.push_back(rank);
   if (!worker.code && worker.entered != 0) job.running[rank] = {worker.entered, worker.ended};
 }
 
 }  // namespace
 
-std::vector<WorkerLook> JobSight::living() const {
+std::vector<WorkerLook> JobObservation::living() const {
   std::vector<WorkerLook> living;
   std::ranges::copy_if(looks, std::back_inserter(living),
                        [this](const WorkerLook& look) { return !victims.contains(look.rank); });
   return living;
 }
 
-std::optional<outcome::Culprit> JobSight::find_hang() const {
+std::optional<outcome::Culprit> JobObservation::find_hang() const {
   std::vector<WorkerLook> judged = looks;
   std::erase_if(judged, [this](const WorkerLook& look) { return contains(raised, look.rank); });
   return outcome::find_hang(judged, succeeded, victims);
@@ -110,7 +110,7 @@ void Lookout::worker_timed_out(unsigned local_rank) {
 /// By what all did when the first had failed: nobody waits for them any more.
 void Lookout::warn_of_who_stays() const {
   if (launcher_.expired()) return;
-  JobSight then;
+  JobObservation then;
   std::vector<unsigned> stay;
   for (const auto& [local_rank, look] : last_seen_) {
     then.looks.push_back(look);
@@ -145,7 +145,7 @@ awaitable<void> Lookout::warn_of_it(std::shared_ptr<Lookout> self, supervise::Wo
   if (launcher == nullptr) co_return;
   const auto running = launcher->running_workers();
   if (std::ranges::find(running, worker.pid, &supervise::WorkerState::pid) == running.end()) co_return;
-  const auto looks = co_await self->looker_.look(
+  const auto looks = co_await self->inspector_.look(
       {{.rank = worker.rank.value_or(worker.local_rank), .pid = worker.pid}}, true);
   if (node::is_alive(worker.pid))
     log::warn("rank {} raised an exception {} s ago and has not exited: it is {}", looks.front().rank,
@@ -154,29 +154,29 @@ awaitable<void> Lookout::warn_of_it(std::shared_ptr<Lookout> self, supervise::Wo
 
 /// Once the command has ended nobody is left, but what the workers did that the launcher killed is still of
 /// interest.
-awaitable<link::Sight> Lookout::look(bool full) {
+awaitable<link::Observation> Lookout::look(bool full) {
   const auto self = shared_from_this();
-  link::Sight sight;
+  link::Observation observation;
   if (const auto launcher = launcher_.lock()) {
     const auto running = launcher->running_workers();
-    sight.looks = co_await look_at(running, full);
-    sight.workers = ends_of(launcher->record().ends);
+    observation.looks = co_await look_at(running, full);
+    observation.workers = ends_of(launcher->record().ends);
     for (const supervise::WorkerState& worker : running) {
-      if (std::ranges::find(sight.workers, worker.local_rank, &link::WorkerReport::local_rank) !=
-          sight.workers.end())
+      if (std::ranges::find(observation.workers, worker.local_rank, &link::WorkerReport::local_rank) !=
+          observation.workers.end())
         continue;
       link::WorkerReport& report =
-          sight.workers.emplace_back(link::WorkerReport{.local_rank = worker.local_rank});
-      for (const outcome::GroupProgress& group : sight.looks[worker.local_rank].groups) {
+          observation.workers.emplace_back(link::WorkerReport{.local_rank = worker.local_rank});
+      for (const outcome::GroupProgress& group : observation.looks[worker.local_rank].groups) {
         report.entered += group.entered;
         report.ended += group.ended;
       }
     }
   }
   if (full)
-    for (const auto& [local_rank, look] : last_seen_) sight.looks.try_emplace(local_rank, look);
-  add_seen(sight.workers);
-  co_return sight;
+    for (const auto& [local_rank, look] : last_seen_) observation.looks.try_emplace(local_rank, look);
+  add_seen(observation.workers);
+  co_return observation;
 }
 
 /// Adds the workers whose ends are unknown: they had failed by then, or their launcher has ended them since.
@@ -208,20 +208,20 @@ void Lookout::note_who_trains_alone(const std::vector<WorkerLook>& looks) {
             in_words(*lone_training_), reference(ErrorCode::trains_alone));
 }
 
-awaitable<JobSight> Lookout::look_at_own(bool full) {
+awaitable<JobObservation> Lookout::look_at_own(bool full) {
   const auto self = shared_from_this();
-  JobSight job;
+  JobObservation job;
   const auto launcher = launcher_.lock();
   if (launcher == nullptr) co_return job;
-  link::Sight sight = co_await look(full);
+  link::Observation observation = co_await look(full);
   std::map<unsigned, unsigned> ranks;  // by local rank
-  for (const auto& [local_rank, look] : sight.looks) ranks[local_rank] = look.rank;
+  for (const auto& [local_rank, look] : observation.looks) ranks[local_rank] = look.rank;
   for (const supervise::WorkerEnd& worker : launcher->record().ends)
     ranks[worker.local_rank] = worker.rank.value_or(worker.local_rank);
-  for (const link::WorkerReport& worker : sight.workers) add(job, worker, ranks[worker.local_rank]);
-  job.workers = sight.workers.size();
+  for (const link::WorkerReport& worker : observation.workers) add(job, worker, ranks[worker.local_rank]);
+  job.workers = observation.workers.size();
   if (!full) co_return job;
-  for (auto& [local_rank, look] : sight.looks) {
+  for (auto& [local_rank, look] : observation.looks) {
     const auto pid = static_cast<pid_t>(look.pid);
     if (timed_out_.contains(local_rank) && !node::is_alive(pid)) job.victims[look.rank];
     if (raised_.contains(pid)) job.raised.push_back(look.rank);
@@ -230,11 +230,11 @@ awaitable<JobSight> Lookout::look_at_own(bool full) {
   co_return job;
 }
 
-awaitable<JobSight> Lookout::with_nccl(JobSight job, std::string nccl_ras_addr) {
+awaitable<JobObservation> Lookout::with_nccl(JobObservation job, std::string nccl_ras_addr) {
   const auto self = shared_from_this();
   const auto launcher = launcher_.lock();
   if (!job.running.empty() || job.workers < 2 || launcher == nullptr) co_return job;
-  std::vector<look::WorkerToSee> own;
+  std::vector<look::InspectedWorker> own;
   for (const supervise::WorkerState& worker : launcher->running_workers())
     own.push_back({.rank = worker.rank.value_or(worker.local_rank), .pid = worker.pid});
   const std::string answer = co_await look::ask_ras(look::ras_endpoints(nccl_ras_addr), time_to_ask_nccl);
@@ -250,9 +250,9 @@ awaitable<JobSight> Lookout::with_nccl(JobSight job, std::string nccl_ras_addr) 
   co_return job;
 }
 
-awaitable<JobSight> look_at_job(std::shared_ptr<link::Link> link, link::LookMode mode) {
+awaitable<JobObservation> look_at_job(std::shared_ptr<link::Link> link, link::LookMode mode) {
   co_await link->look(mode);
-  JobSight job;
+  JobObservation job;
   for (const link::Node& node : link->nodes()) {
     if (node.trains()) job.workers += node.hello.workers;
     for (const link::WorkerReport& worker : node.done ? node.done->workers : node.seen)
@@ -262,19 +262,19 @@ awaitable<JobSight> look_at_job(std::shared_ptr<link::Link> link, link::LookMode
   co_return job;
 }
 
-json::Object describe(const JobSight& sight,
+json::Object describe(const JobObservation& observation,
                       const std::function<outcome::Culprit(outcome::Culprit)>& located) {
   constexpr std::size_t lines_at_most = 370, waits_at_most = 28, widest = 140;
-  const std::vector<WorkerLook> living = sight.living();
+  const std::vector<WorkerLook> living = observation.living();
   json::Object object;
   object.flag("failed", false).number("ranks", static_cast<std::int64_t>(living.size()));
   std::vector<std::string> lines;
   const auto add = [&](const std::string& line) { lines.emplace_back(cut(line, widest)); };
-  if (const auto culprit = sight.find_hang()) {
+  if (const auto culprit = observation.find_hang()) {
     lines.push_back(outcome::present_hang_in_words(located(*culprit)));
     object.text("hang", lines.front());
   }
-  const auto waits = outcome::find_waits(living, sight.succeeded);
+  const auto waits = outcome::find_waits(living, observation.succeeded);
   for (const outcome::Wait& wait : waits | std::views::take(waits_at_most)) add(outcome::in_words(wait));
   if (waits.size() > waits_at_most)
     add(fmt::format("({} more groups of ranks wait)", waits.size() - waits_at_most));
@@ -285,11 +285,11 @@ json::Object describe(const JobSight& sight,
 
 awaitable<std::map<unsigned, WorkerLook>> Lookout::look_at(std::vector<supervise::WorkerState> workers,
                                                            bool full) {
-  std::vector<look::WorkerToSee> wanted;
+  std::vector<look::InspectedWorker> wanted;
   wanted.reserve(workers.size());
   for (const supervise::WorkerState& worker : workers)
     wanted.push_back({.rank = worker.rank.value_or(worker.local_rank), .pid = worker.pid});
-  std::vector<WorkerLook> looks = co_await looker_.look(std::move(wanted), full);
+  std::vector<WorkerLook> looks = co_await inspector_.look(std::move(wanted), full);
   note_who_trains_alone(looks);
   std::map<unsigned, WorkerLook> by_local_rank;
   for (std::size_t i = 0; i < std::min(looks.size(), workers.size()); ++i) {

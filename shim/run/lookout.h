@@ -28,7 +28,7 @@
 namespace rankshim::run {
 
 /// What can be seen of all workers of a job at one moment.
-struct JobSight {
+struct JobObservation {
   std::map<unsigned, Collectives> running;     ///< by rank; without those that do not report their numbers
   std::vector<unsigned> succeeded;             ///< the ranks that exited 0
   std::map<unsigned, outcome::Place> victims;  ///< ranks that waited for others in vain, and exited
@@ -50,7 +50,7 @@ class Lookout : public std::enable_shared_from_this<Lookout> {
   /// many nodes the job has, if its workers should be in one process group.
   Lookout(boost::asio::io_context& io, const std::string& folder,
           const std::shared_ptr<supervise::Workers>& launcher, unsigned nodes)
-      : io_(io), looker_(io, folder), launcher_(launcher), nodes_(nodes), stays_(io.get_executor()) {}
+      : io_(io), inspector_(io, folder), launcher_(launcher), nodes_(nodes), stays_(io.get_executor()) {}
 
   /// Call this when a worker has lost its peer, or waited for it in vain. Any worker that still runs may be
   /// the reason, and its launcher will kill it in a moment; so they are all looked at now, and rankshim
@@ -64,14 +64,14 @@ class Lookout : public std::enable_shared_from_this<Lookout> {
 
   /// How the workers are, and how far the running ones have got; `full`: also what they are doing, and what
   /// those did that worker_suffered() found alive.
-  boost::asio::awaitable<link::Sight> look(bool full);
+  boost::asio::awaitable<link::Observation> look(bool full);
 
   /// The same for a node that is not linked with others.
-  boost::asio::awaitable<JobSight> look_at_own(bool full);
+  boost::asio::awaitable<JobObservation> look_at_own(bool full);
 
   /// Adds what NCCL itself says of all ranks' collectives (look/ras.h), if no worker's Python tells. This
   /// node needs a worker that runs. `nccl_ras_addr` is that variable's value.
-  boost::asio::awaitable<JobSight> with_nccl(JobSight job, std::string nccl_ras_addr);
+  boost::asio::awaitable<JobObservation> with_nccl(JobObservation job, std::string nccl_ras_addr);
 
   /// How this node's workers ended, as far as is known, when all have; for those that a program started, from
   /// what worker_suffered() found.
@@ -115,7 +115,7 @@ class Lookout : public std::enable_shared_from_this<Lookout> {
       std::vector<supervise::WorkerState> workers, bool full);
 
   boost::asio::io_context& io_;
-  look::Looker looker_;
+  look::WorkerInspector inspector_;
   std::weak_ptr<supervise::Workers> launcher_;
   const unsigned nodes_;
   std::optional<outcome::LoneTraining> lone_training_;
@@ -129,11 +129,11 @@ class Lookout : public std::enable_shared_from_this<Lookout> {
 };
 
 /// What node 0 sees of the whole job.
-boost::asio::awaitable<JobSight> look_at_job(std::shared_ptr<link::Link> link, link::LookMode mode);
+boost::asio::awaitable<JobObservation> look_at_job(std::shared_ptr<link::Link> link, link::LookMode mode);
 
 /// The answer to `rankshim status --stacks`: lines for a reader, at most 400, and, if somebody waits, `hang`,
 /// the sentence about who hangs. `located` adds the culprit's node.
-json::Object describe(const JobSight& sight,
+json::Object describe(const JobObservation& observation,
                       const std::function<outcome::Culprit(outcome::Culprit)>& located);
 
 /// Reports on those workers whose end is known.

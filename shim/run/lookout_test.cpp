@@ -19,8 +19,8 @@ outcome::WorkerLook look_of(unsigned rank, std::uint64_t entered, unsigned line)
                       .operation = "all_reduce"}}};
 }
 
-std::string answer(const JobSight& sight) {
-  return describe(sight,
+std::string answer(const JobObservation& observation) {
+  return describe(observation,
                   [](outcome::Culprit culprit) {
                     culprit.host = "a";
                     return culprit;
@@ -56,11 +56,11 @@ TEST_CASE(
     "a rank that is exiting after its exception shows nothing of who hangs, and its stack is still shown") {
   outcome::WorkerLook exits = look_of(1, 20, 26);
   exits.groups.clear();
-  JobSight sight{.looks = {look_of(0, 21, 37), exits, look_of(2, 21, 37)}};
-  REQUIRE(sight.find_hang());
-  sight.raised = {0, 1, 2};
-  CHECK_FALSE(sight.find_hang());
-  CHECK(answer(sight).find("step (/app/train.py:26)") != std::string::npos);
+  JobObservation observation{.looks = {look_of(0, 21, 37), exits, look_of(2, 21, 37)}};
+  REQUIRE(observation.find_hang());
+  observation.raised = {0, 1, 2};
+  CHECK_FALSE(observation.find_hang());
+  CHECK(answer(observation).find("step (/app/train.py:26)") != std::string::npos);
 }
 
 TEST_CASE("the answer about stacks of a job that trains has no hang, and one of no worker says so") {

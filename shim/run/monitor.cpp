@@ -34,7 +34,7 @@ Monitor::Monitor(boost::asio::io_context& io, const settings::Settings& settings
       timer_(io.get_executor()),
       memory_(io, host,
               [this](const std::string& limit) {
-                note_danger({.kind = report::Danger::Kind::limit_reached, .limit = limit});
+                note_kill_risk({.kind = report::KillRisk::Kind::limit_reached, .limit = limit});
               }),
       metrics_file_(std::string(settings.text(Option::metrics_file))),
       metrics_timer_(io.get_executor()),
@@ -163,11 +163,11 @@ void Monitor::held() {
 /// Called a moment after the command's start, or at its start if the moment has already passed.
 void Monitor::on_command() {
   if (const auto limit = memory_.limit_that_kills_all()) {
-    const report::Danger danger{.kind = report::Danger::Kind::kills_all, .limit = *limit};
-    log::info("{}", report::wording::in_words(danger));
+    const report::KillRisk risk{.kind = report::KillRisk::Kind::kills_all, .limit = *limit};
+    log::info("{}", report::wording::in_words(risk));
     // Write this at once: a process that takes the last memory in one step leaves no time between the limit
     // and KILL.
-    note_danger(danger);
+    note_kill_risk(risk);
   }
   if (!is_last_) return;  // the next attempt gets the same descriptors
   for (const Option file : {Option::report, Option::termination_log}) {
@@ -209,13 +209,13 @@ void Monitor::end_attempt(const report::Verdict& verdict, const supervise::ExitR
   enter(PhaseName::restart);
 }
 
-void Monitor::note_danger(const report::Danger& danger) {
-  termination_log_.provisional(report::wording::provisional(danger, system_clock::now()));
+void Monitor::note_kill_risk(const report::KillRisk& risk) {
+  termination_log_.provisional(report::wording::provisional(risk, system_clock::now()));
 }
 
 void Monitor::stopping(int signal) {
   enter(PhaseName::wind_down);
-  note_danger({.kind = report::Danger::Kind::stopping, .signal = signal});
+  note_kill_risk({.kind = report::KillRisk::Kind::stopping, .signal = signal});
 }
 
 void Monitor::command_ended() {

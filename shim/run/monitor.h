@@ -95,7 +95,7 @@ class Monitor {
   [[nodiscard]] report::Phase phase() const;
   void end_phase(link::Time when);
   /// Writes to the termination log what may get rankshim killed.
-  void note_danger(const report::Danger& danger);
+  void note_kill_risk(const report::KillRisk& risk);
   void look_around();
   void open_socket();
   void on_command();

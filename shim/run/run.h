@@ -36,7 +36,7 @@ boost::asio::awaitable<int> conclude(const Run& run, report::Verdict verdict, co
                                      const supervise::ExitRecord* record = nullptr,
                                      const report::Details& details = {});
 
-/// Tells the other nodes of the job that this one cannot take part because of its settings, if the part of
+/// Tells the other nodes of the job that this one cannot join because of its settings, if the part of
 /// them that was understood identifies the job. Takes a few seconds at most.
 void tell_rejection(const settings::Rejected& rejected, const node::Host& host);
 

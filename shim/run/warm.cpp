@@ -41,8 +41,8 @@ constexpr std::chrono::milliseconds head_start{100};
 /// Whether there is plenty of memory: imports must not take it away from training.
 bool has_clear_room(const node::Host& host) {
   constexpr std::uint64_t least = std::uint64_t{1} << 30U;
-  const node::MemoryRoom room = node::memory_room(host);
-  return room.left >= least && room.left >= room.all / 4;
+  const node::AvailableMemory memory = node::available_memory(host);
+  return memory.free >= least && memory.free >= memory.total / 4;
 }
 
 /// Whether each of these workers has reported a process group (python/sitecustomize.py, answer_questions).

@@ -78,8 +78,8 @@ void take_rank(topology::Topology& topology, topology::StaticNode& node, const l
   if (!moved.empty()) reached = {.addresses = {moved}, .mine = go.rank == 0U};
 }
 
-/// For a job with spares: plans who keeps the roster if the hub is lost, and passes on what a hub knows from
-/// earlier attempts.
+/// For a job with spares: plans who coordinates the job if the hub is lost, and passes on what a hub knows
+/// from earlier attempts.
 void plan_succession(const Run& run, Attempts& attempts, link::Options& options) {
   if (!attempts.succession) attempts.succession = std::make_shared<link::Succession>(run.io);
   const link::Succession& known = *attempts.succession;
@@ -167,8 +167,9 @@ EarlyEnd end_of(const link::Refuse& refuse, const topology::Topology& topology,
                    std::move(unmet));
 }
 
-/// Makes the node with this door the hub, as far as this node knows: it is not the one that was before.
-void switch_hub(link::Succession& known, const link::Door& hub, const topology::StaticNode::Member& self) {
+/// Makes the node that listens there the hub, as far as this node knows: it is not the one that was before.
+void switch_hub(link::Succession& known, const link::ListenAddress& hub,
+                const topology::StaticNode::Member& self) {
   known.leader = hub;
   known.gone.erase(hub.index);  // it has answered
   known.unreachable.erase(hub.index);
@@ -338,7 +339,7 @@ awaitable<std::optional<report::Verdict>> wait_as_spare(const Run& run, Attempts
   using namespace boost::asio::experimental::awaitable_operators;
   run.monitor.enter(PhaseName::spare, "a node whose place it takes");
   const std::shared_ptr<link::Link>& link = whole.shared_link();
-  std::optional<JobWatch> watch;  // of the others, if this node keeps the roster
+  std::optional<JobWatch> watch;  // of the others, if this node coordinates the job
   if (link->is_hub())
     watch.emplace(run,
                   whole.job_to_watch([link](const Culprit& culprit, const auto&) { link->end_job(culprit); }),
@@ -393,7 +394,7 @@ awaitable<std::unique_ptr<WholeJob>> join_job(const Run& run, Job& job, Attempts
   co_return nullptr;
 }
 
-HangWatch::Job WholeJob::job_to_watch(decltype(HangWatch::Job::end) end) const {
+HangWatch::Target WholeJob::job_to_watch(decltype(HangWatch::Target::end) end) const {
   return {.look = [link = link_](link::LookMode mode) { return look_at_job(link, mode); },
           .located = [link = link_](Culprit culprit) { return link->located(std::move(culprit)); },
           .end = std::move(end)};

@@ -57,7 +57,7 @@ class WholeJob {
   [[nodiscard]] const link::Link& link() const { return *link_; }
   [[nodiscard]] const std::shared_ptr<link::Link>& shared_link() const { return link_; }
   /// How the hub sees the whole job, to watch it for hangs.
-  [[nodiscard]] HangWatch::Job job_to_watch(decltype(HangWatch::Job::end) end) const;
+  [[nodiscard]] HangWatch::Target job_to_watch(decltype(HangWatch::Target::end) end) const;
   /// Tells the others that the system refused what this node needs to start its command.
   boost::asio::awaitable<void> report_refusal(const report::Reason& why);
 
@@ -91,7 +91,7 @@ class WholeJob {
 /// ones. A file larger than 1 MiB, or writable by every user, is a fault.
 Outcome<link::Key> read_token(const std::string& path);
 
-/// Tells the other nodes, which wait for this one, that it cannot take part, so that they end and name it.
+/// Tells the other nodes, which wait for this one, that it cannot join, so that they end and name it.
 /// Uses a link made just for that. Takes a few seconds at most, because node 0 may not be there yet. Does
 /// nothing if the nodes are not linked. If a stop signal ends it, adds that to the verdict.
 boost::asio::awaitable<void> tell_early_end(const Run& run, const launchers::Job& job,

@@ -3,33 +3,33 @@
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <csignal>
-#include <string>
 
 using namespace rankshim::supervise;
 using Kind = ExitRecord::Kind;
+using Call = SpawnFailure::Call;
 
 TEST_CASE("each way to end has its exit code", "[exit code]") {
   struct Case {
     Kind kind;
     int number;
-    std::string failed_call;
+    Call failed_call;
     int exit_code;
   };
   const auto row = GENERATE(values<Case>({
-      {Kind::exited, 0, "", 0},
-      {Kind::exited, 42, "", 42},
-      {Kind::signalled, SIGKILL, "", 137},
-      {Kind::signalled, SIGTERM, "", 143},
-      {Kind::withheld, ECHILD, "", 71},
-      {Kind::not_started, EAGAIN, "fork", 71},
-      {Kind::not_started, ENOENT, "pipe", 71},
-      {Kind::not_started, ENOENT, "execve", 127},
-      {Kind::not_started, ENOTDIR, "execve", 127},
-      {Kind::not_started, EACCES, "execve", 126},
-      {Kind::not_started, ENOEXEC, "execve", 126},
-      {Kind::not_started, ENOMEM, "execve", 71},
-      {Kind::not_started, EMFILE, "execve", 71},
-      {Kind::not_started, ENFILE, "execve", 71},
+      {Kind::exited, 0, Call::execve, 0},
+      {Kind::exited, 42, Call::execve, 42},
+      {Kind::signalled, SIGKILL, Call::execve, 137},
+      {Kind::signalled, SIGTERM, Call::execve, 143},
+      {Kind::withheld, ECHILD, Call::execve, 71},
+      {Kind::not_started, EAGAIN, Call::fork, 71},
+      {Kind::not_started, ENOENT, Call::pipe, 71},
+      {Kind::not_started, ENOENT, Call::execve, 127},
+      {Kind::not_started, ENOTDIR, Call::execve, 127},
+      {Kind::not_started, EACCES, Call::execve, 126},
+      {Kind::not_started, ENOEXEC, Call::execve, 126},
+      {Kind::not_started, ENOMEM, Call::execve, 71},
+      {Kind::not_started, EMFILE, Call::execve, 71},
+      {Kind::not_started, ENFILE, Call::execve, 71},
   }));
   ExitRecord record;
   record.kind = row.kind;

@@ -41,7 +41,7 @@ std::shared_ptr<Prepared> Prepared::start(boost::asio::io_context& io, const Com
   if (spawn.pid() > 0)
     self->process_ = node::read_process(spawn.pid()).value_or(node::Process{.pid = spawn.pid()});
   if (failed) {
-    self->give_up(fmt::format("{}: {}", failed->call, std::strerror(failed->error)));
+    self->give_up(fmt::format("{}: {}", name(failed->call), std::strerror(failed->error)));
     return self;
   }
   listen(self, std::move(changed));

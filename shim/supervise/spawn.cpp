@@ -140,6 +140,11 @@ Spawn::Spawn(const Command& command)
   for (auto* list : {&argv_, &shell_argv_, &environment_}) list->push_back(nullptr);
 }
 
+std::string_view name(SpawnFailure::Call call) {
+  constexpr std::array<std::string_view, 3> names = {"pipe", "fork", "execve"};
+  return names.at(static_cast<std::size_t>(call));
+}
+
 std::optional<SpawnFailure> Spawn::start(const Start& how) {
   if (const auto early = command_.prepared ? command_.prepared->go() : std::nullopt) {
     pid_ = *early;
@@ -147,7 +152,7 @@ std::optional<SpawnFailure> Spawn::start(const Start& how) {
   }
   int ends[2];
   const int piped = kernel::result(pipe2(ends, O_CLOEXEC | O_NONBLOCK));
-  if (piped < 0) return SpawnFailure{"pipe", {}, -piped};
+  if (piped < 0) return SpawnFailure{SpawnFailure::Call::pipe, {}, -piped};
   // vfork is quicker, but suspends this process until exec. On a terminal, a Ctrl-Z just before exec would
   // then stop both, so fork is used there. The child makes only system calls and does not return from here,
   // so it may do more than exec.
@@ -164,7 +169,7 @@ std::optional<SpawnFailure> Spawn::start(const Start& how) {
   close(ends[1]);
   pid_ = child;
   report_ = UniqueFd(ends[0]);
-  if (child < 0) return SpawnFailure{"fork", {}, error};
+  if (child < 0) return SpawnFailure{SpawnFailure::Call::fork, {}, error};
   // Both processes do this, so that the group exists for each of them from here on. It fails harmlessly here
   // if the child was quicker and has already executed the command. A group leader cannot start a session.
   if (!how.new_session && !how.detached) setpgid(pid_, pid_);
@@ -254,8 +259,8 @@ std::optional<SpawnFailure> Spawn::failure() {
   report_ = UniqueFd();
   if (!failure_) return std::nullopt;
   const bool not_found = failure_->error == ENOENT && !failure_->exists;
-  return SpawnFailure{"execve", not_found ? name_ : candidates_[failure_->candidate], failure_->error,
-                      failure_->exists};
+  return SpawnFailure{SpawnFailure::Call::execve, not_found ? name_ : candidates_[failure_->candidate],
+                      failure_->error, failure_->exists};
 }
 
 std::string missing_interpreter(std::string file, const std::filesystem::path& folder) {

@@ -6,10 +6,12 @@
 #include <array>
 #include <boost/core/noncopyable.hpp>
 #include <cerrno>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/fault.h"
@@ -36,12 +38,16 @@ struct Command {
 
 /// Why a command was not started.
 struct SpawnFailure {
-  std::string call;  ///< the call that failed: "pipe", "fork", "execve"
-  std::string path;  ///< for execve: the file that was refused, or the name that was not found
-  int error = 0;     ///< errno
+  enum class Call : std::uint8_t { pipe, fork, execve };
+  Call call = Call::execve;  ///< the one that failed
+  std::string path;          ///< for execve: the file that was refused, or the name that was not found
+  int error = 0;             ///< errno
   /// ENOENT although `path` exists, because the interpreter or loader that it names does not.
   bool interpreter = false;
 };
+
+/// "execve".
+std::string_view name(SpawnFailure::Call call);
 
 /// A command that is being started in a new process.
 class Spawn : boost::noncopyable {

@@ -58,7 +58,7 @@ TEST_CASE("a failed execution names the file and the reason", "[spawn]") {
       const ExitRecord record =
           Supervised(mode, std::vector<std::string>{wanted.command, "argument"}, {}).record();
       CHECK(record.kind == Kind::not_started);
-      CHECK(record.failure.call == "execve");
+      CHECK(record.failure.call == SpawnFailure::Call::execve);
       CHECK(record.number == wanted.error);
       CHECK(record.failure.path == wanted.path);
       CHECK(record.failure.interpreter == (wanted.command == orphaned));

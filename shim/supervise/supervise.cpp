@@ -606,7 +606,8 @@ int exit_code_of(const ExitRecord& record) {
   if (record.kind == Kind::exited) return record.number;
   if (record.kind == Kind::signalled)
     return exit_code::signal_base + (record.killed_by_us ? SIGKILL : record.number);
-  if (record.kind == Kind::withheld || record.failure.call != "execve") return exit_code::system;
+  if (record.kind == Kind::withheld || record.failure.call != SpawnFailure::Call::execve)
+    return exit_code::system;
   return exit_code_of_exec(record.number);
 }
 

@@ -332,7 +332,7 @@ TEST_CASE("INT kills what is left, TERM does not hurry it", "[supervise]") {
   }
 }
 
-TEST_CASE("what has got a notice with all others is asked to stop when it is left behind", "[supervise]") {
+TEST_CASE("what has got a notice with all others is stopped when it is left behind", "[supervise]") {
   const std::string script =
       "exec 2>&1; " + quiet_descriptor +
       "coproc setsid bash -c 'trap \"echo noted >&2\" USR1; trap \"echo asked >&2; exit\" TERM; " +

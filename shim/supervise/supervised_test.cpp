@@ -40,7 +40,8 @@ struct FlatEnding {
   bool killed_by_us, never_met;
   unsigned leftovers, leftovers_killed;
   long ran;
-  char call[16], path[512];
+  SpawnFailure::Call call;
+  char path[512];
   bool interpreter;
 };
 
@@ -54,10 +55,9 @@ FlatEnding flatten(const ExitRecord& record) {
                   record.leftovers,
                   record.leftovers_killed,
                   record.ran.count(),
-                  {},
+                  record.failure.call,
                   {},
                   record.failure.interpreter};
-  record.failure.call.copy(flat.call, sizeof(flat.call) - 1);
   record.failure.path.copy(flat.path, sizeof(flat.path) - 1);
   return flat;
 }

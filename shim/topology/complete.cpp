@@ -148,8 +148,8 @@ Findings check_for_nnodes(const Resolution& r) {
 
 void complete_single(Resolution& r) {
   r.add(weigh_alone(r));
-  r.fill(Fact::node_rank, {"0"});
-  r.fill(Fact::master_addr, {"127.0.0.1"});
+  r.add(unless_known(r, Fact::node_rank, {"0"}));
+  r.add(unless_known(r, Fact::master_addr, {"127.0.0.1"}));
   r.add(check_below(r, Fact::node_rank, Fact::nnodes));
   r.topology.part = LoneNode{r.user_says_alone()};
   complete_meeting(r, true);
@@ -267,8 +267,20 @@ Added check_for_endpoint(const Resolution& r) {
       "set --rdzv-endpoint (RANKSHIM_RDZV_ENDPOINT) to HOST:PORT of one node")};
 }
 
+/// Adds torchrun's names for the run id, and for where the nodes meet.
+Added name_rendezvous(const Resolution& r) {
+  Added added;
+  added.set(Fact::rdzv_id, {std::string(r.text(Fact::run_id)), Origin::derived, "run_id"});
+  const std::string meeting = host_port(r.text(Fact::master_addr), r.text(Fact::master_port));
+  const auto& given = r.topology.facts[Fact::rdzv_endpoint];
+  if (!given || given->text != meeting)
+    added.set(Fact::rdzv_endpoint,
+              {meeting, Origin::derived, given ? given->detail : "master_addr and master_port"});
+  return added;
+}
+
 void complete_elastic(Resolution& r) {
-  r.fill(Fact::rdzv_backend, {"c10d", Origin::derived, "nnodes"});
+  r.add(unless_known(r, Fact::rdzv_backend, {"c10d", Origin::derived, "nnodes"}));
   if (!r.add(check_for_endpoint(r))) return;
   r.add(check_elastic_rank(r));
   const auto [least, most] = min_and_max(r.text(Fact::nnodes));
@@ -278,11 +290,7 @@ void complete_elastic(Resolution& r) {
                                 .most = parse_count(most).value_or(1),
                                 .hosts_master = hosts};
   complete_meeting(r, hosts.value_or(true));
-  r.fact(Fact::rdzv_id) = {std::string(r.text(Fact::run_id)), Origin::derived, "run_id"};
-  r.fill(Fact::rdzv_endpoint, {"", Origin::derived, "master_addr and master_port"});
-  const std::string meeting = host_port(r.text(Fact::master_addr), r.text(Fact::master_port));
-  if (auto& endpoint = *r.fact(Fact::rdzv_endpoint); endpoint.text != meeting)
-    endpoint = {meeting, Origin::derived, endpoint.detail};
+  r.add(name_rendezvous(r));
 }
 
 /// Refuses a process that lacks required numbers.
@@ -385,8 +393,8 @@ Added check_for_rank_0(const Resolution& r) {
 
 /// Completes a process that is the whole job. It trains alone, and is checked like a lone node.
 void complete_lone_process(Resolution& r) {
-  r.fill(Fact::nnodes, {"1", Origin::derived, "world_size"});
-  r.fill(Fact::nproc_per_node, {"1", Origin::derived, "world_size"});
+  r.add(unless_known(r, Fact::nnodes, {"1", Origin::derived, "world_size"}));
+  r.add(unless_known(r, Fact::nproc_per_node, {"1", Origin::derived, "world_size"}));
   if (r.known(Fact::node_rank)) r.add(check_below(r, Fact::node_rank, Fact::nnodes));
   if (r.faults.empty()) r.add(weigh_alone(r));
 }
@@ -445,12 +453,12 @@ void complete_node(Resolution& r) {
   r.add(use_static_endpoint(r));
   if (!r.add(check_nnodes(r))) return;
   r.add(count_workers(r));
-  r.fill(Fact::max_restarts, {"0"});
+  r.add(unless_known(r, Fact::max_restarts, {"0"}));
   if (!r.known(Fact::max_restarts))
     r.add(refusal(ErrorCode::no_number, r.said(Fact::max_restarts) + " is not a number",
                   "correct it, or " + settle(Fact::max_restarts)));
   if (!r.has(Fact::nnodes) && !r.add(check_for_nnodes(r))) return;
-  r.fill(Fact::nnodes, {"1"});
+  r.add(unless_known(r, Fact::nnodes, {"1"}));
   if (is_elastic(r)) return complete_elastic(r);
   r.text(Fact::nnodes) == "1" ? complete_single(r) : complete_static(r);
 }
@@ -462,18 +470,21 @@ void complete_process(Resolution& r) {
 
   const unsigned world = r.number(Fact::world_size), rank = r.number(Fact::rank);
   r.topology.part = CreatedProcess{rank, world, r.number(Fact::local_rank)};
-  if (r.text(Fact::nnodes) == "1" && !r.fact(Fact::nnodes)->is_variable(variable_of(Fact::nnodes)))
-    r.fill(Fact::local_world_size, {std::to_string(world), Origin::derived, "world_size and nnodes"});
+  if (r.text(Fact::nnodes) == "1" && !r.topology.facts[Fact::nnodes]->is_variable(variable_of(Fact::nnodes)))
+    r.add(unless_known(r, Fact::local_world_size,
+                       {std::to_string(world), Origin::derived, "world_size and nnodes"}));
   if (const unsigned local = r.number(Fact::local_world_size); local != 0) {
-    r.fill(Fact::nproc_per_node, {std::to_string(local), Origin::derived, "local_world_size"});
+    r.add(
+        unless_known(r, Fact::nproc_per_node, {std::to_string(local), Origin::derived, "local_world_size"}));
     if (world % local == 0)
-      r.fill(Fact::nnodes,
-             {std::to_string(world / local), Origin::derived, "world_size and local_world_size"});
+      r.add(
+          unless_known(r, Fact::nnodes,
+                       {std::to_string(world / local), Origin::derived, "world_size and local_world_size"}));
   }
   if (world == 1) complete_lone_process(r);
   const bool one_node = r.text(Fact::nnodes) == "1";
   if (one_node && world != 1) r.add(warn_of_others(r));
-  if (world == 1 || one_node) r.fill(Fact::master_addr, {"127.0.0.1"});
+  if (world == 1 || one_node) r.add(unless_known(r, Fact::master_addr, {"127.0.0.1"}));
   if (r.add(check_for_rank_0(r))) complete_meeting(r, rank == 0 || one_node);
 }
 

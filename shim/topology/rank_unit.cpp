@@ -175,7 +175,7 @@ Added drop_left_over(const Resolution& r) {
 }
 
 /// The fault if RANK and WORLD_SIZE contradict torchrun's flags, in either unit.
-Faults faults_beside_flags(const Resolution& r) {
+Findings check_beside_flags(const Resolution& r) {
   if (r.torchrun == nullptr) return {};
   const Facts& flags = r.torchrun->facts;
   KnownNode node = known_node(flags);
@@ -189,7 +189,9 @@ Faults faults_beside_flags(const Resolution& r) {
   if (use == RankUse::nothing) return {};
   const bool size = use == RankUse::wrong_nnodes;
   const Fact fact = size ? Fact::nnodes : Fact::node_rank;
-  return {flag_contradicts(fact, *flags[fact], r.set(size ? Fact::world_size : Fact::rank))};
+  return {.faults = {flag_contradicts(fact, *flags[fact], r.set(size ? Fact::world_size : Fact::rank))},
+          .warnings = {},
+          .explains_all = true};
 }
 
 /// Whether the platform has its own variables for the nodes' numbers, which RANK and WORLD_SIZE must not
@@ -205,6 +207,15 @@ bool platform_numbers_nodes(const Resolution& r) {
     return std::ranges::find(profile->facts, fact, &platform::FactExpression::fact) != profile->facts.end();
   };
   return r.has_own_words() && r.unit == RankUnit::any && provides(Fact::nnodes) && provides(Fact::node_rank);
+}
+
+/// Drops the platform's number of workers if something started this process: it started as many as requested.
+Added drop_platforms_workers(const Resolution& r) {
+  Added added;
+  const auto& workers = r.topology.facts[Fact::nproc_per_node];
+  if (workers && !workers->from_user() && !workers->is_variable(variable_of(Fact::nproc_per_node)))
+    added.drop(Fact::nproc_per_node);
+  return added;
 }
 
 /// Turns a process that MPI started as the only one on its node into the node's launcher, with the process's
@@ -309,16 +320,11 @@ Faults check_ranks(const Resolution& r) {
 
 void take_ranks(Resolution& r, bool by_user) {
   if (r.is_started_process) {
-    auto& workers = r.fact(Fact::nproc_per_node);  // the platform's; it started as many as requested
-    if (workers && !workers->from_user() && !workers->is_variable(variable_of(Fact::nproc_per_node)))
-      workers.reset();
+    r.add(drop_platforms_workers(r));
     r.add(read_ranks(r, RankUnit::process));
   } else if (r.reads_variables() && !r.idle && r.granularity == Granularity::node &&
              !platform_numbers_nodes(r) && !by_user) {
-    if (Faults faults = faults_beside_flags(r); !faults.empty()) {  // these replace all other faults
-      r.faults = std::move(faults);
-      return;
-    }
+    if (!r.add(check_beside_flags(r))) return;
     r.add(read_ranks(r, r.unit));
   }
   if (!r.idle) r.add(become_launcher(r));

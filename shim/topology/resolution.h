@@ -26,6 +26,7 @@ constexpr const char* if_alone = ", or set RANKSHIM_NNODES=1 if this node is alo
 struct Findings {
   Faults faults;
   std::vector<std::string> warnings;
+  bool explains_all = false;  ///< its faults replace all that other steps have found
 
   void add(Findings more);
 };
@@ -43,8 +44,8 @@ struct Added : Findings {
   void drop(Fact fact) { facts.emplace_back(fact, std::nullopt); }
 };
 
-/// What is known while the claims of all sources are turned into a topology or faults. The steps are in
-/// resolve.cpp; each returns what it adds. complete_…() run the steps for a node or a process in order.
+/// What is known while the claims of all sources are turned into a topology or faults. A step only reads it,
+/// and returns what it adds. take_ranks() and complete_…() run steps in order; facts change by add() alone.
 struct Resolution {
   const settings::Settings& settings;
   const platform::Platform& platform;
@@ -59,7 +60,6 @@ struct Resolution {
   Claims claims;
   bool is_started_process = false;
 
-  std::optional<Value>& fact(Fact fact) { return topology.facts[fact]; }
   [[nodiscard]] bool has(Fact fact) const { return topology.facts.has(fact); }
   [[nodiscard]] std::string_view text(Fact fact) const { return topology.facts.text(fact); }
   /// The fact as a number; nullopt if it is absent or not a plain number.
@@ -69,8 +69,6 @@ struct Resolution {
   [[nodiscard]] bool is_users(Fact fact) const { return has(fact) && topology.facts[fact]->from_user(); }
   /// Whether a flag of torchrun sets the fact.
   [[nodiscard]] bool is_flag(Fact fact) const { return torchrun != nullptr && torchrun->facts.has(fact); }
-  /// Sets a fact unless it already has a value.
-  void fill(Fact fact, Value value);
 
   [[nodiscard]] bool reads_variables() const { return !platform.id.is_off(); }
   /// Whether a platform or a process launcher was recognised, not only generic names.
@@ -109,11 +107,14 @@ Faults check_ranks(const Resolution& r);
 /// `this_process`, or another use for added_by() (a fault if that is unclear, or a leftover LOCAL_RANK).
 RankUse recognise_started_process(const Resolution& r);
 
+/// A value for a fact that has none; nothing if it has one.
+Added unless_known(const Resolution& r, Fact fact, Value value);
+
 /// What the variables, used so, add to what is known.
 Added added_by(const Resolution& r, RankUse use);
 
-/// Takes RANK and WORLD_SIZE where they apply, and compares them otherwise. `by_user`: the user has set the
-/// node's numbers.
+/// Runs the steps that take RANK and WORLD_SIZE where they apply, and compare them otherwise. `by_user`: the
+/// user has set the node's numbers.
 void take_ranks(Resolution& r, bool by_user);
 
 /// Why the platform does not provide a fact.

@@ -14,10 +14,6 @@ namespace rankshim::topology {
 using platform::Granularity;
 using settings::Option;
 
-void Resolution::fill(Fact fact, Value value) {
-  if (!has(fact)) topology.facts[fact] = std::move(value);
-}
-
 bool Resolution::has_own_words() const {
   return platform.profile != nullptr && platform.profile->has_own_words();
 }
@@ -65,14 +61,21 @@ Findings refusal(ErrorCode error_code, Phrase what, std::string fix) {
 
 bool Resolution::add(Findings findings) {
   const bool is_well = findings.faults.empty();
+  if (!is_well && findings.explains_all) faults.clear();
   for (Fault& one : findings.faults)
     if (std::ranges::find(faults, one.what, &Fault::what) == faults.end()) faults.push_back(std::move(one));
   std::ranges::move(findings.warnings, std::back_inserter(topology.warnings));
   return is_well;
 }
 
+Added unless_known(const Resolution& r, Fact fact, Value value) {
+  Added added;
+  if (!r.has(fact)) added.set(fact, std::move(value));
+  return added;
+}
+
 bool Resolution::add(Added added) {
-  for (auto& [one, value] : added.facts) fact(one) = std::move(value);
+  for (auto& [fact, value] : added.facts) topology.facts[fact] = std::move(value);
   if (added.granularity) granularity = *added.granularity;
   if (added.drops_local_rank) {
     ranks.local_rank.reset();
@@ -161,15 +164,19 @@ std::vector<std::pair<Fact, Value>> unused_claims(const Resolution& r) {
   return unused;
 }
 
-/// The run id. A restarted job must not meet leftovers of the previous one, so the attempt is part of the run
-/// id, and thereby of the default port, unless the user has set the run id.
-Value run_id_of(const Resolution& r) {
+/// Adds the run id. A restarted job must not meet leftovers of the previous one, so the attempt is part of
+/// the run id, and thereby of the default port, unless the user has set the run id.
+Added add_run_id(const Resolution& r) {
   // A constant is the same on all nodes, whereas each may spell the master's name differently.
   Value run_id = r.topology.facts[Fact::run_id].value_or(Value{"rankshim"});
   const auto& attempt = r.topology.facts[Fact::attempt];
-  if (!attempt || attempt->text == "0" || run_id.from_user()) return run_id;
-  return {run_id.text + "." + attempt->text, Origin::derived,
-          fmt::format("{} and {}", run_id.from().empty() ? run_id.source() : run_id.from(), attempt->from())};
+  if (attempt && attempt->text != "0" && !run_id.from_user())
+    run_id = {
+        run_id.text + "." + attempt->text, Origin::derived,
+        fmt::format("{} and {}", run_id.from().empty() ? run_id.source() : run_id.from(), attempt->from())};
+  Added added;
+  added.set(Fact::run_id, std::move(run_id));
+  return added;
 }
 
 /// A free port, for a lone node.
@@ -293,7 +300,7 @@ Added check_master_addr(const Resolution& r) {
 
 void complete_meeting(Resolution& r, bool hosts_master) {
   const bool names_job = r.has(Fact::run_id);
-  r.fact(Fact::run_id) = run_id_of(r);
+  r.add(add_run_id(r));
   r.add(add_port(r, names_job));
   r.topology.meeting = Master{std::string(without_brackets(r.text(Fact::master_addr))),
                               static_cast<std::uint16_t>(r.number(Fact::master_port))};
@@ -317,6 +324,7 @@ Outcome<Topology> resolve_topology(const settings::Settings& settings, const pla
                                    const node::Host& host, const LauncherFlags* torchrun) {
   Resolution r{settings, platform, host, torchrun, platform.granularity, platform.idle};
   r.topology.platform = platform.id;
+  r.topology.ranks = r.ranks;
   r.topology.also_matched = platform.also_matched;
   r.topology.warnings = platform.warnings;
   // Later faults would only repeat these.

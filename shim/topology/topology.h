@@ -14,6 +14,7 @@
 #include "platform/recognise.h"
 #include "settings/settings.h"
 #include "topology/claim.h"
+#include "topology/ranks.h"
 
 namespace rankshim::topology {
 
@@ -83,6 +84,7 @@ struct Topology {
   std::optional<Master> meeting;
   /// What is known, each fact with its source.
   Facts facts;
+  RankVariables ranks;                    ///< RANK, WORLD_SIZE and the like, as the environment has them
   std::vector<std::string> also_matched;  ///< other platforms that were recognised, most specific first
   std::vector<std::string> warnings;
   /// Values that differ from the facts, and are not used.

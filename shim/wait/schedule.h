@@ -21,7 +21,8 @@ struct Timing {
 };
 
 /// Decides when a node asks for the master's name: a capped back-off with jitter, in which no node asks more
-/// often than its share of the 2,500 questions a second that all nodes of a job may ask. Pure:
+/// often than its share of the 2,500 questions a second that all nodes of a job may ask. A look asks for the
+/// likeliest name, a search for every name of the search list, and a check for one that has an address. Pure:
 /// scripts/scale.cpp simulates thousands of nodes with it. A `chance` is a random number from 0 to 1.
 class Schedule {
  public:

@@ -9,7 +9,10 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <optional>
 #include <random>
+#include <ranges>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "base/duration.h"
 #include "base/log.h"
@@ -34,11 +37,9 @@ milliseconds since(Clock::time_point begin) {
 
 std::string list(const std::vector<ip::address>& addresses) {
   constexpr std::size_t most = 3;  // a service for the whole job can have thousands
-  std::string text;
-  for (std::size_t i = 0; i < std::min(addresses.size(), most); ++i)
-    text += (i > 0 ? ", " : "") + addresses[i].to_string();
-  if (addresses.size() > most) text += fmt::format(" and {} more", addresses.size() - most);
-  return text;
+  std::vector<std::string> shown;
+  for (const ip::address& address : addresses | std::views::take(most)) shown.push_back(address.to_string());
+  return few(shown, addresses.size() - shown.size());
 }
 
 /// Advice on a master that was not reached in time.

@@ -339,7 +339,7 @@ def is_multiprocessing_child():
 
 def say_raised(local_rank):
     """Tells rankshim that this worker has written down its exception, because the worker that it waited for still runs, and
-    the launcher kills that one soon after this process ends (shim/look/raised.h). Then tells how far its collectives have
+    the launcher kills that one soon after this process ends (shim/look/exception_socket.h). Then tells how far its collectives have
     got, according to the answering thread: torch may block, and may abort once this process exits."""
     import socket
 

@@ -1,4 +1,4 @@
-#include "look/raised.h"
+#include "look/exception_socket.h"
 
 #include <fmt/format.h>
 #include <sys/socket.h>
@@ -21,7 +21,7 @@ TEST_CASE("a worker says that it has raised, and whoever says anything else is n
   std::vector<unsigned> heard;
   std::vector<std::uint64_t> entered;
   {
-    const Raised raised(io, folder, [&](unsigned local_rank, const Raised::Groups& groups) {
+    const ExceptionSocket raised(io, folder, [&](unsigned local_rank, const ExceptionSocket::Groups& groups) {
       heard.push_back(local_rank);
       entered.push_back(groups.empty() ? 0 : groups.front().entered);
     });

@@ -1,4 +1,4 @@
-#include "look/raised.h"
+#include "look/exception_socket.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -33,8 +33,8 @@ bool bind_in(int socket, const std::string& folder) {
 
 }  // namespace
 
-Raised::Raised(boost::asio::io_context& io, const std::string& folder,
-               std::function<void(unsigned, const Groups&)> told)
+ExceptionSocket::ExceptionSocket(boost::asio::io_context& io, const std::string& folder,
+                                 std::function<void(unsigned, const Groups&)> told)
     : told_(std::move(told)), socket_(io) {
   if (folder.empty()) return;
   const int descriptor = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -43,11 +43,11 @@ Raised::Raised(boost::asio::io_context& io, const std::string& folder,
   listen();
 }
 
-Raised::~Raised() {
+ExceptionSocket::~ExceptionSocket() {
   if (!path_.empty()) unlink(path_.c_str());
 }
 
-void Raised::listen() {
+void ExceptionSocket::listen() {
   socket_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
                      [this](const boost::system::error_code& error) {
                        if (error) return;  // this object is gone
@@ -56,7 +56,7 @@ void Raised::listen() {
                      });
 }
 
-void Raised::receive() {
+void ExceptionSocket::receive() {
   constexpr int most_at_once = 64;  // a worker reports twice
   std::string text;
   for (int count = 0; count < most_at_once; ++count) {
