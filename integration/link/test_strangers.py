@@ -175,4 +175,4 @@ def test_where_the_limit_cannot_be_raised_a_line_says_so_and_the_end_names_the_m
     assert first.wait(LONG) == 75, first.transcript()
     assert "this node may open 64 files and needs " in first.stderr and "ulimit -Hn" in first.stderr
     # Each comes in when another one is closed.
-    assert re.search(f"of {CROWD} nodes did not join in time: ranks |not all nodes joined at the same time: node ", last_line(first))
+    assert re.search(f"of {CROWD} nodes did not join in time: node |not all nodes joined at the same time: node ", last_line(first))

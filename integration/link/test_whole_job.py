@@ -26,8 +26,8 @@ WAITS = shell("echo UP $RANK $WORLD_SIZE; exec sleep 1000")
 
 def test_all_launch_together_when_the_last_one_is_here_and_end_well_together(start):
     first, second = start(0, shell("echo UP $RANK $WORLD_SIZE")), start(1, shell("echo UP $RANK $WORLD_SIZE"))
-    first.wait_line("waiting for 1 of 3 nodes: ranks? 2", 20)
-    second.wait_line("waiting for 1 of 3 nodes: ranks? 2", 20)
+    first.wait_line("waiting for 1 of 3 nodes: node 2", 20)
+    second.wait_line("waiting for 1 of 3 nodes: node 2", 20)
     assert not first.stdout and not second.stdout, "nothing is launched before all are here"
     third = start(2, shell("echo UP $RANK $WORLD_SIZE"))
     for rank, node in enumerate((first, second, third)):
@@ -247,7 +247,7 @@ def test_a_node_without_the_jobs_token_takes_no_part(start, tmp_path):
     assert "has another token, or belongs to another job; give all nodes the same --job-token-file" in last_line(nodes[2])
     for node in nodes[:2]:
         assert node.wait(90) == 75, node.transcript()
-        assert re.search(r"time: rank 2; node 2 \(job-node-2, .*\) did not prove that it knows the job's token", last_line(node))
+        assert re.search(r"time: node 2; node 2 \(job-node-2, .*\) did not prove that it knows the job's token", last_line(node))
         assert not node.stdout
 
 
