@@ -1,6 +1,6 @@
 """How trainings hang: scripts of real gloo in which something happens, and what is to be said of it.
 
-TRAINS hangs in the ways of the prototypes, GRID in one of four groups; REPORTS has a script of our own for each cause of a hang
+TRAINS hangs in the ways of the prototypes, GRID in one of four groups, STORES in torch's store; REPORTS has a script of our own for each cause of a hang
 that somebody has reported in public. The scripts take the timeout of their process groups in seconds, and a folder.
 """
 
@@ -96,6 +96,31 @@ def steps(count=25):
 
 """
 
+
+# All ranks wait for torch's store, in new_group: whoever hosts it is stopped. Rank 0 hosts it itself, or torchrun's agent does, or
+# a process that rank 0 has started.
+STORES = """\
+import os, signal, sys, torch.distributed as dist
+
+hosts = {"rank": os.getpid(), "agent": os.getppid()}
+if sys.argv[3] == "server":
+    if os.environ["RANK"] == "0":
+        hosts["server"] = os.fork()
+        if hosts["server"] == 0:
+            store = dist.TCPStore(os.environ["MASTER_ADDR"], 29513, is_master=True, wait_for_workers=False)
+            signal.pause()
+    os.environ.update(MASTER_PORT="29513", TORCHELASTIC_USE_AGENT_STORE="True")
+""" + START + """
+steps()
+def is_stopped(pid):
+    return all(open(f"/proc/{pid}/task/{thread}/stat").read().rpartition(")")[2].split()[0] == "T" for thread in os.listdir(f"/proc/{pid}/task"))
+
+if rank == 0:
+    os.kill(hosts[sys.argv[3]], signal.SIGSTOP)
+    while not is_stopped(hosts[sys.argv[3]]):
+        time.sleep(0.01)
+dist.new_group([0, 1, 2], timeout=datetime.timedelta(seconds=float(sys.argv[1])))
+"""
 
 
 @dataclass(frozen=True)

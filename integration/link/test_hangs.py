@@ -7,7 +7,7 @@ import time
 
 import pytest
 from lib.events import until
-from lib.hangs import GRID, REPORTS, START, TRAINS
+from lib.hangs import GRID, REPORTS, START, STORES, TRAINS
 from lib.process import clean_environment, last_line, run
 
 LONG = 120
@@ -103,11 +103,19 @@ NOTICE = ["--hang-notice=2s", "--link-timeout=6s"]
 @pytest.mark.nightly
 @pytest.mark.torch
 @pytest.mark.parametrize(("fault", "says", "code", "launcher"), [(*row, launcher) for launcher in ("native", "torchrun") for row in NOTICES])
-def test_hang_notice_warns_of_who_hangs_and_where(start, tmp_path, torch, fault, says, code, launcher):
-    nodes = train(start, tmp_path, fault, 1800, *NOTICE, RANKSHIM_LAUNCHER=launcher)
+def test_hang_notice_warns_of_who_hangs_and_where_and_status_shows_it(start, tmp_path, rankshim, torch, fault, says, code, launcher):
+    script = tmp_path / "train.py"
+    script.write_text(TRAINS)
+    for rank in range(3):
+        (tmp_path / str(rank)).mkdir()
+    nodes = [start(rank, [str(script), fault, "1800"], "--grace=3s", *NOTICE, f"--run-dir={tmp_path}/{rank}", RANKSHIM_LAUNCHER=launcher)
+             for rank in range(3)]
     nodes[0].wait_line(rf"warning: no collective has completed for \S+ s: {says}.*\[{code}\]$", LONG)
     assert all("no collective" not in node.stderr for node in nodes[1:])
     assert all(node.popen.poll() is None for node in nodes)  # it is no end
+    shown = [run([rankshim, "status", "--stacks", f"--run-dir={tmp_path}/{rank}"], clean_environment()).stdout for rank in range(3)]
+    assert re.search(says, shown[0]), shown[0]
+    assert re.search(r"^rank 2: .*train.py:\d+", shown[2], re.M) and not re.search(r"^ranks? [01]\b.*:", shown[2], re.M), shown[2]
 
 
 # Each rank waits in a group of two for the next one.
@@ -183,21 +191,27 @@ def test_of_a_torchrun_in_a_shell_the_worker_that_hangs_beside_a_victim_is_named
         assert re.search(GRID_WAITS.format(r"for \S+ s" if level else "until their timeout"), last_line(node)), node.transcript()
 
 
-# An elastic job has no link, and torchrun chooses which node has ranks 2 and 3.
-ELASTIC = {"nodes": "1:2", "RANKSHIM_LAUNCHER": "torchrun", "RANKSHIM_NPROC_PER_NODE": "2"}
+# Nodes without a link. In an elastic job torchrun chooses which of them has ranks 2 and 3.
+APART = {
+    "elastic": {"nodes": "1:2", "RANKSHIM_LAUNCHER": "torchrun"},
+    "torchrun": {"nodes": 2, "RANKSHIM_LAUNCHER": "torchrun", "RANKSHIM_LINK": "off"},
+    "native": {"nodes": 2, "RANKSHIM_LAUNCHER": "native", "RANKSHIM_LINK": "off"},
+}
 
 
-def start_elastic(start, tmp_path, limit, *options):
+def start_apart(start, tmp_path, how, limit, *options):
     script = tmp_path / "train.py"
     script.write_text(GRID)
-    return [start(rank, [str(script), limit], "--grace=3s", f"--run-dir={tmp_path}/{rank}", *options, **ELASTIC) for rank in range(2)]
+    return [start(rank, [str(script), limit], "--grace=3s", f"--run-dir={tmp_path}/{rank}", *options, RANKSHIM_NPROC_PER_NODE="2", **APART[how])
+            for rank in range(2)]
 
 
 @pytest.mark.nightly
 @pytest.mark.torch
 @pytest.mark.parametrize("level", [0, 3])
-def test_the_node_of_an_elastic_job_that_has_the_rank_that_hangs_names_it(start, tmp_path, torch, level):
-    nodes = start_elastic(start, tmp_path, "1800" if level else "6", *(["--hang-timeout=5s"] if level else []))
+@pytest.mark.parametrize("how", APART)
+def test_of_nodes_without_a_link_the_one_that_has_the_rank_that_hangs_names_it(start, tmp_path, torch, how, level):
+    nodes = start_apart(start, tmp_path, how, "1800" if level else "6", *(["--hang-timeout=5s"] if level else []))
     codes = [node.wait(LONG) for node in nodes]
     assert sorted(codes) == [1, 124], [node.transcript() for node in nodes]
     culprit, victim = nodes[codes.index(124)], nodes[codes.index(1)]
@@ -209,10 +223,11 @@ def test_the_node_of_an_elastic_job_that_has_the_rank_that_hangs_names_it(start,
 
 @pytest.mark.nightly
 @pytest.mark.torch
-def test_the_nodes_of_an_elastic_job_warn_and_show_who_hangs_among_their_own_workers(start, tmp_path, rankshim, torch):
+@pytest.mark.parametrize("how", APART)
+def test_nodes_without_a_link_warn_and_show_who_hangs_among_their_own_workers(start, tmp_path, rankshim, torch, how):
     for rank in range(2):
         (tmp_path / str(rank)).mkdir()
-    nodes = start_elastic(start, tmp_path, "1800", "--hang-notice=2s")
+    nodes = start_apart(start, tmp_path, how, "1800", "--hang-notice=2s")
     own = r"rank 2 waits in all_reduce \(train.py:\d+\) for rank 3 .*, which is in step \(train.py:\d+\), in the kernel's \S+"
     others = r"rank [01] waits in all_reduce \(train.py:\d+\) .*for ranks that this node cannot see"
     until(lambda: [sum(bool(re.search(rf"warning: no collective has completed for .*: {says}", node.stderr)) for node in nodes)
@@ -273,30 +288,6 @@ def test_hangs_of_public_reports_come_out_right(start, tmp_path, torch, name, le
         assert re.search(report.says if level or not report.ends else report.ends, last_line(node)), node.transcript()
 
 
-# All ranks wait for torch's store, in new_group: whoever hosts it is stopped. Rank 0 hosts it itself, or torchrun's agent does, or
-# a process that rank 0 has started.
-STORES = """\
-import os, signal, sys, torch.distributed as dist
-
-hosts = {"rank": os.getpid(), "agent": os.getppid()}
-if sys.argv[3] == "server":
-    if os.environ["RANK"] == "0":
-        hosts["server"] = os.fork()
-        if hosts["server"] == 0:
-            store = dist.TCPStore(os.environ["MASTER_ADDR"], 29513, is_master=True, wait_for_workers=False)
-            signal.pause()
-    os.environ.update(MASTER_PORT="29513", TORCHELASTIC_USE_AGENT_STORE="True")
-""" + START + """
-steps()
-def is_stopped(pid):
-    return all(open(f"/proc/{pid}/task/{thread}/stat").read().rpartition(")")[2].split()[0] == "T" for thread in os.listdir(f"/proc/{pid}/task"))
-
-if rank == 0:
-    os.kill(hosts[sys.argv[3]], signal.SIGSTOP)
-    while not is_stopped(hosts[sys.argv[3]]):
-        time.sleep(0.01)
-dist.new_group([0, 1, 2], timeout=datetime.timedelta(seconds=float(sys.argv[1])))
-"""
 IN_NO_COLLECTIVE = r"in new_group \(train.py:\d+\), in no collective: torch's store on node 0 \(job-node-0\) does not answer"
 STORE_IS_WAITED_FOR = rf"ranks 0-2 wait {IN_NO_COLLECTIVE}"
 STORE_HUNG = rf"the job hung: ranks 0-2 waited for \S+ s {IN_NO_COLLECTIVE}"
