@@ -1,6 +1,7 @@
 """Who hangs: real gloo on three nodes, looked at when torch's own timeout fires, and by rankshim's own time."""
 
 import ctypes
+import json
 import os
 import re
 import time
@@ -113,9 +114,10 @@ def test_hang_notice_warns_of_who_hangs_and_where_and_status_shows_it(start, tmp
     nodes[0].wait_line(rf"warning: no collective has completed for \S+ s: {says}.*\[{code}\]$", LONG)
     assert all("no collective" not in node.stderr for node in nodes[1:])
     assert all(node.popen.poll() is None for node in nodes)  # it is no end
-    shown = [run([rankshim, "status", "--stacks", f"--run-dir={tmp_path}/{rank}"], clean_environment()).stdout for rank in range(3)]
-    assert re.search(says, shown[0]), shown[0]
-    assert re.search(r"^rank 2: .*train.py:\d+", shown[2], re.M) and not re.search(r"^ranks? [01]\b.*:", shown[2], re.M), shown[2]
+    of_all, _, of_node_2 = ("\n".join(json.loads(run([rankshim, "status", "--stacks", f"--run-dir={tmp_path}/{rank}"],
+                                                     clean_environment()).stdout)["lines"]) for rank in range(3))
+    assert re.search(says, of_all), of_all
+    assert re.search(r"^rank 2: .*train.py:\d+", of_node_2, re.M) and not re.search(r"^ranks? [01]\b.*:", of_node_2, re.M), of_node_2
 
 
 # Each rank waits in a group of two for the next one.
