@@ -131,35 +131,32 @@ def is_killed_and_so_is_its_successor(job, index):
     job.go_on()
 
 
-def dies(job, index):
-    job.begin()
-    kill(job.processes[index])
+def comes_and_takes_over(job, index):
+    """The node comes while the others train, and gets the place of node 1."""
     job.start(index)
     job.wait_as_spare(index)
     job.run(0)
     kill(job.processes[1])
     job.go_on()
+
+
+def dies(job, index):
+    job.begin()
+    kill(job.processes[index])
+    comes_and_takes_over(job, index)
 
 
 def comes_late(job, index):
     job.start(*range(index))
     job.run(0)
-    job.start(index)
-    job.wait_as_spare(index)
-    job.run(0)
-    kill(job.processes[1])
-    job.go_on()
+    comes_and_takes_over(job, index)
 
 
 def comes_last(job, index):
     job.start(*range(index))
     job.processes[0].wait_line("enough nodes are here to start soon", IMPORTS)
     assert not any(ranks(process) for process in job.running())
-    job.start(index)
-    job.wait_as_spare(index)
-    job.run(0)
-    kill(job.processes[1])
-    job.go_on()
+    comes_and_takes_over(job, index)
 
 
 def are_deleted(job, count):
