@@ -27,6 +27,7 @@ def test_the_place_of_a_node_that_is_killed_is_taken_by_a_spare_and_all_others_k
     assert ranks(all[2]) == [(2, 3, 2, 3, 0), (2, 3, 2, 3, 1)]
     index = all.index(spare)
     assert f"node {index} (job-node-{index}) has rank 1 from now on; node 1 (job-node-1) was lost" in all[0].stderr
+    assert f"rankshim: node {index} with rank 1 of 3 nodes, 1 worker, master " in spare.stderr
     assert "its connection ended, and its rankshim no longer listens" in all[0].stderr  # not after 2 s
     status = pods.status(all[0])
     states = [(node["index"], node.get("node_rank"), node["state"]) for node in status["nodes"]]

@@ -60,11 +60,14 @@ void announce(const Job& job, const launchers::FoundTorch& torch, const std::vec
     return log::info("one node; starting {}", what);
   if (job.topology.is<topology::LoneNode>()) return log::info("one node, {}; starting {}", workers, what);
   const auto& rank = facts[Fact::node_rank];
+  const auto* node = job.topology.as<topology::StaticNode>();
+  std::string place = rank ? fmt::format("node {} ({})", rank->text, rank->source()) : "one";
+  if (node != nullptr && node->member)
+    place = fmt::format("node {} with rank {}", node->member->index, node->rank);
   const topology::Master* known = job.topology.master();
   const std::string master = known != nullptr ? "master " + known->text() : "a master that it finds itself";
   const bool by_platform = job.topology.platform.is_recognised();  // else by options or the command's flags
-  log::info("{} of {} nodes{}, {}, {}; starting {}",
-            rank ? fmt::format("node {} ({})", rank->text, rank->source()) : "one", facts.text(Fact::nnodes),
+  log::info("{} of {} nodes{}, {}, {}; starting {}", place, facts.text(Fact::nnodes),
             by_platform ? " on " + job.topology.platform.name() : "", workers, master, what);
 }
 

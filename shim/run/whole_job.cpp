@@ -65,7 +65,7 @@ void take_rank(topology::Topology& topology, topology::StaticNode& node, const l
   node.rank = go.rank.value_or(node.member->index);
   node.nodes = go.rank ? go.nodes : node.member->nodes;
   const auto set = [&](Fact fact, const std::string& text) {
-    topology.facts[fact] = Value{text, Origin::derived, "the job's members (--spares)", {}};
+    topology.facts[fact] = Value{text, Origin::derived, "the job's members", {}};
   };
   set(Fact::node_rank, std::to_string(node.rank));
   set(Fact::nnodes, std::to_string(node.nodes));
