@@ -12,15 +12,10 @@
 namespace rankshim::json {
 namespace {
 
-/// The JSON text of a new document, whose root `make` creates.
-template <class Make>
-std::string write(const Make& make, yyjson_write_flag flags) {
-  const std::unique_ptr<yyjson_mut_doc, void (*)(yyjson_mut_doc*)> document(yyjson_mut_doc_new(nullptr),
-                                                                            yyjson_mut_doc_free);
-  yyjson_mut_doc_set_root(document.get(), make(document.get()));
+/// The value's JSON text. A null pointer is a value for which there was no memory.
+std::string write(const yyjson_mut_val* value, yyjson_write_flag flags) {
   std::size_t size = 0;
-  const std::unique_ptr<char, void (*)(void*)> text(yyjson_mut_write(document.get(), flags, &size),
-                                                    std::free);
+  const std::unique_ptr<char, void (*)(void*)> text(yyjson_mut_val_write(value, flags, &size), std::free);
   if (text == nullptr) throw std::bad_alloc();
   return {text.get(), size};
 }
@@ -28,7 +23,9 @@ std::string write(const Make& make, yyjson_write_flag flags) {
 /// The JSON text of a value that was read. It writes a copy, because yyjson's own writer for such values
 /// takes 15 kB.
 std::string written(yyjson_val* value, yyjson_write_flag flags) {
-  return write([value](yyjson_mut_doc* into) { return yyjson_val_mut_copy(into, value); }, flags);
+  const std::unique_ptr<yyjson_mut_doc, void (*)(yyjson_mut_doc*)> copy(yyjson_mut_doc_new(nullptr),
+                                                                        yyjson_mut_doc_free);
+  return write(yyjson_val_mut_copy(copy.get(), value), flags);
 }
 
 /// The code unit of the escape `\uXXXX` at `at`; 0 if there is no such escape.
@@ -124,8 +121,9 @@ std::string at_path(yyjson_val* value, std::string_view path) {
 
 std::string quote(std::string_view text) {
   const std::string utf8 = as_utf8(text);
-  return write([&](yyjson_mut_doc* into) { return yyjson_mut_strn(into, utf8.data(), utf8.size()); },
-               YYJSON_WRITE_NOFLAG);
+  yyjson_mut_val value{};
+  yyjson_mut_set_strn(&value, utf8.data(), utf8.size());
+  return write(&value, YYJSON_WRITE_NOFLAG);
 }
 
 std::string moment(std::chrono::system_clock::time_point when) {

@@ -34,10 +34,13 @@ std::string in_single_quotes(std::string_view text) {
   return out + "'";
 }
 
+bool is_plain(char c) { return c >= ' ' && c <= '~'; }
+
 /// The text with each byte that belongs to no character, or to an unwanted one, replaced by what
-/// `replacement` returns for it.
+/// `replacement` returns for it. Plain characters are wanted.
 template <class IsUnwanted, class Replacement>
 std::string replaced(std::string_view text, const IsUnwanted& is_unwanted, const Replacement& replacement) {
+  if (std::ranges::all_of(text, is_plain)) return std::string(text);  // almost every text
   std::string out;
   const char* at = text.data();
   for (const char* const end = at + text.size(); at != end;) {
@@ -87,8 +90,7 @@ std::string printable(std::string_view text) {
              return c >= range.first && c <= range.second;
            });
   };
-  const auto is_plain = [](char c) { return c >= ' ' && c <= '~'; };  // almost every text that is printed
-  return std::ranges::all_of(text, is_plain) ? std::string(text) : replaced(text, is_control, escaped);
+  return replaced(text, is_control, escaped);
 }
 
 std::string in_quotes(std::string_view text) {

@@ -81,7 +81,7 @@ class Peer final : public Link {
     connection->send(hello);
     const Time until = tries_successor_ ? now() + options_.timing.successor : now() + options_.timing.welcome;
     loop::Timer timer(io_.get_executor(), std::min(deadline, until));
-    const auto first = co_await (connection->next() || timer.async_wait(asio::use_awaitable));
+    const auto first = co_await (connection->next() || timer.async_wait(loop::quietly));
     if (first.index() != 0) {
       reason_ = Problem{.kind = ProblemKind::no_answer};
       co_return Contact::none;
@@ -329,15 +329,15 @@ class Peer final : public Link {
                                    std::shared_ptr<Liveness> liveness) {
     loop::Timer timer(co_await asio::this_coro::executor);
     while (connection->is_open()) {
-      if (liveness->is_silent()) co_return connection->close(Closed::silent);
-      connection->send(Ping{});
-      if (liveness->answers) ++liveness->unanswered;
       const Time due = now() + interval;
       timer.expires_at(due);
       co_await timer.async_wait(asio::use_awaitable);
       const auto late = std::chrono::duration_cast<milliseconds>(now() - due);
       const bool slept = late > most_unanswered * interval;
       if (slept || connection->is_open()) liveness->slept = slept ? late : milliseconds(0);
+      if (liveness->is_silent()) co_return connection->close(Closed::silent);
+      connection->send(Ping{});
+      if (liveness->answers) ++liveness->unanswered;
     }
   }
 
@@ -468,7 +468,7 @@ class Peer final : public Link {
                                       std::shared_ptr<unsigned> asking) {
     connection->finish();
     loop::Timer timer(co_await asio::this_coro::executor, now() + patience);
-    co_await (hear_out(*connection) || timer.async_wait(asio::use_awaitable));
+    co_await (hear_out(*connection) || timer.async_wait(loop::quietly));
     connection->close(Closed::sent_away);
     --*asking;
   }

@@ -51,7 +51,7 @@ asio::awaitable<bool> read_some(tcp::socket& socket, std::string& text, steady_c
   loop::Timer timer(socket.get_executor(), until);
   const auto read =
       co_await (socket.async_receive(asio::buffer(part), asio::redirect_error(asio::use_awaitable, error)) ||
-                timer.async_wait(asio::use_awaitable));
+                timer.async_wait(loop::quietly));
   if (read.index() == 1 || error) co_return false;
   text.append(part.data(), std::get<0>(read));
   co_return text.size() <= longest_ras_answer;

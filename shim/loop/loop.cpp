@@ -63,6 +63,12 @@ int assign_fd(boost::asio::posix::stream_descriptor& owner, int descriptor) {
   return error.value();
 }
 
+Timer::~Timer() {
+  boost::system::error_code ignored;
+  ++state_->round;
+  state_->descriptor.close(ignored);
+}
+
 void Timer::expires_at(Clock::time_point when) {
   auto& descriptor = state_->descriptor;
   ++state_->round;
@@ -73,15 +79,23 @@ void Timer::expires_at(Clock::time_point when) {
     throw_on_error(timer < 0 ? -errno : -assign_fd(descriptor, timer), "timerfd");
   }
   state_->when = when;
-  throw_on_error(set(descriptor.native_handle(), std::max(when.time_since_epoch(), Clock::duration(1))),
-                 "timerfd_settime");
+  throw_on_error(arm(when), "timerfd_settime");
 }
 
 void Timer::cancel() {
   ++state_->round;
   if (!state_->descriptor.is_open()) return;
   state_->descriptor.cancel();
-  set(state_->descriptor.native_handle(), {});
+  arm(Clock::time_point::max());
+}
+
+/// Arms the kernel's timer, or disarms it if that is never. Returns 0 or −errno.
+int Timer::arm(Clock::time_point when) {
+  const bool is_never = when == Clock::time_point::max();
+  if (is_never && !state_->is_armed) return 0;
+  state_->is_armed = !is_never;
+  const Clock::duration time = std::max(when.time_since_epoch(), Clock::duration(1));
+  return set(state_->descriptor.native_handle(), is_never ? Clock::duration(0) : time);
 }
 
 boost::asio::awaitable<void> Event::wait(Clock::time_point until) {

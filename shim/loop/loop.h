@@ -1,11 +1,13 @@
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/compose.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <chrono>
 #include <exception>
 #include <memory>
@@ -37,6 +39,10 @@ void throw_on_error(int result, const char* call);
 /// many watches), closes it and returns errno.
 int assign_fd(boost::asio::posix::stream_descriptor& owner, int descriptor);
 
+/// For one of several waits that race, `a || b`: those that lose are cancelled, and to throw for that would
+/// cost more than all the rest of the race.
+inline constexpr auto quietly = boost::asio::as_tuple(boost::asio::use_awaitable);
+
 /// A timer of the event loop. It has its own timerfd, created when the timer is first set. Asio's timers are
 /// not used: once the first of them has expired, the loop would wake up every 5 minutes for ever
 /// (boost/asio/detail/impl/epoll_reactor.ipp, get_timeout).
@@ -46,12 +52,12 @@ class Timer {
   Timer(const boost::asio::any_io_executor& executor, Clock::time_point when) : Timer(executor) {
     expires_at(when);
   }
-  ~Timer() { cancel(); }
+  ~Timer();
   Timer(const Timer&) = delete;
   Timer& operator=(const Timer&) = delete;
 
-  /// Sets the expiry time. A pending wait ends with operation_aborted. Throws boost::system::system_error if
-  /// the kernel refuses.
+  /// Sets the expiry time; Clock::time_point::max() is never. A pending wait ends with operation_aborted.
+  /// Throws boost::system::system_error if the kernel refuses.
   void expires_at(Clock::time_point when);
   void expires_after(Clock::duration time) { expires_at(Clock::now() + time); }
 
@@ -79,7 +85,9 @@ class Timer {
     boost::asio::posix::stream_descriptor descriptor;
     Clock::time_point when;
     unsigned round = 0;  ///< how often it was set or cancelled
+    bool is_armed = false;
   };
+  int arm(Clock::time_point when);
   std::shared_ptr<State> state_;
 };
 

@@ -258,7 +258,7 @@ asio::awaitable<void> DnsClient::step(Clock::time_point deadline) {
   constexpr unsigned ready_to_write = ARES_FD_EVENT_READ | ARES_FD_EVENT_WRITE;
   timer_.expires_at(deadline);
   co_await (sockets_.async_wait(stream_descriptor::wait_read, asio::use_awaitable) ||
-            timer_.async_wait(asio::use_awaitable));
+            timer_.async_wait(loop::quietly));
   std::array<epoll_event, 16> events{};
   const int count = epoll_wait(sockets_.native_handle(), events.data(), events.size(), 0);
   std::vector<ares_fd_events_t> ready;

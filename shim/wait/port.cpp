@@ -55,7 +55,7 @@ asio::awaitable<PortProbe> try_address(ip::address address, std::uint16_t port, 
   std::array<char, 1> byte{};
   const auto settled = co_await (socket.async_receive(asio::buffer(byte), ip::tcp::socket::message_peek,
                                                       asio::redirect_error(asio::use_awaitable, error)) ||
-                                 timer.async_wait(asio::use_awaitable));
+                                 timer.async_wait(loop::quietly));
   const bool hung_up = settled.index() == 0 && error;  // a peer that sends something is alive
   co_return PortProbe{hung_up ? PortState::hung_up : PortState::open, address};
 }
@@ -73,7 +73,7 @@ asio::awaitable<PortProbe> connect(ip::tcp::socket& socket, ip::tcp::endpoint en
   loop::Timer timer(socket.get_executor(), until);
   const auto connected =
       co_await (socket.async_connect(endpoint, asio::redirect_error(asio::use_awaitable, error)) ||
-                timer.async_wait(asio::use_awaitable));
+                timer.async_wait(loop::quietly));
   if (connected.index() == 1) co_return PortProbe{PortState::silent, address};
   // The kernel can connect a socket to itself, if the port is on this node and was also assigned to the
   // socket.
