@@ -537,7 +537,8 @@ class Peer final : public Link {
     // Node 0 begins to listen a moment after the others have started, or after it has closed the connections.
     milliseconds next(10 + options_.self.nnodes / 16);
     const auto between_look_ups = schedule_.between_checks(options_.dns.timing.search_interval);
-    std::vector<std::string> addresses = std::exchange(options_.addresses, {});
+    std::vector<std::string> addresses;  // none after the launch: the master's port is then torch's
+    if (!launched()) addresses = std::exchange(options_.addresses, {});
     Time looked_up = now();
     while (now() < deadline && !is_over()) {
       if (!launched() && (addresses.empty() || now() - looked_up > between_look_ups)) {

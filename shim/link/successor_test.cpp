@@ -477,6 +477,26 @@ struct LinkedJob : test::TestJob {
       known.leader = moved->hub;
     }
   }
+  /// The node's process ends: its connections and its listener are closed.
+  void end_abruptly(unsigned index) {
+    links[index].reset();
+    options[index].succession.reset();
+  }
+  /// All of these learn that the hub is lost, and are launched again.
+  void all_meet_again(const std::vector<unsigned>& left) {
+    for (const unsigned index : left) {
+      REQUIRE(told(index));
+      CHECK(stops[index]->lost());
+      met[index].reset();
+    }
+    for (const unsigned index : left) asio::co_spawn(io, meet_again(index), asio::detached);
+    REQUIRE(run_until(
+        [&] { return std::ranges::all_of(left, [&](unsigned index) { return met[index].has_value(); }); }));
+    for (const unsigned index : left) {
+      stops[index].reset();
+      links[index]->on_stop([this, index](const Stop& stop) { stops[index] = stop; });
+    }
+  }
   std::optional<unsigned> rank(unsigned index) { return std::get<Go>(*met[index]).rank; }
 
   unsigned led_by = 0;
@@ -486,8 +506,7 @@ TEST_CASE("a hub that closed its connections and its port is lost at once, for a
   LinkedJob job;
   for (Options& options : job.options) options.rules.relink = options.rules.ended = 1000s;
   job.all_launch();
-  job.links[0].reset();
-  job.options[0].succession.reset();
+  job.end_abruptly(0);
   for (const unsigned index : {1U, 4U}) {
     REQUIRE(job.told(index));
     CHECK(
@@ -520,26 +539,29 @@ TEST_CASE("when the hub is gone its first successor that lives leads the others"
   const bool is_first_gone = GENERATE(false, true);
   LinkedJob job;
   job.all_launch();
-  job.links[0].reset();
-  job.options[0].succession.reset();
-  std::vector<unsigned> left{1, 2, 3, 4};
-  if (is_first_gone) {
-    job.links[1].reset();
-    job.options[1].succession.reset();
-    left = {2, 3, 4};
-  }
-  for (const unsigned index : left) {
-    REQUIRE(job.told(index));
-    CHECK(job.stops[index]->lost());
-    job.met[index].reset();
-  }
-  for (const unsigned index : left) asio::co_spawn(job.io, job.meet_again(index), asio::detached);
-  REQUIRE(job.run_until(
-      [&] { return std::ranges::all_of(left, [&](unsigned index) { return job.met[index].has_value(); }); }));
+  job.end_abruptly(0);
+  if (is_first_gone) job.end_abruptly(1);
+  const std::vector<unsigned> left = is_first_gone ? std::vector{2U, 3U, 4U} : std::vector{1U, 2U, 3U, 4U};
+  job.all_meet_again(left);
   CHECK(job.led_by == left.front());
   CHECK(job.rank(2) == 2U);
   CHECK(job.rank(3) == 0U);
   CHECK(job.rank(is_first_gone ? 4 : 1) == 1U);
+}
+
+TEST_CASE("while all run nobody looks for the hub at the master's port, which is torch's", "[link]") {
+  LinkedJob job;
+  for (Options& options : job.options) options.addresses = {"127.0.0.1"};
+  job.all_launch();
+  job.end_abruptly(0);
+  job.all_meet_again({1, 2, 3, 4});
+  bool is_asked = false;
+  tcp::acceptor store(job.io);
+  REQUIRE_FALSE(open_listener(store, job.port.number(), 16));
+  store.async_accept([&](boost::system::error_code error, const tcp::socket&) { is_asked = !error; });
+  job.end_abruptly(1);
+  for (const unsigned index : {2U, 3U, 4U}) REQUIRE(job.told(index));
+  CHECK_FALSE(is_asked);
 }
 
 }  // namespace
