@@ -30,8 +30,8 @@ struct PythonStacks {
 constexpr std::size_t most_frames = 100;
 constexpr std::size_t most_threads = 256;
 
-/// Reads the stack of the process's main thread only; `threads` has one entry. Takes less than a millisecond,
-/// and what it reads is bounded, whatever is in the process's memory.
+/// Reads the stack of the process's main thread only; `threads` has one entry. Takes 0.3 ms (rankshim_test
+/// "[.cost]"), and what it reads is bounded, whatever is in the process's memory.
 PythonStacks main_stack(pid_t pid);
 
 /// Reads the stacks of all threads that run Python; the main thread may not be among them.

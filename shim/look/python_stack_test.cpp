@@ -1,11 +1,13 @@
 #include "look/python_stack.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <poll.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
 #include <cerrno>
@@ -253,6 +255,29 @@ TEST_CASE("the stack of a Python that sleeps is told call by call, with names in
                                                        "14 __iter__", "16 main", "18 <lambda>",
                                                        "18 <module>"});
     CHECK_FALSE(stacks.threads[0].holds_gil);
+  }
+}
+
+TEST_CASE("a look at a process costs less than a millisecond", "[.cost]") {
+  constexpr std::size_t looks = 1000;
+  TestFolder folder;
+  const std::string script = folder.write("train.py", nested);
+  for (const std::string& python : all_pythons()) {
+    TestProcess process({python, script});
+    REQUIRE(process.line() == "ready");
+    look_until_in_line(process.pid(), 6, false);
+    std::vector<double> milliseconds;
+    for (std::size_t look = 0; look < looks; ++look) {
+      const auto begin = std::chrono::steady_clock::now();
+      const PythonStacks stacks = look::main_stack(process.pid());
+      milliseconds.push_back(
+          std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
+      REQUIRE(stacks.unreadable.empty());
+    }
+    std::ranges::sort(milliseconds);
+    WARN(fmt::format("{}: {:.2f} ms, the slowest of a hundred {:.2f} ms", python, milliseconds[looks / 2],
+                     milliseconds[looks * 99 / 100]));
+    CHECK(milliseconds[looks / 2] < 1);
   }
 }
 
