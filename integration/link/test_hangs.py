@@ -256,19 +256,45 @@ def test_of_a_python_program_that_is_linked_the_one_that_hangs_is_named(start, t
         assert re.search(ends_the_job(place, culprit, BY_HANG_TIMEOUT if level else BY_TIMEOUT), last_line(node)), node.transcript()
 
 
+SPAWNS = """\
+import datetime, os, sys, time, torch, torch.distributed as dist, torch.multiprocessing as mp
+
+def work(local_rank, limit):
+    rank = int(os.environ["NODE_RANK"]) * 2 + local_rank
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", rank=rank, world_size=4, timeout=datetime.timedelta(seconds=limit))
+    for step in range(1000):
+        time.sleep(0.1)
+        if step == 40 and rank == 3:
+            time.sleep(1000)  # here
+        dist.all_reduce(torch.ones(1))
+
+if __name__ == "__main__":
+    mp.start_processes(work, args=(float(sys.argv[1]),), nprocs=2, start_method=sys.argv[2])
+"""
+
+
+# How many nodes and workers on each, the script, how it is started, and what is said of the rank that hangs.
+PROGRAMS = {
+    "torchrun": (2, 2, GRID, ["sh", "-c", "torchrun {} 1800; exit $?"], GRID_IS_WAITED_FOR),
+    "python": (3, 1, RANKS + TRAINS, ["python3", "{}", "sleeps", "1800"], is_noticed(*FAULTS[0][1:])),
+    "torch.multiprocessing": (2, 2, SPAWNS, ["python3", "{}", "1800", "spawn"],
+                              r"ranks 0-2 wait in all_reduce \(train.py:11\) for rank 3 on node 1 \(job-node-1\), "
+                              r"which is in work \(train.py:10\), in the kernel's \S+"),
+}
+
+
 @pytest.mark.nightly
 @pytest.mark.torch
-@pytest.mark.parametrize("program", ["torchrun", "python"])
+@pytest.mark.parametrize("program", PROGRAMS)
 def test_of_programs_that_are_linked_a_notice_and_status_name_the_one_that_hangs(start, tmp_path, rankshim, torch, program):
-    (tmp_path / "train.py").write_text(GRID if program == "torchrun" else RANKS + TRAINS)
-    command = ["sh", "-c", f"torchrun {tmp_path}/train.py 1800; exit $?"] if program == "torchrun" else [
-        "python3", f"{tmp_path}/train.py", "sleeps", "1800"]
-    says = GRID_IS_WAITED_FOR if program == "torchrun" else is_noticed(*FAULTS[0][1:])
-    for rank in range(3):
+    count, workers, script, command, says = PROGRAMS[program]
+    (tmp_path / "train.py").write_text(script)
+    nodes = []
+    for rank in range(count):
         (tmp_path / str(rank)).mkdir()
-    nodes = [start(rank, command, "--link=on", f"--run-dir={tmp_path}/{rank}", *NOTICE, nodes=2 if program == "torchrun" else 3,
-                   RANKSHIM_LAUNCHER="auto", RANKSHIM_NPROC_PER_NODE="2" if program == "torchrun" else "1")
-             for rank in range(2 if program == "torchrun" else 3)]
+        nodes.append(start(rank, [word.format(tmp_path / "train.py") for word in command], "--link=on", f"--run-dir={tmp_path}/{rank}",
+                           *NOTICE, nodes=count, RANKSHIM_LAUNCHER="auto", RANKSHIM_NPROC_PER_NODE=str(workers)))
     nodes[0].wait_line(rf"warning: no collective has completed for \S+ s: {says}.*\[R42\]$", LONG)
     shown = run([rankshim, "status", "--stacks", f"--run-dir={tmp_path}/0"], clean_environment()).stdout
     assert re.search(says, shown), shown
@@ -326,24 +352,6 @@ def test_where_torchs_store_is_silent_its_host_is_named(start, tmp_path, rankshi
         assert codes == ([124, 76, 76] if host == "rank" else [124, 124, 124]), [node.transcript() for node in nodes]
         for node in nodes:
             assert re.search(ends, last_line(node)), node.transcript()
-
-
-SPAWNS = """\
-import datetime, os, sys, time, torch, torch.distributed as dist, torch.multiprocessing as mp
-
-def work(local_rank, limit):
-    rank = int(os.environ["NODE_RANK"]) * 2 + local_rank
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", rank=rank, world_size=4, timeout=datetime.timedelta(seconds=limit))
-    for step in range(1000):
-        time.sleep(0.1)
-        if step == 40 and rank == 3:
-            time.sleep(1000)  # here
-        dist.all_reduce(torch.ones(1))
-
-if __name__ == "__main__":
-    mp.start_processes(work, args=(float(sys.argv[1]),), nprocs=2, start_method=sys.argv[2])
-"""
 
 
 @pytest.mark.nightly
