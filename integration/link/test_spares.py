@@ -92,6 +92,18 @@ def test_a_spare_that_is_lost_ends_nobody_and_one_that_comes_late_is_a_spare(pod
     pods.end_well([all[index] for index in (0, 1, 3)])
 
 
+def test_a_lost_node_is_named_by_node_0_though_all_others_were_lost_before(pods):
+    pods.count, pods.train = 3, 2
+    all = pods.start_all()
+    all[1].signal(signal.SIGKILL)
+    all[2].wait_line("UP 1 2 1 2 1", 30)
+    all[2].signal(signal.SIGKILL)
+    all[0].wait_line(r"stopped: node 2 \(job-node-2\) was lost: .*; next: restart 2 of 2", 30)
+    new = pods.start(1)
+    new.wait_line("UP 1 2 1 2 2", 20)  # nobody is silent, so that nobody is waited for
+    pods.end_well([all[0], new])
+
+
 def test_after_10_seconds_the_job_starts_without_spares_that_have_not_come(pods):
     all = [pods.start(index) for index in (0, 1, 4)]
     for process in all:

@@ -839,7 +839,9 @@ outcome::Evidence Roster::evidence(Time now) const {
     known.host = node.hello.host;
     known.address = node.hello.seen;
     if (!node.trains()) {  // it is nobody's peer, but shows whether this node has a network
-      if (all_lost && !node.connection) known.lost = outcome::Loss();
+      const bool has_come = node.connection || node.away_since != Time();
+      known.took_part = has_come && node.state != Node::State::drained;
+      if (all_lost && !node.connection) known.lost = loss_of(node, now);
       known.lost_since = now;
       continue;
     }

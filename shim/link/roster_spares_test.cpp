@@ -310,6 +310,22 @@ TEST_CASE("a lost spare is not to blame, and a node 0 that loses all is", "[link
   }
 }
 
+TEST_CASE("a node is not cut off because the last spare is lost, which had replaced another", "[link]") {
+  SparesStory job;
+  job.members = std::make_shared<Members>(5, 3);
+  const bool was_stopped = GENERATE(false, true);
+  job.meet();
+  job.come(was_stopped ? std::vector{1U, 2U} : std::vector{1U});
+  job.now().pass(10s);
+  job.launch();
+  if (was_stopped) job.now().say(2, stopped), job.now().leave(2);
+  job.now().pass(60s);
+  job.now().leave(1);
+  job.now().pass(10s);
+  REQUIRE(job.now().told<Stop>(0));
+  CHECK(job.now().told<Stop>(0)->culprit.node == 1);
+}
+
 TEST_CASE("a node that is lost while all meet again is done without, if there are enough", "[link]") {
   SparesStory job;
   job.run({1, 2, 3, 4});

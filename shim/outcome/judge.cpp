@@ -160,6 +160,11 @@ std::optional<Culprit> found_to_differ(const Evidence& evidence) {
 
 bool is_lost(const NodeEvidence& node) { return node.lost.has_value(); }
 
+/// Whether something has come through the network from the node's machine since the node was lost.
+bool was_reached(const Loss& loss) {
+  return loss.then == Loss::Then::not_listening || loss.then == Loss::Then::restarted;
+}
+
 std::optional<Culprit> outvoted(const Evidence& evidence) {
   if (!evidence.is_outvoted) return std::nullopt;
   return blame_hub(evidence, {.sign = Loss::Sign::outvoted});
@@ -171,12 +176,14 @@ std::optional<Culprit> asleep(const Evidence& evidence) {
 }
 
 std::optional<Culprit> cut_off(const Evidence& evidence) {
-  const auto is_out_of_reach = [&](const NodeEvidence& node) {
-    return is_lost(node) || &node == &evidence.nodes[evidence.hub];
-  };
-  if (evidence.nodes.size() < 3 || !std::ranges::all_of(evidence.nodes, is_out_of_reach)) return std::nullopt;
-  return blame_hub(evidence,
-                   {.sign = Loss::Sign::cut_off, .others = static_cast<unsigned>(evidence.nodes.size() - 1)});
+  unsigned others = 0;
+  for (const NodeEvidence& node : evidence.nodes) {
+    if (&node == &evidence.nodes[evidence.hub] || !node.took_part) continue;
+    if (!is_lost(node) || was_reached(*node.lost)) return std::nullopt;
+    ++others;
+  }
+  if (others < 2) return std::nullopt;
+  return blame_hub(evidence, {.sign = Loss::Sign::cut_off, .others = others});
 }
 
 std::optional<Culprit> lost_node(const Evidence& evidence) {

@@ -36,6 +36,7 @@ struct NodeEvidence {
   std::optional<Culprit> further;  ///< the first failure after a victim's that no peer caused
   std::optional<Loss> lost;        ///< nullopt if it is connected or has succeeded
   Time lost_since;                 ///< if it is lost
+  bool took_part = true;           ///< false: a spare that has not come in this attempt, or was stopped
   bool is_silent = false;          ///< it did not answer when asked about its workers
   std::vector<WorkerEvidence> workers;
 };
@@ -56,8 +57,8 @@ struct Evidence {
 ///   the rank that most of them name, or else the first that failed; its message has both collectives.
 /// - outvoted: more than half of all nodes are out of the hub's reach. To blame: the hub's own network.
 /// - asleep: connections are gone, and the hub's process did not run for a while. To blame: the hub.
-/// - cut off: there are at least two other nodes, and the connections to all of them are gone. To blame: the
-///   hub's own network.
+/// - cut off: at least two other nodes took part, the connections to all of them are gone, and nothing has
+///   come from their machines since. To blame: the hub's own network.
 /// - lost node: nodes' connections are gone. To blame: the first of these nodes.
 /// - exited early: ranks exited 0 before the first victim failed. To blame: these ranks.
 /// - further failure: after a victim, a worker of the same node failed that lost no peer; a victim may end

@@ -67,10 +67,14 @@ struct Story {
         }
     return *this;
   }
-  Story& lose(unsigned node, int second = 5) {
-    evidence.nodes[node].lost = Loss();
+  Story& lose(unsigned node, int second = 5, Loss::Then then = Loss::Then::unknown) {
+    evidence.nodes[node].lost = Loss{.then = then};
     evidence.nodes[node].lost_since = at(second);
     return *this;
+  }
+  Story& stay_away(unsigned node) {
+    evidence.nodes[node].took_part = false;
+    return lose(node, 60);
   }
   Story& silence(unsigned node) {
     evidence.nodes[node].is_silent = true;
@@ -222,6 +226,14 @@ TEST_CASE("the culprit is named, never a victim") {
        "the connections to more than half of all nodes ended: look at this node's own network"},
       {"all other nodes are lost: node 0's own network", Story(3).lose(1).lose(2), 0, Cause::node_lost,
        std::nullopt, "the connections to all 2 other nodes ended: look at this node's own network"},
+      {"all other nodes are lost, but the kernel of one has refused a connection",
+       Story(3).lose(1).lose(2, 6, Loss::Then::not_listening), 1, Cause::node_lost, std::nullopt,
+       "its connection ended"},
+      {"all other nodes are lost, but one has a new container",
+       Story(3).lose(1, 6).lose(2, 5, Loss::Then::restarted), 2, Cause::node_lost, std::nullopt,
+       "its connection ended, and it was restarted"},
+      {"the only other node, beside a spare that has not come", Story(3).lose(1).stay_away(2), 1,
+       Cause::node_lost, std::nullopt, "its connection ended"},
       {"the other node of two", Story(2).lose(1), 1, Cause::node_lost, std::nullopt, "its connection ended"},
       {"nobody but victims", Story(2).fail(1, 5, Cause::peer_lost).fail(0, 6, Cause::peer_lost), 1,
        Cause::peer_lost, 1, ""},
