@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <ranges>
 #include <set>
@@ -59,7 +60,14 @@ bool is_wrapper(const Frame& frame) {
 /// torch. The stack's end if there is none.
 std::vector<Frame>::const_iterator users_frame(const std::vector<Frame>& stack) {
   const auto users = std::ranges::find_if_not(stack, is_of_library);
-  return users != stack.end() ? users : std::ranges::find_if_not(stack, is_of_python);
+  if (users != stack.end()) return users;
+  const auto caller = std::ranges::find_if_not(stack, is_of_python);
+  // A process of multiprocessing's runs as `-c "from multiprocessing.spawn import …"`
+  // (multiprocessing/spawn.py).
+  const bool is_multiprocessings = caller != stack.end() && caller != stack.begin() &&
+                                   caller->file == "<string>" &&
+                                   std::prev(caller)->file.find("/multiprocessing/") != std::string::npos;
+  return is_multiprocessings ? stack.end() : caller;
 }
 
 /// Whether the user's code is inside one of torch.distributed's own functions that wait for other ranks: a

@@ -128,6 +128,16 @@ std::vector<Case> cases() {
        {},
        "node 0 hung: rank 1 is in train.py:26; ranks 0 and 2 waited in all_reduce (train.py:37) until their "
        "timeout"},
+      {"a process of multiprocessing's does, whose own command is not the user's",
+       {rank(0, 3, 21, 20,
+             {{"/usr/lib/python3.11/traceback.py", 184, "format_exc"},
+              {"/venv/lib/python3.11/site-packages/torch/multiprocessing/spawn.py", 87, "_wrap"},
+              {"/usr/lib/python3.11/multiprocessing/spawn.py", 122, "spawn_main"},
+              {"<string>", 1, "<module>"}}),
+        rank(1, 3, 20, 20, {line(26)}), waiting(2)},
+       {},
+       "node 0 hung: rank 1 is in train.py:26; ranks 0 and 2 waited in all_reduce (train.py:37) until their "
+       "timeout"},
       {"two have not come where one has failed, which had entered more than they",
        {rank(0, 3, 21, 21, {line(300)}), rank(1, 3, 20, 20, {line(17, "wait_for_file")}),
         rank(2, 3, 20, 20, {line(17, "wait_for_file")})},
